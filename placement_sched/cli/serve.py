@@ -31,7 +31,7 @@ from placement_sched.api.serving.asgi import Bridge
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
 from placement_sched.cli.listening import connections, free_port, inherited_socket, resolve
-from placement_sched.cli.workers import shared_lock, warn_of_idle
+from placement_sched.cli.workers import let_new_workers_stop, shared_lock, warn_of_idle
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError, Unavailable, sentence
 from placement_sched.operations.config_check import log_start
@@ -220,25 +220,6 @@ class _Server(MPServer):
         super()._respawn_workers(workers, spawn_target, target_loader, delay)
         for idx in served:
             self.respawned_wrks.pop(idx, None)
-
-
-def let_new_workers_stop() -> None:
-    """Let each worker that is forked from now on die of SIGTERM and SIGINT until it serves.
-
-    A forked child inherits the server's own handlers, which would note the signal for a loop that
-    does not run there; granian gives a worker its handlers only once the application is made.
-    Python drops a signal that a child gets before its first step, so signals wait until then.
-    """
-    stops = (signal.SIGTERM, signal.SIGINT)
-    unblock = partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, stops)
-
-    def in_child() -> None:
-        for stop in stops:
-            signal.signal(stop, signal.SIG_DFL)
-        unblock()
-
-    block = partial(signal.pthread_sigmask, signal.SIG_BLOCK, stops)
-    os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=in_child)
 
 
 def load(files: Sequence[str], parent: int, stopping: ctypes.c_bool) -> Bridge:

@@ -1,8 +1,10 @@
-"""What the worker processes of a server need of the machine: a lock that they share, and cores."""
+"""The worker processes of a server: a lock that they share, cores, and how a new one is stopped."""
 
 import logging
 import multiprocessing
 import os
+import signal
+from functools import partial
 from multiprocessing.synchronize import Lock
 
 from placement_sched.errors import ConfigurationError
@@ -33,3 +35,22 @@ def warn_of_idle(workers: int) -> None:
     cores = len(os.sched_getaffinity(0))
     if workers > max(cores, 2):  # a second one answers while the first is busy or replaced
         LOG.warning("%s workers on %s cores: as many as there are cores will do", workers, cores)
+
+
+def let_new_workers_stop() -> None:
+    """Let each worker that is forked from now on die of SIGTERM and SIGINT until it serves.
+
+    A forked child inherits the server's own handlers, which would note the signal for a loop that
+    does not run there; granian gives a worker its handlers only once the application is made.
+    Python drops a signal that a child gets before its first step, so signals wait until then.
+    """
+    stops = (signal.SIGTERM, signal.SIGINT)
+    unblock = partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, stops)
+
+    def in_child() -> None:
+        for stop in stops:
+            signal.signal(stop, signal.SIG_DFL)
+        unblock()
+
+    block = partial(signal.pthread_sigmask, signal.SIG_BLOCK, stops)
+    os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=in_child)

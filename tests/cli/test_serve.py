@@ -357,7 +357,7 @@ def test_a_defect_is_500_for_the_client_and_a_traceback_in_the_log(serve, tmp_pa
 #: Forks children that would sleep, each stopped before it can have taken its first step.
 FORKS = """
 import os, signal, time
-from placement_sched.cli.serve import let_new_workers_stop
+from placement_sched.cli.workers import let_new_workers_stop
 
 signal.signal(signal.SIGTERM, lambda *arguments: None)
 let_new_workers_stop()
