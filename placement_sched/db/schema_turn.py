@@ -96,6 +96,16 @@ def _graves(connection: Connection) -> list[str]:
 
 def _taken(connection: Connection, mine: str) -> bool:
     """Return whether it is this process's turn."""
+    try:
+        return _is_taken(connection, mine)
+    except OperationalError as failure:
+        # A change of tables through another node ends what reads them here, as a deadlock.
+        if failure.orig is None or failure.orig.args[0] != ER.LOCK_DEADLOCK:
+            raise
+        return False
+
+
+def _is_taken(connection: Connection, mine: str) -> bool:
     now = connection.scalar(text("SELECT CAST(UTC_TIMESTAMP() AS CHAR)"))
     try:
         connection.execute(text(f"{_TAKE}'{now} {mine}'"))
