@@ -13,10 +13,13 @@ MINUTES ?= 30
 SCHEDULER ?= placement-sched
 # Of "make nova-cloud", and of the benchmarks, which each have a default of their own.
 DATABASE ?=
+# Of "make release".
+VERSION = $(shell sed -n 's/^version = //p' setup.cfg)
+CHANGES = dist
 ON_DATABASE = $(if $(DATABASE),--database $(DATABASE))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo screenshots nova-cloud test test-fast test-system gabbi peer peer-gabbi nova-functional differential race explore lint format bench bench-writes bench-scheduler bench-nova bench-nova-rpc bench-race bench-fleet bench-schedulers chaos soak docs release requirements audit clean
+.PHONY: help demo screenshots nova-cloud test test-fast test-system gabbi peer peer-gabbi nova-functional differential race explore lint format bench bench-writes bench-scheduler bench-nova bench-nova-rpc bench-race bench-fleet bench-schedulers chaos soak docs release changelog requirements audit clean
 
 # A target is listed by what follows ## on its line; one that begins with "dev:" is for developers.
 LIST = awk -F ':.*\#\# (dev: )?' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -146,10 +149,17 @@ $(VENV)/.release: setup.cfg pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[release]'
 	@touch $@
 
-release: $(VENV)/.release ## dev: make the sdist, the wheel and CHANGELOG.rst of a release in dist/
+release: $(VENV)/.release changelog ## dev: make the sdist, the wheel and CHANGELOG.rst of a release in dist/
 	$(BIN)/python -m build
-	$(BIN)/reno --quiet report . --no-show-source --title 'Changes of placement_sched' --output dist/CHANGELOG.rst
 	@ls dist
+
+# reno takes the versions from git's tags: in a copy, what no tag has yet gets the version of setup.cfg.
+changelog: $(VENV)/.release ## dev: write the committed release notes to dist/CHANGELOG.rst, under their versions
+	@mkdir -p $(CHANGES)
+	rm -rf $(CHANGES)/copy && git clone --quiet . $(CHANGES)/copy
+	git -C $(CHANGES)/copy tag --force $(VERSION)
+	$(BIN)/reno --quiet report $(CHANGES)/copy --no-show-source --title 'Changes of placement_sched' --output $(CHANGES)/CHANGELOG.rst
+	@rm -rf $(CHANGES)/copy
 
 requirements: $(VENV)/.release ## dev: write the newest versions of what is deployed, with hashes, to deploy/requirements.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --custom-compile-command 'make requirements' --output-file deploy/requirements.txt setup.cfg

@@ -1,9 +1,12 @@
-"""A database can be given back to OpenStack placement: with the statements of the guide."""
+"""A database can be given back to OpenStack placement: with the commands of the guide."""
 
-from pathlib import Path
+import re
+import shutil
+import subprocess
 from uuid import uuid4
 
 from sqlalchemy import create_engine, inspect, text
+from sqlalchemy.engine import make_url
 
 from placement_sched.db.migrate import stop_logging
 from placement_sched.db.transaction import Database
@@ -13,9 +16,13 @@ from placement_sched.store.placement import change_log
 from tests.coexistence.conftest import OpenStack, peer_url
 from tests.coexistence.test_alternating import asked
 from tests.conftest import make_settings
+from tests.deploy import tool
 from tests.differential.sides import Ours, Peer
+from tests.house.tree import ROOT
+from tests.servers import environment
 
-STATEMENTS = Path(__file__).parents[2] / "doc" / "source" / "leaving"
+STATEMENTS = ROOT / "doc" / "source" / "leaving"
+PAGE = (ROOT / "doc" / "source" / "move_placement.rst").read_text()
 _TRIGGERS = {
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
     "postgresql": (
@@ -40,15 +47,34 @@ def _names(url):
     return sorted(map(str, (*tables, *indexes, *triggers)))
 
 
-def _leave(url):
-    engine = create_engine(url, isolation_level="AUTOCOMMIT")
-    kind = {"mysql": "mariadb"}.get(engine.dialect.name, engine.dialect.name)
-    lines = (STATEMENTS / f"{kind}.sql").read_text().splitlines()
-    with engine.connect() as connection:
-        for line in lines:
-            if not line.startswith("--"):
-                connection.exec_driver_sql(line)
-    engine.dispose()
+def _leave(url, folder=ROOT):
+    """Type the guide's command for this database, in ``folder``; return the finished process."""
+    place = make_url(url)
+    program = {"postgresql": "psql", "mysql": "mariadb", "sqlite": "sqlite3"}
+    name = program[place.get_backend_name()]
+    (line,) = re.findall(rf"^   \$ ({name} .*(?:\n    .*)?)", PAGE, re.MULTILINE)
+    plain = place.set(drivername=place.get_backend_name()).render_as_string(hide_password=False)
+    there = {
+        "psql": ("postgresql://placement@db.example.com/placement", plain),
+        "mariadb": (
+            "--host=db.example.com --user=placement --password placement",
+            f"--host={place.host} --port={place.port or 3306} --user={place.username}"
+            f" {place.database}",
+        ),
+        "sqlite3": ("placement.db", str(place.database)),
+    }
+    of_page, here = there[name]
+    assert of_page in line
+    tool(name)
+    return subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", line.replace(of_page, here)],
+        cwd=folder,
+        env=environment(MYSQL_PWD=str(place.password or "")),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
 
 
 def _make_provider(side):
@@ -71,12 +97,24 @@ def test_database_is_as_it_was_before_it_was_adopted(empty_url):
     ours, peer = Ours(empty_url), Peer(peer_url(empty_url))
     kept = [_make_provider(ours), _make_provider(peer)]
     ours.close()
-    _leave(empty_url)
+    left = _leave(empty_url)
+    assert left.returncode == 0, left.stderr
+    assert left.stdout == left.stderr == ""
     assert _names(empty_url) == before
     kept.append(_make_provider(peer))
     found = peer.ask(asked("GET", "/resource_providers")).document["resource_providers"]
     peer.close()
     assert {one["uuid"] for one in found} == set(kept)
+
+
+def test_command_fails_at_the_first_statement_that_fails(empty_url, tmp_path):
+    OpenStack(empty_url).manage("db", "sync")
+    statements = tmp_path / "doc" / "source" / "leaving"
+    shutil.copytree(STATEMENTS, statements)
+    for file in statements.iterdir():
+        file.write_text(f"DROP TABLE no_such_table;\nDROP TABLE allocations;\n{file.read_text()}")
+    assert _leave(empty_url, tmp_path).returncode != 0
+    assert "allocations" in _names(empty_url)
 
 
 def test_option_turned_off_leaves_the_tables_and_removes_the_triggers(empty_url):

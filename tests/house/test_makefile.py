@@ -1,5 +1,6 @@
 """``make`` says what there is, what takes a while, and where its results are."""
 
+import itertools
 import os
 import re
 import subprocess
@@ -71,3 +72,13 @@ def test_ci_runs_every_test_once():
     assert make("-n", "test-system")[-1].endswith("-m system ")
     steps = re.findall(r"^make (.+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     assert steps == ["lint", "peer", "test", "test-system"]
+
+
+def test_log_of_changes_is_headed_by_the_version_that_is_released(tmp_path):
+    """Whether or not the commit is tagged, as the files beside it in ``dist/`` are."""
+    version = re.search(r"^version = (.+)", (ROOT / "setup.cfg").read_text(), re.MULTILINE)[1]
+    make("changelog", f"CHANGES={tmp_path}", "-o", ".venv/.release")
+    (written,) = tmp_path.iterdir()
+    lines = written.read_text().splitlines()
+    headings = [above for above, line in itertools.pairwise(lines) if line and set(line) == {"="}]
+    assert headings[:2] == ["Changes of placement_sched", version]
