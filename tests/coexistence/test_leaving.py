@@ -47,19 +47,25 @@ def _names(url):
     return sorted(map(str, (*tables, *indexes, *triggers)))
 
 
+def line_of(program):
+    """Return the page's command with this program of a database."""
+    (line,) = re.findall(rf"^   \$ ({program} .*(?:\n    .*)?)", PAGE, re.MULTILINE)
+    return re.sub(r"\\\n\s+", "", line)
+
+
 def _leave(url, folder=ROOT):
     """Type the guide's command for this database, in ``folder``; return the finished process."""
     place = make_url(url)
     program = {"postgresql": "psql", "mysql": "mariadb", "sqlite": "sqlite3"}
     name = program[place.get_backend_name()]
-    (line,) = re.findall(rf"^   \$ ({name} .*(?:\n    .*)?)", PAGE, re.MULTILINE)
+    line = line_of(name)
     plain = place.set(drivername=place.get_backend_name()).render_as_string(hide_password=False)
     there = {
         "psql": ("postgresql://placement@db.example.com/placement", plain),
         "mariadb": (
             "--host=db.example.com --user=placement --password placement",
-            f"--host={place.host} --port={place.port or 3306} --user={place.username}"
-            f" {place.database}",
+            f"--host={place.host} --port={place.port or 3306} --user={place.username} "
+            + str(place.database),
         ),
         "sqlite3": ("placement.db", str(place.database)),
     }

@@ -119,8 +119,8 @@ def test_what_all_servers_show_of_one_cloud_is_never_added_up(expression):
 
 def test_everything_that_issue_and_operators_ask_for_alerts():
     assert {rule["alert"].removeprefix("PlacementSched") for rule in RULES} == {
-        *("Down", "Errors", "HostsDown", "LostClaims", "NoValidHost", "PoolExhausted"),
-        *("Slow", "StandbyDown", "StandbyLags", "StandbyUnused"),
+        *("Down", "Errors", "HostsDown", "LostClaims", "NoValidHost", "NoValidHostAtAnyStage"),
+        *("PoolExhausted", "Slow", "StandbyDown", "StandbyLags", "StandbyUnused"),
     }
 
 
@@ -132,7 +132,7 @@ def test_rules_and_configuration_are_valid_and_fire_when_they_should():
 
 
 def test_every_alert_is_tried_both_ways():
-    quiet, wrong = yaml.safe_load((PROMETHEUS / "rules_test.yml").read_text())["tests"]
+    quiet, wrong, *_ = yaml.safe_load((PROMETHEUS / "rules_test.yml").read_text())["tests"]
     alerts = {rule["alert"] for rule in RULES}
     for test, fires in ((quiet, False), (wrong, True)):
         tried = {one["alertname"]: bool(one["exp_alerts"]) for one in test["alert_rule_test"]}

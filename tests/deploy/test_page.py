@@ -4,9 +4,11 @@ What only an installed systemd can do (users, units, the journal) is left out, a
 packages; ``systemd-sysusers`` makes the user in the folder.
 """
 
+import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -21,9 +23,10 @@ from tests.deploy import DEPLOY, run, tool
 from tests.empty_databases import empty_database
 from tests.house.test_packaging import LEFT_OUT
 from tests.house.tree import ROOT
-from tests.servers import PROGRAM, environment, started
+from tests.servers import PROGRAM, environment, started, wait_until
 
 PAGE = (ROOT / "doc/source/deploy.rst").read_text()
+UPGRADE = (ROOT / "doc/source/upgrade.rst").read_text()
 #: Programs that need a running systemd, Debian's registry or another machine.
 OF_A_MACHINE = {"apt-get", "systemctl", "systemd-sysusers", "git", "cd", "curl", "mariadb"}
 #: Commands on this machine's own PostgreSQL.
@@ -33,9 +36,20 @@ SYSTEMD, IN_FRONT = PAGE.partition("\nContainers\n")[0].split("\nTLS in front\n"
 
 def commands(page: str) -> list[list[str]]:
     """Every command of a part of the page, in words."""
-    blocks = re.findall(r"^.. code-block:: console\n\n((?:   .*\n|\n)+)", page, re.MULTILINE)
+    blocks = re.findall(r"^ *.. code-block:: console\n\n((?:   .*\n|\n)+)", page, re.MULTILINE)
     text = re.sub(r"\\\n\s+", "", "".join(blocks))
-    return [shlex.split(line) for line in re.findall(r"^   [#$] (.+)", text, re.MULTILINE)]
+    return [shlex.split(line) for line in re.findall(r"^ {3,6}[#$] (.+)", text, re.MULTILINE)]
+
+
+def of_a_machine() -> list[list[str]]:
+    """The commands that the fixture ``machine`` runs."""
+    every = commands(SYSTEMD)
+    return [one for one in every if one[0] not in OF_A_MACHINE and one[:4] != AS_POSTGRES]
+
+
+def of_a_proxy() -> list[list[str]]:
+    """The commands that the fixture ``in_front`` runs."""
+    return [one for one in commands(IN_FRONT) if one[0] in {"openssl", "install", "cat"}]
 
 
 def test_files_that_the_page_names_are_there():
@@ -59,11 +73,9 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("machine")
     source = root / "source"
     shutil.copytree(ROOT, source, ignore=LEFT_OUT)
-    for folder in ("opt", "etc/systemd/system", "usr/lib/sysusers.d"):
+    for folder in ("opt", "etc/systemd/system", "usr/lib/sysusers.d", "usr/local/bin"):
         (root / folder).mkdir(parents=True)
-    for words in commands(SYSTEMD):
-        if words[0] in OF_A_MACHINE or words[:4] == AS_POSTGRES:
-            continue
+    for words in of_a_machine():
         here = [re.sub(r"^/(?=opt|etc|usr)", f"{root}/", word) for word in words]
         if here[0] == "python3":
             here[0] = sys.executable
@@ -106,6 +118,33 @@ def test_server_that_was_installed_by_the_page_serves(machine):
         assert server.get("/healthz/ready")[0] == 200
         assert len(server.workers()) >= 4
         assert server.stop() == 0
+
+
+def test_running_server_keeps_to_its_release_when_another_is_put_in_use(machine):
+    name = "opt/placement_sched"
+    (put_in_use,) = [one for one in commands(UPGRADE) if one[0] == "ln"]
+    assert put_in_use == ["ln", "-sfn", "placement_sched-NEW", f"/{name}"]
+    config = machine / "etc/placement_sched/placement_sched.conf"
+    program = machine / "usr/local/bin/placement-sched"
+    words = ("--workers", "2", "--config-file", str(config))
+    with started(*words, folder=machine, program=program) as server:
+        try:
+            run(*put_in_use[:-1], machine / name)
+            before = server.workers()
+            os.kill(min(before), signal.SIGKILL)
+            assert wait_until(lambda: len(server.workers() - before) == 1)
+            assert server.first_status("/healthz/ready") == 200
+        finally:
+            run("ln", "-sfn", "placement_sched-RELEASE", machine / name)
+        (new,) = server.workers() - before
+        assert f"{machine / name}-RELEASE/lib/" in Path(f"/proc/{new}/maps").read_text()
+
+
+def test_upgrade_installs_as_the_first_release_was_installed():
+    """So what runs the page "Deploy" runs these as well."""
+    new = [[word.replace("-NEW", "-RELEASE") for word in one] for one in commands(UPGRADE)[:3]]
+    assert [one[0].split("/")[-1] for one in new] == ["python3", "pip", "pip"]
+    assert all(one in commands(SYSTEMD) for one in new)
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
@@ -157,11 +196,10 @@ def in_front(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for folder in ("etc/haproxy", "etc/nginx/conf.d", "etc/ssl"):
         (root / folder).mkdir(parents=True)
     shutil.copytree(DEPLOY, root / "deploy")
-    for words in commands(IN_FRONT):
-        if words[0] in {"openssl", "install", "cat"}:
-            quoted = [word if word == ">" else shlex.quote(word) for word in words]
-            line = re.sub(r"(?<= )/(?=etc)", f"{root}/", " ".join(quoted))
-            run("bash", "-euc", line, cwd=root)
+    for words in of_a_proxy():
+        quoted = [word if word == ">" else shlex.quote(word) for word in words]
+        line = re.sub(r"(?<= )/(?=etc)", f"{root}/", " ".join(quoted))
+        run("bash", "-euc", line, cwd=root)
     return root
 
 
