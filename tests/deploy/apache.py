@@ -19,7 +19,9 @@ from tests.loopback import reserved_port
 MODULES = Path("/usr/lib/apache2/modules")
 #: The account of Apache's processes where it is started by root.
 ACCOUNT = "www-data"
-_LOADED = ("mpm_event", "authz_core", "authz_host", "ssl", "reqtimeout", "wsgi")
+#: What stands for the account that the guide makes for the application, and its group.
+OF_THE_APPLICATION = ("nobody", "nogroup")
+_LOADED = ("mpm_event", "authz_core", "authz_host", "headers", "ssl", "reqtimeout", "wsgi")
 #: Debian's interpreter, which its mod_wsgi is made for.
 _PYTHON = "/usr/bin/python3"
 
@@ -47,19 +49,13 @@ def serving() -> Iterator[tuple[str, Path]]:
         port = stack.enter_context(reserved_port()).getsockname()[1]
         certificate(folder)
         _environment(folder / "venv")
-        (folder / "placement_sched.conf").write_text(
-            "[api]\nauth_strategy = noauth2\n"
-            f"[placement_database]\nconnection = sqlite:///{folder}/placement.db\n"
-        )
-        # As an operator does who installs the file elsewhere.
-        text = (DEPLOY / "wsgi/wsgi.py").read_text().replace("/etc/placement_sched", str(folder))
-        (folder / "wsgi.py").write_text(text)
+        _install(folder)
         _write(folder, port)
         command = [program, "-d", str(folder), "-f", str(folder / "apache2.conf")]
         assert "Syntax OK" in run(*command, "-t")
         yield stack.enter_context(
             answering(
-                *(folder, port, "env", "-i", f"PATH={os.environ['PATH']}", f"TMPDIR={folder}"),
+                *(folder, port, "env", "-i", f"PATH={os.environ['PATH']}", f"TMPDIR={folder}/temp"),
                 *(*command, "-D", "FOREGROUND"),
             )
         )
@@ -73,6 +69,30 @@ def _environment(folder: Path) -> None:
     (packages / "more.pth").write_text("\n".join([str(ROOT), *those_of_the_tests]))
 
 
+def _install(folder: Path) -> None:
+    """Put configuration and program there with the rights that the guide gives them."""
+    folder.chmod(0o755)
+    for name, mode in (("etc", 0o750), ("share", 0o755), ("state", 0o755), ("temp", 0o1777)):
+        (folder / name).mkdir()
+        (folder / name).chmod(mode)
+    conf = folder / "etc/placement_sched.conf"
+    conf.write_text(
+        "[api]\nauth_strategy = noauth2\n"
+        f"[placement_database]\nconnection = sqlite:///{folder}/state/placement.db\n"
+        "[oslo_middleware]\nenable_proxy_headers_parsing = true\n"
+    )
+    conf.chmod(0o640)
+    text = (DEPLOY / "wsgi/wsgi.py").read_text()
+    program = folder / "share/wsgi.py"
+    program.write_text(text.replace("/etc/placement_sched", f"{folder}/etc"))
+    program.chmod(0o644)
+    if os.geteuid() == 0:
+        user, group = OF_THE_APPLICATION
+        for path in (conf.parent, conf):
+            shutil.chown(path, "root", group)
+        shutil.chown(folder / "state", user, group)
+
+
 def _write(folder: Path, port: int) -> None:
     """Write Apache's configuration: the example, with the places and account of this test."""
     text = (DEPLOY / "wsgi/apache.conf").read_text()
@@ -80,15 +100,16 @@ def _write(folder: Path, port: int) -> None:
     text = re.sub(r"(SSLCertificateFile +)\S+", rf"\1{folder}/cert.pem", text)
     text = re.sub(r"(SSLCertificateKeyFile +)\S+", rf"\1{folder}/key.pem", text)
     text = text.replace("/opt/placement_sched", f"{folder}/venv")
-    text = text.replace("/etc/placement_sched", str(folder))
-    account = pwd.getpwuid(os.geteuid()).pw_name
-    user = ""
+    text = text.replace("/etc/placement_sched", f"{folder}/etc")
+    text = text.replace("/usr/local/share/placement_sched", f"{folder}/share")
     if os.geteuid() == 0:
-        account, user = ACCOUNT, f"User {ACCOUNT}\nGroup {ACCOUNT}\n"
-        shutil.chown(folder, ACCOUNT, ACCOUNT)
-    group = pwd.getpwnam(account).pw_gid
+        user = f"User {ACCOUNT}\nGroup {ACCOUNT}\n"
+        account, group = OF_THE_APPLICATION
+    else:
+        user, account = "", pwd.getpwuid(os.geteuid()).pw_name
+        group = f"#{os.getegid()}"
     text = text.replace(
-        "user=placement-sched group=placement-sched", f"user={account} group=#{group}"
+        "user=placement-sched group=placement-sched", f"user={account} group={group}"
     )
     (folder / "site.conf").write_text(text)
     modules = "".join(f"LoadModule {name}_module {MODULES}/mod_{name}.so\n" for name in _LOADED)

@@ -54,6 +54,33 @@ def test_links_have_the_scheme_of_tls(ask, served):
     assert all(link.startswith(served[0]) for link in links)
 
 
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"Forwarded": "host=evil.example;proto=http"},
+        {
+            "X-Forwarded-Host": "evil.example",
+            "X-Forwarded-Proto": "http",
+            "X-Forwarded-Port": "1",
+            "X-Forwarded-Prefix": "/evil",
+        },
+    ],
+    ids=["forwarded", "x-forwarded"],
+)
+def test_links_are_those_of_apache_whatever_a_client_says(ask, served, forged):
+    documents = ask("/compute", headers=ADMIN | forged).json()["versions"]
+    links = [link["href"] for version in documents for link in version["links"]]
+    assert links
+    assert all(link.startswith(f"{served[0]}/compute/") for link in links)
+
+
+def test_address_in_the_log_is_that_of_the_client_whatever_it_says(ask, served):
+    sent = ask("/placement/", headers={"X-Forwarded-For": "192.0.2.99"})
+    log = served[1].parent / "proxy.log"
+    assert wait_until(lambda: sent.headers["x-openstack-request-id"] in log.read_text())
+    assert "192.0.2.99" not in log.read_text()
+
+
 def test_encoded_slash_reaches_the_application(ask):
     answer = ask("/placement/resource_classes/CUSTOM_A%2FB")
     assert answer.status_code == 404

@@ -13,7 +13,8 @@ import yaml
 
 from placement_sched.cli.main import main, make_parser
 from placement_sched.cli.serve import GRACE
-from tests.deploy import DEPLOY
+from tests.deploy import DEPLOY, run, tool
+from tests.house.tree import ROOT
 
 KUBERNETES = DEPLOY / "kubernetes"
 SCHEMAS = yaml.safe_load(Path(__file__).with_name("schemas.yaml").read_text())
@@ -55,6 +56,27 @@ def test_a_misspelt_field_is_found():
 def test_every_file_is_applied():
     named = set(yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["resources"])
     assert named == {path.name for path in KUBERNETES.glob("*.yaml")} - {"kustomization.yaml"}
+
+
+def test_kubectl_makes_the_manifests_of_one_namespace():
+    made = yaml.safe_load_all(run(tool("kubectl", "kubernetes-client"), "kustomize", KUBERNETES))
+    kinds = {one["kind"]: one["metadata"].get("namespace") for one in made}
+    here = {one["kind"] for one in manifests()} - {"Kustomization"}
+    assert set(kinds) == here
+    assert set(kinds.values()) == {"placement-sched", None}
+    assert kinds["Namespace"] is None
+
+
+def test_memory_asked_for_is_that_of_the_guide():
+    """For a cloud of 10 000 hosts, on the database that takes more."""
+    page = (ROOT / "doc/source/sizing.rst").read_text()
+    worker = max(map(int, re.findall(r"(\d+) MB", re.search(r"\n10 000 +(.*)", page)[1])))
+    watching = int(re.search(r"(\d+) MB for the process that watches", page)[1])
+    (deployment,) = of_kind("Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    workers = int(re.search(r"--workers=(\d+)", " ".join(container["args"]))[1])
+    asked = int(container["resources"]["requests"]["memory"].removesuffix("Mi")) << 20
+    assert 1 <= asked / ((watching + workers * worker) * 1_000_000) < 1.1
 
 
 def test_pods_are_as_the_restricted_standard_wants_them():

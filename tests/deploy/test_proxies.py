@@ -11,6 +11,7 @@ from tests.deploy import DEPLOY, certificate, run, tool
 
 HAPROXY = [DEPLOY / "haproxy/haproxy.cfg", DEPLOY / "compose/haproxy.cfg"]
 NGINX = DEPLOY / "nginx/placement-sched.conf"
+APACHE = DEPLOY / "wsgi/apache.conf"
 
 
 @pytest.mark.parametrize("path", HAPROXY, ids=lambda path: path.parent.name)
@@ -27,7 +28,11 @@ def test_haproxy_reads_its_configuration_without_a_warning(path, tmp_path):
 
 
 def test_both_haproxies_differ_in_names_alone():
-    one, other = (path.read_text().splitlines()[1:] for path in HAPROXY)
+    one, other = (path.read_text() for path in HAPROXY)
+    other, found, resolvers = other.partition("\n# Docker's own")
+    assert found
+    assert "nameserver docker 127.0.0.11:53\n" in resolvers
+    one, other = one.splitlines()[1:], other.splitlines()[1:]
     differing = {line.split()[0] for line, else_ in zip(one, other, strict=True) if line != else_}
     assert differing == {"log", "bind", "server"}
 
@@ -51,18 +56,18 @@ def test_nginx_reads_its_configuration(tmp_path):
 def test_limits_are_those_of_the_server():
     most = read_settings((), new_conf()).api.max_request_body_size
     assert f"client_max_body_size {most >> 20}m;" in NGINX.read_text()
-    apache = (DEPLOY / "wsgi/apache.conf").read_text()
-    assert f"LimitRequestBody {most}\n" in apache
+    assert f"LimitRequestBody {most}\n" in APACHE.read_text()
     ingress = (DEPLOY / "kubernetes/service.yaml").read_text()
     assert f"proxy-body-size: {most >> 20}m\n" in ingress
 
 
-@pytest.mark.parametrize("path", [*HAPROXY, NGINX], ids=lambda path: f"{path.parent.name}")
+@pytest.mark.parametrize("path", [*HAPROXY, NGINX, APACHE], ids=lambda path: path.parent.name)
 def test_what_clients_say_of_themselves_is_dropped(path: Path):
     """The servers believe these headers, so that only the proxy may set them."""
     text = path.read_text()
-    if path == NGINX:
-        set_here = set(re.findall(r"proxy_set_header (\S+)", text))
+    if path in {NGINX, APACHE}:
+        ways = r"(?:proxy_set_header|RequestHeader (?:unset|set)) (\S+)"
+        set_here = set(re.findall(ways, text))
         believed = {"Forwarded", *(f"X-Forwarded-{name}" for name in ("Proto", "Host", "For"))}
         assert believed | {"X-Forwarded-Prefix"} <= set_here
     else:

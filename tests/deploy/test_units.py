@@ -3,18 +3,33 @@
 import configparser
 import re
 import shlex
+import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from placement_sched.cli.main import make_parser
 from placement_sched.cli.serve import GRACE
+from placement_sched.scheduler.loading import read_settings
+from placement_sched.settings.conf import new_conf
 from tests.deploy import DEPLOY, run, tool
-from tests.servers import PROGRAM
+from tests.servers import PROGRAM, environment, wait_until
 
 INSTALLED = "/opt/placement_sched/bin/placement-sched"
 UNITS = DEPLOY / "systemd"
 SERVICES = sorted(path.name for path in UNITS.glob("*.service"))
+#: Of each service: for how long requests at work are finished, and what its log has once it runs.
+GRACES = {
+    "placement-sched.service": GRACE,
+    "placement-sched-nova-scheduler.service": (
+        read_settings((), new_conf()).DEFAULT.graceful_shutdown_timeout
+    ),
+}
+RUNS = {
+    "placement-sched.service": "placement-sched serves ",
+    "placement-sched-nova-scheduler.service": "127.0.0.1:1/ does not answer",
+}
 #: In tenths, as systemd-analyze counts what a service could do (of 10.0); it calls 1.3 "OK".
 EXPOSED_AT_MOST = "15"
 
@@ -32,6 +47,13 @@ def setting(unit: str, name: str) -> str:
     parser.optionxform = str
     parser.read(UNITS / unit)
     return parser["Service"][name]
+
+
+def variables(unit: str) -> dict[str, str]:
+    """The environment that a unit gives to its service."""
+    lines = re.findall(r"^Environment=(.*)$", (UNITS / unit).read_text(), re.MULTILINE)
+    pairs = (word.partition("=") for line in lines for word in shlex.split(line))
+    return {name: value for name, _, value in pairs}
 
 
 def test_units_are_valid(units):
@@ -58,10 +80,43 @@ def test_commands_are_ones_that_the_program_has(unit):
     assert all(name.startswith("/etc/") for name in arguments.config_file)
 
 
-def test_stopping_waits_for_the_requests_at_work():
-    for unit in SERVICES:
-        assert int(setting(unit, "TimeoutStopSec")) > GRACE
-        assert setting(unit, "KillMode") == "mixed"  # the server ends its workers
+@pytest.mark.parametrize("unit", SERVICES)
+def test_stopping_waits_for_the_requests_at_work(unit):
+    delay = read_settings([str(DEPLOY / "placement_sched.conf")], new_conf()).api.shutdown_delay
+    assert int(setting(unit, "TimeoutStopSec")) > GRACES[unit] + delay
+    assert setting(unit, "KillMode") == "mixed"  # the server ends its workers
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("unit", SERVICES)
+def test_folder_for_logs_that_the_configuration_names_is_not_written(unit, tmp_path):
+    """nova.conf and the files of kolla name one, and the service may write nowhere but its own."""
+    (tmp_path / "cloud.conf").write_text(
+        f"[DEFAULT]\nlog_dir = {tmp_path}/log\nlog_file = {tmp_path}/log/api.log\nhost = ctl1\n"
+        "transport_url = rabbit://nova:secret@127.0.0.1:1/\n[api]\nauth_strategy = noauth2\n"
+        + "".join(
+            f"[{name}]\nconnection = sqlite:///{name}.db\n"
+            for name in ("placement_database", "api_database", "database")
+        )
+    )
+    command = shlex.split(setting(unit, "ExecStart"))[1]
+    port = ["--port", "0"] if command == "serve" else []
+    words = [PROGRAM, command, "--config-file", "cloud.conf", "--workers", "1", *port]
+    refused = run(*words, status=1, cwd=tmp_path, env=environment())
+    assert "the log cannot be set up" in refused
+    with ExitStack() as stack:
+        log = tmp_path / "journal"
+        process = subprocess.Popen(
+            words,
+            stdout=stack.enter_context(log.open("w")),
+            stderr=subprocess.STDOUT,
+            cwd=tmp_path,
+            env=environment(**variables(unit)),
+        )
+        stack.callback(process.wait, timeout=120)
+        stack.callback(process.terminate)
+        assert wait_until(lambda: RUNS[unit] in log.read_text()), log.read_text()
+    assert not (tmp_path / "log").exists()
 
 
 def test_the_user_of_the_services_is_the_one_that_is_made():

@@ -66,7 +66,7 @@ def test_uwsgi_serves_with_the_example(tmp_path, config):
 def test_example_for_mod_wsgi_names_the_places_of_the_guide():
     assert INSTALLED in (WSGI / "wsgi.py").read_text()
     apache = (WSGI / "apache.conf").read_text()
-    assert "WSGIScriptAlias / /etc/placement_sched/wsgi.py\n" in apache
+    assert "WSGIScriptAlias / /usr/local/share/placement_sched/wsgi.py\n" in apache
 
 
 def test_workers_have_as_many_threads_as_ours():
