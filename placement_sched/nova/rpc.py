@@ -4,6 +4,7 @@ Methods, arguments and versions are those of nova's scheduler RPC API 4.0 to 4.5
 plain primitives, which ``wire/`` takes apart.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -97,10 +98,12 @@ class SchedulerRpc:
         alternates = objects and bool(sent.get("return_alternates"))
         # A call of 4.3 may be for several instances and not say which: no claim could be freed.
         claiming = Claiming.ADDED if document.get("instance_uuids") else Claiming.NONE
+        began = time.perf_counter()
         self._follower.refresh()
         answer = self._scheduler.select_destinations(
             document, alternates=alternates, claiming=claiming, ids=ids
         )
+        _log_selection(document, answer, ids, (time.perf_counter() - began) * 1000)
         return primitives_of(answer) if objects else dictionaries_of(answer)
 
     @exposed
@@ -158,6 +161,30 @@ def ids_of(context: Context) -> RequestIds:
     named = (context.get("request_id"), context.get("global_request_id"))
     request, whole = (one[:_ID] if isinstance(one, str) else None for one in named)
     return RequestIds(request, whole)
+
+
+def _log_selection(document: Json, answer: Json, ids: RequestIds, took: float) -> None:
+    hosts = [best["service_host"] for best, *_ in answer["selections"]]
+    # As fields for [DEFAULT] use_json, as the access log of HTTP requests has them.
+    about = {
+        "request_id": ids.request_id,
+        "global_request_id": ids.global_request_id,
+        "project_id": document.get("project_id"),
+        "outcome": "selected",
+        "instances": len(hosts),
+        "hosts": len(set(hosts)),
+        "duration_ms": round(took, 1),
+    }
+    LOG.info(
+        "selected hosts for %s instances: %s, and %s more (project %r, request %s) %.1f ms",
+        len(hosts),
+        hosts[0],
+        len(set(hosts)) - 1,
+        about["project_id"],
+        ids.request_id,
+        took,
+        extra={"extra": about},
+    )
 
 
 def line_of(none: errors.Error, sent: Mapping[str, Any], ids: RequestIds) -> str:

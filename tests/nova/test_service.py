@@ -1,5 +1,6 @@
 """``placement-sched nova-scheduler`` on a real RabbitMQ, called as nova-conductor does."""
 
+import json
 import os
 import re
 import signal
@@ -64,6 +65,19 @@ def test_request_without_a_valid_host_is_explained_to_operators_only(site):
     assert "MEMORY_MB" in line
     assert instance(1) in line
     assert "decision" in line
+
+
+def test_selection_is_one_line_with_fields_for_those_who_collect_logs(site):
+    service = site.start(workers=1, DEFAULT__use_json="true")
+    chosen = hosts_of(site.conductor.select(instance(1), instance(2)))
+    (line,) = [json.loads(one) for one in service.lines("selected hosts for")]
+    about = line["extra"]
+    assert about["outcome"] == "selected"
+    assert (about["instances"], about["hosts"]) == (2, len(set(chosen)))
+    assert about["project_id"] == "demo"
+    assert chosen[0] in line["message"]
+    assert about["request_id"] in line["message"]
+    assert 0 < about["duration_ms"] < 60_000
 
 
 @pytest.mark.parametrize(
