@@ -64,8 +64,8 @@ _GRANIANS_LOG = {
 #: What the workers of a server inherit: held by the one that says, for all of them, that the
 #: database is away at the start.
 _DATABASE_AWAY: list[Lock] = []
-#: A worker that lived this long was serving: its death is an accident, not a crash at start.
-SERVED = 2.0
+#: Seconds within which a worker that ends with an error could not start.
+START = 5.5
 
 
 def register(commands: Commands) -> None:
@@ -132,10 +132,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Server(MPServer):
-    """Granian's server, which does not take a killed worker for a crash loop.
+    """Granian's server, which does not take a killed worker for one that cannot start.
 
-    It stops for good when a worker dies within 5.5 s of having been replaced, which is right for
-    one that cannot start, and wrong for one that served and was killed.
+    Granian's stops for good when a worker ends within 5.5 s of having been replaced, for whatever
+    reason, and may overlook one that ends while it replaces another.
 
     Nor does it replace its workers at SIGHUP: they read what may vary again by themselves, and
     keep what they have where that cannot be used. The log shows at once which of the two it is.
@@ -207,19 +207,29 @@ class _Server(MPServer):
                 LOG.warning("killing worker %s: it did not end within %s s", worker.idx + 1, GRACE)
                 worker.kill()
 
-    def _reload(self, _spawn_target: Any, _target_loader: Any) -> None:
-        self.reload_signal = False
-        self.main_loop_interrupt.clear()
-        self.check()
+    def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
+        """Replace each worker that ends until a signal asks to stop, or no worker can start."""
+        while True:
+            self.main_loop_interrupt.wait()
+            self.main_loop_interrupt.clear()  # first, so that what happens from now on is seen
+            if self.interrupt_signal:
+                return
+            if self.reload_signal:
+                self.reload_signal = False
+                self.check()
+            ended = list(self.interrupt_children)
+            failed = {idx for idx in ended if _could_not_start(self.wrks[idx])}
+            if failed & self.respawned_wrks.keys():
+                return
+            del self.interrupt_children[: len(ended)]
+            self._respawn_workers(ended, spawn_target, target_loader)
+            for idx in set(ended) - failed:
+                del self.respawned_wrks[idx]
 
-    def _respawn_workers(
-        self, workers: Sequence[int], spawn_target: Any, target_loader: Any, delay: float = 0
-    ) -> None:
-        now = time.monotonic()
-        served = [idx for idx in workers if now - self.wrks[idx].birth > SERVED]
-        super()._respawn_workers(workers, spawn_target, target_loader, delay)
-        for idx in served:
-            self.respawned_wrks.pop(idx, None)
+
+def _could_not_start(worker: Any) -> bool:
+    """Return whether a worker that is over ended by itself, with an error, and soon."""
+    return bool(worker.inner.exitcode > 0 and time.monotonic() - worker.birth <= START)
 
 
 def load(files: Sequence[str], parent: int, stopping: ctypes.c_bool) -> Bridge:

@@ -1,5 +1,7 @@
 """A server with strangers' plugins: it does not start on a fault, and lives on after one."""
 
+import re
+
 import pytest
 
 from tests.placing import report, spec
@@ -42,6 +44,18 @@ class Request(BaseRequestFilter):
             fail(spec)
         return None
 """
+#: For the end of them: the process that imports them may make a filter, those that it forks not.
+FAILS_IN_WORKERS = """
+import os
+
+IMPORTED_BY = os.getpid()
+
+
+class Filter(BaseHostFilter):
+    def __init__(self):
+        if os.getpid() != IMPORTED_BY:
+            raise RuntimeError("no licence for this process")
+"""
 CONF = """
 [scheduler]
 request_filters = acme_raises.Request
@@ -77,6 +91,17 @@ def test_plugin_that_raises_is_named_and_the_server_lives_on(serve, tmp_path):
     assert told["selections"][0][0]["service_host"] == "cn1"
     assert server.process.poll() is None
     assert "Unexpected exit" not in server.log.read_text()
+
+
+def test_server_whose_workers_cannot_start_stops_with_the_reason(serve, tmp_path):
+    (tmp_path / "acme_raises.py").write_text(PLUGINS + FAILS_IN_WORKERS)
+    (tmp_path / "a.conf").write_text(CONF)
+    server = serve("--config-file", "a.conf", PYTHONPATH=str(tmp_path), ready=None)
+    assert server.process.wait(timeout=60) == 1
+    log = server.log.read_text()
+    assert len(re.findall("Unexpected exit from worker-1", log)) == 2
+    assert "stopping: a worker cannot start" in log
+    assert "no licence for this process" in log
 
 
 @pytest.mark.parametrize(

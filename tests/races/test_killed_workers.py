@@ -5,6 +5,7 @@
 
 import logging
 import os
+import random
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -29,12 +30,12 @@ LOG = logging.getLogger(__name__)
 
 SECONDS = float(os.environ.get("PLACEMENT_SCHED_TEST_RACE_SECONDS", "10"))
 WRITERS, WORKERS, PROVIDERS = 16, 3, 10
-#: Seconds between two kills: a worker that is killed while it starts is taken for one that cannot.
+#: Seconds between two kills at most; each is at any moment, also while workers start.
 PAUSE = 3.0
 
 
 class Killer(threading.Thread):
-    """Kills the oldest worker of a server with SIGKILL, again and again."""
+    """Kills any worker of a server with SIGKILL, again and again."""
 
     def __init__(self, server: psutil.Process) -> None:
         super().__init__(daemon=True)
@@ -43,10 +44,10 @@ class Killer(threading.Thread):
         self.killed = 0
 
     def run(self) -> None:
-        while not self._over.wait(PAUSE):
-            with suppress(psutil.NoSuchProcess, ValueError):
+        while not self._over.wait(random.uniform(0.05, PAUSE)):
+            with suppress(psutil.NoSuchProcess, IndexError):
                 workers = [one for one in self._server.children() if one.status() != "zombie"]
-                min(workers, key=psutil.Process.create_time).kill()
+                random.choice(workers).kill()
                 self.killed += 1
 
     def stop(self) -> None:
