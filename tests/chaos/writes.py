@@ -19,6 +19,9 @@ CLASSES = ["CUSTOM_A", "CUSTOM_B", "CUSTOM_C"]
 TRAITS = ["CUSTOM_RED", "CUSTOM_BLUE", "HW_CPU_X86_AVX2"]
 FLAVORS = ["f1", "f2", "f3"]
 KEYS = ["trait:CUSTOM_RED", "hw:cpu_policy"]
+#: Of VCPU each provider has so few that most claims find none left. No writer changes that, so that
+#: no more than these may ever be allocated.
+VCPUS = 4
 #: What else stands in paths.
 NAMES = {
     "resource_class": [*CLASSES, "VCPU"],
@@ -83,9 +86,12 @@ class World:
         return found
 
     def inventories(self) -> dict[str, object]:
-        """Return inventories of some classes."""
-        some = self._dice.sample([*CLASSES, "VCPU"], 2)
-        return {name: {"total": self._dice.randint(20, 60)} for name in some}
+        """Return inventories of some classes; of VCPU always, for it is claimed."""
+        return {name: self.inventory(name) for name in ("VCPU", self._dice.choice(CLASSES))}
+
+    def inventory(self, resource_class: str) -> dict[str, int]:
+        """Return an inventory of a class."""
+        return {"total": VCPUS if resource_class == "VCPU" else self._dice.randint(20, 60)}
 
     def claim(self, consumer: str) -> dict[str, object]:
         """Return what a consumer is to hold."""
@@ -106,7 +112,7 @@ class World:
         provider, consumer = self._dice.choice(PROVIDERS), self.consumer()
         inventories = {
             "resource_provider_generation": self.generation(provider),
-            "inventories": {**self.inventories(), "VCPU": {"total": 60}},
+            "inventories": self.inventories(),
         }
         allocations = {consumer: self.claim(consumer)}
         return {"inventories": {provider: inventories}, "allocations": allocations}
@@ -150,13 +156,13 @@ BODIES: Mapping[str, Callable[[World, Any], Any]] = {
         "resource_provider_generation": w.generation(),
         "inventories": w.inventories(),
     },
-    f"PUT {_OF_PROVIDER}/inventories/<resource_class>": lambda w, one: {
+    f"PUT {_OF_PROVIDER}/inventories/<resource_class>": lambda w, _one: {
         "resource_provider_generation": w.generation(),
-        "total": one(range(20, 60)),
+        **w.inventory(w.drawn["resource_class"]),
     },
-    f"POST {_OF_PROVIDER}/inventories": lambda _w, one: {
-        "resource_class": one(CLASSES),
-        "total": one(range(20, 60)),
+    f"POST {_OF_PROVIDER}/inventories": lambda w, one: {
+        "resource_class": (name := one([*CLASSES, "VCPU"])),
+        **w.inventory(name),
     },
     "PUT /placement/allocations/<consumer_uuid>": lambda w, _one: w.claim(w.drawn["consumer_uuid"]),
     "POST /placement/allocations": lambda w, _one: {
