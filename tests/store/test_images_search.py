@@ -8,6 +8,7 @@ from placement_sched.store.images import SORT_KEYS, ImageSearch, search
 from tests.clouds import uuid_of
 from tests.exploring import Dice
 from tests.hosts import NOW
+from tests.statements import counted
 
 EVERYBODY = Viewer(project_id="admin", is_admin=True)
 
@@ -61,3 +62,40 @@ def test_order_is_as_python_has_it_where_databases_agree(cloud):
         found = search(connection, question)
     keys = [(-(-1 if each.size is None else each.size), each.created_at) for each in found]
     assert keys == sorted(keys)
+
+
+@pytest.mark.parametrize("asked", ["tags", "properties"])
+def test_images_have_all_tags_and_properties_asked_for_whatever_their_number(database, asked):
+    names = [f"x{number}" for number in range(200)]
+    make = frozenset if asked == "tags" else lambda some: dict.fromkeys(some, "yes")
+    kept = [("full", names), ("nearly", names[1:]), ("none", [])]
+
+    def fill(connection):
+        for name, some in kept:
+            made = {"name": name, asked: make(some), "created_at": NOW, "updated_at": NOW}
+            images.add(connection, StoredImage(uuid=uuid_of(name), **made))
+
+    database.write(fill)
+    lengths = []
+    for most in (2, 200):
+        question = ImageSearch(viewer=EVERYBODY, **{asked: make(names[:most])})
+        with counted(database) as seen, database.read() as connection:
+            assert [one.name for one in search(connection, question)] == ["full"]
+        words = seen[0].upper().split()
+        lengths.append([words.count(word) for word in ("EXISTS", "(SELECT", "AND", "OR")])
+    assert lengths[0] == lengths[1]
+
+
+def test_a_property_asked_for_has_its_own_value(database):
+    image = StoredImage(
+        uuid=uuid_of("one"), properties={"a": "1", "b": "2"}, created_at=NOW, updated_at=NOW
+    )
+    database.write(lambda connection: images.add(connection, image))
+    with database.read() as connection:
+        for asked, number in (
+            ({"a": "1", "b": "2"}, 1),
+            ({"a": "2", "b": "1"}, 0),
+            ({"a": "1", "b": "1"}, 0),
+        ):
+            question = ImageSearch(viewer=EVERYBODY, properties=asked)
+            assert len(search(connection, question)) == number

@@ -19,6 +19,7 @@ _AGGREGATES, _MEMBERS = placement_aggregates.c, resource_provider_aggregates.c
 MEMBERS = Associations(
     "an aggregate", resource_provider_aggregates, _MEMBERS.aggregate_id, _AGGREGATES.uuid
 )
+ids_by_uuid = MEMBERS.ids
 replace_many = MEMBERS.replace_many
 add_members = MEMBERS.add
 remove_members = MEMBERS.remove

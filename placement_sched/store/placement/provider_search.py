@@ -1,18 +1,28 @@
 """Which providers a list of them shows: one statement whatever is asked."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
+import orjson
 from sqlalchemy import (
+    Column,
     ColumnElement,
     CompoundSelect,
     Connection,
+    Integer,
+    Subquery,
+    and_,
     bindparam,
+    column,
     exists,
+    func,
     not_,
+    or_,
     select,
+    text,
     union,
 )
 
@@ -22,7 +32,7 @@ from placement_sched.db.sql import Condition
 from placement_sched.errors import Invalid
 from placement_sched.model.placement.provider import Provider
 from placement_sched.model.placement.query import AggregateTerms, TraitTerms
-from placement_sched.store.placement import resource_classes, traits
+from placement_sched.store.placement import aggregates, resource_classes, traits
 from placement_sched.store.placement.capacity import has_room
 from placement_sched.store.placement.resource_providers import PROVIDERS, read_providers, spelled
 
@@ -53,10 +63,8 @@ def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]
     conditions = [
         *_with_traits(connection, query.traits),
         *_with_resources(connection, query.resources),
-        *map(_is_member, query.aggregates.member_of),
+        *_with_aggregates(connection, query.aggregates),
     ]
-    if query.aggregates.forbidden:
-        conditions.append(not_(_is_member(query.aggregates.forbidden)))
     uuids, members = _spellings(query.uuid), _spellings(query.in_tree)
     named = _named(by_name=bool(query.name), uuids=len(uuids), members=len(members))
     names = {
@@ -127,16 +135,20 @@ def _with_resources(connection: Connection, amounts: Mapping[str, int]) -> list[
             "Invalid resource class in resources parameter: "
             f"No such resource class {', '.join(missing)}."
         )
-    return [_has_free(ids[name], amount) for name, amount in amounts.items()]
-
-
-def _has_free(class_id: int, amount: int) -> Condition:
+    if not amounts:
+        return []
+    # Each database plans one search for all in less time than one for each: PostgreSQL takes half a
+    # minute to order two hundred joins.
     owned = tables.inventories.alias()
-    return exists().where(
-        owned.c.resource_provider_id == _PROVIDERS.id,
-        owned.c.resource_class_id == class_id,
-        has_room(owned, amount),
-    )
+    each = [
+        and_(owned.c.resource_class_id == ids[name], has_room(owned, amount))
+        for name, amount in amounts.items()
+    ]
+    provider = owned.c.resource_provider_id
+    if len(each) == 1:
+        return [exists().where(provider == _PROVIDERS.id, *each)]
+    found = select(provider).where(or_(*each)).group_by(provider)
+    return [_PROVIDERS.id.in_(found.having(func.count() == len(each)))]
 
 
 def _with_traits(connection: Connection, terms: TraitTerms) -> list[Condition]:
@@ -145,26 +157,72 @@ def _with_traits(connection: Connection, terms: TraitTerms) -> list[Condition]:
         raise Invalid(
             f'Invalid trait(s) in "required" parameter: No such trait(s): {", ".join(missing)}.'
         )
-    conditions = [_has_trait([ids[name] for name in sorted(any_of)]) for any_of in terms.required]
-    if terms.forbidden:
-        conditions.append(not_(_has_trait([ids[name] for name in sorted(terms.forbidden)])))
+    return _with_members(
+        connection,
+        tables.resource_provider_traits.c.trait_id,
+        [[ids[name] for name in any_of] for any_of in terms.required],
+        [ids[name] for name in terms.forbidden],
+    )
+
+
+def _with_aggregates(connection: Connection, terms: AggregateTerms) -> list[Condition]:
+    # An aggregate that is not there has no provider. MariaDB compares uuids without regard to case.
+    found = aggregates.ids_by_uuid(connection, terms.uuids) if terms.uuids else {}
+    ids = {uuid.lower(): number for uuid, number in found.items()}
+    return _with_members(
+        connection,
+        tables.resource_provider_aggregates.c.aggregate_id,
+        [[ids[uuid] for uuid in any_of if uuid in ids] for any_of in terms.member_of],
+        [ids[uuid] for uuid in terms.forbidden if uuid in ids],
+    )
+
+
+def _with_members(
+    connection: Connection,
+    member: Column[int],
+    required: Sequence[Collection[int]],
+    forbidden: Collection[int],
+) -> list[Condition]:
+    """Return the conditions on pairs of a provider and a ``member``: a trait or an aggregate."""
+    provider = member.table.c.resource_provider_id
+    conditions: list[Condition] = []
+    if len(required) == 1:
+        conditions.append(exists().where(provider == _PROVIDERS.id, member.in_(required[0])))
+    elif required:
+        asked = _numbered_sets(connection, required)
+        found = select(provider).join(asked, asked.c.member == member).group_by(provider)
+        number = func.count(asked.c.number.distinct())
+        conditions.append(_PROVIDERS.id.in_(found.having(number == len(required))))
+    if forbidden:
+        conditions.append(not_(exists().where(provider == _PROVIDERS.id, member.in_(forbidden))))
     return conditions
 
 
-def _has_trait(trait_ids: Collection[int]) -> Condition:
-    carried = tables.resource_provider_traits.c
-    return exists().where(
-        carried.resource_provider_id == _PROVIDERS.id, carried.trait_id.in_(trait_ids)
-    )
+#: Reads a JSON array of pairs.
+_PAIRS = MappingProxyType(
+    {
+        "postgresql": "SELECT CAST(pair->>0 AS integer) AS number, "
+        "CAST(pair->>1 AS integer) AS member "
+        "FROM json_array_elements(CAST(:pairs AS json)) AS pair",
+        "sqlite": "SELECT json_extract(value, '$[0]') AS number, "
+        "json_extract(value, '$[1]') AS member FROM json_each(:pairs)",
+        "mysql": "SELECT number, member FROM JSON_TABLE(:pairs, '$[*]' COLUMNS "
+        "(number INTEGER PATH '$[0]', member INTEGER PATH '$[1]')) AS pairs",
+    }
+)
 
 
-def _is_member(uuids: Collection[str]) -> Condition:
-    membership = tables.resource_provider_aggregates.c
-    members = (
-        select(membership.resource_provider_id)
-        .join(
-            tables.placement_aggregates, tables.placement_aggregates.c.id == membership.aggregate_id
-        )
-        .where(tables.placement_aggregates.c.uuid.in_(sorted(uuids)))
+def _numbered_sets(connection: Connection, sets: Sequence[Collection[int]]) -> Subquery:
+    """Return a table of each member of each set, with the number of the set.
+
+    So the statement is the same however many sets are asked for: with a condition for each,
+    PostgreSQL takes half a minute to plan two hundred.
+    """
+    pairs = [(number, member) for number, members in enumerate(sets) for member in sorted(members)]
+    kind = connection.dialect.name
+    asked = text(_PAIRS["mysql" if kind == "mariadb" else kind])
+    return (
+        asked.bindparams(pairs=orjson.dumps(pairs).decode())
+        .columns(column("number", Integer), column("member", Integer))
+        .subquery("asked")
     )
-    return _PROVIDERS.id.in_(members)

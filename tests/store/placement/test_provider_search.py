@@ -1,0 +1,151 @@
+"""Lists of providers by many traits, aggregates and classes: right, and by one short statement."""
+
+from itertools import pairwise
+from uuid import uuid4
+
+import pytest
+
+from placement_sched.model.placement.provider import Inventory
+from placement_sched.model.placement.query import AggregateTerms, TraitTerms
+from placement_sched.store.placement import (
+    aggregates,
+    provider_search,
+    resource_classes,
+    resource_providers,
+    traits,
+)
+from placement_sched.store.placement.provider_search import ProviderQuery
+from tests.exploring import Dice
+from tests.providers import NOW, make_provider, make_providers
+from tests.statements import counted
+
+TRAITS = [f"CUSTOM_T{number}" for number in range(200)]
+CLASSES = [f"CUSTOM_C{number}" for number in range(200)]
+AGGREGATES = sorted(str(uuid4()) for _ in range(250))
+
+
+@pytest.fixture
+def cloud(database):
+    """Two providers, of which the first has every trait, aggregate and class."""
+    full = make_provider(database)
+    make_provider(database)
+
+    def fill(connection):
+        number = resource_providers.by_uuid(connection, full).id
+        traits.replace_many(connection, {number: TRAITS}, NOW)
+        aggregates.replace_many(connection, {number: AGGREGATES}, NOW)
+        for name in CLASSES:
+            resource_classes.add(connection, name, NOW)
+
+    database.write(fill)
+    return database, full
+
+
+def each(names):
+    return tuple(frozenset({name}) for name in names)
+
+
+def pairs(names):
+    return tuple(map(frozenset, pairwise(names)))
+
+
+def found(database, **asked):
+    """Return the uuids of the providers found, and how many queries and joins that took."""
+    with counted(database) as seen, database.read() as connection:
+        uuids = {one.uuid for one in provider_search.search(connection, ProviderQuery(**asked))}
+    words = " ".join(seen).upper().split()
+    return uuids, [words.count(word) for word in ("SELECT", "(SELECT", "JOIN", "AND", "OR")]
+
+
+@pytest.mark.parametrize("sets", [each, pairs], ids=["one of each", "any of two"])
+def test_the_statement_is_the_same_for_two_required_and_for_hundreds(cloud, sets):
+    database, full = cloud
+    questions = [
+        [{"traits": TraitTerms(required=sets(TRAITS[:most]))} for most in (3, 200)],
+        [{"aggregates": AggregateTerms(member_of=sets(AGGREGATES[:most]))} for most in (3, 250)],
+    ]
+    for few, many in questions:
+        uuids, words = found(database, **few)
+        assert uuids == {full}
+        assert found(database, **many) == (uuids, words)
+
+
+def test_the_statement_is_the_same_for_two_forbidden_and_for_hundreds(cloud):
+    database, full = cloud
+    questions = [
+        [{"traits": TraitTerms(forbidden=frozenset(TRAITS[:most]))} for most in (2, 200)],
+        [{"aggregates": AggregateTerms(forbidden=frozenset(AGGREGATES[:n]))} for n in (2, 250)],
+    ]
+    for few, many in questions:
+        uuids, words = found(database, **few)
+        assert full not in uuids
+        assert len(uuids) == 1
+        assert found(database, **many) == (uuids, words)
+
+
+def test_hundreds_of_classes_take_no_join_each(cloud):
+    database, _ = cloud
+    full = make_provider(database, **dict.fromkeys(CLASSES, 4))
+    make_provider(database, **dict.fromkeys(CLASSES[1:], 4))
+    with counted(database) as seen, database.read() as connection:
+        query = ProviderQuery(resources=dict.fromkeys(CLASSES, 4))
+        assert [one.uuid for one in provider_search.search(connection, query)] == [full]
+        query = ProviderQuery(resources=dict.fromkeys(CLASSES, 5))
+        assert provider_search.search(connection, query) == ()
+    assert max(statement.upper().count("EXISTS") for statement in seen) == 0
+
+
+def test_each_class_has_room_for_its_own_amount(database):
+    stocks = [(2, 9), (9, 2), (5, 5), (9, 9)]
+    made = make_providers(
+        database,
+        [
+            [
+                Inventory(resource_class="VCPU", total=cpus),
+                Inventory(resource_class="PCI_DEVICE", total=pci),
+            ]
+            for cpus, pci in stocks
+        ],
+    )
+    for asked in ((5, 5), (3, 9), (9, 1), (1, 1), (10, 1)):
+        amounts = dict(zip(("VCPU", "PCI_DEVICE"), asked, strict=True))
+        expected = {
+            uuid
+            for uuid, stock in zip(made, stocks, strict=True)
+            if all(has >= amount for has, amount in zip(stock, asked, strict=True))
+        }
+        assert found(database, resources=amounts)[0] == expected
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_provider_is_found_that_has_one_of_every_set(database, seed):
+    dice = Dice.of(seed)
+    made = make_providers(database, [[] for _ in range(20)])
+    names, places = TRAITS[:6], AGGREGATES[:6]
+    chosen = {uuid: set(dice.sample(range(6), dice.randint(0, 6))) for uuid in made}
+
+    def fill(connection):
+        ids = {uuid: one.id for uuid, one in resource_providers.by_uuids(connection, made).items()}
+        for replace, labels in ((traits.replace_many, names), (aggregates.replace_many, places)):
+            replace(
+                connection, {ids[u]: [labels[n] for n in some] for u, some in chosen.items()}, NOW
+            )
+        traits.add_missing(connection, names, NOW)
+
+    database.write(fill)
+    for _ in range(10):
+        sets = [set(dice.sample(range(6), dice.randint(1, 3))) for _ in range(dice.randint(0, 4))]
+        sets = list({frozenset(one) for one in sets})
+        forbidden = frozenset(dice.sample(range(6), dice.randint(0, 2)))
+        expected = {
+            uuid
+            for uuid, has in chosen.items()
+            if all(one & has for one in sets) and not forbidden & has
+        }
+        for key, kind, required, labels in (
+            ("traits", TraitTerms, "required", names),
+            ("aggregates", AggregateTerms, "member_of", places),
+        ):
+            named = tuple(frozenset(labels[n] for n in one) for one in sets)
+            terms = {required: named, "forbidden": frozenset(labels[n] for n in forbidden)}
+            assert found(database, **{key: kind(**terms)})[0] == expected
