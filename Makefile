@@ -19,7 +19,7 @@ CHANGES = dist
 ON_DATABASE = $(if $(DATABASE),--database $(DATABASE))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo screenshots nova-cloud test test-fast test-system gabbi peer peer-gabbi nova-functional differential race explore lint format bench bench-writes bench-scheduler bench-nova bench-nova-rpc bench-race bench-fleet bench-schedulers chaos soak docs release changelog requirements audit clean
+.PHONY: help demo screenshots nova-cloud test test-fast test-system gabbi peer peer-gabbi nova-functional differential race galera explore lint format bench bench-writes bench-scheduler bench-nova bench-nova-rpc bench-race bench-fleet bench-schedulers chaos soak docs release changelog requirements audit clean
 
 # A target is listed by what follows ## on its line; one that begins with "dev:" is for developers.
 LIST = awk -F ':.*\#\# (dev: )?' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -92,6 +92,9 @@ differential: $(VENV)/.develop $(PEER)/.ready ## dev: send the same random reque
 
 race: $(VENV)/.develop ## dev: claim whole providers from several processes at once, RACE_ROUNDS times
 	PLACEMENT_SCHED_TEST_RACE_ROUNDS=$(RACE_ROUNDS) $(BIN)/pytest --timeout 0 $(PYTEST_ARGS) tests/store/placement/test_allocations_race.py
+
+galera: $(VENV)/.develop ## dev: run the tests on a cluster of three nodes of MariaDB, each race RACE_ROUNDS times
+	PLACEMENT_SCHED_REQUIRE_GALERA=1 PLACEMENT_SCHED_TEST_GALERA_ROUNDS=$(RACE_ROUNDS) PLACEMENT_SCHED_TEST_GALERA_WRITES=2000 $(BIN)/pytest --timeout 0 $(PYTEST_ARGS) tests/galera
 
 explore: $(VENV)/.develop ## dev: search with random examples for what the suite does not find (MINUTES=30 SEED=1)
 	$(BIN)/python -m tests.exploring --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(PYTEST_ARGS)

@@ -1,4 +1,4 @@
-"""What ``make chaos`` tries, in this order."""
+"""What ``make chaos`` tries, in this order, and for how long at most."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +18,8 @@ class Part:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
+#: Seconds after which the part that runs is stopped, and those after it are not run.
+DEADLINE = 20 * 60
 PARTS = (
     Part(
         "16 writers on all allocations and inventories, workers killed",
@@ -46,7 +48,12 @@ PARTS = (
         {"PLACEMENT_SCHED_TEST_CUT_COMMITS": "300"},
     ),
     Part("standbys, promoted under load", 120, ("tests/db/test_standby.py",)),
-    Part("nodes of a Galera cluster killed", 240, ("tests/galera/test_failures.py",)),
+    Part(
+        "nodes of a Galera cluster killed",
+        240,
+        ("tests/galera/test_failures.py",),
+        {"PLACEMENT_SCHED_TEST_GALERA_WRITES": "2000"},
+    ),
     Part("disk full", 60, ("tests/chaos/test_storage.py",)),
     Part("clock jumps", 120, ("tests/chaos/test_clock.py",)),
     Part("more load than can be answered", 240, ("tests/chaos/test_overload.py",)),
