@@ -28,6 +28,8 @@ ROLES = {
     "admin": ("admin", "member", "reader"),
     "no role": (),
 }
+#: A caller who has a role in another project than the one that is asked about.
+ELSEWHERE, OTHER_PROJECT = "reader elsewhere", "bakery"
 #: Who passes a rule, by its words; aliases are written out.
 ALLOWED: Mapping[str, frozenset[str]] = {
     "role:admin": frozenset({"admin"}),
@@ -67,6 +69,11 @@ class Asked:
     path: str
     route: Route
 
+    @property
+    def of_a_project(self) -> bool:
+        """Return whether the request names a project, which callers may ask about who are in it."""
+        return self.route.policy == "placement:usages"
+
     def ask(self, app: TestApp, headers: Mapping[str, str]) -> int:
         """Return the status of the answer to this caller."""
         return app.do_request(self.request(app, headers), expect_errors=True).status_int
@@ -74,7 +81,7 @@ class Asked:
     def request(self, app: TestApp, headers: Mapping[str, str]) -> TestRequest:
         """Return a request of the least that the route takes."""
         path = PARAMETER.sub(UUIDS[0], self.path)
-        if self.route.policy == "placement:usages":
+        if self.of_a_project:
             path += f"?project_id={PROJECT}"
         service = self.path.split("/")[1]
         version = "latest" if self.route.until == NEVER else self.route.until
@@ -110,8 +117,10 @@ def noauth2(configured_app: Callable[[str], TestApp]) -> Door:
         name: {"X-Auth-Token": f"bob:{PROJECT}", "X-Roles": ",".join(roles) or "none"}
         for name, roles in ROLES.items()
     }
+    elsewhere = {"X-Auth-Token": f"bob:{OTHER_PROJECT}", "X-Roles": "reader"}
     return Door(
-        configured_app("[api]\nauth_strategy = noauth2\n"), {**callers, "without token": {}}
+        configured_app("[api]\nauth_strategy = noauth2\n"),
+        {**callers, ELSEWHERE: elsewhere, "without token": {}},
     )
 
 
@@ -127,6 +136,7 @@ def keystone(configured_app: Callable[[str], TestApp]) -> Iterator[Door]:
             app,
             {
                 **callers,
+                ELSEWHERE: {"X-Auth-Token": service.issue("bob", OTHER_PROJECT, "reader")},
                 "without token": {},
                 "unknown token": {"X-Auth-Token": "stolen"},
                 "expired token": {"X-Auth-Token": expired},
@@ -148,8 +158,10 @@ def test_each_route_lets_in_whom_its_rule_names_and_no_other(strategy, request, 
         for caller, headers in door.callers.items():
             status = one.ask(door.app, headers)
             # Who forges roles has those of the token.
-            role = "no role" if caller == "forged roles" else caller
+            role = {"forged roles": "no role", ELSEWHERE: "reader"}.get(caller, caller)
             expected = "let in" if role in allowed else "forbidden" if role in ROLES else "refused"
+            if caller == ELSEWHERE and one.of_a_project:
+                expected = "forbidden"
             if CLOSED.match(f"{one.route.method} {one.path}") and expected == "let in":
                 expected = "forbidden"
             got = {401: "refused", 403: "forbidden"}.get(status, "let in")
