@@ -8,6 +8,7 @@ import pytest
 
 from tests.chaos.clients import ask_for
 from tests.chaos.scale import TRIED, WHOLE, times
+from tests.invariants import assert_invariants
 from tests.placing import report
 from tests.processes import race
 
@@ -65,10 +66,11 @@ def test_goodput_does_not_collapse_under_four_times_the_load(server, record_prop
 
 @pytest.mark.system
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_clients_that_give_up_and_ask_again_do_not_stop_a_server(server, record_property):
+def test_clients_that_give_up_and_ask_again_do_not_stop_a_server(server, database, record_property):
     outcomes = asked(server, 64, SECONDS, patience=0.05)
     assert set(outcomes) <= {"200", "503", "gave up"}
     assert server.get("/healthz")[0] == 200
     after = asked(server, FEW, 1)
     assert set(after) == {"200"}
+    assert_invariants(database)
     record_property(TRIED, f"{outcomes.total()} requests, {outcomes['gave up']} given up")

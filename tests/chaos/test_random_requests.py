@@ -10,6 +10,7 @@ from placement_sched.app import create_app
 from tests.chaos.grammar import UUIDS, Drawn, Grammar
 from tests.chaos.scale import TRIED, times
 from tests.conftest import Client
+from tests.invariants import assert_invariants
 from tests.placing import report
 from tests.versions import LATEST_HEADERS
 
@@ -44,7 +45,7 @@ def application(settings):
     application.close()
 
 
-def test_no_request_that_the_grammar_makes_fails(application, caplog, record_property):
+def test_no_request_that_the_grammar_makes_fails(application, database, caplog, record_property):
     app = Client(application)
     furnish(app)
     process, before = psutil.Process(), 0
@@ -65,4 +66,5 @@ def test_no_request_that_the_grammar_makes_fails(application, caplog, record_pro
     assert {200, 204, 400, 403, 404, 405, 409, 415} <= statuses
     assert process.memory_info().rss - before < MOST_GROWTH
     assert app.get("/placement/resource_providers", headers=LATEST_HEADERS).status_int == 200
+    assert_invariants(database)
     record_property(TRIED, f"{REQUESTS} requests")

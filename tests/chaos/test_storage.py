@@ -6,6 +6,7 @@ from uuid import uuid4
 import pytest
 
 from tests.chaos.scale import TRIED, times
+from tests.invariants import assert_invariants
 from tests.servers import wait_until
 from tests.versions import LATEST
 
@@ -22,10 +23,11 @@ def written(server) -> tuple[int, str]:
     return status, str(answer)
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_full_disk_refuses_writes_and_is_used_again_when_there_is_room(
-    serve, sqlite_url, record_property
+    serve, database_url, database, record_property
 ):
-    server = serve(OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
+    server = serve(OS_PLACEMENT_DATABASE__CONNECTION=database_url)
     acknowledged = 0
     (worker,) = server.workers()
     _soft, hard = resource.prlimit(worker, resource.RLIMIT_FSIZE)
@@ -47,4 +49,5 @@ def test_a_full_disk_refuses_writes_and_is_used_again_when_there_is_room(
     listed = server.ask("GET", "/placement/resource_providers", version=VERSION)
     assert len(listed["resource_providers"]) == acknowledged
     assert "Traceback" not in server.log.read_text()
+    assert_invariants(database)
     record_property(TRIED, f"{ROUNDS} times full")

@@ -16,8 +16,10 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations import standby_gauges
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
+from tests.invariants import assert_invariants
 from tests.placing import report, spec
 from tests.postgresql import primary_and_standby
+from tests.processes import race
 from tests.servers import wait_until
 
 CANDIDATES = "/placement/allocation_candidates?resources=VCPU:1"
@@ -173,6 +175,18 @@ def test_lag_that_is_allowed_hides_writes_of_others_and_none_of_ones_own(made, s
     assert names(client, "admin:q") == ["before"]
 
 
+def test_processes_that_share_a_directory_know_of_each_others_writes(tmp_path):
+    here, alone = module.LastWrites(str(tmp_path)), module.LastWrites()
+    race(1, note_a_write, str(tmp_path))
+    assert here.of("admin") > 0
+    assert here.of("admin:q") == alone.of("admin") == 0
+
+
+def note_a_write(_barrier, _which, directory):
+    module.LastWrites(directory).note("admin")
+    return []
+
+
 @pytest.mark.usefixtures("patient")
 def test_lag_beyond_what_is_allowed_is_not_shown(made, servers):
     client = made(placement_database__max_replica_lag=0.5)
@@ -235,6 +249,9 @@ def test_nothing_acknowledged_is_lost_where_the_standby_takes_over(make_app):
         assert not writer.is_alive()
         assert set(acknowledged) <= set(names(client))
         assert statuses.keys() <= {200, 201, 503}
+        promoted = Database(make_settings(standby.url()))
+        assert_invariants(promoted)
+        promoted.dispose()
 
 
 def standbys(client):

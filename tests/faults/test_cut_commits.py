@@ -17,6 +17,7 @@ from webtest import TestApp
 from placement_sched.db import commit_marks
 from tests.conftest import make_settings
 from tests.faults.cutting import Cut, CuttingProxy, cutting
+from tests.invariants import assert_invariants
 from tests.placing import hosts_of, report, spec
 from tests.versions import LATEST_HEADERS
 
@@ -199,7 +200,7 @@ def writes(database_url, proxied, make_app) -> Writes:
     return Writes(make_app(make_settings(url)), proxy, make_app(make_settings(database_url)))
 
 
-def test_what_is_answered_is_what_was_done(writes):
+def test_what_is_answered_is_what_was_done(writes, database):
     """Each kind of write, at each kind of cut in turn; some are cut twice running."""
     twice = [[Cut.BEFORE, cut] for cut in (Cut.ANSWERED, Cut.UNDER_WAY)]
     plans = [*([cut] for cut in Cut), *twice]
@@ -209,6 +210,7 @@ def test_what_is_answered_is_what_was_done(writes):
         # In six rounds every kind meets every plan.
         kinds[done % len(kinds)](*plans[(done // len(kinds) + done) % len(plans)])
         done += 1
+    assert_invariants(database)
 
 
 def test_where_the_database_stays_away_it_is_503_with_the_reason(writes, monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 from placement_sched.db import engine, failures, kept_connections
 from tests.conftest import make_settings
 from tests.faults.cutting import cutting
+from tests.invariants import assert_invariants
 from tests.versions import LATEST_HEADERS
 
 #: A file closes no connection.
@@ -64,7 +65,7 @@ def test_when_none_is_open_it_is_503_with_the_reason(app, dead):
     post(app, status=200)
 
 
-def test_connections_cut_at_any_moment_end_in_answers_or_503(database_url, make_app):
+def test_connections_cut_at_any_moment_end_in_answers_or_503(database_url, database, make_app):
     with cutting(database_url) as (proxy, url):
         app = make_app(make_settings(url))
         post(app, status=200)
@@ -92,3 +93,4 @@ def test_connections_cut_at_any_moment_end_in_answers_or_503(database_url, make_
             thread.join(timeout=120)
     assert set(ends) <= {200, 503}, ends
     assert ends[200] > 0
+    assert_invariants(database)

@@ -15,6 +15,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
+from tests.invariants import assert_invariants
 from tests.mariadb import mariadb
 from tests.postgresql import primary_and_standby
 from tests.versions import LATEST_HEADERS
@@ -49,6 +50,7 @@ def check_refusing(app):
 def check_writing(app):
     write(app, 200)
     assert TestApp(app.app).get("/healthz/ready").json == {"status": "ready"}
+    assert_invariants(app.app.services.database)
 
 
 def prepare(url):
