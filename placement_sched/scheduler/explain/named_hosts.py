@@ -9,6 +9,10 @@ from placement_sched.model.results.funnel import UnknownHost
 from placement_sched.model.spec import RequestSpec
 from placement_sched.store.compute import compute_nodes
 
+#: So many unknown names are reported one by one. Each is compared with all names of the cloud,
+#: which takes milliseconds; one request may name thousands.
+_MOST = 10
+
 
 class _Named(NamedTuple):
     """A name in a list of the request spec; ``is_host`` is false for a node."""
@@ -22,7 +26,8 @@ class _Named(NamedTuple):
 def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHost, ...]:
     """Return the hosts and nodes that the request forces or ignores and that are not there.
 
-    Nothing is read where it names none. As in nova's filters, case does not count.
+    Nothing is read where it names none. As in nova's filters, case does not count. Of more than
+    ten, the last one returned says how many more there are.
     """
     named = list(_named(spec))
     if not named:
@@ -37,11 +42,15 @@ def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHos
     pairs = compute_nodes.names_by_uuid(connection).values()
     known = {True: {host for host, _ in pairs}, False: {node for _, node in pairs}}
     folded = {kind: {name.casefold() for name in names} for kind, names in known.items()}
-    return tuple(
+    unknown = [one for one in missing if one.name.casefold() not in folded[one.is_host]]
+    said = [
         UnknownHost(one.key, one.position, _said(one, known[one.is_host]))
-        for one in missing
-        if one.name.casefold() not in folded[one.is_host]
-    )
+        for one in unknown[:_MOST]
+    ]
+    if more := unknown[_MOST:]:
+        detail = f"and {len(more)} more names that are not there, the first {more[0].name!r}"
+        said.append(UnknownHost(more[0].key, more[0].position, detail))
+    return tuple(said)
 
 
 def _named(spec: RequestSpec) -> Iterator[_Named]:

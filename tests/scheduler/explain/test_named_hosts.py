@@ -2,6 +2,7 @@
 
 import pytest
 
+from placement_sched.scheduler.explain import named_hosts
 from tests.placing import report, spec
 from tests.scheduler.test_select_destinations import explain
 
@@ -41,3 +42,21 @@ def test_a_host_that_is_not_there_is_named_with_the_nearest_one(cloud, key, name
 def test_hosts_that_are_there_are_named_without_a_warning(cloud, named):
     assert "warnings" not in explain(cloud, spec(**named))["funnel"]
     cloud.post_json("/scheduler/v1/capacity", {"request_spec": spec(**named)}, status=200)
+
+
+def test_of_many_unknown_hosts_ten_are_compared_and_the_others_counted(cloud, monkeypatch):
+    compared = []
+    suggested = named_hosts.suggested
+
+    def noted(noun, name, known):
+        compared.append(name)
+        return suggested(noun, name, known)
+
+    monkeypatch.setattr(named_hosts, "suggested", noted)
+    told = explain(cloud, spec(ignore_hosts=[f"mars-{number}" for number in range(500)]))
+    warnings = told["funnel"]["warnings"]
+    assert compared == [f"mars-{number}" for number in range(10)]
+    assert len(warnings) == 11
+    assert warnings[10]["key"] == "ignore_hosts"
+    last = "and 490 more names that are not there, the first 'mars-10'"
+    assert warnings[10]["detail"] == last
