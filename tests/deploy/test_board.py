@@ -138,7 +138,11 @@ def test_alerts_of_what_goes_well_do_not_fire_and_others_do(prometheus):
     fired = {rule["alert"] for rule in RULES if asked(prometheus, rule["expr"])}
     # On a busy machine a standby or a request may be slow for a moment.
     moments = {"PlacementSchedSlow", "PlacementSchedStandbyUnused"}
-    assert fired - moments == {"PlacementSchedNoValidHost", "PlacementSchedLostClaims"}
+    assert fired - moments == {
+        "PlacementSchedLostClaims",
+        "PlacementSchedNoValidHost",
+        "PlacementSchedNoValidHostAtAnyStage",
+    }
 
 
 def test_what_both_servers_show_is_counted_once(prometheus):
