@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
+from placement_sched.api.serving import access_log
 from tests import identity
 from tests.api.test_auth_keystone import config
 from tests.servers import PROGRAM, environment, started
@@ -178,11 +179,12 @@ def ask(server, **headers: str) -> str:
 
 
 def line_of(server, request_id: str) -> str:
+    """Wait for the line of the access log, which follows the answer; others may come before it."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        lines = [one for one in server.log.read_text().splitlines() if request_id in one]
-        if lines:
-            return lines[-1]
+        for line in server.log.read_text().splitlines():
+            if request_id in line and access_log.__name__ in line:
+                return line
         time.sleep(0.05)
     raise AssertionError(server.log.read_text())
 
