@@ -135,28 +135,35 @@ def test_an_answer_without_its_body_read_says_that_the_connection_closes(length,
     assert (answered[1].get(b"connection") == b"close") is closes
 
 
-def asked_at_once(bridge, *paths, cancelled=()):
-    """Return the statuses of requests that come in this order; some clients go away at once."""
+def asked_at_once(bridge, *paths, cancelled=(), gone=()):
+    """Return the statuses of requests that come in this order, None of one without an answer.
 
-    async def one(path):
+    The server stops to serve some at once, and some clients go away once all have come.
+    """
+
+    async def one(path, leaves):
         sent = []
 
         async def receive():
-            return {"type": "http.request", "body": b"", "more_body": False}
+            await asyncio.wait([leaves], timeout=60)
+            return {"type": "http.disconnect"}
 
         async def send(message):
             sent.append(message)
 
         await bridge({**SCOPE, "method": "GET", "raw_path": path}, receive, send)
-        return sent[0]["status"]
+        return sent[0]["status"] if sent else None
 
     async def every():
+        leave, stay = (asyncio.get_running_loop().create_future() for _ in range(2))
         tasks = []
         for path in paths:
-            tasks.append(asyncio.create_task(one(path)))
+            tasks.append(asyncio.create_task(one(path, leave if path in gone else stay)))
             await asyncio.sleep(0.01)
             if path in cancelled:
                 tasks[-1].cancel()
+        await asyncio.sleep(0.05)
+        leave.set_result(None)
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     return asyncio.run(every())
@@ -199,6 +206,42 @@ def test_health_is_answered_before_all_that_waits_and_is_never_refused():
 
 
 def test_what_its_client_has_given_up_is_not_worked_on():
+    slow = Slow(0.3)
+    bridge = Bridge(slow, most=1000, threads=1, patience=30)
+    assert asked_at_once(bridge, b"/a", b"/b", b"/c", gone=[b"/b"]) == [200, None, 200]
+    assert slow.begun == ["/a", "/c"]
+
+
+def test_what_is_at_work_when_its_client_leaves_is_done_to_its_end():
+    slow = Slow(0.3)
+    bridge = Bridge(slow, most=1000, threads=1, patience=30)
+    assert asked_at_once(bridge, b"/a", b"/b", gone=[b"/a"]) == [200, 200]
+    assert slow.begun == ["/a", "/b"]
+
+
+def test_while_clients_give_up_the_newest_request_is_answered_first():
+    slow = Slow(0.3)
+    bridge = Bridge(slow, most=1000, threads=1, patience=30)
+    paths = [b"/a", b"/b", b"/c", b"/d", b"/healthz/live"]
+    assert asked_at_once(bridge, *paths, gone=[b"/b"]) == [200, None, 200, 200, 200]
+    assert [one for one in slow.begun if one != "/healthz/live"] == ["/a", "/d", "/c"]
+
+
+def test_what_has_waited_too_long_is_refused_before_the_newest_is_answered():
+    slow = Slow(0.3)
+    bridge = Bridge(slow, most=1000, threads=1, patience=0.2)
+    assert asked_at_once(bridge, b"/a", b"/b", b"/c", b"/d", gone=[b"/d"]) == [200, 503, 503, None]
+    assert slow.begun == ["/a", "/b", "/c"]
+
+
+def test_requests_are_answered_in_their_order_again_a_second_after_the_last_client_gave_up():
+    slow = Slow(1.3)
+    bridge = Bridge(slow, most=1000, threads=1, patience=30)
+    asked_at_once(bridge, b"/a", b"/b", b"/c", b"/d", gone=[b"/b"])
+    assert slow.begun == ["/a", "/c", "/d"]
+
+
+def test_what_is_cancelled_as_the_server_stops_is_not_worked_on():
     slow = Slow(0.2)
     bridge = Bridge(slow, most=1000, threads=1, patience=30)
     first, second, third = asked_at_once(bridge, b"/a", b"/b", b"/c", cancelled=[b"/b"])

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from placement_sched.api.serving.body_reading import PATIENCE
+from tests.chaos.scale import TRIED
 from tests.versions import LATEST, LATEST_HEADERS
 
 HALF_BODY = (
@@ -90,9 +91,8 @@ def told_at_the_end(client: socket.socket) -> bytes:
     return text
 
 
-def test_all_of_them_at_once_keep_nobody_else_waiting(server, connect):
-    for _ in range(30):
-        connect(READS_NOTHING, window=4096)
+def test_all_of_them_at_once_keep_nobody_else_waiting(server, connect, record_property):
+    deaf = [connect(READS_NOTHING, window=4096) for _ in range(30)]
     half = [connect(HALF_BODY) for _ in range(200)]
     silent = [connect(sent) for sent in (HALF_HEAD, b"") for _ in range(200)]
     taken = times_of_others(server)
@@ -103,6 +103,10 @@ def test_all_of_them_at_once_keep_nobody_else_waiting(server, connect):
         assert b"connection: close" in text.lower()
     for client in silent:  # closed after 30 seconds
         assert told_at_the_end(client) == b""
+    record_property(
+        TRIED,
+        f"{len(half)} half bodies, {len(silent)} silent clients, {len(deaf)} that read nothing",
+    )
 
 
 def test_a_body_that_stops_in_a_chunk_ends_as_well(connect):
@@ -110,18 +114,23 @@ def test_a_body_that_stops_in_a_chunk_ends_as_well(connect):
     assert told_at_the_end(client).startswith(b"HTTP/1.1 408 ")
 
 
-def test_clients_that_vanish_in_the_middle_of_a_body_leave_nothing(server, connect):
+def test_clients_that_vanish_in_the_middle_of_a_body_leave_nothing(
+    server, connect, record_property
+):
     (worker,) = psutil.Process(server.process.pid).children()
     server.get("/healthz")
     before = worker.num_fds()
+    vanished = 0
     for sent in (HALF_BODY, HALF_CHUNK, HALF_BODY + b"x" * 900):
         for client in [connect(sent) for _ in range(50)]:
             client.close()
+            vanished += 1
     end = time.monotonic() + PATIENCE / 2  # sooner than any deadline of theirs
     while worker.num_fds() > before + 5 and time.monotonic() < end:
         time.sleep(0.1)
     assert worker.num_fds() <= before + 5
     assert max(times_of_others(server, rounds=1)) < PATIENCE
+    record_property(TRIED, f"{vanished} clients that vanish")
 
 
 def test_a_client_that_asks_first_is_told_to_go_on(connect):

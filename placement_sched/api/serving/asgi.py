@@ -6,7 +6,8 @@ thread. See doc/decisions/0002 for the figures.
 
 Where more is asked than can be answered, requests wait in their order, for a bounded time: what a
 client has given up is not worked on, nor what has waited too long, so that the threads work for
-clients who still listen.
+clients who still listen. While clients give up, the newest request is answered first: the oldest
+one's client would be gone before it has its answer.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ import logging
 import sys
 import time
 from asyncio import AbstractEventLoop, Future
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -55,6 +56,9 @@ _PROTOCOLS = {"1": "HTTP/1.0", "1.1": "HTTP/1.1", "2": "HTTP/2"}
 _PLAIN = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
 #: The most header names whose form in an environ is remembered; clients may invent names.
 _NAMES = 500
+#: The newest request is answered first for so many seconds after a client gave up.
+_IMPATIENT = 1.0
+_GONE = "http.disconnect"
 #: What is asked to learn whether the service is well is answered before all that waits.
 _HEALTH = "/healthz"
 OVERLOADED = BodyRefusal(
@@ -113,11 +117,18 @@ class Bridge:
         job = _Job(environ, loop, answered, time.monotonic(), send, partial(self._closes, body))
         if job.is_readiness and self._stopping():
             environ[REFUSED] = STOPPING
-        (self._living if job.is_liveness else self._threads).answer(job)
+        threads = self._living if job.is_liveness else self._threads
+        waits = threads.answer(job)
+        # Of a body that was refused the rest may still come.
+        watch = None
+        if waits and (body is None or body.ended):
+            watch = asyncio.create_task(_give_up_with_client(threads, job, receive))
         try:
             for sent in await answered:
                 await sent
         finally:
+            if watch is not None:
+                watch.cancel()
             if body is not None:
                 self._bodies.release(body)
 
@@ -187,8 +198,10 @@ class _Job(NamedTuple):
 class _Threads:
     """The threads that answer; further requests wait for the first that is free, in their order.
 
-    What has waited for more than ``patience`` seconds (0: no bound) is refused, not worked on. Of
-    the idle ones the last to work is the next to work again: what it used is still at hand.
+    What has waited for more than ``patience`` seconds (0: no bound) is refused, not worked on.
+    While clients give up, the newest request is the next, after those of health and those that are
+    refused. Of the idle ones the last to work is the next to work again: what it used is still at
+    hand.
     """
 
     def __init__(
@@ -198,19 +211,31 @@ class _Threads:
         self._patience = patience
         self._lock = Lock()
         self._idle: list[SimpleQueue[_Job]] = []
-        self._waiting: deque[_Job] = deque()
+        #: By their futures: which one a client gives up is found at once, however many wait.
+        self._waiting: OrderedDict[Future[Sequence[Awaitable[None]]], _Job] = OrderedDict()
+        self._newest_first_until = 0.0
         for index in range(number):
             Thread(target=self._work, name=f"{name}-{index}", daemon=True).start()
 
-    def answer(self, job: _Job) -> None:
-        """Give a request to a thread, or let it wait for one."""
+    def answer(self, job: _Job) -> bool:
+        """Give a request to a thread, or let it wait for one; return whether it waits."""
         with self._lock:
             if not self._idle:
-                wait = self._waiting.appendleft if job.is_health else self._waiting.append
-                wait(job)
-                return
+                self._waiting[job.answered] = job
+                if job.is_health:
+                    self._waiting.move_to_end(job.answered, last=False)
+                return True
             thread = self._idle.pop()
         thread.put(job)
+        return False
+
+    def give_up(self, job: _Job) -> None:
+        """Drop a request that still waits; nothing is sent. One at work is answered to its end."""
+        with self._lock:
+            if self._waiting.pop(job.answered, None) is None:
+                return
+            self._newest_first_until = time.monotonic() + _IMPATIENT
+        job.answered.set_result(())
 
     def _work(self) -> None:
         mine: SimpleQueue[_Job] = SimpleQueue()
@@ -220,14 +245,21 @@ class _Threads:
     def _next(self, mine: SimpleQueue[_Job]) -> _Job:
         with self._lock:
             while self._waiting:
-                job = self._waiting.popleft()
-                if job.answered.cancelled():  # the client has gone
+                job = self._take()
+                if job.answered.cancelled():  # the server stops
                     continue
                 if self._is_late(job):
                     job.environ[REFUSED] = OVERLOADED
                 return job
             self._idle.append(mine)
         return mine.get()
+
+    def _take(self) -> _Job:
+        """Take the request that is answered next from those that wait."""
+        oldest = next(iter(self._waiting.values()))
+        in_turn = oldest.is_health or self._is_late(oldest)
+        newest_first = not in_turn and time.monotonic() < self._newest_first_until
+        return self._waiting.popitem(last=newest_first)[1]
 
     def _is_late(self, job: _Job) -> bool:
         waited = time.monotonic() - job.since
@@ -249,6 +281,13 @@ class _Threads:
             LOG.exception("after the answer to %s", job.environ["PATH_INFO"])
         with suppress(RuntimeError):  # the loop is closed: the server has stopped
             job.loop.call_soon_threadsafe(_settle, job.answered, sent)
+
+
+async def _give_up_with_client(threads: _Threads, job: _Job, receive: Receive) -> None:
+    """Give a request up when its client closes the connection."""
+    while (await receive())["type"] != _GONE:
+        pass
+    threads.give_up(job)
 
 
 def _settle(answered: Future[Sequence[Awaitable[None]]], sent: Sequence[Awaitable[None]]) -> None:
