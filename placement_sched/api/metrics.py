@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
 from placement_sched.api.request_context import WSGI
 from placement_sched.db.engine import Tally
@@ -27,6 +28,9 @@ from placement_sched.operations.cloud_gauges import CloudGauges, ReadFigures
 from placement_sched.operations.standby_gauges import StandbyGauges
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
+
+#: What claims and conflicts of placement-sched nova-scheduler are counted under, as a face.
+RPC = "nova-scheduler"
 
 #: The keys of a WSGI environ with what was asked, and with its microversion until it is counted.
 _ASKED = "placement_sched.asked"
@@ -103,9 +107,9 @@ class Metrics:
             "full_readings": mirrored("full_readings", "Times that all providers were read."),
         }
         self._count_decisions_and_reads()
-        self._cloud: CloudGauges | None = None
-        self._capacity: CapacityGauges | None = None
-        self._standbys: StandbyGauges | None = None
+        self._count_calls()
+        #: What is read for a scrape, and so is in no file of a process.
+        self._read: list[Collector] = []
         # Prometheus's own look-up of labels takes longer than the counting.
         self._requests = cache(requests.labels)
         self._seconds = cache(seconds.labels)
@@ -144,6 +148,31 @@ class Metrics:
         self._decisions = cache(decisions.labels)
         self._stages = cache(stages.labels)
 
+    def _count_calls(self) -> None:
+        calls = Counter(
+            "rpc_calls",
+            "Calls of nova's that placement-sched nova-scheduler answered, by outcome.",
+            ("method", "outcome"),
+            namespace="placement_sched",
+            registry=self._registry,
+        )
+        seconds = Histogram(
+            "rpc_duration_seconds",
+            "Time from taking such a call to its answer.",
+            ("method",),
+            namespace="placement_sched",
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._calls = cache(calls.labels)
+        self._call_seconds = cache(seconds.labels)
+
+    def call(self, method: str, outcome: str, seconds: float, tally: Tally) -> None:
+        """Count a call of nova's that was answered, its time and its tally."""
+        self._calls(method, outcome).inc()
+        self._call_seconds(method).observe(seconds)
+        self._tallied(RPC, tally)
+
     def request(
         self, asked: Asked, status: int, microversion: str, seconds: float, tally: Tally
     ) -> None:
@@ -155,11 +184,14 @@ class Metrics:
         self._statements(*asked).observe(tally.statements)
         if tally.candidates is not None:
             self._candidates.labels(*asked).observe(tally.candidates)
+        self._tallied(asked.face, tally)
+
+    def _tallied(self, face: str, tally: Tally) -> None:
         for outcome in ("won", "lost", "retried"):
             if number := getattr(tally, f"claims_{outcome}"):
-                self._claims.labels(asked.face, outcome).inc(number)
+                self._claims.labels(face, outcome).inc(number)
         for kind, number in tally.conflicts.items():
-            self._conflicts.labels(asked.face, kind).inc(number)
+            self._conflicts.labels(face, kind).inc(number)
         if tally.pool_timeouts:
             self._pool_timeouts.inc(tally.pool_timeouts)
         for stage, took in tally.stages.items():
@@ -169,18 +201,20 @@ class Metrics:
 
     def show_cloud(self, read: ReadFigures) -> None:
         """Show the figures of the whole cloud as well."""
-        self._cloud = CloudGauges(read, os.environ.get(DIRECTORY))
-        self._registry.register(self._cloud)
+        self.show(CloudGauges(read, os.environ.get(DIRECTORY)))
 
     def show_capacity(self, flavors: Callable[[], Sequence[str]], count: CountFlavors) -> None:
         """Show as well how many more instances fit, of the flavors that are named now."""
-        self._capacity = CapacityGauges(flavors, count, os.environ.get(DIRECTORY))
-        self._registry.register(self._capacity)
+        self.show(CapacityGauges(flavors, count, os.environ.get(DIRECTORY)))
 
     def show_standbys(self, read: Callable[[], Sequence[StandbyState]]) -> None:
         """Show as well which standbys answer, and how far they lag."""
-        self._standbys = StandbyGauges(read)
-        self._registry.register(self._standbys)
+        self.show(StandbyGauges(read))
+
+    def show(self, read: Collector) -> None:
+        """Show as well what a collector reads when a scrape comes."""
+        self._read.append(read)
+        self._registry.register(read)
 
     def answered_by(self, database: str) -> None:
         """Count a request that a standby may answer: by the ``standby``, or by the ``primary``."""
@@ -200,9 +234,8 @@ class Metrics:
         if DIRECTORY in os.environ:
             registry = CollectorRegistry()
             MultiProcessCollector(registry)  # type: ignore[no-untyped-call] # it has no types
-            for one in (self._cloud, self._capacity, self._standbys):
-                if one is not None:
-                    registry.register(one)
+            for one in self._read:
+                registry.register(one)
         encode, content_type = choose_encoder(accept)
         return content_type, encode(registry)
 

@@ -1,12 +1,23 @@
 """``nova-scheduler``: nova's scheduler RPC, in nova-scheduler's place."""
 
 import argparse
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from placement_sched.api import metrics
+from placement_sched.api.metrics import Metrics
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
 from placement_sched.db.engine import database_url
+from placement_sched.errors import ConfigurationError
 from placement_sched.nova import messaging, service
+from placement_sched.nova.monitoring import Monitor
+from placement_sched.nova.shadow.transport import read_transport
+from placement_sched.nova.waiting import WaitingRequests, waiting_at
 from placement_sched.operations.config_check import log_start
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.settings import Settings
@@ -38,8 +49,35 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_unadopted_database(settings)
     log_start(settings, of_nova=True)
     workers = service.workers_of(settings, arguments.workers)
-    service.run(settings, workers, announcement_of(settings, workers))
+    announcement = announcement_of(settings, workers)
+    with monitored(settings) as (figures, monitor):
+        if monitor is not None:
+            announcement += f", metrics at {monitor.listens}"
+        service.run(settings, workers, announcement, figures, monitor)
     return 0
+
+
+@contextmanager
+def monitored(settings: Settings) -> Iterator[tuple[Metrics | None, Monitor | None]]:
+    """Give what counts and what shows it, where ``[scheduler] metrics_listen`` asks for them.
+
+    Raises :class:`Error` where it cannot listen there.
+    """
+    listen = settings.scheduler.metrics_listen
+    if not listen:
+        yield None, None
+        return
+    with ExitStack() as resources:
+        if metrics.DIRECTORY not in os.environ:
+            metrics.share(resources.enter_context(TemporaryDirectory(prefix="placement_sched_")))
+        # Its numbers are in files of each process that counts, also of those that are forked.
+        figures = Metrics()
+        with suppress(ConfigurationError):  # not RabbitMQ: what waits there is not known
+            bus = read_transport(settings.conf.config_file or ())
+            figures.show(WaitingRequests(partial(waiting_at, bus)))
+        monitor = Monitor(listen, figures.scrape)
+        resources.callback(monitor.close)
+        yield figures, monitor
 
 
 def announcement_of(settings: Settings, workers: int) -> str:

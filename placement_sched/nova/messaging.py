@@ -8,15 +8,16 @@ parts is all here (see doc/decisions/0012).
 
 import logging
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from threading import Event, Thread
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from oslo_config import cfg
-from oslo_log import log
 
 from placement_sched.errors import ConfigurationError, one_line
+from placement_sched.nova.call_log import fields_of
 from placement_sched.remote.service import library_logs_silenced
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files
@@ -30,7 +31,7 @@ with without_warnings():
     from oslo_messaging._drivers.amqpdriver import NotificationAMQPListener, RpcAMQPListener
     from oslo_messaging.rpc.server import RPCServer
 
-LOG = log.getLogger(__name__)
+LOG = logging.getLogger(__name__)
 
 #: Threads of a worker, unless [DEFAULT] executor_thread_pool_size says otherwise. Requests are
 #: mostly Python, so that the 64 of oslo.messaging would only fight over the interpreter; a few keep
@@ -107,13 +108,32 @@ def bus_of(settings: Settings) -> str:
     return f"{url.transport}://{hosts}/{url.virtual_host or ''}"
 
 
+class AnsweredCall(NamedTuple):
+    """A call that was answered: what came of it, its seconds, and nova's context."""
+
+    method: str
+    outcome: str
+    seconds: float
+    context: Mapping[str, Any]
+
+
+#: Is called with each call that was answered.
+CountCall = Callable[[AnsweredCall], None]
+#: What is counted as the method of a call that no endpoint has.
+UNKNOWN = "other"
+
+
 def server_of(
-    transport: Transport, topic: str, host: str, endpoints: Sequence[Endpoint]
+    transport: Transport,
+    topic: str,
+    host: str,
+    endpoints: Sequence[Endpoint],
+    count: CountCall = lambda _call: None,
 ) -> "Server":
     """Return a server of RPC on a topic, as ``host``; it listens once it is started."""
     target = oslo_messaging.Target(topic=topic, server=host)
     policy = oslo_messaging.ExplicitRPCAccessPolicy
-    return Server(transport, target, Dispatcher(endpoints, None, policy))
+    return Server(transport, target, Dispatcher(endpoints, policy, count))
 
 
 class Unanswered(Exception):
@@ -121,46 +141,66 @@ class Unanswered(Exception):
 
 
 class Expected(Exception):
-    """Wraps what an endpoint's method raises on purpose, which is answered and not logged."""
+    """Wraps what an endpoint's method raises on purpose, which is answered and not logged.
 
-    def __init__(self, failure: Exception) -> None:
+    It is counted as ``outcome``.
+    """
+
+    def __init__(self, failure: Exception, outcome: str = "refused") -> None:
         super().__init__(failure)
-        self.failure = failure
+        self.failure, self.outcome = failure, outcome
 
 
 class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the library has no types
     """Calls the methods of endpoints; what goes wrong is one line of the log, and an answer."""
+
+    def __init__(self, endpoints: Sequence[Endpoint], policy: Any, count: CountCall) -> None:
+        super().__init__(endpoints, None, policy)
+        self._count = count
 
     def dispatch(self, incoming: Any) -> Any:
         """Return what the method returns.
 
         Raises oslo.messaging's ``ExpectedException``, which has what is answered, whatever happens.
         """
-        is_expected = False
+        is_expected, outcome = False, "refused"
+        method, began = UNKNOWN, time.perf_counter()
         try:
-            self._check(incoming.message)
-            return super().dispatch(incoming)
+            method = self._checked(incoming.message)
+            answer = super().dispatch(incoming)
         except Unanswered:  # which the library would log with a traceback
             raise oslo_messaging.ExpectedException from None
         except Expected as expected:
-            failure, is_expected = expected.failure, True
+            failure, is_expected, outcome = expected.failure, True, expected.outcome
         except Exception as unexpected:  # noqa: BLE001 - whatever it is, the caller learns of it
             failure = unexpected
+        else:
+            self._count(
+                AnsweredCall(method, "answered", time.perf_counter() - began, incoming.ctxt)
+            )
+            return answer
+        call = AnsweredCall(method, outcome, time.perf_counter() - began, incoming.ctxt)
+        self._count(call)
         if not is_expected:  # logged after the failure, which the log would show once more
-            self._log(incoming, failure)
+            self._log(incoming.message, call, failure)
         try:
             raise failure  # noqa: TRY301 - the library takes it from where it is handled
         except Exception:  # noqa: BLE001 - it is what is answered
             raise oslo_messaging.ExpectedException from None
 
-    def _log(self, incoming: Any, failure: Exception) -> None:
-        message, request = incoming.message, incoming.ctxt.get("request_id")
-        what = f"{message.get('method')} {message.get('version', '1.0')}"
-        LOG.error("nova's call %s (request %s) is refused: %s", what, request, one_line(failure))
+    def _log(self, message: Mapping[str, Any], call: AnsweredCall, failure: Exception) -> None:
+        LOG.error(
+            "nova's call %s %s (request %s) is refused: %s",
+            message.get("method"),
+            message.get("version", "1.0"),
+            call.context.get("request_id"),
+            one_line(failure),
+            extra={"extra": fields_of(call.context, call.method, call.outcome, call.seconds)},
+        )
         LOG.debug("the call is refused for:", exc_info=failure)
 
-    def _check(self, message: Mapping[str, Any]) -> None:
-        """Raise what is answered where no endpoint has the method in that version.
+    def _checked(self, message: Mapping[str, Any]) -> str:
+        """Return the method of a call; raise what is answered where no endpoint has it so.
 
         oslo.messaging would find it as well, but send the caller for ever that it is at work.
         """
@@ -171,6 +211,7 @@ class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the libr
             raise oslo_messaging.UnsupportedVersion(version, method=method)
         if not any(self.access_policy.is_allowed(one, method) for one in fitting):
             raise oslo_messaging.NoSuchMethod(method)
+        return method
 
 
 def _speaks(target: Any, namespace: str | None, version: Any) -> bool:

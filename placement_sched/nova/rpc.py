@@ -4,16 +4,14 @@ Methods, arguments and versions are those of nova's scheduler RPC API 4.0 to 4.5
 plain primitives, which ``wire/`` takes apart.
 """
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from oslo_log import log
-
 from placement_sched import errors
-from placement_sched.errors import one_line
 from placement_sched.model.document import Json
-from placement_sched.model.request_ids import RequestIds
+from placement_sched.nova.call_log import Context, fields_of, ids_of, log_refusal, log_selection
 from placement_sched.nova.messaging import Expected, exposed, target_of
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.nova.wire.aggregates import aggregate_of, aggregates_of
@@ -25,8 +23,6 @@ from placement_sched.nova.wire.selections import dictionaries_of, primitives_of
 from placement_sched.scheduler.claims import Claiming
 from placement_sched.scheduler.pipeline import Scheduler
 
-LOG = log.getLogger(__name__)
-
 TOPIC = "scheduler"
 #: What ``select_destinations`` is called with; up to version 4.2 it was the first two.
 _ARGUMENTS = {
@@ -37,10 +33,7 @@ _ARGUMENTS = {
     "return_objects",
     "return_alternates",
 }
-#: How many characters of an id are kept.
-_ID = 255
-
-Context = Mapping[str, Any]
+_SELECTS = "select_destinations"
 
 
 class SchedulerRpc:
@@ -71,26 +64,28 @@ class SchedulerRpc:
         ``sent`` has, by version, ``spec_obj`` (4.3), ``instance_uuids`` (4.4), ``return_objects``
         and ``return_alternates`` (4.5). Raises nova's exceptions.
         """
-        ids = ids_of(context)
         self._until_known()
-        log_line = LOG.info
+        began = time.perf_counter()
+        level, outcome = logging.INFO, "refused"
+        wrong: errors.Error
         try:
-            return self._selected(sent, ids)
+            return self._selected(sent, context, began)
         except errors.NoValidHost as none:
-            failure, line = over_rpc(none), line_of(none, sent, ids)
+            failure, wrong, outcome = over_rpc(none), none, "no_valid_host"
         except errors.Unavailable as away:
-            failure, line, log_line = over_rpc(away), line_of(away, sent, ids), LOG.error
-        except UnreadableObject as wrong:
-            raise over_rpc(wrong) from None
-        except (errors.Invalid, errors.NotFound) as wrong:  # a request that cannot be
-            failure, line = over_rpc(wrong), line_of(wrong, sent, ids)
-        except errors.Error as wrong:
-            raise over_rpc(wrong, sent.get("instance_uuids") or ()) from None
+            failure, wrong, outcome, level = over_rpc(away), away, "unavailable", logging.ERROR
+        except UnreadableObject as unread:
+            raise over_rpc(unread) from None
+        except (errors.Invalid, errors.NotFound) as refused:  # a request that cannot be
+            failure, wrong = over_rpc(refused), refused
+        except errors.Error as unexpected:
+            raise over_rpc(unexpected, sent.get("instance_uuids") or ()) from None
         # After the failure, which the log would show once more.
-        log_line("%s", line)
-        raise Expected(failure)
+        took = time.perf_counter() - began
+        log_refusal(wrong, sent, fields_of(context, _SELECTS, outcome, took), level)
+        raise Expected(failure, outcome)
 
-    def _selected(self, sent: Mapping[str, Any], ids: RequestIds) -> list[Any]:
+    def _selected(self, sent: Mapping[str, Any], context: Context, began: float) -> list[Any]:
         if unknown := sorted(sent.keys() - _ARGUMENTS):
             raise UnreadableObject(f"select_destinations has no argument {', '.join(unknown)}")
         document = document_of(sent.get("spec_obj"), sent.get("instance_uuids"))
@@ -98,12 +93,12 @@ class SchedulerRpc:
         alternates = objects and bool(sent.get("return_alternates"))
         # A call of 4.3 may be for several instances and not say which: no claim could be freed.
         claiming = Claiming.ADDED if document.get("instance_uuids") else Claiming.NONE
-        began = time.perf_counter()
         self._follower.refresh()
         answer = self._scheduler.select_destinations(
-            document, alternates=alternates, claiming=claiming, ids=ids
+            document, alternates=alternates, claiming=claiming, ids=ids_of(context)
         )
-        _log_selection(document, answer, ids, (time.perf_counter() - began) * 1000)
+        took = time.perf_counter() - began
+        log_selection(document, answer, fields_of(context, _SELECTS, "answered", took))
         return primitives_of(answer) if objects else dictionaries_of(answer)
 
     @exposed
@@ -154,44 +149,3 @@ class BaseRpc:
     @exposed
     def get_backdoor_port(self, _context: Context) -> None:
         """Return nothing: there is no backdoor."""
-
-
-def ids_of(context: Context) -> RequestIds:
-    """Return the ids of the request that a message is part of, as nova's context has them."""
-    named = (context.get("request_id"), context.get("global_request_id"))
-    request, whole = (one[:_ID] if isinstance(one, str) else None for one in named)
-    return RequestIds(request, whole)
-
-
-def _log_selection(document: Json, answer: Json, ids: RequestIds, took: float) -> None:
-    hosts = [best["service_host"] for best, *_ in answer["selections"]]
-    # As fields for [DEFAULT] use_json, as the access log of HTTP requests has them.
-    about = {
-        "request_id": ids.request_id,
-        "global_request_id": ids.global_request_id,
-        "project_id": document.get("project_id"),
-        "outcome": "selected",
-        "instances": len(hosts),
-        "hosts": len(set(hosts)),
-        "duration_ms": round(took, 1),
-    }
-    LOG.info(
-        "selected hosts for %s instances: %s, and %s more (project %r, request %s) %.1f ms",
-        len(hosts),
-        hosts[0],
-        len(set(hosts)) - 1,
-        about["project_id"],
-        ids.request_id,
-        took,
-        extra={"extra": about},
-    )
-
-
-def line_of(none: errors.Error, sent: Mapping[str, Any], ids: RequestIds) -> str:
-    """Return the line for operators: which request found no host, why, and where to read more."""
-    uuids = sent.get("instance_uuids") or ["unknown"]
-    several = isinstance(uuids, list) and len(uuids) > 1
-    more = f" and {len(uuids) - 1} more" if several else ""
-    decision = f", decision {none.extra['decision']}" if "decision" in none.extra else ""
-    first = uuids[0] if isinstance(uuids, list) else "unknown"
-    return f"{one_line(none)} (instance {first}{more}, request {ids.request_id}{decision})"

@@ -23,15 +23,17 @@ import cotyledon
 from cotyledon.types import WorkerId
 from oslo_log import log
 
-from placement_sched.db.engine import database_url
+from placement_sched.db.engine import Tally, database_url
 from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, one_line, sentence
 from placement_sched.model.clock import utcnow
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.nova import messaging
+from placement_sched.nova.call_log import fields_of, log_slow
 from placement_sched.nova.databases.connections import NovaAway, refuse_unset_databases
 from placement_sched.nova.heartbeat import Heartbeat
+from placement_sched.nova.monitoring import Figures, Monitor
 from placement_sched.nova.rpc import TOPIC, BaseRpc, SchedulerRpc
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.operations.followed_settings import FollowedSettings
@@ -87,6 +89,8 @@ class Shared:
     followed: FollowedSettings
     #: Of each worker, whether it has listened.
     listening: Any
+    #: What counts their answers, where that is asked for.
+    figures: Figures | None = None
     #: Whether nova's databases have been read once.
     read: Any = field(default_factory=lambda: multiprocessing.RawValue(ctypes.c_bool, False))
 
@@ -96,15 +100,23 @@ class Shared:
         return all(self.listening)
 
 
-def run(settings: Settings, workers: int, announcement: str) -> None:
+def run(
+    settings: Settings,
+    workers: int,
+    announcement: str,
+    figures: Figures | None = None,
+    monitor: Monitor | None = None,
+) -> None:
     """Run until SIGTERM or SIGINT; print the ``announcement`` once requests are answered.
+
+    ``figures`` counts what the workers answer, and ``monitor`` shows it.
 
     SIGTERM lets requests that are being answered finish. SIGINT ends at once: RabbitMQ hands what
     is not answered to another scheduler. Raises :class:`SystemExit`.
     """
     _quiet()
     listening = multiprocessing.RawArray(ctypes.c_bool, workers)
-    shared = Shared(FollowedSettings(settings), listening)
+    shared = Shared(FollowedSettings(settings), listening, figures)
     grace: int = settings.DEFAULT.graceful_shutdown_timeout
     manager = cotyledon.ServiceManager(
         graceful_shutdown_timeout=grace, mp_context=multiprocessing.get_context("fork")
@@ -124,6 +136,9 @@ def run(settings: Settings, workers: int, announcement: str) -> None:
     )
     _regularly(shared.followed.follow, live_settings.PAUSE)
     Thread(target=_announce, args=(shared, announcement), daemon=True).start()
+    if monitor is not None:
+        monitor.is_ready = lambda: shared.is_listening
+        monitor.start()
     try:
         manager.run()
     finally:
@@ -255,7 +270,9 @@ class Worker(cotyledon.Service):
         )
         endpoints = [rpc, BaseRpc()]
         host: str = settings.DEFAULT.host
-        self._server = messaging.server_of(self._transport, TOPIC, host, endpoints)
+        slow = settings.api.slow_request_seconds
+        count = partial(_count, shared.figures, self._database.tally, slow)
+        self._server = messaging.server_of(self._transport, TOPIC, host, endpoints, count)
 
     def run(self) -> None:
         """Listen, and answer once the cloud is known.
@@ -295,6 +312,20 @@ class Worker(cotyledon.Service):
         self._announcer.close()
         self._follower.close()
         self._database.dispose()
+
+
+def _count(
+    figures: Figures | None, tally: Tally, slow: float, call: messaging.AnsweredCall
+) -> None:
+    """Count a call, and begin the tally of its thread again for the next one.
+
+    One of ``slow`` seconds or more is logged; 0 logs none.
+    """
+    if figures is not None:
+        figures.call(call.method, call.outcome, call.seconds, tally)
+    if slow and call.seconds >= slow:
+        log_slow(fields_of(call.context, call.method, call.outcome, call.seconds), tally)
+    tally.reset()
 
 
 def _settings_of_process(shared: Shared) -> Settings:

@@ -39,6 +39,8 @@ def setup(conf: cfg.ConfigOpts) -> None:
     except (log.LogConfigError, OSError) as wrong:
         raise ConfigurationError(f"the log cannot be set up: {wrong}") from None
     drop_unhelpful()
+    # A line that cannot be written, as on a full disk, is lost; its traceback would be one more.
+    logging.raiseExceptions = conf.debug
     for handler in logging.getLogger().handlers:
         if type(handler.formatter) is ContextFormatter:
             handler.setFormatter(QuickFormatter.like(handler.formatter))

@@ -1,6 +1,8 @@
 """``/metrics``: what is counted, under which labels, and for whom."""
 
+import os
 import re
+from time import time
 from uuid import uuid4
 
 import pytest
@@ -260,6 +262,21 @@ def test_workers_share_the_figures_of_the_cloud(tmp_path):
     assert shown[0] == shown[1]
     assert shown[0]["placement_sched_resources_free", "VCPU", "az1"] == 5
     assert len(read) == 1
+
+
+def test_figures_from_before_the_clock_went_back_are_read_again(tmp_path):
+    read = []
+
+    def figures():
+        read.append(1)
+        return CloudFigures({"up": len(read)}, {}, {})
+
+    list(CloudGauges(figures, str(tmp_path)).collect())
+    (file,) = tmp_path.iterdir()
+    ahead = time() + 365 * 86_400
+    os.utime(file, (ahead, ahead))
+    (hosts, *_) = CloudGauges(figures, str(tmp_path)).collect()
+    assert [one.value for one in hosts.samples] == [2]
 
 
 def test_a_database_that_is_away_leaves_the_other_numbers():

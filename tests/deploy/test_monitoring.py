@@ -11,6 +11,7 @@ from placement_sched.api.metrics import Metrics
 from placement_sched.app import FACES
 from placement_sched.model.capacity_figures import CapacityFigures
 from placement_sched.model.cloud_figures import CloudFigures
+from placement_sched.nova.waiting import WaitingRequests
 from placement_sched.operations import capacity_gauges
 from placement_sched.operations.cloud_gauges import CloudGauges
 from placement_sched.operations.standby_gauges import StandbyGauges
@@ -27,6 +28,7 @@ _SUFFIXES = ("_total", "_bucket", "_count", "_sum")
 OF_THE_CLOUD = (
     *("placement_sched_hosts", "placement_sched_resources_", "placement_sched_scheduler_capacity"),
     *("placement_sched_standby_up", "placement_sched_standby_lag_seconds"),
+    "placement_sched_rpc_waiting",
 )
 _ONE_OF_ALL = re.compile(r"\b(?:max|min)(?: by \(\w+\))? ?\(\s*(?:predict_linear\()?$")
 _METRIC = re.compile(r"(placement_sched_\w+)(?:\{([^}]*)\})?")
@@ -53,7 +55,9 @@ def known() -> dict[str, set[str]]:
     cloud = CloudGauges(lambda: CloudFigures({}, {}, {}), None).collect()
     capacity = capacity_gauges._gauges(CapacityFigures(0.0, {}), ())
     standbys = StandbyGauges(list).collect()
-    found |= {one.name: set(one._labelnames) for one in (*cloud, *capacity, *standbys)}
+    waiting = WaitingRequests(lambda: 0).collect()
+    read = (*cloud, *capacity, *standbys, *waiting)
+    found |= {one.name: set(one._labelnames) for one in read}
     return found
 
 
@@ -120,7 +124,8 @@ def test_what_all_servers_show_of_one_cloud_is_never_added_up(expression):
 def test_everything_that_issue_and_operators_ask_for_alerts():
     assert {rule["alert"].removeprefix("PlacementSched") for rule in RULES} == {
         *("Down", "Errors", "HostsDown", "LostClaims", "NoValidHost", "NoValidHostAtAnyStage"),
-        *("PoolExhausted", "Slow", "StandbyDown", "StandbyLags", "StandbyUnused"),
+        *("PoolExhausted", "RpcFails", "RpcSlow", "RpcWaits", "Slow"),
+        *("StandbyDown", "StandbyLags", "StandbyUnused"),
     }
 
 
@@ -129,6 +134,9 @@ def test_rules_and_configuration_are_valid_and_fire_when_they_should():
     assert "SUCCESS" in run(promtool, "check", "rules", PROMETHEUS / "rules.yml")
     assert "SUCCESS" in run(promtool, "test", "rules", PROMETHEUS / "rules_test.yml")
     assert "SUCCESS" in run(promtool, "check", "config", PROMETHEUS / "prometheus.yml")
+    # It names the rules where the compose file mounts them.
+    composed = ("--syntax-only", DEPLOY / "compose" / "prometheus.yml")
+    assert "SUCCESS" in run(promtool, "check", "config", *composed)
 
 
 def test_every_alert_is_tried_both_ways():

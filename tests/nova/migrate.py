@@ -10,12 +10,15 @@ from nova import conf
 from nova.db import migration
 from nova.db.api import api as api_database
 from nova.db.main import api as main_database
+from osprofiler import opts as profiler
 
 
 def main():
     _, kind, url, revision = sys.argv
     options = conf.CONF
     options([], project="nova", default_config_files=[])
+    # Nova reads these options where osprofiler is installed, as keystone has it.
+    profiler.set_defaults(options)
     options.set_override("connection", url, "api_database")
     options.set_override("connection", url, "database")
     api_database.configure(options)

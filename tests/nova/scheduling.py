@@ -91,6 +91,7 @@ class Conductor:
     def call(self, method: str, version: str = "4.5", **sent: Any) -> Any:
         """Return the answer to a call."""
         context = {"request_id": sent.pop("request_id", None) or f"req-{uuid4()}"}
+        context |= {name: sent.pop(name) for name in ("user_id", "project_id") if name in sent}
         namespace = sent.pop("namespace", None)
         to = self._client.prepare(
             version=version, timeout=120, call_monitor_timeout=60, namespace=namespace

@@ -72,12 +72,42 @@ def test_selection_is_one_line_with_fields_for_those_who_collect_logs(site):
     chosen = hosts_of(site.conductor.select(instance(1), instance(2)))
     (line,) = [json.loads(one) for one in service.lines("selected hosts for")]
     about = line["extra"]
-    assert about["outcome"] == "selected"
+    assert (about["method"], about["outcome"]) == ("select_destinations", "answered")
     assert (about["instances"], about["hosts"]) == (2, len(set(chosen)))
     assert about["project_id"] == "demo"
     assert chosen[0] in line["message"]
     assert about["request_id"] in line["message"]
     assert 0 < about["duration_ms"] < 60_000
+
+
+def test_refusals_have_the_fields_of_selections(site):
+    service = site.start(workers=1, DEFAULT__use_json="true")
+    whose = {"request_id": f"req-{uuid4()}", "user_id": "ann", "project_id": "demo"}
+    one, spec = instance(1), spec_of(instance(1), memory_mb=10**6)
+    with pytest.raises(Exception, match="No valid host was found"):
+        site.conductor.call("select_destinations", spec_obj=spec, instance_uuids=[one], **whose)
+    with pytest.raises(Exception, match="has no argument more"):
+        site.conductor.call("select_destinations", spec_obj=spec, more=1, **whose)
+    (none,) = [json.loads(line)["extra"] for line in service.lines("No valid host was found")]
+    (unread,) = [json.loads(line)["extra"] for line in service.lines("is refused")]
+    assert (none["outcome"], unread["outcome"]) == ("no_valid_host", "refused")
+    assert none["decision"]
+    for about in (none, unread):
+        assert about["method"] == "select_destinations"
+        assert about.items() >= whose.items()
+        assert 0 < about["duration_ms"] < 60_000
+
+
+def test_slow_call_is_logged_with_its_stages_and_funnel(site):
+    service = site.start(workers=1, DEFAULT__use_json="true", api__slow_request_seconds="0.000001")
+    site.conductor.select(instance(1))
+    line = json.loads(service.wait_for_line("slow: select_destinations"))
+    assert line["levelname"] == "WARNING"
+    about = line["extra"]
+    assert (about["method"], about["outcome"]) == ("select_destinations", "answered")
+    assert "search" in about["stages_ms"]
+    assert about["funnel"] == "2"
+    assert about["decision"] in line["message"]
 
 
 @pytest.mark.parametrize(

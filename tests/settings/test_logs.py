@@ -1,6 +1,8 @@
 """The line of a request is the one that oslo.log would write."""
 
 import logging
+from errno import ENOSPC
+from io import StringIO
 
 import pytest
 from oslo_config import cfg
@@ -9,7 +11,7 @@ from oslo_log.formatters import ContextFormatter
 
 from placement_sched.api.request_context import RequestContext
 from placement_sched.model.request_ids import RequestIds
-from placement_sched.settings.logs import QuickFormatter, drop_unhelpful
+from placement_sched.settings.logs import QuickFormatter, drop_unhelpful, setup
 
 IDS = RequestIds("req-1", "req-2")
 KNOWN = {"X-User-Id": "u", "X-Project-Id": "p", "X-Project-Domain-Id": "d"}
@@ -68,3 +70,25 @@ def test_messages_of_libraries_that_help_no_operator_are_dropped(caplog):
     alembic.info("Running upgrade 0001 -> 0002, Create the tables of images.")
     logging.getLogger("_granian").warning("Configured number of workers appears to be higher")
     assert caplog.messages == ["Running upgrade 0001 -> 0002, Create the tables of images."]
+
+
+@pytest.mark.parametrize(("debug", "shown"), [(False, False), (True, True)])
+def test_line_that_cannot_be_written_is_followed_by_a_traceback_with_debug_only(
+    monkeypatch, capsys, debug, shown
+):
+    root = logging.getLogger()
+    for name in ("handlers", "level"):
+        monkeypatch.setattr(root, name, [] if name == "handlers" else root.level)
+    monkeypatch.setattr(logging, "raiseExceptions", True)
+    setup(conf_with({"debug": debug}))
+    (handler,) = root.handlers
+    monkeypatch.setattr(handler, "stream", FullDisk())
+    root.error("one more")
+    assert ("Traceback" in capsys.readouterr().err) == shown
+
+
+class FullDisk(StringIO):
+    """A file that takes nothing more."""
+
+    def write(self, _text):
+        raise OSError(ENOSPC, "No space left on device")

@@ -32,7 +32,7 @@ def register(group: Commands) -> None:
     parser = add_command(
         group,
         "sync",
-        "record once what nova's databases say of its cloud",
+        "read nova's databases once, and record its hosts and instances",
         run,
         epilog=(
             "exit status:\n"

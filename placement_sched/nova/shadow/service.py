@@ -42,7 +42,7 @@ LOG = log.getLogger(__name__)
 #: often nova and this service agree.
 AGAIN, SUMMARY = 1.0, 300.0
 #: Seconds that the threads have to end.
-_GRACE = 10.0
+GRACE = 10.0
 
 
 def check(settings: Settings) -> NovaBus:
@@ -125,7 +125,7 @@ class Shadow:
             finally:
                 self.stop()
                 for thread in threads[:2]:
-                    thread.join(_GRACE)
+                    thread.join(GRACE)
                 LOG.info("%s", self.awaiting.tally)
 
     def handle(self, body: object) -> None:

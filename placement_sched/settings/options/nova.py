@@ -34,6 +34,10 @@ SCHEDULER = described(
     cfg.IntOpt("workers", min=1),
     "How many processes of placement-sched nova-scheduler answer requests; unset, one for each "
     "processor.",
+    cfg.StrOpt("metrics_listen"),
+    "Where placement-sched nova-scheduler serves /metrics for Prometheus, /healthz and "
+    "/healthz/ready: ADDRESS:PORT, such as 127.0.0.1:9778, or the path of a unix socket. It asks "
+    "for no token. Unset, nothing is served.",
     cfg.IntOpt("nova_sync_interval", default=5, min=1),
     "Seconds between two readings of what changed in nova's databases. What a request depends on "
     "is read before it as well.",

@@ -64,8 +64,9 @@ SCHEDULER = described(
     cfg.IntOpt("decision_retention", default=7 * 24 * 3600, min=0),
     "Seconds for which decisions are kept; 0 keeps them for ever.",
     cfg.FloatOpt("capacity_budget", default=5.0, min=0, mutable=True),
-    "Seconds that a count of capacity may place instances virtually for one flavor, where it "
-    "cannot just divide; then the answer is a lower bound. 0 is without bound.",
+    "Seconds that a question about capacity may take to count its flavors, where it cannot just "
+    "divide; then the answer is a lower bound. 0 is without bound. Flavors shown by /metrics have "
+    "as many each.",
     cfg.ListOpt("capacity_flavors", default=[], mutable=True),
     "Flavors, by name or id, of which /metrics shows how many more instances fit, in all and in "
     "each zone; the first 50. They are counted beside the scrapes, at most once a minute.",

@@ -1,0 +1,103 @@
+"""Lines of the log about nova's calls, with the ids of the request, its user and project as fields.
+
+The fields are for ``[DEFAULT] use_json``, as those of the access log of HTTP requests are.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from placement_sched import errors
+from placement_sched.db.engine import Tally
+from placement_sched.errors import one_line
+from placement_sched.model.document import Json
+from placement_sched.model.request_ids import RequestIds
+from placement_sched.scheduler.slow_work import sentence_of, spent_by
+
+LOG = logging.getLogger(__name__)
+
+#: How many characters of an id are kept.
+_ID = 255
+
+Context = Mapping[str, Any]
+
+
+def ids_of(context: Context) -> RequestIds:
+    """Return the ids of the request that a message is part of, as nova's context has them."""
+    return RequestIds(_text(context, "request_id"), _text(context, "global_request_id"))
+
+
+def fields_of(context: Context, method: str, outcome: str, seconds: float) -> dict[str, Any]:
+    """Return the fields of a line about a call: whose it is, what came of it, and how long it took.
+
+    ``outcome`` is the label of that name in ``placement_sched_rpc_calls_total``.
+    """
+    ids = ids_of(context)
+    return {
+        "request_id": ids.request_id,
+        "global_request_id": ids.global_request_id,
+        "user_id": _text(context, "user_id") or _text(context, "user"),
+        "project_id": _text(context, "project_id") or _text(context, "tenant"),
+        "method": method,
+        "outcome": outcome,
+        "duration_ms": round(seconds * 1000, 1),
+    }
+
+
+def log_selection(document: Json, answer: Json, fields: dict[str, Any]) -> None:
+    """Log where instances go: ``document`` is the request spec, of a project of its own."""
+    hosts = [best["service_host"] for best, *_ in answer["selections"]]
+    project = document.get("project_id")
+    about = fields | {"project_id": project, "instances": len(hosts), "hosts": len(set(hosts))}
+    LOG.info(
+        "selected hosts for %s instances: %s, and %s more (project %r, request %s) %.1f ms",
+        len(hosts),
+        hosts[0],
+        len(set(hosts)) - 1,
+        project,
+        fields["request_id"],
+        fields["duration_ms"],
+        extra={"extra": about},
+    )
+
+
+def log_refusal(
+    failure: errors.Error, sent: Mapping[str, Any], fields: dict[str, Any], level: int
+) -> None:
+    """Log which request got no host, why, and where to read more; ``sent`` are its arguments."""
+    uuids = sent.get("instance_uuids") or ["unknown"]
+    several = isinstance(uuids, list) and len(uuids) > 1
+    more = f" and {len(uuids) - 1} more" if several else ""
+    recorded = failure.extra.get("decision")
+    decision = f", decision {recorded}" if recorded else ""
+    first = uuids[0] if isinstance(uuids, list) else "unknown"
+    LOG.log(
+        level,
+        "%s (instance %s%s, request %s%s)",
+        one_line(failure),
+        first,
+        more,
+        fields["request_id"],
+        decision,
+        extra={"extra": fields | {"decision": recorded}},
+    )
+
+
+def log_slow(fields: dict[str, Any], tally: Tally) -> None:
+    """Log a call that took long: what took the time, and what the funnel let through."""
+    spent = spent_by(tally)
+    LOG.warning(
+        "slow: %s took %.1f s (%s, request %s); %s",
+        fields["method"],
+        fields["duration_ms"] / 1000,
+        fields["outcome"],
+        fields["request_id"],
+        sentence_of(spent),
+        # What came of the call stays; the decision's own outcome is in the sentence.
+        extra={"extra": spent | fields},
+    )
+
+
+def _text(context: Context, name: str) -> str | None:
+    found = context.get(name)
+    return found[:_ID] if isinstance(found, str) else None

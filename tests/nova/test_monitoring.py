@@ -1,0 +1,99 @@
+"""What ``placement-sched nova-scheduler`` answers to Prometheus, and on which addresses."""
+
+import socket
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection, HTTPResponse
+
+import pytest
+
+from placement_sched.errors import ConfigurationError, Error
+from placement_sched.nova.monitoring import Monitor
+
+
+@pytest.fixture
+def monitor_at() -> Iterator[Callable[[str], Monitor]]:
+    """Return a function that starts a monitor."""
+    started: list[Monitor] = []
+
+    def start(listen: str) -> Monitor:
+        monitor = Monitor(listen, lambda accept: ("text/plain", f"for {accept}".encode()))
+        started.append(monitor)
+        monitor.start()
+        return monitor
+
+    yield start
+    for one in started:
+        one.close()
+
+
+def ask(monitor: Monitor, path: str, method: str = "GET") -> tuple[int, str, bytes]:
+    """Return status, content type and body of an answer."""
+    if monitor.listens.startswith("/"):
+        connection = HTTPConnection("localhost", timeout=60)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(60)
+        connection.sock.connect(monitor.listens)
+    else:
+        connection = HTTPConnection(monitor.listens, timeout=60)
+    connection.request(method, path, headers={"Accept": "anything"})
+    answer: HTTPResponse = connection.getresponse()
+    found = answer.status, answer.headers["Content-Type"], answer.read()
+    connection.close()
+    return found
+
+
+def test_metrics_are_in_the_format_that_is_asked_for(monitor_at):
+    monitor = monitor_at("127.0.0.1:0")
+    assert ask(monitor, "/metrics") == (200, "text/plain", b"for anything")
+    assert ask(monitor, "/metrics", "HEAD") == (200, "text/plain", b"")
+
+
+def test_service_lives_before_it_is_ready(monitor_at):
+    monitor = monitor_at("127.0.0.1:0")
+    assert ask(monitor, "/healthz")[::2] == (200, b'{"status":"ok"}')
+    assert ask(monitor, "/healthz/ready")[::2] == (503, b'{"status":"not ready"}')
+    monitor.is_ready = lambda: True
+    assert ask(monitor, "/healthz/ready")[::2] == (200, b'{"status":"ready"}')
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("GET", "/", 404), ("PUT", "/metrics", 501)]
+)
+def test_nothing_else_is_served(monitor_at, method, path, status):
+    assert ask(monitor_at("127.0.0.1:0"), path, method)[0] == status
+
+
+def test_unix_socket_is_served_and_removed(tmp_path, monitor_at):
+    path = tmp_path / "metrics.sock"
+    monitor = monitor_at(str(path))
+    assert ask(monitor, "/healthz")[0] == 200
+    monitor.close()
+    assert not path.exists()
+
+
+def test_socket_that_a_killed_service_left_is_taken_over(tmp_path, monitor_at):
+    path = tmp_path / "metrics.sock"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
+    assert ask(monitor_at(str(path)), "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize("kind", ["unix", "tcp"])
+def test_address_of_another_service_is_refused(tmp_path, monitor_at, kind):
+    other = monitor_at(str(tmp_path / "metrics.sock") if kind == "unix" else "127.0.0.1:0")
+    with pytest.raises(Error, match=r"\[scheduler\] metrics_listen: cannot listen on"):
+        Monitor(other.listens, lambda _accept: ("", b""))
+
+
+def test_file_that_is_not_a_socket_is_kept(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("kept")
+    with pytest.raises(Error, match="cannot listen on"):
+        Monitor(str(path), lambda _accept: ("", b""))
+    assert path.read_text() == "kept"
+
+
+@pytest.mark.parametrize("listen", ["9778", ":9778", "127.0.0.1", "127.0.0.1:many", "host:99999"])
+def test_what_is_not_an_address_is_refused(listen):
+    with pytest.raises(ConfigurationError, match="neither ADDRESS:PORT nor the path of a socket"):
+        Monitor(listen, lambda _accept: ("", b""))

@@ -1,0 +1,131 @@
+"""``/metrics`` of ``placement-sched nova-scheduler``, scraped while conductors call it."""
+
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.deploy import DEPLOY
+from tests.nova.scheduling import Service, Site, eventually, hosts_of, own_bus
+from tests.placing import instance
+
+pytestmark = pytest.mark.system
+
+Samples = dict[str, float]
+
+
+@pytest.fixture(scope="module")
+def bus(broker: str) -> Iterator[str]:
+    with own_bus(broker) as url:
+        yield url
+
+
+@pytest.fixture
+def site(tmp_path, bus, sqlite_url, make_app) -> Iterator[Site]:
+    """A nova with one host."""
+    found = Site(tmp_path, bus, sqlite_url, make_app)
+    found.add_host("cn1")
+    yield found
+    found.close()
+
+
+def start(site: Site, workers: int = 2) -> tuple[Service, str]:
+    """Start a service that is monitored; return it, and its address."""
+    service = site.start(workers=workers, scheduler__metrics_listen="127.0.0.1:0")
+    (line,) = service.lines(", metrics at ")
+    return service, f"http://{line.rpartition(' ')[2]}"
+
+
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urlopen(url, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as refused:
+        return refused.code, refused.read().decode()
+
+
+def scraped(url: str) -> Samples:
+    """Return every number, by its name and labels as they are written."""
+    status, text = get(f"{url}/metrics")
+    assert status == 200
+    return {
+        f"{one.name.removeprefix('placement_sched_')}{sorted(one.labels.values())}": one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
+    }
+
+
+def test_calls_are_counted_by_what_became_of_them_in_all_workers(site):
+    _, url = start(site)
+    for number in range(1, 5):
+        assert hosts_of(site.conductor.select(instance(number)))
+    with pytest.raises(Exception, match="No valid host"):
+        site.conductor.select(instance(9), memory_mb=10**6)
+    with pytest.raises(Exception, match="spec_obj must be"):
+        site.conductor.call("select_destinations", spec_obj="nothing")
+    with pytest.raises(Exception, match="run_instance"):
+        site.conductor.call("run_instance")
+    found = scraped(url)
+    assert found["rpc_calls_total['answered', 'select_destinations']"] == 4
+    assert found["rpc_calls_total['no_valid_host', 'select_destinations']"] == 1
+    assert found["rpc_calls_total['refused', 'select_destinations']"] == 1
+    assert found["rpc_calls_total['other', 'refused']"] == 1
+    assert found["rpc_duration_seconds_count['select_destinations']"] == 6
+    assert found["claims_total['nova-scheduler', 'won']"] == 4
+    assert found["scheduler_decisions_total['', '', 'default', 'selected']"] == 4
+    (refusals,) = [found[key] for key in found if "no_valid_host', 'resources'" in key]
+    assert refusals == 1
+    assert found["scheduler_stage_duration_seconds_count['claim']"] == 4
+
+
+def test_figures_of_a_killed_worker_stay(site):
+    service, url = start(site, workers=1)
+    assert hosts_of(site.conductor.select(instance(1)))
+    for one in service.children():
+        os.kill(one, signal.SIGKILL)
+    service.wait_for_line("killed by SIGKILL", 2)
+    assert hosts_of(site.conductor.select(instance(2)))
+    # The first is counted again where its answer was not acknowledged before the worker died.
+    assert scraped(url)["rpc_calls_total['answered', 'select_destinations']"] in {2, 3}
+
+
+def test_requests_that_wait_for_a_scheduler_are_shown(site):
+    service, url = start(site, workers=1)
+    assert scraped(url)["rpc_waiting[]"] == 0
+    stopped = service.children()
+    for one in stopped:
+        os.kill(one, signal.SIGSTOP)
+    try:
+        begun = [site.conductor.begin(instance(number)) for number in range(1, 25)]
+        # Some are with the stopped worker already.
+        eventually(lambda: scraped(url)["rpc_waiting[]"] > 10)
+    finally:
+        for one in stopped:
+            os.kill(one, signal.SIGCONT)
+    assert all(one.result(timeout=120) for one in begun[:8])
+
+
+def test_health_is_that_of_the_service(site):
+    service, url = start(site, workers=1)
+    assert get(f"{url}/healthz") == (200, '{"status":"ok"}')
+    assert get(f"{url}/healthz/ready") == (200, '{"status":"ready"}')
+    assert service.end() == 0
+
+
+def test_alerts_and_dashboard_ask_for_calls_that_it_shows(site):
+    _, url = start(site, workers=1)
+    assert hosts_of(site.conductor.select(instance(1)))
+    shown = {key.partition("[")[0] for key in scraped(url)}
+    text = (DEPLOY / "prometheus/rules.yml").read_text()
+    assert yaml.safe_load(text)
+    board = json.dumps(json.loads((DEPLOY / "grafana/placement-sched.json").read_text()))
+    asked = set(re.findall(r"placement_sched_(rpc_\w+)", text + board))
+    assert asked
+    assert asked <= shown
