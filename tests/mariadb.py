@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,11 +77,22 @@ class MariaDB:
         )
         return self.url("placement", "placement")
 
+    def runs(self) -> bool:
+        """Return whether it has not ended, also where it does not answer just now."""
+        return self.process is not None and self.process.poll() is None
+
     def answers(self) -> bool:
         """Return whether it takes connections."""
         with suppress(pymysql.err.OperationalError), self._connect():
             return True
         return False
+
+    def ask(self, statement: str) -> tuple[Any, ...] | None:
+        """Return the first row of what root is answered."""
+        with self._connect() as connection, connection.cursor() as cursor:
+            cursor.execute(statement)
+            row: tuple[Any, ...] | None = cursor.fetchone()
+            return row
 
     def _connect(self) -> Any:
         return pymysql.connect(
@@ -90,15 +101,18 @@ class MariaDB:
 
 
 @contextmanager
-def mariadb() -> Iterator[MariaDB]:
-    """Give a server without databases, whose users of other names have no privileges yet."""
+def mariadb(place: Path | None = None, options: Iterable[str] = ()) -> Iterator[MariaDB]:
+    """Give a server without databases, whose users of other names have no privileges yet.
+
+    Its data is in a folder of its own, or in ``place``; ``options`` come after those of any test.
+    """
     install, program = shutil.which("mariadb-install-db"), shutil.which("mariadbd")
     if install is None or program is None:
         if REQUIRED:
             pytest.fail("MariaDB's server programs are not installed")
         pytest.skip("MariaDB's server programs are not installed")
     with ExitStack() as stack:
-        folder = Path(tempfile.mkdtemp(prefix="placement_sched_mariadb_"))
+        folder = Path(tempfile.mkdtemp(prefix="placement_sched_mariadb_", dir=place))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         user = []
         if os.geteuid() == 0:
@@ -111,7 +125,33 @@ def mariadb() -> Iterator[MariaDB]:
         subprocess.run([*made, *data], check=True, timeout=120, stdout=subprocess.DEVNULL)
         port = int(stack.enter_context(reserved_port()).getsockname()[1])
         where = ["--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder / 'socket'}"]
-        server = MariaDB(port, [program, "--no-defaults", *data, *where, *_QUICK])
+        server = MariaDB(port, [program, "--no-defaults", *data, *where, *_QUICK, *options])
         stack.callback(server.kill)
         server.start()
         yield server
+
+
+@contextmanager
+def semi_synchronous(wait_point: str) -> Iterator[tuple[MariaDB, MariaDB]]:
+    """Give a primary and a replica, which must have each commit before that is acknowledged.
+
+    ``wait_point`` says whether the primary's engine commits after that, or before.
+    """
+    of_primary = (
+        "--log-bin=log",
+        # By statements, also those that change nothing are events, which a replica must have.
+        "--binlog-format=ROW",
+        "--server-id=1",
+        "--rpl-semi-sync-master-enabled=ON",
+        f"--rpl-semi-sync-master-wait-point={wait_point}",
+        # Milliseconds after which it would acknowledge without the replica.
+        "--rpl-semi-sync-master-timeout=86400000",
+    )
+    of_replica = ("--server-id=2", "--rpl-semi-sync-slave-enabled=ON")
+    with mariadb(options=of_replica) as replica, mariadb(options=of_primary) as primary:
+        replica.run(
+            f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={primary.port}, "
+            "MASTER_USER='root', MASTER_USE_GTID=slave_pos",
+            "START SLAVE",
+        )
+        yield primary, replica

@@ -5,10 +5,11 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psutil
@@ -59,10 +60,13 @@ class PostgreSQL:
 
     data: Path
     port: int
+    #: What is set beside :data:`SETTINGS`.
+    settings: Mapping[str, str] = field(default_factory=dict)
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
-        options = {**SETTINGS, "port": str(self.port), "unix_socket_directories": ""}
+        own = {"port": str(self.port), "unix_socket_directories": "", **self.settings}
+        options = {**SETTINGS, **own}
         words = " ".join(f"-c {name}={value or chr(39) * 2}" for name, value in options.items())
         log = self.data.with_suffix(".log")
         run("pg_ctl", "start", "-w", "-D", str(self.data), "-l", str(log), "-o", words)
@@ -80,6 +84,19 @@ class PostgreSQL:
                 one.kill()
         _gone, alive = psutil.wait_procs(processes, timeout=60)
         assert not alive
+
+    def runs(self) -> bool:
+        """Return whether it has not ended, also where it does not answer just now."""
+        with suppress(FileNotFoundError, IndexError):
+            return psutil.pid_exists(int((self.data / "postmaster.pid").read_text().split()[0]))
+        return False
+
+    def answers(self) -> bool:
+        """Return whether it takes connections."""
+        with suppress(psycopg.OperationalError):
+            self.ask("SELECT 1")
+            return True
+        return False
 
     def promote(self) -> None:
         """Make a standby a primary."""
@@ -102,10 +119,13 @@ class PostgreSQL:
 
 
 @contextmanager
-def one_server() -> Iterator[PostgreSQL]:
-    """Give a server of one's own, which a test may treat as it likes."""
+def one_server(folder: Path | None = None, **settings: str) -> Iterator[PostgreSQL]:
+    """Give a server of one's own, which a test may treat as it likes.
+
+    Its data is in a folder of its own, or in ``folder``, which is then its account's.
+    """
     with ExitStack() as stack:
-        yield _started(stack, _folder(stack))
+        yield _started(stack, _folder(stack) if folder is None else _owned(folder), settings)
 
 
 @contextmanager
@@ -133,15 +153,22 @@ def _folder(stack: ExitStack) -> Path:
     programs()
     folder = Path(tempfile.mkdtemp(prefix="placement_sched_postgresql_"))
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    return _owned(folder)
+
+
+def _owned(folder: Path) -> Path:
+    programs()
     if os.geteuid() == 0:
         account = pwd.getpwnam(ACCOUNT)
         os.chown(folder, account.pw_uid, account.pw_gid)
     return folder
 
 
-def _started(stack: ExitStack, folder: Path) -> PostgreSQL:
+def _started(
+    stack: ExitStack, folder: Path, settings: Mapping[str, str] = MappingProxyType({})
+) -> PostgreSQL:
     """Return a new server that is running."""
-    server = PostgreSQL(folder / "primary", _free_port(stack))
+    server = PostgreSQL(folder / "primary", _free_port(stack), settings)
     run("initdb", "-N", "-A", "trust", "-U", ACCOUNT, "-D", str(server.data))
     server.start()
     stack.callback(_stopped, server)

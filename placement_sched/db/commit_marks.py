@@ -16,12 +16,14 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
 from typing import Any
 
 import psycopg
 from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
 from sqlalchemy import Connection, Engine, delete, event, text
 
+from placement_sched.db.postgresql_rows import PatientConnection
 from placement_sched.db.tables import commit_marks
 from placement_sched.errors import CommitUnknown, Unavailable
 
@@ -43,20 +45,26 @@ _MARKED = {
     "mysql": f"INSERT {_INTO} VALUES ('%s', UTC_TIMESTAMP(6), 1); COMMIT",  # noqa: S608 - new_mark
 }
 _REFUSED = {
+    # It writes in any case, so that its own COMMIT waits for a synchronous standby, which may lack
+    # the mark that is there: the server was restarted while the mark's COMMIT waited.
     "postgresql": "INSERT INTO sched_commit_marks (id, created_at, done) "
-    "VALUES (:mark, timezone('UTC', now()), 0) ON CONFLICT DO NOTHING",
-    "mysql": "INSERT IGNORE INTO sched_commit_marks (id, created_at, done) "
-    "VALUES (:mark, UTC_TIMESTAMP(6), 0)",
+    "VALUES (:mark, timezone('UTC', now()), 0) "
+    "ON CONFLICT (id) DO UPDATE SET done = sched_commit_marks.done",
+    # Where a row stays as it is, MariaDB logs no event by ROW, and waits for no replica.
+    "mysql": "INSERT INTO sched_commit_marks (id, created_at, done) "
+    "VALUES (:mark, UTC_TIMESTAMP(6), 0) "
+    "ON DUPLICATE KEY UPDATE created_at = created_at + INTERVAL 1 MICROSECOND",
 }
 _DONE = text("SELECT done FROM sched_commit_marks WHERE id = :mark")
-_OF_OLD = (
-    "SELECT id FROM sched_commit_marks WHERE created_at < {0} AND done = 1 OR created_at < {1} "
-    "ORDER BY id LIMIT {2}"
+# A mark that is older than the limit is of yesterday, or made before the clock of the database was
+# set forward; what is dated far ahead was made before it was set back. What may be asked for was
+# made since the last look: so the times of both looks must say that a mark is not of these moments.
+_OF_OLD = text(
+    "SELECT id FROM sched_commit_marks WHERE created_at < :last AND "
+    "(created_at < :done AND done = 1 OR created_at < :refused) OR created_at > :ahead "
+    "ORDER BY id LIMIT :most"
 )
-_BEFORE = {
-    "postgresql": "timezone('UTC', now()) - make_interval(mins => {})",
-    "mysql": "UTC_TIMESTAMP(6) - INTERVAL {} MINUTE",
-}
+_NOW = {"postgresql": "SELECT timezone('UTC', now())", "mysql": "SELECT UTC_TIMESTAMP(6)"}
 
 #: Gives a connection that commits each statement.
 _Read = Callable[[], AbstractContextManager[Connection]]
@@ -67,12 +75,17 @@ def new_mark() -> str:
     return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
 
 
-def leave_marks(engine: Engine) -> None:
-    """Let the connections of an engine to PostgreSQL leave marks, as those to MariaDB can."""
+def leave_marks(engine: Engine, within: float | None) -> None:
+    """Let the connections of an engine to PostgreSQL leave marks, as those to MariaDB can.
+
+    Each is given up where the database says nothing ``within`` so many seconds.
+    """
 
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, given: Any, named: Any) -> "MarkingConnection":
-        return MarkingConnection.connect(*given, **named)
+        connection = MarkingConnection.connect(*given, **named)
+        connection.answers_within = within
+        return connection
 
 
 def mark_commit(connection: Connection, mark: str) -> None:
@@ -81,7 +94,7 @@ def mark_commit(connection: Connection, mark: str) -> None:
     driver.commit_with = _MARKED[connection.dialect.name] % mark
 
 
-class MarkingConnection(psycopg.Connection[Any]):
+class MarkingConnection(PatientConnection):
     """psycopg's connection, which commits with a query that leaves a mark where it is given one."""
 
     commit_with: str | None = None
@@ -94,11 +107,13 @@ class MarkingConnection(psycopg.Connection[Any]):
             return
         # The second part is not run where the first fails.
         with self.lock:
-            result = self.pgconn.exec_(query.encode())
+            self.pgconn.send_query(query.encode())
+            result = self.answer()
         if result.status == ExecStatus.COMMAND_OK:
             return
         if self.pgconn.status == ConnStatus.BAD:
             raise psycopg.OperationalError(self.pgconn.get_error_message())
+        super().rollback()
         raise psycopg.errors.error_from_result(result)
 
     def rollback(self) -> None:
@@ -134,20 +149,23 @@ def _settled(connection: Connection, mark: str) -> bool:
     return bool(connection.execute(_DONE, {"mark": mark}).scalar_one())
 
 
-def forget_old_marks(connection: Connection) -> int:
-    """Delete marks that are not asked for any more, some at a time; return how many.
+def forget_old_marks(connection: Connection, last: datetime | None) -> datetime:
+    """Delete marks that are not asked for any more, some at a time; return the database's time.
 
-    For upkeep between requests, on a connection that commits each statement.
+    For upkeep between requests, on a connection that commits each statement. ``last`` is what was
+    returned a minute ago or more; at the first time, None, nothing is deleted.
     """
-    before = _BEFORE[connection.dialect.name]
-    old = _OF_OLD.format(before.format(KEPT), before.format(REFUSED_KEPT), _BATCH)
-    deleted = 0
+    now: datetime = connection.exec_driver_sql(_NOW[connection.dialect.name]).scalar_one()
+    if last is None:
+        return now
+    kept, refused_kept = timedelta(minutes=KEPT), timedelta(minutes=REFUSED_KEPT)
+    times = {"last": last, "done": now - kept, "refused": now - refused_kept}
+    times["ahead"] = max(now, last) + refused_kept
     for _ in range(_BATCHES):
         # Found first, without a lock, so that no transaction at work is waited for.
-        ids = connection.exec_driver_sql(old).scalars().all()
+        ids = connection.execute(_OF_OLD, {**times, "most": _BATCH}).scalars().all()
         if ids:
             connection.execute(delete(commit_marks).where(commit_marks.c.id.in_(ids)))
-        deleted += len(ids)
         if len(ids) < _BATCH:
             break
-    return deleted
+    return now

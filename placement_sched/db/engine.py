@@ -16,12 +16,18 @@ from types import FrameType
 from typing import Any
 from urllib.parse import parse_qsl
 
-from sqlalchemy import Connection, Dialect, Engine, ExceptionContext, create_engine, event
+from sqlalchemy import Connection, Dialect, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, InvalidatePoolError
+from sqlalchemy.pool import PoolResetState
 
 from placement_sched.db.commit_marks import leave_marks
-from placement_sched.db.mariadb_rows import NO_QUORUM, read_quickly
+from placement_sched.db.mariadb_rows import (
+    SIGNS_OF_LIFE,
+    ask_for_signs_of_life,
+    leave_nodes_without_quorum,
+    read_quickly,
+)
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.results.decision import Decision, DecisionLabels
 from placement_sched.settings.options.placement import EMBEDDED
@@ -40,6 +46,8 @@ _KNOWN = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"}
 # How many steps SQLite's machine makes between two looks at the clock: well below a millisecond.
 _SQLITE_STEPS = 10_000
 _DEADLINE = "placement_sched.deadline"
+#: Seconds for which a database that has stopped a statement is waited for: it may wait for a lock.
+GRACE = 10
 
 # From these values of connection_debug on statements and rows are logged, as oslo.db has it.
 _STATEMENTS, _ROWS = 50, 100
@@ -99,6 +107,7 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
     """
     options = settings.placement_database
     read_timeout: int = options.read_timeout if autocommit else 0
+    within = options.read_timeout + GRACE if options.read_timeout else None
     if options.connection_debug >= _STATEMENTS:
         level = logging.DEBUG if options.connection_debug >= _ROWS else logging.INFO
         logging.getLogger("sqlalchemy.engine").setLevel(level)
@@ -120,15 +129,18 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
             # Where each statement is committed there is nothing to roll back, which MariaDB would
             # be asked to do all the same.
             skip_autocommit_rollback=True,
+            pool_reset_on_return=None,
             **pool,
         )
         replace_closed_connections(engine)
+        if not autocommit:
+            _roll_back_on_return(engine)
         if url.get_backend_name() == "mysql":
             _set_session(engine, options, read_timeout)
-            _leave_nodes_without_quorum(engine)
-            read_quickly(engine, marks=not autocommit)
-        elif not autocommit:
-            leave_marks(engine)
+            leave_nodes_without_quorum(engine)
+            read_quickly(engine, within, marks=not autocommit)
+        else:
+            leave_marks(engine, within)
     if options.connection_trace:
         sign_statements(engine)
     return engine
@@ -143,6 +155,9 @@ def _connect_args(url: URL, options: OptionGroup, read_timeout: int) -> dict[str
         # A query takes milliseconds; compiling it first, as PostgreSQL does where it expects many
         # rows, takes more.
         words = [f"-c lock_timeout={options.lock_timeout * 1000} -c jit=off"]
+        arguments |= {
+            name: number for name, (_, number) in SIGNS_OF_LIFE.items() if name not in url.query
+        }
         if read_timeout:
             words.append(f"-c statement_timeout={read_timeout * 1000}")
         # Of two values for one option, PostgreSQL takes the second; so does a URL.
@@ -169,20 +184,26 @@ def _set_session(engine: Engine, options: OptionGroup, seconds: int) -> None:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
+        ask_for_signs_of_life(connection)
         with connection.cursor() as cursor:
             cursor.execute(text)
 
 
-def _leave_nodes_without_quorum(engine: Engine) -> None:
-    """Take a connection for lost whose node of a Galera cluster does not serve any more.
+def _roll_back_on_return(engine: Engine) -> None:
+    """Roll back what a connection still has open when it comes back to the pool.
 
-    What was at work there is done again on a new one, which a proxy may lead to another node.
+    A database that refuses a COMMIT may end before the ROLLBACK, as on a full disk. Then there is
+    nothing to roll back, and the connection is given up; the pool itself would log a traceback.
     """
 
-    @event.listens_for(engine, "handle_error")
-    def note(context: ExceptionContext) -> None:
-        if context.original_exception.args[:1] == (NO_QUORUM,):
-            context.is_disconnect = True
+    @event.listens_for(engine, "reset")
+    def roll_back(connection: Any, record: Any, state: PoolResetState) -> None:
+        if state.transaction_was_reset:
+            return
+        try:
+            connection.rollback()
+        except engine.dialect.loaded_dbapi.Error as failure:
+            record.invalidate(e=failure)
 
 
 def _sqlite_engine(

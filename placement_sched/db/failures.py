@@ -16,6 +16,7 @@ LOCKED = "the database is locked by another writer; try again"
 
 #: What a client reads where the database takes no writes: a standby, or a file without permission.
 READ_ONLY = "the database is read-only just now and takes no writes; try again later"
+_SILENT = "the database does not answer: it, or the network before it, says nothing at all"
 #: How often a connection is asked for while each that is given turns out to be closed.
 _CONNECTIONS = 3
 
@@ -40,6 +41,8 @@ _READ_ONLY_FILE = "readonly database"
 _NO_TABLE = {"42P01", 1146}
 # There is no room for what is written; SQLite says so of any file that cannot grow.
 _FULL, _FULL_WORDS = {"53100", 1021, 1114}, ("disk is full", "disk I/O error")
+# The user of the connection may not do what it asks for: of databases, tables, columns, or of all.
+_DENIED = {"42501", 1044, 1142, 1143, 1227}
 _CANNOT_WRITE = "the database cannot write: its disk is full, or fails"
 _SENTENCES = (
     (_LOCKED, LOCKED),
@@ -100,7 +103,8 @@ def translated(tally: Tally | None = None) -> Iterator[None]:
                 "the request names more than the database takes in one statement"
             ) from failure
         if about_itself or failure.connection_invalidated:
-            raise Unavailable(_sentence(failure) or "the database does not answer") from failure
+            said = _SILENT if _is_silent(failure) else "the database does not answer"
+            raise Unavailable(_sentence(failure) or said) from failure
         if sentence := _sentence(failure):
             raise Unavailable(sentence) from failure
         raise
@@ -111,9 +115,19 @@ def is_worth_retrying(failure: Exception) -> bool:
     if isinstance(failure, CommitUnknown):
         return False
     cause = failure.__cause__
-    return isinstance(cause, DBAPIError) and (
-        cause.connection_invalidated or _code(cause) in _CONCURRENT
+    return (
+        isinstance(cause, DBAPIError)
+        and (cause.connection_invalidated or _code(cause) in _CONCURRENT)
+        and not _is_silent(cause)
     )
+
+
+def _is_silent(failure: DBAPIError) -> bool:
+    """Return whether the database has said nothing for as long as it is waited for."""
+    original = failure.orig
+    cause = original and (original.__cause__ or original.__context__)
+    # That of a machine that has vanished has a number: another may have its address by now.
+    return isinstance(cause, TimeoutError) and cause.errno is None
 
 
 def is_read_only(failure: Exception) -> bool:
@@ -150,6 +164,8 @@ def _sentence(failure: DBAPIError) -> str | None:
         )
     if "database is locked" in text:
         return LOCKED
+    if code in _DENIED:
+        return f"the database user named in the connection lacks a privilege: {_said(failure)}"
     if _is_read_only(code):
         return READ_ONLY
     if any(words in text for words in _FULL_WORDS):
@@ -162,6 +178,12 @@ def _code(failure: DBAPIError) -> object:
     original = failure.orig
     first = next(iter(getattr(original, "args", ())), None)
     return first if isinstance(first, int) else getattr(original, "sqlstate", None) or first
+
+
+def _said(failure: DBAPIError) -> str:
+    """Return the first line of what the database said."""
+    original = failure.orig
+    return str(getattr(original, "args", (original,))[-1]).partition("\n")[0]
 
 
 def _is_read_only(code: object) -> bool:

@@ -5,7 +5,10 @@ for a short statement (doc/decisions/0014). The pool's bounds hold: what is kept
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic
+from typing import Any
 
 from sqlalchemy import Connection, Engine
 
@@ -50,19 +53,16 @@ class KeptConnections:
                     return connection
                 connection.invalidate()
                 connection.close()
+        closings = self._closings  # if all are closed meanwhile, this one is as well
         connection = connected(self._engine)
         connection.info.setdefault(_OPENED, monotonic())
-        connection.info[_CLOSINGS] = self._closings
+        connection.info[_CLOSINGS] = closings
         return connection
 
     def give_back(self, connection: Connection) -> None:
         """Keep a connection on which all went well for the next."""
-        if connection.closed or connection.invalidated:
-            connection.close()
-            return
-        if connection.info[_CLOSINGS] != self._closings:  # else it would stay open
-            connection.invalidate()
-            connection.close()
+        if connection.closed or connection.invalidated or self._is_to_be_closed(connection):
+            self.discard(connection)
             return
         if connection.in_transaction():  # which is only SQLAlchemy's word for it
             connection.rollback()
@@ -70,6 +70,17 @@ class KeptConnections:
             self._idle.append(connection)
         else:
             connection.close()
+
+    def discard(self, connection: Connection) -> None:
+        """Give a connection to the pool, or close it if all were closed since it was taken."""
+        if not (connection.closed or connection.invalidated) and self._is_to_be_closed(connection):
+            # The pool that it is of may be disposed of, which would keep it open.
+            connection.invalidate()
+        connection.close()
+
+    def _is_to_be_closed(self, connection: Connection) -> bool:
+        """Return whether an open connection was taken before all were closed."""
+        return bool(connection.info[_CLOSINGS] != self._closings)
 
     @property
     def _may_keep(self) -> bool:
@@ -79,11 +90,32 @@ class KeptConnections:
     def close(self) -> None:
         """Close those that are idle now, and the others when they are given back."""
         self._closings += 1
-        while self._idle:
-            self._idle.pop().close()
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            self.discard(connection)
 
     def _is_usable(self, connection: Connection) -> bool:
+        if self._is_to_be_closed(connection):  # given back while all were closed
+            return False
         pooled = connection.connection
         if 0 <= self._seconds < monotonic() - pooled.info[_OPENED]:
             return False
         return is_open(connection.dialect, pooled.driver_connection)
+
+
+@contextmanager
+def answering(connection: Connection, within: float | None) -> Iterator[None]:
+    """Wait for each answer on a connection for so many seconds; None for as long as it takes.
+
+    Files answer at once.
+    """
+    if connection.dialect.name == "sqlite":
+        yield
+        return
+    driver: Any = connection.connection.driver_connection
+    # Of engines that are not of this service, the drivers do not know it.
+    before, driver.answers_within = getattr(driver, "answers_within", None), within
+    try:
+        yield
+    finally:
+        driver.answers_within = before

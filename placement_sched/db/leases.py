@@ -31,9 +31,11 @@ _LATER = {
     "sqlite": "strftime('%Y-%m-%d %H:%M:%f000', 'now', '+{} seconds')",
     "mysql": "UTC_TIMESTAMP(6) + INTERVAL {} SECOND",
 }
+# A lease that ends later than any process can have set it was taken before the clock of the
+# database went back: its holder, if it lives, renews it.
 _RENEW = (
     "UPDATE sched_leases SET holder = :holder, expires_at = {later} "
-    "WHERE name = :name AND (holder = :holder OR expires_at <= {now})"
+    "WHERE name = :name AND (holder = :holder OR expires_at <= {now} OR expires_at > {much_later})"
 )
 _INSERT = (
     "INSERT{ignore} INTO sched_leases (name, holder, expires_at) "
@@ -100,6 +102,8 @@ class Lease:
         words = statement.format(
             now=_NOW[dialect],
             later=_LATER[dialect].format(self._seconds),
+            # A clock that is set by less gives no reason to take a lease from a process at work.
+            much_later=_LATER[dialect].format(2 * self._seconds),
             ignore=" IGNORE" * ignores,
             nothing=" ON CONFLICT DO NOTHING" * (not ignores),
         )

@@ -8,6 +8,7 @@ answer is left to it (doc/decisions/0014).
 """
 
 import re
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -18,7 +19,7 @@ from pymysql.constants import CLIENT, CR, ER, FIELD_TYPE
 from pymysql.converters import through
 from pymysql.err import InterfaceError, InternalError, MySQLError, OperationalError
 from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, ExceptionContext, event
 
 _Reader = Callable[[bytes], Any]
 
@@ -32,6 +33,14 @@ _ERROR, _END, _SHORT = 0xFF, 0xFE, 9
 _LONGEST, _NULL, _WIDTHS = 250, 251, {252: 2, 253: 3, 254: 8}
 #: A node of a Galera cluster that does not see most of the others, or has not caught up with them.
 NO_QUORUM = 1047
+#: A database whose machine has vanished says nothing. It is asked for a sign of life after 5 s,
+#: three times, and given up after 10 s without an answer: names of libpq, and of sockets.
+SIGNS_OF_LIFE = {
+    "keepalives_idle": ("TCP_KEEPIDLE", 5),
+    "keepalives_interval": ("TCP_KEEPINTVL", 2),
+    "keepalives_count": ("TCP_KEEPCNT", 3),
+    "tcp_user_timeout": ("TCP_USER_TIMEOUT", 10_000),
+}
 #: What says that a statement is not prepared here: it cannot be, it has parameters where none may
 #: be, or there are too many.
 _NOT_PREPARED = {ER.UNSUPPORTED_PS, ER.PARSE_ERROR, ER.MAX_PREPARED_STMT_COUNT_REACHED}
@@ -39,17 +48,42 @@ _PARAMETER = re.compile(r"%\(\w+\)s")
 _LOST = "Lost connection to MySQL server during query"
 
 
-def read_quickly(engine: Engine, *, marks: bool = False) -> None:
+def read_quickly(engine: Engine, within: float | None = None, *, marks: bool = False) -> None:
     """Let an engine make its connections to MariaDB or MySQL here.
 
-    With ``marks`` COMMIT may be sent together with another statement.
+    Each is given up where the database says nothing ``within`` so many seconds. With ``marks``
+    COMMIT may be sent together with another statement.
     """
 
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, given: Any, named: Any) -> "QuickConnection":
         if marks:
             named["client_flag"] = named.get("client_flag", 0) | CLIENT.MULTI_STATEMENTS
+        named = {"read_timeout": within, "write_timeout": within, **named}
         return QuickConnection(*given, **named)
+
+
+def leave_nodes_without_quorum(engine: Engine) -> None:
+    """Take a connection for lost whose node of a Galera cluster does not serve any more.
+
+    What was at work there is done again on a new one, which a proxy may lead to another node.
+    """
+
+    @event.listens_for(engine, "handle_error")
+    def note(context: ExceptionContext) -> None:
+        if context.original_exception.args[:1] == (NO_QUORUM,):
+            context.is_disconnect = True
+
+
+def ask_for_signs_of_life(connection: Any) -> None:
+    """Let a connection over TCP be given up where the machine of the database has vanished."""
+    connected = connection._sock  # noqa: SLF001 - PyMySQL has no option for it
+    if connected.family == socket.AF_UNIX:
+        return
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, number in SIGNS_OF_LIFE.values():
+        if hasattr(socket, option):
+            connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), number)
 
 
 class _Column(NamedTuple):
@@ -67,6 +101,10 @@ class QuickConnection(Connection):
     _rfile: Any
     _next_seq_id: int
     _force_close: Callable[[], None]
+    _read_timeout: float | None
+    _write_timeout: float | None
+    connect_timeout: float | None
+    host: str
 
     def __init__(self, *given: Any, **named: Any) -> None:
         self.columns: dict[bytes, _Column] = {}
@@ -75,6 +113,28 @@ class QuickConnection(Connection):
         self.commit_with: str | None = None
         self._has_written = False
         super().__init__(*given, **named)
+
+    @property
+    def answers_within(self) -> float | None:
+        """Seconds of silence after which the connection is given up; None for any number."""
+        return self._read_timeout
+
+    @answers_within.setter
+    def answers_within(self, seconds: float | None) -> None:
+        self._read_timeout = self._write_timeout = seconds
+
+    def connect(self, sock: Any = None) -> None:
+        """Connect as PyMySQL does, which itself would wait for the server's greeting for ever."""
+        within, self.answers_within = self.answers_within, self.connect_timeout
+        try:
+            super().connect(sock)
+        except OperationalError as failure:
+            if not isinstance(failure.__context__, TimeoutError):
+                raise
+            said = f"Can't connect to MySQL server on {self.host!r} ({failure.__context__})"
+            raise OperationalError(CR.CR_CONN_HOST_ERROR, said) from failure
+        finally:
+            self.answers_within = within
 
     def _read_query_result(self, unbuffered: bool = False) -> Any:
         if unbuffered:
@@ -96,10 +156,15 @@ class QuickConnection(Connection):
         if query is None:
             super().commit()
             return
-        # The parts after one that fails are not run.
-        self.query(query)
-        while self._result.has_next:
-            self.next_result()
+        # The parts after one that fails are not run, and the transaction may then still be open.
+        try:
+            self.query(query)
+            while self._result.has_next:
+                self.next_result()
+        except MySQLError:
+            if self.open:
+                self.rollback()
+            raise
 
     def rollback(self) -> None:
         """Roll the transaction back; of a connection that is lost the server has done it."""

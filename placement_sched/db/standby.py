@@ -163,6 +163,9 @@ class Standby:
         finally:
             self._wanted.reset(token)
 
+    def check(self) -> None:
+        """Return: what is read here has no end of its own, as a trial has."""
+
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Give a connection for reading; raise :class:`StandbyUnfit` where there is none.
@@ -176,7 +179,7 @@ class Standby:
                     self._wait_for(connection, self._wanted.get())
                     yield connection
                 except BaseException:
-                    connection.close()
+                    self._kept.discard(connection)
                     raise
                 self._kept.give_back(connection)
         except StandbyUnfit:

@@ -29,7 +29,7 @@ from placement_sched.db.failures import (
     is_worth_retrying,
     translated,
 )
-from placement_sched.db.kept_connections import KeptConnections
+from placement_sched.db.kept_connections import KeptConnections, answering
 from placement_sched.errors import (
     CapacityExceeded,
     CommitUnknown,
@@ -53,6 +53,8 @@ PLACES = 2
 #: Seconds between two times at which those for reading are closed, too, of a database that takes no
 #: writes.
 PAUSE = 1.0
+#: Seconds in which a database answers that is asked whether it does.
+SOON = 10.0
 #: Seconds that one more writer waits for a place, which is long for those that were given one.
 PATIENCE = 3.0
 
@@ -101,6 +103,9 @@ class Database:
             seconds=options.connection_recycle_time,
         )
 
+    def check(self) -> None:
+        """Return: what is read of the database itself has no end of its own, as a trial has."""
+
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Give a connection for reading.
@@ -113,7 +118,10 @@ class Database:
             try:
                 yield connection
             except BaseException:
-                connection.close()
+                if connection.invalidated:
+                    # What has lost this one may have lost the others.
+                    self._kept.close()
+                self._kept.discard(connection)
                 raise
             self._kept.give_back(connection)
 
@@ -125,7 +133,8 @@ class Database:
         with self.read() as connection:
             if self.url.get_backend_name() != "sqlite":
                 # To know it has to be tried: some users may write where others may not.
-                connection.execute(_OF_NONE)
+                with answering(connection, SOON):
+                    connection.execute(_OF_NONE)
                 return
             connection.execute(select(literal(1)))
         if not self._file_takes_writes() and not self._takes_writes_elsewhere():
@@ -189,6 +198,9 @@ class Database:
                 raise CommitUnknown(
                     "the connection to the database was lost while the write was committed"
                 ) from failure
+            # By a new connection: what has lost this one may have lost the others.
+            self._kept.close()
+            self.reader.dispose()
             known = commit_marks.is_done(self.read, mark)
             LOG.warning("the answer to COMMIT was lost; it was %s", "done" if known else "not done")
             if not known:

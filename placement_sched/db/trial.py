@@ -37,6 +37,9 @@ class Readable(Protocol):
 
     tally: Tally
 
+    def check(self) -> None:
+        """Raise :class:`Unavailable` where the time of the question is over."""
+
     def read(self) -> AbstractContextManager[Connection]:
         """Give a connection for reading."""
 

@@ -54,6 +54,19 @@ def test_one_that_was_said_not_to_be_done_cannot_be_committed_any_more(database)
     assert not is_done(database.read, mark)
 
 
+def test_one_that_cannot_leave_its_mark_leaves_nothing_open(database):
+    mark = new_mark()
+    assert not is_done(database.read, mark)
+    with database.writer.connect() as connection:
+        add(connection, "one")
+        mark_commit(connection, mark)
+        with pytest.raises(DBAPIError):
+            connection.commit()
+    # The connection is used again, and commits what is its own.
+    database.write(lambda connection: add(connection, "two"))
+    assert in_database(database) == {uuid_of("two")}
+
+
 def test_a_transaction_that_is_rolled_back_takes_its_mark_along(database):
     mark = new_mark()
     with database.writer.connect() as connection:
@@ -99,22 +112,68 @@ def test_marks_ascend_and_differ(database_url):
     assert [mark[:12] for mark in several] == sorted(mark[:12] for mark in several)
 
 
-def test_old_marks_are_deleted_once_a_minute(database, monkeypatch):
+@pytest.fixture
+def upkeep(database, monkeypatch):
+    """Delete old marks; each call comes a minute after the last."""
     moment = [0.0]
     monkeypatch.setattr(log_upkeep, "monotonic", lambda: moment[0])
     database.schema_is_ours()
     upkeep = LogUpkeep(database)
-    ages = {"young": 14, "old": 16, "refused": 16, "refused_old": 1441}
+
+    def call():
+        moment[0] += PAUSE + 1
+        upkeep()
+
+    return call
+
+
+def leave(database, minutes):
+    """Leave marks of these ages; those whose names begin so have refused a COMMIT."""
+    moment = {
+        "postgresql": "SELECT timezone('UTC', clock_timestamp())",
+        "mysql": "SELECT UTC_TIMESTAMP(6)",
+    }
 
     def age(connection):
-        for name, minutes in ages.items():
-            then = utcnow() - timedelta(minutes=minutes)
+        now = connection.exec_driver_sql(moment[connection.dialect.name]).scalar_one()
+        for name, old in minutes.items():
+            then = now - timedelta(minutes=old)
             row = {"id": name, "created_at": then, "done": int(not name.startswith("refused"))}
             connection.execute(insert(table), row)
 
     database.write(age)
+
+
+def test_old_marks_are_deleted_once_a_minute(database, upkeep):
+    ages = {"young": 14, "old": 16, "refused": 16, "refused_old": 1441}
+    leave(database, ages)
     upkeep()
     assert ages.keys() <= marks(database).keys()
-    moment[0] += PAUSE + 1
     upkeep()
     assert ages.keys() & marks(database).keys() == {"young", "refused"}
+
+
+def test_marks_dated_far_ahead_by_a_clock_that_was_wrong_are_deleted(database, upkeep):
+    ages = {"tomorrow": -1439, "next_year": -525_600, "refused_next_year": -525_600}
+    leave(database, ages)
+    upkeep()
+    upkeep()
+    assert ages.keys() & marks(database).keys() == {"tomorrow"}
+
+
+def test_marks_made_since_the_last_look_are_kept_however_the_clock_is_set(database, upkeep):
+    upkeep()
+    # The clock is set forward by two days, or back: so these are of just now.
+    ages = {"before": 2880, "refused_before": 2880}
+    with database.read() as connection:
+        now = connection.exec_driver_sql(commit_marks._NOW[connection.dialect.name]).scalar_one()
+        leave(database, ages)
+        # As the last look saw the time.
+        last = now - timedelta(minutes=2881)
+        assert commit_marks.forget_old_marks(connection, last) >= now
+        assert ages.keys() <= marks(database).keys()
+        leave(database, {"after": -2880})
+        commit_marks.forget_old_marks(connection, now + timedelta(minutes=2879))
+        assert "after" in marks(database)
+        commit_marks.forget_old_marks(connection, now)
+    assert not {*ages, "after"} & marks(database).keys()

@@ -75,3 +75,16 @@ def test_no_statement_asks_whether_a_connection_is_alive(database):
     with database.read() as connection:
         ask(connection)
     assert database.tally.statements == 1
+
+
+def test_connection_that_is_lost_before_it_is_rolled_back_is_given_up_in_silence(
+    opened, url, caplog
+):
+    database, other = opened(url), opened(url)
+    # As after a COMMIT that was refused: SQLAlchemy leaves the ROLLBACK to the pool.
+    connection = database.writer.raw_connection()
+    connection.cursor().execute("SELECT 1")
+    close_others(other)
+    connection.close()
+    assert caplog.records == []
+    assert database.write(ask) == 1

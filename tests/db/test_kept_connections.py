@@ -1,5 +1,6 @@
 """Connections for reading stay open for the next request."""
 
+from contextlib import suppress
 from time import monotonic
 
 import pytest
@@ -70,11 +71,54 @@ def test_an_old_one_is_replaced(opened, monkeypatch):
         assert driver_of(second) is not old
 
 
+def test_one_on_which_something_failed_after_all_were_closed_is_closed(database):
+    with suppress(ZeroDivisionError), database.read() as connection:
+        driver = driver_of(connection)
+        database.dispose()
+        raise ZeroDivisionError
+    assert not is_open(connection.dialect, driver)
+
+
+def test_one_that_is_opened_while_all_are_closed_is_closed_when_it_is_given_back(
+    database, monkeypatch
+):
+    connected = kept_connections.connected
+
+    def connected_meanwhile(engine):
+        connection = connected(engine)
+        database.dispose()
+        return connection
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kept_connections, "connected", connected_meanwhile)
+        with database.read() as connection:
+            driver = driver_of(connection)
+    assert not is_open(connection.dialect, driver)
+
+
+def test_one_that_is_kept_is_closed_with_the_others_though_its_pool_is_gone(database):
+    with database.read() as connection:
+        driver = driver_of(connection)
+    database.reader.dispose()
+    database.dispose()
+    assert not is_open(connection.dialect, driver)
+
+
 def test_one_in_use_when_all_are_closed_is_closed_when_it_is_given_back(database):
     with database.read() as connection:
         driver = driver_of(connection)
         database.dispose()
     assert not is_open(connection.dialect, driver)
+    with database.read() as again:
+        assert driver_of(again) is not driver
+
+
+def test_one_that_comes_back_while_all_are_closed_is_not_read_on_again(database):
+    with database.read() as connection:
+        driver = driver_of(connection)
+    kept = database._kept._idle.pop()
+    database._kept.close()
+    database._kept._idle.append(kept)  # as by a thread that had looked before they were closed
     with database.read() as again:
         assert driver_of(again) is not driver
 

@@ -57,6 +57,24 @@ def test_another_takes_over_what_has_expired_and_the_first_does_not_get_it_back(
     assert not one.is_held()
 
 
+def _move(database, by):
+    """Let the lease end so much later, as if the database's clock had gone back by so much."""
+    with database.read() as connection:
+        (row,) = connection.execute(select(leases)).all()
+    later = row.expires_at + by
+    database.write(lambda connection: connection.execute(update(leases).values(expires_at=later)))
+
+
+def test_lease_from_before_the_clock_went_back_is_free(database):
+    one, other = (Lease(database, NAME, LONG) for _ in range(2))
+    assert one.is_held()
+    _move(database, timedelta(seconds=LONG / 2))
+    assert not other.is_held()
+    _move(database, timedelta(days=365))
+    assert other.is_held()
+    assert not Lease(database, NAME, LONG).is_held()
+
+
 def test_lease_is_renewed_after_half_its_time_and_costs_no_statement_before(database, monkeypatch):
     lease, moment = Lease(database, NAME, LONG), [1000.0]
     monkeypatch.setattr(module, "monotonic", lambda: moment[0])

@@ -1,12 +1,17 @@
 """Whose turn it is to change the schema, where the lock is a table; tests/galera has real nodes."""
 
+from datetime import UTC, datetime, timedelta
+from threading import Thread
 from unittest.mock import Mock
 
 import pymysql
+import pytest
 from pymysql.constants import ER
+from sqlalchemy import create_engine
 from sqlalchemy.exc import OperationalError
 
-from placement_sched.db.schema_turn import TURN, one_at_a_time
+from placement_sched.db import schema_turn
+from placement_sched.db.schema_turn import LONGEST, TURN, one_at_a_time
 
 
 class Node:
@@ -14,6 +19,7 @@ class Node:
 
     dialect = Mock()
     dialect.name = "mysql"
+    connection = Mock()
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -23,6 +29,9 @@ class Node:
         if str(statement).startswith("CREATE TABLE") and len(self._attempts()) == 1:
             aborted = pymysql.err.OperationalError(ER.LOCK_DEADLOCK, "Deadlock found")
             raise OperationalError(str(statement), {}, aborted)
+        if str(statement).startswith("SELECT table_comment"):
+            made = next(one for one in reversed(self.asked) if one.startswith("CREATE TABLE"))
+            return Mock(first=Mock(return_value=(made.partition("COMMENT=")[2].strip("'"), 0)))
         return Mock(first=Mock(return_value=("wsrep_on", "ON")))
 
     def scalar(self, _statement) -> str:
@@ -40,3 +49,99 @@ def test_turn_is_asked_for_again_where_a_change_of_tables_elsewhere_ended_the_at
     with one_at_a_time(node):
         assert len(node._attempts()) == 2
     assert node.asked[-1] == f"DROP TABLE IF EXISTS {TURN}"
+
+
+@pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
+def test_turn_is_waited_for_however_long_another_process_has_it(database_url, monkeypatch):
+    monkeypatch.setattr(schema_turn, "_ASKED_FOR", 1)
+    engine = create_engine(database_url)
+    order = order_of_two(engine, 2.5)
+    engine.dispose()
+    assert order == ["first", "second"]
+
+
+def order_of_two(engine, seconds):
+    """Let one have its turn for so many seconds while another waits; return who was done when."""
+    order = []
+
+    def second():
+        with engine.connect() as connection, one_at_a_time(connection):
+            order.append("second")
+
+    with engine.connect() as connection:
+        with one_at_a_time(connection):
+            waiting = Thread(target=second)
+            waiting.start()
+            waiting.join(seconds)
+            order.append("first")
+        waiting.join(30)
+    return order
+
+
+@pytest.fixture
+def node(database_url, monkeypatch):
+    """An engine of a server that is taken for a node of a cluster, and the names of its tables."""
+    monkeypatch.setattr(schema_turn, "_is_of_a_cluster", lambda _connection: True)
+    engine = create_engine(database_url, isolation_level="AUTOCOMMIT")
+    yield engine
+    for name in turns(engine):
+        ask(engine, f"DROP TABLE {name}")
+    engine.dispose()
+
+
+def ask(engine, statement):
+    with engine.connect() as connection:
+        result = connection.exec_driver_sql(statement)
+        return list(result.scalars()) if result.returns_rows else []
+
+
+def turns(engine):
+    return [name for name in ask(engine, "SHOW TABLES") if name.startswith(TURN)]
+
+
+def leave_turn(engine, seconds):
+    """Leave the turn of a process that was killed, by a clock that goes wrong by so much."""
+    made = datetime.now(UTC) + timedelta(seconds=seconds)
+    ask(engine, f"CREATE TABLE {TURN} (node INT) COMMENT='{made:%Y-%m-%d %H:%M:%S} a/1'")
+
+
+@pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
+def test_processes_of_the_same_number_on_hosts_of_the_same_name_take_turns(node):
+    # Both have this process's host and number.
+    assert order_of_two(node, 1) == ["first", "second"]
+    assert turns(node) == []
+
+
+@pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
+@pytest.mark.parametrize("seconds", [-LONGEST - 60, LONGEST + 60, 10 * 365 * 86_400])
+def test_turn_of_another_time_is_put_away_at_once(node, seconds):
+    leave_turn(node, seconds)
+    with node.connect() as connection, one_at_a_time(connection):
+        assert len(turns(node)) == 2
+    assert turns(node) == []
+
+
+@pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
+def test_turn_that_is_seen_for_too_long_is_put_away_whatever_the_clock_says(node, monkeypatch):
+    leave_turn(node, LONGEST - 60)  # which by itself would be there for twenty minutes
+    moments = []
+
+    def monotonic():
+        moments.append(LONGEST / 4 * len(moments))
+        return moments[-1]
+
+    monkeypatch.setattr(schema_turn, "_PAUSE", 0.01)
+    monkeypatch.setattr(schema_turn.time, "monotonic", monotonic)
+    with node.connect() as connection, one_at_a_time(connection):
+        pass
+    assert 1 < len(moments) < 10
+    assert turns(node) == []
+
+
+@pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
+def test_one_whose_turn_was_given_to_another_leaves_that_alone(node):
+    with node.connect() as connection:
+        with one_at_a_time(connection):
+            ask(node, f"DROP TABLE {TURN}")
+            leave_turn(node, 0)
+        assert turns(node) == [TURN]

@@ -6,15 +6,19 @@ import time
 from collections import Counter
 from itertools import count
 
+import psutil
 import pytest
+from sqlalchemy import insert
 from sqlalchemy.engine import make_url
 
 from placement_sched.db import standby as module
 from placement_sched.db import standby_lag
+from placement_sched.db.tables import traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations import standby_gauges
 from placement_sched.operations.prepare import sync
+from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.invariants import assert_invariants
 from tests.placing import report, spec
@@ -33,6 +37,8 @@ READS = (
 QUESTIONS = ("explain", "capacity")
 #: Lets its standby stand still, and lets it go on.
 PAUSE, RESUME = "SELECT pg_wal_replay_pause()", "SELECT pg_wal_replay_resume()"
+#: A trait that is written, and what counts it.
+LOST, HAS = "CUSTOM_LOST", "SELECT count(*) FROM traits WHERE name"
 VERSION = {"OpenStack-API-Version": "placement 1.39"}
 
 
@@ -213,7 +219,7 @@ def test_standby_that_is_away_is_asked_again_later(made, servers, monkeypatch):
     assert answered_by(client) == {"primary": 1, "standby": 1}
 
 
-def test_nothing_acknowledged_is_lost_where_the_standby_takes_over(make_app):
+def test_nothing_acknowledged_is_lost_where_the_standby_takes_over(make_app, record_property):
     with primary_and_standby(synchronous=True) as (primary, standby):
         both = primary.url("postgres", standby)
         database = Database(make_settings(both))
@@ -252,6 +258,7 @@ def test_nothing_acknowledged_is_lost_where_the_standby_takes_over(make_app):
         promoted = Database(make_settings(standby.url()))
         assert_invariants(promoted)
         promoted.dispose()
+        record_property(TRIED, f"1 promotion under load, {len(acknowledged)} writes acknowledged")
 
 
 def standbys(client):
@@ -264,6 +271,48 @@ def standbys(client):
 @pytest.fixture
 def asked_each_time(monkeypatch):
     monkeypatch.setattr(standby_gauges, "KEPT", 0)
+
+
+@pytest.mark.usefixtures("patient")
+def test_write_that_the_synchronous_standby_lacks_is_not_acknowledged_after_a_restart():
+    with primary_and_standby(synchronous=True) as (primary, standby):
+        database = Database(make_settings(primary.url("postgres", standby)))
+        sync(database, utcnow)
+        receivers = _receivers(standby)
+        for one in receivers:
+            one.suspend()
+        done = threading.Event()
+
+        def write():
+            database.write(lambda connection: connection.execute(insert(traits).values(name=LOST)))
+            done.set()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            # It is committed by the primary, and waits for its standby; a restart shows it to all.
+            waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+            assert wait_until(lambda: primary.ask(waits) == [1])
+            primary.stop("immediate")
+            primary.start()
+            assert wait_until(lambda: primary.ask(f"{HAS} = '{LOST}'") == [1])
+            assert not done.wait(3)
+            primary.stop("immediate")
+        finally:
+            for one in receivers:
+                one.kill()
+        standby.promote()
+        writer.join(60)
+        assert done.is_set()
+        assert standby.ask(f"{HAS} = '{LOST}'") == [1]
+        database.dispose()
+
+
+def _receivers(standby):
+    server = psutil.Process(int((standby.data / "postmaster.pid").read_text().split()[0]))
+    found = [one for one in server.children() if "walreceiver" in " ".join(one.cmdline())]
+    assert found
+    return found
 
 
 @pytest.mark.usefixtures("patient", "asked_each_time")

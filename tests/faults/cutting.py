@@ -13,6 +13,8 @@ from sqlalchemy.engine import make_url
 
 #: Seconds for which :attr:`Cut.LATE` keeps a COMMIT back.
 DELAY = 0.3
+#: The longest silence, in seconds.
+_HUSHED = 120
 _PIECE = 2**16
 #: As it stands in a query; a transaction on PostgreSQL begins with the words READ COMMITTED.
 _COMMIT = re.compile(rb"\bCOMMIT\b")
@@ -34,12 +36,12 @@ class Cut(Enum):
 class CuttingProxy(threading.Thread):
     """Passes connections on to a server; each of ``plan`` cuts one COMMIT."""
 
-    def __init__(self, server: tuple[str, int]) -> None:
+    def __init__(self, server: tuple[str, int], listening: socket.socket | None = None) -> None:
         super().__init__(daemon=True)
         self._server = server
-        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening = listening or socket.create_server(("127.0.0.1", 0))
         self._over = threading.Event()
-        self.port: int = self._listening.getsockname()[1]
+        self.host, self.port = self._listening.getsockname()
         #: What becomes of the next COMMITs; those after them pass.
         self.plan: list[Cut] = []
         #: Whether the database is away, for all connections; and whether from the next cut on.
@@ -48,6 +50,10 @@ class CuttingProxy(threading.Thread):
         self._clients: set[socket.socket] = set()
         #: How many were cut.
         self.cuts = 0
+        #: Whether the next COMMIT is kept back, with all that comes after it on any connection.
+        self.hushes_commit = False
+        self._speaks = threading.Event()
+        self._speaks.set()
 
     def run(self) -> None:
         """Pass connections on until :meth:`stop`."""
@@ -61,11 +67,30 @@ class CuttingProxy(threading.Thread):
                 threading.Thread(target=self._pass, args=(client,), daemon=True).start()
 
     def stop(self) -> None:
-        """Take no more connections."""
+        """Take no more connections, and cut those that there are."""
         self._over.set()
+        self.speak()
+        # Else the database might wait for one whose end is never heard of, with its locks.
+        self.sever()
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
+
+    def lead_to(self, server: tuple[str, int]) -> None:
+        """Pass new connections on to another server."""
+        self._server = server
+
+    def hush(self) -> None:
+        """Keep back what either side says, on all connections, until :meth:`speak`.
+
+        The kernel goes on to acknowledge what a client sends, and new connections.
+        """
+        self._speaks.clear()
+
+    def speak(self) -> None:
+        """Pass everything on again, first what was kept back."""
+        self.hushes_commit = False
+        self._speaks.set()
 
     def sever(self) -> None:
         """Cut all connections that there are."""
@@ -85,12 +110,16 @@ class CuttingProxy(threading.Thread):
                 ready = {number for number, _ in both.poll()}
                 if server.fileno() in ready:
                     piece = server.recv(_PIECE)
+                    self._speaks.wait(_HUSHED)
                     client.sendall(piece)
                 else:
                     piece = client.recv(_PIECE)
                     if _COMMIT.search(piece) and self.plan:
                         self._cut(client, server, piece)
                         return
+                    if self.hushes_commit and _COMMIT.search(piece):
+                        self.hush()
+                    self._speaks.wait(_HUSHED)
                     server.sendall(piece)
                 if not piece:
                     return
@@ -111,14 +140,17 @@ class CuttingProxy(threading.Thread):
 
 
 @contextmanager
-def cutting(url: str) -> Iterator[tuple[CuttingProxy, str]]:
-    """Give a proxy before the server of a database, and the URL that goes through it."""
+def cutting(url: str, listening: socket.socket | None = None) -> Iterator[tuple[CuttingProxy, str]]:
+    """Give a proxy before the server of a database, and the URL that goes through it.
+
+    It listens on a port of loopback, or where ``listening`` does.
+    """
     direct = make_url(url)
     ports = {"postgresql": 5432, "mysql": 3306}
     where = (direct.host or "127.0.0.1", direct.port or ports[direct.get_backend_name()])
-    proxy = CuttingProxy(where)
+    proxy = CuttingProxy(where, listening)
     proxy.start()
-    through = direct.set(host="127.0.0.1", port=proxy.port)
+    through = direct.set(host=proxy.host, port=proxy.port)
     try:
         yield proxy, through.render_as_string(hide_password=False)
     finally:

@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.db import engine, failures, kept_connections
+from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.faults.cutting import cutting
 from tests.invariants import assert_invariants
@@ -65,7 +66,9 @@ def test_when_none_is_open_it_is_503_with_the_reason(app, dead):
     post(app, status=200)
 
 
-def test_connections_cut_at_any_moment_end_in_answers_or_503(database_url, database, make_app):
+def test_connections_cut_at_any_moment_end_in_answers_or_503(
+    database_url, database, make_app, record_property
+):
     with cutting(database_url) as (proxy, url):
         app = make_app(make_settings(url))
         post(app, status=200)
@@ -94,3 +97,5 @@ def test_connections_cut_at_any_moment_end_in_answers_or_503(database_url, datab
     assert set(ends) <= {200, 503}, ends
     assert ends[200] > 0
     assert_invariants(database)
+    of = database.reader.dialect.name
+    record_property(TRIED, f"all connections cut {CUTS} times on {of}, {ends.total()} requests")

@@ -14,6 +14,7 @@ from webtest import TestApp
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
+from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.invariants import assert_invariants
 from tests.mariadb import mariadb
@@ -59,7 +60,7 @@ def prepare(url):
     database.dispose()
 
 
-def test_a_standby_of_postgresql_is_written_once_it_is_promoted(make_app):
+def test_a_standby_of_postgresql_is_written_once_it_is_promoted(make_app, record_property):
     with primary_and_standby(synchronous=True) as (primary, standby):
         primary.ask("ALTER SYSTEM SET synchronous_commit = remote_apply")
         primary.ask("SELECT pg_reload_conf()")
@@ -69,9 +70,10 @@ def test_a_standby_of_postgresql_is_written_once_it_is_promoted(make_app):
         standby.promote()
         check_writing(app)
         app.app.services.database.dispose()
+    record_property(TRIED, "1 read-only standby of PostgreSQL promoted")
 
 
-def test_mariadb_that_is_made_read_only_is_written_again_after(make_app):
+def test_mariadb_that_is_made_read_only_is_written_again_after(make_app, record_property):
     with mariadb() as server:
         url = server.new_database()
         prepare(url)
@@ -84,6 +86,7 @@ def test_mariadb_that_is_made_read_only_is_written_again_after(make_app):
         server.run("SET GLOBAL read_only = 0")
         check_writing(app)
         app.app.services.database.dispose()
+    record_property(TRIED, "1 MariaDB made read-only")
 
 
 @contextmanager
@@ -110,7 +113,9 @@ def file(sqlite_template) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("at_start", [True, False], ids=["from the start", "later"])
-def test_sqlite_file_without_permission_is_written_once_it_is_given(file, make_app, at_start):
+def test_sqlite_file_without_permission_is_written_once_it_is_given(
+    file, make_app, at_start, record_property
+):
     def permit(mode):
         for path in file.parent.iterdir():
             with suppress(FileNotFoundError):
@@ -128,3 +133,4 @@ def test_sqlite_file_without_permission_is_written_once_it_is_given(file, make_a
     permit(0o666)
     with ordinary_user():
         check_writing(app)
+    record_property(TRIED, f"1 SQLite file read-only {'from the start' if at_start else 'later'}")

@@ -18,6 +18,7 @@ import pytest
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
+from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.galera.cluster import NODE, REQUIRED
 from tests.loopback import reserved_port
@@ -121,7 +122,7 @@ def kept(nodes) -> set[str]:
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_nothing_acknowledged_is_lost_with_a_node_that_comes_back(
-    nodes, galera, galera_database, make_app, tmp_path, how
+    nodes, galera, galera_database, make_app, tmp_path, how, record_property
 ):
     first = galera.nodes[0]
     with proxied(galera, tmp_path) as port:
@@ -141,16 +142,23 @@ def test_nothing_acknowledged_is_lost_with_a_node_that_comes_back(
     assert {**writers.statuses}.get(("claim", 503), 0) <= WRITES // 10
     (used,) = nodes.rows("SELECT sum(used), count(*) FROM allocations")
     assert used[0] == used[1]
+    record_property(TRIED, f"{len(writers.acknowledged)} writes, 1 node of 3 ended by {how}")
 
 
-def test_transactions_refused_by_certification_are_not_seen_by_clients(nodes, galera):
+def test_transactions_refused_by_certification_are_not_seen_by_clients(
+    nodes, galera, record_property
+):
     shared = shared_provider(nodes)
     before = galera.count("local_cert_failures") + galera.count("local_bf_aborts")
     with Writers(nodes.clients, shared) as writers:
         writers.have_written(WRITES)
-    assert galera.count("local_cert_failures") + galera.count("local_bf_aborts") > before
+    refused = galera.count("local_cert_failures") + galera.count("local_bf_aborts") - before
+    assert refused > 0
     assert set(writers.statuses) == {("provider", 200), ("claim", 204)}
     assert set(writers.acknowledged) <= kept(nodes)
+    record_property(
+        TRIED, f"{len(writers.acknowledged)} writes, {refused} transactions refused and retried"
+    )
 
 
 def test_node_without_a_quorum_refuses_and_serves_again(nodes, galera):

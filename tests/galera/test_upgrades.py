@@ -1,6 +1,7 @@
 """``db sync`` through all nodes at the same moment, as servers that start together do it."""
 
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from functools import partial
 from threading import Thread
 from uuid import uuid4
@@ -119,7 +120,8 @@ def test_schema_is_left_alone_while_another_changes_it(
     galera, new_database, sync_at_once, checked, prepared_database
 ):
     name, urls = new_database()
-    galera.nodes[0].ask(f"CREATE TABLE {TURN} (node INT) COMMENT='2099-01-02 03:04:05 a/1'", name)
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    galera.nodes[0].ask(f"CREATE TABLE {TURN} (node INT) COMMENT='{now} a/1'", name)
     galera.settle()
     waiting = Thread(target=sync_at_once, args=(urls,))
     waiting.start()

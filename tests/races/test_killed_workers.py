@@ -20,6 +20,7 @@ from placement_sched.db.tables import consumers as consumers_table
 from placement_sched.db.transaction import Database
 from placement_sched.model.results.invariants import Invariant
 from placement_sched.store.placement import allocations, inventories, resource_providers, usages
+from tests.chaos.scale import TRIED
 from tests.invariants import assert_invariants
 from tests.processes import race
 from tests.providers import make_provider
@@ -56,7 +57,7 @@ class Killer(threading.Thread):
 
 
 @pytest.fixture
-def tales(database, database_url, serve) -> Iterator[tuple[list[str], list[Tale]]]:
+def tales(database, database_url, serve, record_property) -> Iterator[tuple[list[str], list[Tale]]]:
     """What sixteen writers tell of ten providers, having raced against a server in trouble."""
     providers = [make_provider(database, VCPU=TOTALS[-1]) for _ in range(PROVIDERS)]
     server = serve(*("--workers", str(WORKERS)), OS_PLACEMENT_DATABASE__CONNECTION=database_url)
@@ -65,13 +66,16 @@ def tales(database, database_url, serve) -> Iterator[tuple[list[str], list[Tale]
         killer.start()
         told = race(WRITERS, write_at_random, server.url, providers, SECONDS, database_url)
         killer.stop()
+        record_property(TRIED, f"{killer.killed} workers killed on {database.reader.dialect.name}")
         assert killer.killed >= SECONDS // PAUSE - 1
         assert server.process.poll() is None
         wait_for_writes(database)
         yield providers, told
 
 
-def test_every_acknowledged_write_is_there_whole_and_no_refused_one(database, tales):
+def test_every_acknowledged_write_is_there_whole_and_no_refused_one(
+    database, tales, record_property
+):
     providers, told = tales
     expected = {
         (consumer, provider): amount
@@ -89,6 +93,8 @@ def test_every_acknowledged_write_is_there_whole_and_no_refused_one(database, ta
     # Totals are lowered below what is used, which is then given up in part: check_room knows when.
     assert_invariants(database, but={Invariant.OVER_CAPACITY})
     check_that_it_was_a_race(told)
+    writes = sum(tale.ends.total() for tale in told)
+    record_property(TRIED, f"{writes} writes of {WRITERS} writers")
 
 
 def in_database(database: Database) -> dict[tuple[str, str], int]:

@@ -1,0 +1,36 @@
+"""A database whose machine has vanished is given up after seconds, not after many minutes."""
+
+import os
+import socket
+
+import pytest
+
+from placement_sched.db.transaction import Database
+from tests.conftest import make_settings
+
+
+def _options(connection):
+    driver = connection.connection.driver_connection
+    if connection.dialect.name == "mysql":
+        return _of_socket(driver._sock)
+    with socket.socket(fileno=os.dup(driver.fileno())) as sock:
+        return _of_socket(sock)
+
+
+def _of_socket(sock):
+    names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")
+    alive = sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    return [alive, *(sock.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in names)]
+
+
+@pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_database_is_asked_for_signs_of_life(database_url, kind):
+    database = Database(make_settings(database_url))
+    if kind == "read":
+        with database.read() as connection:
+            found = _options(connection)
+    else:
+        found = database.write(_options)
+    database.dispose()
+    assert found == [1, 5, 2, 3, 10_000]

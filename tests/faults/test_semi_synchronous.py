@@ -1,0 +1,54 @@
+"""What MariaDB acknowledges with a semi-synchronous replica is there where that takes over."""
+
+import threading
+
+import pytest
+from sqlalchemy import insert
+
+from placement_sched.db.tables import traits
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.prepare import sync
+from tests.conftest import make_settings
+from tests.faults.cutting import cutting
+from tests.mariadb import semi_synchronous
+from tests.servers import wait_until
+
+#: A trait that is written, and what counts it.
+LOST, HAS = "CUSTOM_LOST", "SELECT count(*) FROM placement.traits WHERE name = "
+WAITING = "SHOW STATUS LIKE 'Rpl_semi_sync_master_wait_sessions'"
+
+
+# The primary's engine commits when the replica has the transaction, or before that.
+@pytest.mark.parametrize("wait_point", ["AFTER_SYNC", "AFTER_COMMIT"])
+def test_write_that_the_replica_lacks_is_not_acknowledged_after_a_restart(wait_point):
+    with (
+        semi_synchronous(wait_point) as (primary, replica),
+        cutting(primary.new_database()) as (proxy, url),
+    ):
+        # A statement that reads may take a second; the look at what was done may take longer.
+        database = Database(make_settings(url, placement_database__read_timeout=1))
+        sync(database, utcnow)
+        database.write(lambda connection: connection.execute(insert(traits).values(name="CUSTOM")))
+        assert wait_until(lambda: replica.ask(f"{HAS}'CUSTOM'") == (1,))
+        replica.run("STOP SLAVE IO_THREAD")
+        done = threading.Event()
+
+        def write():
+            database.write(lambda connection: connection.execute(insert(traits).values(name=LOST)))
+            done.set()
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        # Its COMMIT waits for the replica; a restart shows it to all.
+        assert wait_until(lambda: int(primary.ask(WAITING)[1]) == 1)
+        primary.kill()
+        primary.start()
+        assert wait_until(lambda: primary.ask(f"{HAS}'{LOST}'") == (1,))
+        assert not done.wait(3)
+        primary.kill()
+        proxy.lead_to(("127.0.0.1", replica.port))
+        writer.join(60)
+        assert done.is_set()
+        assert replica.ask(f"{HAS}'{LOST}'") == (1,)
+        database.dispose()

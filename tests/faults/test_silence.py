@@ -1,0 +1,188 @@
+"""A database that says nothing, and closes nothing: a request ends, and says why.
+
+Either a proxy is silent whose kernel acknowledges what it is sent, or a network swallows packets.
+"""
+
+import threading
+import time
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.engine import make_url
+
+from placement_sched.db import commit_marks, engine, transaction
+from placement_sched.db.mariadb_rows import SIGNS_OF_LIFE
+from placement_sched.db.schema_turn import one_at_a_time
+from placement_sched.db.transaction import Database
+from placement_sched.errors import Unavailable
+from tests.conftest import make_settings
+from tests.faults.cutting import cutting
+from tests.faults.swallowing import swallowing
+from tests.invariants import assert_invariants
+from tests.servers import wait_until
+from tests.versions import LATEST_HEADERS
+
+pytestmark = pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+PROVIDERS = "/placement/resource_providers"
+#: Seconds: for a statement, for its answer after that, and for a connection (libpq's least).
+READ, GRACE, CONNECT = 1, 1, 2
+#: In so many seconds a request ends on any machine; the defaults are many times longer.
+SOON = 20
+SLEEP = {"postgresql": "SELECT pg_sleep(60)", "mysql": "SELECT SLEEP(60)"}
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch):
+    monkeypatch.setattr(engine, "GRACE", GRACE)
+    monkeypatch.setattr(transaction, "SOON", 1.0)
+
+
+def hasty(url):
+    brief = make_url(url).update_query_dict({"connect_timeout": str(CONNECT)})
+    return brief.render_as_string(hide_password=False)
+
+
+def post(app, **more):
+    body = {"uuid": str(uuid4()), "name": str(uuid4())}
+    return app.post_json(PROVIDERS, body, headers=LATEST_HEADERS, **more)
+
+
+def ends_soon(ask):
+    """Return the answer of a request, which must come soon."""
+    began = time.monotonic()
+    answer = ask()
+    assert time.monotonic() - began < SOON
+    return answer
+
+
+def is_refused(app):
+    """Check that all kinds of requests are 503 with the reason."""
+    for ask in (
+        lambda: post(app, status=503),
+        lambda: app.get(PROVIDERS, headers=LATEST_HEADERS, status=503),
+    ):
+        answer = ends_soon(ask)
+        assert "does not answer" in answer.json["errors"][0]["detail"]
+        assert answer.headers["Retry-After"] == "1"
+    ready = ends_soon(lambda: app.get("/healthz/ready", status=503))
+    assert "does not answer" in ready.json["reason"]
+
+
+def is_served(app):
+    post(app, status=200)
+    app.get(PROVIDERS, headers=LATEST_HEADERS, status=200)
+    app.get("/healthz/ready", status=200)
+
+
+def test_requests_end_while_a_proxy_is_silent_and_are_served_when_it_speaks(
+    database_url, database, make_app
+):
+    with cutting(database_url) as (proxy, url):
+        app = make_app(make_settings(hasty(url), placement_database__read_timeout=READ))
+        is_served(app)
+        proxy.hush()
+        is_refused(app)
+        proxy.speak()
+        is_served(app)
+    assert_invariants(database)
+
+
+def test_readiness_is_known_soon_while_a_proxy_is_silent(database_url, make_app):
+    with cutting(database_url) as (proxy, url):
+        # Other requests are given a minute and more.
+        app = make_app(make_settings(hasty(url)))
+        is_served(app)
+        proxy.hush()
+        ready = ends_soon(lambda: app.get("/healthz/ready", status=503))
+        assert "does not answer" in ready.json["reason"]
+        proxy.speak()
+        is_served(app)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["stays silent", "speaks in time"])
+def test_commit_that_a_proxy_keeps_back_is_answered_truly(
+    database_url, database, make_app, monkeypatch, again
+):
+    monkeypatch.setattr(commit_marks, "PATIENCE", 10.0 if again else 0.0)
+    with cutting(database_url) as (proxy, url):
+        app = make_app(make_settings(hasty(url), placement_database__read_timeout=READ))
+        is_served(app)
+        proxy.hushes_commit = True
+        if again:
+            speaking = threading.Timer(READ + GRACE + 1, proxy.speak)
+            speaking.start()
+        body = {"uuid": str(uuid4()), "name": str(uuid4())}
+        answer = ends_soon(
+            lambda: app.post_json(PROVIDERS, body, headers=LATEST_HEADERS, expect_errors=True)
+        )
+        if again:
+            assert answer.status_int == 200
+            speaking.join(60)
+        else:
+            assert answer.status_int == 503
+            assert "not known whether it was done" in answer.json["errors"][0]["detail"]
+            # Now the COMMIT comes to the database, or its transaction is over.
+            proxy.speak()
+        is_served(app)
+        found = app.get(f"{PROVIDERS}?uuid={body['uuid']}", headers=LATEST_HEADERS)
+        assert len(found.json["resource_providers"]) <= 1
+        if again:
+            assert len(found.json["resource_providers"]) == 1
+    assert_invariants(database)
+
+
+def test_change_of_the_schema_is_waited_for_however_long_it_takes(database_url):
+    database = Database(make_settings(database_url, placement_database__read_timeout=READ))
+    slow = SLEEP[database.reader.dialect.name].replace("60", str(READ + GRACE + 1))
+
+    def change(connection):
+        with one_at_a_time(connection):
+            connection.execute(text(slow))
+
+    database.write(change)
+    database.dispose()
+
+
+@pytest.fixture
+def alert(monkeypatch):
+    """Give up a machine that has vanished after two seconds or three."""
+    for name, number in {
+        "keepalives_idle": 1,
+        "keepalives_interval": 1,
+        "keepalives_count": 2,
+        "tcp_user_timeout": 2000,
+    }.items():
+        monkeypatch.setitem(SIGNS_OF_LIFE, name, (SIGNS_OF_LIFE[name][0], number))
+
+
+@pytest.mark.usefixtures("alert")
+def test_requests_end_while_a_network_swallows_packets_and_are_served_when_it_does_not(
+    database_url, database, make_app
+):
+    with swallowing() as network, cutting(database_url, network.listening) as (_proxy, url):
+        app = make_app(make_settings(hasty(url)))
+        is_served(app)
+        network.swallow()
+        is_refused(app)
+        network.carry()
+        assert wait_until(lambda: post(app, expect_errors=True).status_int == 200)
+        is_served(app)
+    assert_invariants(database)
+
+
+@pytest.mark.usefixtures("alert")
+def test_statement_whose_answer_is_awaited_ends_when_a_network_swallows_packets(database_url):
+    with swallowing() as network, cutting(database_url, network.listening) as (_proxy, url):
+        database = Database(make_settings(hasty(url)))
+        timer = threading.Timer(0.5, network.swallow)
+
+        def ask():
+            timer.start()
+            with pytest.raises(Unavailable, match="does not answer"), database.read() as connection:
+                connection.execute(text(SLEEP[connection.dialect.name]))
+
+        ends_soon(ask)
+        timer.join(60)
+        network.carry()
+        database.dispose()
