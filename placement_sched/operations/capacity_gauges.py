@@ -70,10 +70,10 @@ class CapacityGauges:
     def _refresh(self, names: tuple[str, ...]) -> None:
         """Let a thread count where what is known is too old, or of other flavors."""
         now, known = time.time(), self._figures
-        young = known is not None and now - known.counted_at < KEPT
+        young = known is not None and _is_young(known.counted_at, now)
         if young and known is not None and known.flavors.keys() >= {*names}:
             return
-        if self._asked == names and now - self._tried_at < KEPT:  # it failed a moment ago
+        if self._asked == names and _is_young(self._tried_at, now):  # it failed a moment ago
             return
         if self._turn.acquire(blocking=False):
             self._asked, self._tried_at = names, now
@@ -111,8 +111,14 @@ class CapacityGauges:
             found = CapacityFigures.from_json(orjson.loads(self._file.read_bytes()))
         except (OSError, ValueError):  # there is none yet
             return
-        if self._figures is None or found.counted_at > self._figures.counted_at:
+        known = self._figures
+        if known is None or found.counted_at > known.counted_at or known.counted_at > time.time():
             self._figures = found
+
+
+def _is_young(since: float, now: float) -> bool:
+    """Return whether it is so little ago; the future is from before the clock went back."""
+    return 0 <= now - since < KEPT
 
 
 def _gauges(figures: CapacityFigures, names: Sequence[str]) -> Iterator[GaugeMetricFamily]:

@@ -95,8 +95,12 @@ class CloudGauges:
             written.replace(self._file)
 
     def _age(self) -> float | None:
-        """Return how old what the workers share is, None where there is nothing yet."""
+        """Return how old what the workers share is; None where there is nothing of use.
+
+        What is younger than the file's time was written before the clock went back.
+        """
         try:
-            return max(time.time() - self._file.stat().st_mtime, 0) if self._file else None
+            age = time.time() - self._file.stat().st_mtime if self._file else -1
         except OSError:
             return None
+        return age if age >= 0 else None

@@ -1,5 +1,6 @@
 """Keeps the log of changes short, and the marks of transactions: what is old is deleted."""
 
+from datetime import datetime
 from threading import Lock
 from time import monotonic
 
@@ -26,6 +27,9 @@ class LogUpkeep:
     process of all servers does it, as long as it lives. Failures are logged, and tried again later.
     """
 
+    #: The database's time when this process last looked for old marks.
+    _looked: datetime | None = None
+
     def __init__(self, database: Database) -> None:
         self._database = database
         self._lease = Lease(database, "log upkeep", LEASE)
@@ -45,7 +49,7 @@ class LogUpkeep:
                 return
             with database.read() as connection:
                 if database.marks_commits:
-                    forget_old_marks(connection)
+                    self._looked = forget_old_marks(connection, self._looked)
                 if database.logs_changes and change_log.is_kept(connection):
                     change_log.trim(connection, change_log.begin(connection))
         except Error as failure:

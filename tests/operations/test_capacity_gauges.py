@@ -140,6 +140,15 @@ def test_flavors_are_counted_beside_scrapes_at_most_once_a_minute(now):
     assert (collected(gauges)["", "small"], count.calls) == (2, 2)
 
 
+def test_flavors_are_counted_again_after_the_clock_went_back(now, tmp_path):
+    one, other = (CapacityGauges(lambda: ["small"], Counting(now), str(tmp_path)) for _ in range(2))
+    collected(one)
+    collected(other)
+    now[0] -= 365 * 86_400
+    collected(one)
+    assert collected(one)["", "small"] == collected(other)["", "small"] == 2
+
+
 def test_flavors_named_since_are_counted_at_once(now):
     names = ["small"]
     gauges = CapacityGauges(lambda: names, count := Counting(now), None)

@@ -74,7 +74,8 @@ def trim(
     of processes: each delete takes some milliseconds.
     """
     there, now = marks(connection), time_there(connection)
-    if not there or there[-1].created_at + spacing <= now:
+    # A newest mark of the future was made before the clock of the database went back.
+    if not there or not timedelta() <= now - there[-1].created_at < spacing:
         add_mark(connection, position)
     old = [mark for mark in there if mark.created_at + keep <= now]
     if not old:

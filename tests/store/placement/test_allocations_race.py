@@ -15,6 +15,7 @@ from webtest import TestApp
 from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
 from placement_sched.store.placement import allocations
+from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.invariants import assert_invariants
 from tests.processes import race
@@ -111,7 +112,9 @@ def shuffle(barrier, which, url, providers, writes):
 
 
 @pytest.mark.parametrize("claimants", [2, 6])
-def test_of_several_who_claim_a_whole_provider_exactly_one_wins(database, database_url, claimants):
+def test_of_several_who_claim_a_whole_provider_exactly_one_wins(
+    database, database_url, claimants, record_property
+):
     providers = [make_provider(database, VCPU=8) for _ in range(ROUNDS)]
     results = race(claimants, claim_each_whole, database_url, providers)
     for number, provider in enumerate(providers):
@@ -121,9 +124,12 @@ def test_of_several_who_claim_a_whole_provider_exactly_one_wins(database, databa
         )
         assert used(database, provider) == [8]
     assert_invariants(database)
+    record_property(TRIED, tried(database, results, "claims of whole providers"))
 
 
-def test_of_several_who_create_one_consumer_exactly_one_wins(database, database_url):
+def test_of_several_who_create_one_consumer_exactly_one_wins(
+    database, database_url, record_property
+):
     provider = make_provider(database, VCPU=1000)
     consumers = [str(uuid4()) for _ in range(ROUNDS)]
     results = race(3, create_the_same, database_url, provider, consumers)
@@ -132,9 +138,12 @@ def test_of_several_who_create_one_consumer_exactly_one_wins(database, database_
         assert answers == {(204, None): 1, (409, "placement.concurrent_update"): 2}
     assert used(database, provider) == [1] * ROUNDS
     assert_invariants(database)
+    record_property(TRIED, tried(database, results, "claims of one consumer by all"))
 
 
-def test_consumers_that_move_about_at_random_never_overfill_and_never_block(database, database_url):
+def test_consumers_that_move_about_at_random_never_overfill_and_never_block(
+    database, database_url, record_property
+):
     providers = [make_provider(database, VCPU=8) for _ in range(4)]
     results = race(4, shuffle, database_url, providers, ROUNDS * 2)
     assert {(status, code) for _, status, code in results} <= {
@@ -145,6 +154,11 @@ def test_consumers_that_move_about_at_random_never_overfill_and_never_block(data
     for provider in providers:
         assert sum(used(database, provider)) <= 8
     assert_invariants(database)
+    record_property(TRIED, tried(database, results, "moves at random"))
+
+
+def tried(database: Database, results: list[Result], what: str) -> str:
+    return f"{len(results)} {what} on {database.reader.dialect.name}"
 
 
 def used(database: Database, provider: str) -> list[int]:

@@ -5,10 +5,16 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import func, insert, select, text
+from sqlalchemy import func, insert, select, text, update
 
 from placement_sched.db import tables
-from placement_sched.store.placement import change_gaps, change_log, change_numbers
+from placement_sched.db.tables import change_marks
+from placement_sched.store.placement import (
+    change_gaps,
+    change_log,
+    change_numbers,
+    change_positions,
+)
 from tests.conftest import make_settings
 from tests.store.placement.copied import Copy
 from tests.versions import LATEST_HEADERS
@@ -366,6 +372,26 @@ class TestTrimming:
             for _ in range(3):
                 assert change_log.trim(connection, position) == 0
             assert change_log.since(connection, position).providers == {A, B}
+
+    def test_marks_from_before_the_clock_went_back_are_followed_by_others(
+        self, database, following
+    ):
+        with database.read() as connection:
+            position = change_log.begin(connection)
+            change_log.trim(connection, position)
+            before = len(change_positions.marks(connection))
+            change_log.trim(connection, position)
+            assert len(change_positions.marks(connection)) == before
+            ahead = change_positions.time_there(connection) + timedelta(days=365)
+            database.write(
+                lambda writing: writing.execute(update(change_marks).values(created_at=ahead))
+            )
+            change_log.trim(connection, position)
+            *_, newest = change_positions.marks(connection)
+            assert newest.created_at < ahead - timedelta(days=364)
+            # Once that is old, those of the future go with it.
+            change_log.trim(connection, position, keep=self.NOW)
+            assert change_positions.marks(connection) == (newest,)
 
     def test_old_rows_go_and_late_readers_are_in_doubt(self, database, following):
         with database.read() as connection:

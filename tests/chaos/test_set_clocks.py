@@ -1,0 +1,187 @@
+"""A server whose wall clock is set while it serves: by libfaketime, under ``serve`` itself.
+
+On SQLite the database's clock is the server's; PostgreSQL's is right, as on another machine.
+"""
+
+import os
+import random
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pytest
+from sqlalchemy import select
+
+from placement_sched.db.tables import leases
+from placement_sched.db.transaction import Database
+from placement_sched.store.placement.change_positions import time_there
+from tests.chaos.scale import TRIED, times
+from tests.faked_time import FakedTime, faked_time
+from tests.invariants import assert_invariants, generations_only_grow
+from tests.placing import flavor, instance, report, spec
+from tests.servers import PROGRAM, Server, environment, started, wait_until
+from tests.versions import LATEST
+
+JUMPS = times(12, 100)
+MINUTE, DAY, YEAR = 60, 86_400, 31_536_000
+#: Seconds by which the clock is wrong from one jump to the next.
+LEAPS = [0, MINUTE, -MINUTE, 10 * MINUTE, -DAY, DAY, YEAR, -YEAR, 10 * YEAR, -10 * YEAR]
+#: Seconds between two jumps, while clients are at work.
+PAUSE = 0.4
+CLIENTS = 3
+#: The lease on work that comes with every so many decisions.
+LEASE = "expired decisions"
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture
+def clock(tmp_path) -> FakedTime:
+    return faked_time(tmp_path)
+
+
+@pytest.fixture
+def server(clock, database_url, tmp_path) -> Iterator[Server]:
+    variables = environment(
+        OS_PLACEMENT_DATABASE__CONNECTION=database_url,
+        OS_SCHEDULER__DECISION_RETENTION="3600",
+        **clock.variables,
+    )
+    with started("--workers", "2", folder=tmp_path, variables=variables, program=PROGRAM) as server:
+        yield server
+
+
+class Client(threading.Thread):
+    """Reports, places and frees instances, and looks at all, until it is over."""
+
+    def __init__(self, server: Server, which: int) -> None:
+        super().__init__(daemon=True)
+        self._server, self._which = server, which
+        self._dice = random.Random(which)
+        self.over = threading.Event()
+        self.answers: Counter[str] = Counter()
+        self.failures: list[str] = []
+        #: Instances that are placed, and those that are not or were freed.
+        self.held: set[str] = set()
+        self.free: set[str] = set()
+
+    def run(self) -> None:
+        number = 0
+        while not self.over.is_set():
+            number += 1
+            self._send("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
+            self._place(instance(self._which * 100_000 + number))
+            if self.held and self._dice.random() < 0.3:
+                self._free(self._dice.choice(sorted(self.held)))
+            for path in ("/scheduler/v1/hosts", "/scheduler/v1/decisions", "/metrics", "/healthz"):
+                self._send("GET", path, None)
+            self._send("GET", "/placement/resource_providers", None)
+
+    def _place(self, uuid: str) -> None:
+        asked = spec(uuid, flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))
+        status = self._send("POST", "/scheduler/v1/select_destinations", {"request_spec": asked})
+        (self.held if status == 200 else self.free).add(uuid)
+
+    def _free(self, uuid: str) -> None:
+        if self._send("DELETE", f"/scheduler/v1/instances/{uuid}", None) == 204:
+            self.held.discard(uuid)
+            self.free.add(uuid)
+
+    def _send(self, method: str, path: str, body: object) -> int:
+        if path == "/metrics":
+            status, _, text = self._server.get(path)
+        else:
+            version = {"OpenStack-API-Version": f"placement {LATEST}"}
+            status, text = self._server.send(method, path, body, **version)
+        self.answers[f"{method} {status}"] += 1
+        if status >= 500:
+            self.failures.append(f"{method} {path}: {status} {text}")
+        return status
+
+
+@pytest.mark.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
+def test_nothing_fails_and_nothing_is_lost_while_the_clock_of_a_server_is_set(
+    clock, database, server, record_property
+):
+    server.ask("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000), report("cn2")])
+    clients = [Client(server, which) for which in range(1, CLIENTS + 1)]
+    dice = random.Random(1)
+    with generations_only_grow(database):
+        for client in clients:
+            client.start()
+        for _ in range(JUMPS):
+            clock.set(dice.choice([one for one in LEAPS if one != clock.off]))
+            time.sleep(PAUSE)
+            server.wait_for("/healthz/ready", 200)
+        clock.set(0)
+        for client in clients:
+            client.over.set()
+        for client in clients:
+            client.join(timeout=120)
+    assert not any(client.is_alive() for client in clients)
+    assert any(client.held for client in clients)
+    answers = sum((client.answers for client in clients), Counter())
+    assert [one for client in clients for one in client.failures] == []
+    assert {name.split()[1] for name in answers} <= {"200", "204", "409"}
+    for client in clients:
+        assert client.held | client.free
+        for uuids, there in ((client.held, True), (client.free, False)):
+            for uuid in uuids:
+                found = server.ask("GET", f"/placement/allocations/{uuid}", version=LATEST)
+                assert bool(found["allocations"]) == there, uuid
+    assert "Traceback" not in server.log.read_text()
+    assert_invariants(database)
+    of = f"a server on {database.reader.dialect.name}"
+    record_property(TRIED, f"{JUMPS} jumps of the clock of {of}, {answers.total()} requests")
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_lease_taken_in_another_year_is_held_again_by_a_process_that_lives(clock, database, server):
+    numbers = count(1)
+    place(server, next(numbers))
+    clock.set(YEAR)
+    # An hour is over for all decisions: one process takes the lease to delete them.
+    assert wait_until(lambda: place(server, next(numbers)) and holder(database))
+    first, ends = holder(database)
+    clock.set(0)
+    assert ends > datetime.now(UTC).replace(tzinfo=None) + timedelta(days=364)
+    worker = int(first.split("/")[1])
+    os.kill(worker, signal.SIGKILL)
+    # Each process looks again after a minute, which is soon over.
+    off = 0
+
+    def is_taken() -> bool:
+        nonlocal off
+        off += MINUTE
+        clock.set(off % (10 * MINUTE))
+        place(server, next(numbers))
+        found = holder(database)
+        return found is not None and found[0] != first
+
+    assert wait_until(is_taken)
+    with database.read() as connection:
+        _, ends = holder(database)
+        assert ends - time_there(connection) < timedelta(hours=1)
+    server.wait_for("/healthz/ready", 200)
+
+
+def place(server: Server, number: int) -> bool:
+    """Place an instance by one of the processes; a host that was silent for a year is down."""
+    asked = spec(instance(number), flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))
+    try:
+        server.ask("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
+        return server.post("/scheduler/v1/select_destinations", {"request_spec": asked})[0] == 200
+    except OSError:  # of the process that was killed
+        return False
+
+
+def holder(database: Database):
+    """Return which process holds the lease, and until when; None where no one took it yet."""
+    with database.read() as connection:
+        found = connection.execute(
+            select(leases.c.holder, leases.c.expires_at).where(leases.c.name == LEASE)
+        ).first()
+    return None if found is None else tuple(found)
