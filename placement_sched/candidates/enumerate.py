@@ -2,7 +2,8 @@
 
 Finding out which trees of a whole cloud may serve takes as long as the cloud is large, and most
 requests fit most trees. So trees are read in batches: the first ones as they come, and where few of
-those serve, only those that may.
+those serve, only those that may. Where no statement has to be sent to find these out, and many are
+wanted, no others are read at all.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -107,6 +108,10 @@ class Enumeration:
 
     def _by_id(self) -> Iterator[TreeBatch]:
         looked_at, after, size = 0, 0, self._first_size()
+        source = self.loader.source
+        if source.reads_cheaply and size > _FEW:
+            yield from self._of(source.serving_roots(self.loader.search, None))
+            return
         while True:
             batch = self.loader.read_first(size, after)
             yield batch
@@ -116,6 +121,14 @@ class Enumeration:
             if _is_sparse(batch):
                 yield from self._serving(after)
                 return
+            size = self._next_size(looked_at)
+
+    def _of(self, roots: Sequence[int]) -> Iterator[TreeBatch]:
+        """Yield the trees of these roots, in as many batches as are needed."""
+        looked_at, size = 0, self._first_size()
+        while some := roots[looked_at : looked_at + size]:
+            yield self.loader.read_trees(some)
+            looked_at += len(some)
             size = self._next_size(looked_at)
 
     def _serving(self, after: int) -> Iterator[TreeBatch]:

@@ -30,6 +30,11 @@ class DatabaseProviders:
 
     connection: Connection
 
+    @property
+    def reads_cheaply(self) -> bool:
+        """Each question is a statement."""
+        return False
+
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
         """Return the ids of all names used; raises :class:`UnknownNames`."""
         return resolving.resolve(self.connection, query)

@@ -38,6 +38,11 @@ class MirroredProviders:
 
     mirror: Mirror
 
+    @property
+    def reads_cheaply(self) -> bool:
+        """No question is a statement."""
+        return True
+
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
         """Return the ids of all names used; raises :class:`UnknownNames`."""
         with self.mirror.held() as (cloud, shape):
@@ -278,10 +283,8 @@ def _serving_roots(shape: CloudShape, search: TreeSearch, after: int) -> RowNumb
         has = _with_any(shape, asked.serving(slot.group, counted, whole))
         if shares:
             counted = CountedRoot.NONE if slot.slot.suffix else CountedRoot.OTHER
-            sharers, anchors = shape.sharing
-            # Few share, and each of them with many trees.
-            distinct, which = np.unique(sharers, return_inverse=True)
-            serves = asked.serving(slot.group, counted, distinct)[which]
+            (_, anchors), (sharers, places) = shape.sharing, shape.distinct_sharers
+            serves = asked.serving(slot.group, counted, sharers)[places]
             if slot.group.aggregates.forbidden and not slot.slot.suffix:
                 serves &= ~asked.members_of(slot.group.aggregates.forbidden)[anchors]
             has[anchors[serves]] = True

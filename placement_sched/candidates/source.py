@@ -57,6 +57,10 @@ class ProviderSource(Protocol):
     Methods raise :class:`Unavailable` and :class:`TooComplex` as statements do.
     """
 
+    @property
+    def reads_cheaply(self) -> bool:
+        """Whether another question costs little, as no statement is sent for it."""
+
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
         """Return the ids of all names used; raises :class:`UnknownNames`."""
 

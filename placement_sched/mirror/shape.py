@@ -105,3 +105,12 @@ class CloudShape:
         own = self.root_rows[providers]
         others = (own >= 0) & (own != roots)
         return providers[others], roots[others]
+
+    @cached_property
+    def distinct_sharers(self) -> tuple[RowNumbers, _Ids]:
+        """The rows of the providers of :attr:`sharing`, each once, and the place of each pair's.
+
+        Few share, and each of them with many trees.
+        """
+        distinct, places = np.unique(self.sharing[0], return_inverse=True)
+        return distinct, places

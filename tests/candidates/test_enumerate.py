@@ -200,7 +200,26 @@ def test_last_batch_is_all_that_is_left(database, settings, noted):
     found = _find(database, TWO_CARDS, settings.overridden({MOST: 100}))
     assert len(found.requests) == 20
     assert not found.limited
-    assert noted == [("read_first", 25), ("read_first", 15)]
+    with database.read() as connection:
+        cheap = source_of(connection).reads_cheaply
+    # Where it costs no statement to know which ten may serve, these are read alone.
+    assert noted == [("read_trees", 10)] if cheap else [("read_first", 25), ("read_first", 15)]
+
+
+def test_trees_that_may_serve_are_read_in_as_many_batches_as_are_needed(
+    database, settings, noted, monkeypatch
+):
+    monkeypatch.setattr(enumerate_module, "_FEW", 2)
+    monkeypatch.setattr(enumerate_module, "_SOME", 1)
+    load(database, _cloud(40, set(range(0, 40, 2))))
+    with database.read() as connection:
+        cheap = source_of(connection).reads_cheaply
+    found = _find(database, TWO_CARDS, settings.overridden({MOST: 24}))
+    expected = [uuid_of(f"CN{number:03}") for number in range(0, 24, 2) for _ in range(2)]
+    assert _roots(found) == expected
+    if cheap:
+        # Six trees of two candidates each, and a quarter more of what is lacking.
+        assert noted == [("read_trees", 6), ("read_trees", 8)]
 
 
 def test_trees_that_seem_to_serve_and_do_not_are_followed_by_more(
