@@ -16,6 +16,7 @@ from placement_sched.api.errors import TooLarge, UnsupportedMediaType
 from placement_sched.api.microversion import Version
 from placement_sched.api.request_context import context_of
 from placement_sched.errors import Invalid
+from placement_sched.model.document import DEEPEST, is_deeper
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 
 Pairs = tuple[tuple[str, str], ...]
@@ -26,6 +27,9 @@ _NUL = b"\\u0000"
 _BACKSLASH = ord("\\")
 #: The most bytes of a JSON body, but of those of a route for many things at once.
 MOST_JSON = 2**20
+#: The most values of any, as :func:`_values` counts them: more would take a second to parse and
+#: check, whatever they are.
+MOST_VALUES = 250_000
 
 
 class RequestHeaders:
@@ -60,11 +64,24 @@ class OrjsonProvider(JSONProvider):
         return orjson.dumps(obj).decode()
 
     def loads(self, s: str | bytes, **kwargs: Any) -> Any:  # noqa: ARG002 - Flask's signature
-        """Return what a JSON text says; raise :class:`ValueError` where it is malformed."""
-        document = orjson.loads(s)
-        if _has_nul(s if isinstance(s, bytes) else s.encode()):
+        """Return what a JSON text says; raise :class:`ValueError` where it is malformed.
+
+        Raises :class:`TooLarge` for one with too many values, before it is parsed.
+        """
+        text = s if isinstance(s, bytes) else s.encode()
+        if (values := _values(text)) > MOST_VALUES:
+            raise TooLarge(f"The request body has {values} values; at most {MOST_VALUES}.")
+        document = orjson.loads(text)
+        if _has_nul(text):
             raise ValueError("a NUL character (\\u0000) is not allowed")
+        if is_deeper(document, DEEPEST):
+            raise ValueError(f"its lists and objects are nested more than {DEEPEST} deep")
         return document
+
+
+def _values(text: bytes) -> int:
+    """Return how many values a JSON text has at most: commas, also in its strings, and brackets."""
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
 def _has_nul(text: bytes) -> bool:

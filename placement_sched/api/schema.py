@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -11,7 +12,7 @@ from jsonschema import FormatChecker
 
 from placement_sched.api.microversion import EVER, Version
 from placement_sched.errors import Invalid
-from placement_sched.model.document import Json
+from placement_sched.model.document import Json, is_larger
 from placement_sched.model.naming import if_few, names_instead, nearest
 from placement_sched.schemas.formats import CHECKS
 
@@ -30,8 +31,11 @@ _LONGEST = {"maxLength": "characters", "maxItems": "items"}
 #: For so many unknown keys, known ones are named that may be meant.
 _MEANT = 3
 
-#: The most values of a document, with its keys, in which all faults are found to name the worst.
-_EXPLAINED = 5000
+#: The most values of a document, with its keys, in which faults are compared to name the worst. The
+#: wordier checker compares each item of a list without duplicates with all others.
+_EXPLAINED = 1000
+#: So many faults are compared.
+_FAULTS = 100
 
 _FORMATS = FormatChecker(formats=())
 for _name, _holds in FORMATS.items():
@@ -58,7 +62,7 @@ class Schema:
         raise Invalid(f"{words}: {reason}")
 
     def _worst(self, document: Any) -> jsonschema.ValidationError | None:
-        faults: Iterable[jsonschema.ValidationError] = self._speaker.iter_errors(document)
+        faults = islice(self._speaker.iter_errors(document), _FAULTS)
         worst: jsonschema.ValidationError | None = jsonschema.exceptions.best_match(faults)
         return worst
 
@@ -78,25 +82,6 @@ class Schema:
         )
         *path, keyword = fault.schema_path
         return _placed(fault.message, f"${''.join(steps)}", str(keyword), path)
-
-
-def is_larger(document: Any, most: int) -> bool:
-    """Return whether a document has more than ``most`` values; keys of objects count as well."""
-    left, waiting = most, [document]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            left -= 2 * len(one)
-            inner: Iterable[Any] = one.values()
-        elif isinstance(one, list):
-            left -= len(one)
-            inner = one
-        else:
-            continue
-        if left < 0:
-            return True
-        waiting.extend(inner)
-    return False
 
 
 def _described(fault: jsonschema.ValidationError) -> str:

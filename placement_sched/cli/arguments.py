@@ -79,7 +79,7 @@ def add_html(parser: argparse.ArgumentParser) -> None:
         "--html",
         type=Path,
         metavar="FILE",
-        help="write a report to this file too: one HTML page that loads nothing",
+        help="also write a report to this file: one HTML page that needs no other file",
     )
 
 

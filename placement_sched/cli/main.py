@@ -37,12 +37,12 @@ GROUPS = {
         "explain": "show how a request would be placed, stage by stage; claim nothing",
     },
     "placement_sched.cli.scheduler.plan": {
-        "plan": "show what changes of the cloud come to, and which instances would move where"
+        "plan": "show the effect of changes to the cloud, and which instances would move where"
     },
     "placement_sched.cli.scheduler.decisions": {
         "decisions": "list, show, replay and purge recorded decisions"
     },
-    "placement_sched.cli.scheduler.hosts": {"hosts": "list hosts, or show one whole"},
+    "placement_sched.cli.scheduler.hosts": {"hosts": "list hosts, or show one in detail"},
     "placement_sched.cli.scheduler.rebalance": {
         "rebalance": "advise on moves that make room, empty hosts or even out their load"
     },

@@ -1,6 +1,6 @@
 """JSON documents, and the values made from them that nova's plugins read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 #: A JSON object, and one that is only read.
@@ -8,6 +8,9 @@ Json = dict[str, Any]
 Document = Mapping[str, Any]
 #: Up to here every whole number has a float of its own.
 _EXACT = 2**53
+#: So many lists and objects may be in one another: Python's own functions that read a document
+#: whole (``repr``, ``json.dumps``) end with an error at some hundreds.
+DEEPEST = 100
 
 
 def with_whole_numbers(document: Any) -> Any:
@@ -19,6 +22,40 @@ def with_whole_numbers(document: Any) -> Any:
     if isinstance(document, float) and document.is_integer() and abs(document) <= _EXACT:
         return int(document)
     return document
+
+
+def is_larger(document: Any, most: int) -> bool:
+    """Return whether a document has more than ``most`` values; keys of objects count as well."""
+    left, waiting = most, [document]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            left -= 2 * len(one)
+            inner: Iterable[Any] = one.values()
+        elif isinstance(one, list):
+            left -= len(one)
+            inner = one
+        else:
+            continue
+        if left < 0:
+            return True
+        waiting.extend(inner)
+    return False
+
+
+def is_deeper(document: Any, most: int) -> bool:
+    """Return whether lists and objects are in one another for more than ``most`` levels."""
+    level = [one for one in (document,) if isinstance(one, dict | list)]
+    for _ in range(most):
+        if not level:
+            return False
+        level = [
+            inner
+            for one in level
+            for inner in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inner, dict | list)
+        ]
+    return bool(level)
 
 
 class NovaObject:

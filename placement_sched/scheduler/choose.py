@@ -14,9 +14,9 @@ from placement_sched.model.server_group import ANTI_AFFINITY, MOST_PER_HOST
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler import filtering
-from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.headroom import Headroom
-from placement_sched.scheduler.host_state import HostState, offer, with_candidates
+from placement_sched.scheduler.filters import BaseHostFilter, all_filters
+from placement_sched.scheduler.headroom import Headroom, PlacedSoFar
+from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.hosts.cells import ClosedAmong, none_closed
 from placement_sched.scheduler.hosts.states import CloudView
 from placement_sched.scheduler.loading import Plugins
@@ -81,19 +81,8 @@ class NextBest:
     allocation_request: Mapping[str, Any]
 
 
-@dataclass(slots=True)
-class PlacedSoFar:
-    """What the instances of a request placed so far leave to those that come.
-
-    ``hosts`` are those that may still have room, ``spec`` is the request with the earlier
-    instances in its server group.
-    """
-
-    headroom: Headroom
-    weighing: Weighing
-    hosts: list[HostState]
-    spec: RequestSpec
-    chosen: list[WeighedHost] = field(default_factory=list)
+def _never_over() -> None:
+    """Return: there is time without end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +90,9 @@ class Chooser:
     """Chooses among hosts under given settings; ``alternates`` is how many to add for each.
 
     ``closed_cells`` says of which cells the hosts are left out. ``watch``
-    is called with how the hosts look to each instance, before one is chosen for it. ``seconds`` is
-    added to: how long filters and weighers take.
+    is called with how the hosts look to each instance, before one is chosen for it. ``check`` is
+    called before each, and raises where time is over. ``seconds`` is added to: how long filters and
+    weighers take.
     """
 
     plugins: Plugins
@@ -111,6 +101,7 @@ class Chooser:
     alternates: int = 0
     closed_cells: ClosedAmong = none_closed
     watch: Callable[[Look], None] | None = None
+    check: Callable[[], None] = _never_over
     seconds: dict[str, float] = field(default_factory=dict)
 
     def choose(self, hosts: Sequence[HostState], spec: RequestSpec, headroom: Headroom) -> Choice:
@@ -147,7 +138,20 @@ class Chooser:
     ) -> PlacedSoFar:
         """Return what instances leave to those that come, before there is any."""
         weighers = self.plugins.driver.weighers(self.plugins.weighers)
-        return PlacedSoFar(headroom, Weighing(weighers), list(hosts), spec)
+        # The verdict of a filter from elsewhere may be another though the host has not changed.
+        ours = {type(one) for one in self.filters_for(spec)} <= {*all_filters()}
+        again = not ours or not self._caps_members(spec)
+        return PlacedSoFar(headroom, Weighing(weighers), list(hosts), spec, again)
+
+    def _caps_members(self, spec: RequestSpec) -> bool:
+        """Return whether a host that passes does so until an instance of the group goes there."""
+        group = spec.instance_group
+        policies = group.policies if group else ()
+        return all(
+            vars(type(one)).get("caps_group_members")
+            for one in self.filters_for(spec)
+            if one.server_group_policy in policies
+        )
 
     def one_by_one(
         self, uuids: Iterable[str | None], progress: PlacedSoFar, number: int
@@ -158,6 +162,7 @@ class Chooser:
         """
         chosen, headroom = progress.chosen, progress.headroom
         for uuid in uuids:
+            self.check()
             one = progress.spec.for_instance(uuid)
             look, progress.hosts = self._look(progress.hosts, one, progress, len(chosen))
             yield look
@@ -167,8 +172,9 @@ class Chooser:
             chosen.append(best)
             to_come = number - len(chosen)
             headroom.take(best.obj, [host.obj for host in look.ordered[1 : 1 + to_come]])
+            if number > 1:
+                progress.note(best.obj)
             best.obj.consume_from_request(one)
-            progress.weighing.note(best.obj)
             progress.spec = one.in_group_on(best.obj.host)
 
     def next_best(self, choice: Choice, most: int) -> list[NextBest]:
@@ -258,20 +264,42 @@ class Chooser:
         self, hosts: Sequence[HostState], spec: RequestSpec, progress: PlacedSoFar, index: int
     ) -> tuple[Look, list[HostState]]:
         """Return how the hosts look to the instance of this index, and those the next may ask."""
-        named = _with_room(hosts, progress.headroom)
+        named = progress.with_room(hosts)
         if index:
             reports = _report_of_room(hosts, named)
             with timed(self.seconds, "filters"):
-                filtered = filtering.run_filters(self.filters_for(spec), named, spec, index)
+                filtered = self._still_passing(named, spec, progress, index)
         else:
             reports = []
             filtered = self.passing(named, spec)
         # Once more: a filter may have dropped the candidate there was room for.
-        standing = _with_room(filtered.hosts, progress.headroom)
+        standing = progress.with_room(filtered.hosts)
         with timed(self.seconds, "weighers"):
             weighed = progress.weighing.weigh(standing, spec)
         ordered = self.plugins.driver.ordered(weighed.hosts, progress.chosen, self.random)
         return Look((*reports, *filtered.reports), weighed, ordered), standing
+
+    def _still_passing(
+        self, hosts: list[HostState], spec: RequestSpec, progress: PlacedSoFar, index: int
+    ) -> filtering.FilterRun:
+        """Return the hosts that pass for a later instance, all of which passed for the last.
+
+        Those where none went since are as they were, and filters are not asked of them again.
+        """
+        filters = self.filters_for(spec)
+        if progress.asks_again:
+            return filtering.run_filters(filters, hosts, spec, index)
+        changed = [host for host in hosts if host.host in progress.touched]
+        progress.touched.clear()
+        run = filtering.run_filters(filters, changed, spec, index)
+        gone = {id(host) for host in changed} - {id(host) for host in run.hosts}
+        others = len(hosts) - len(changed)
+        reports = tuple(
+            replace(one, before=one.before + others, after=one.after + others)
+            for one in run.reports
+        )
+        left = [host for host in hosts if id(host) not in gone] if gone else hosts
+        return filtering.FilterRun(left, reports)
 
     def _alternates(self, progress: PlacedSoFar, look: Look) -> list[list[WeighedHost]]:
         """Return other hosts for each instance: of the same cell, chosen for none (as in nova).
@@ -305,15 +333,6 @@ class Chooser:
             allocation_request=next(iter(host.allocation_candidates), None),
             limits=dict(host.limits),
         )
-
-
-def _with_room(hosts: Sequence[HostState], headroom: Headroom) -> list[HostState]:
-    """Offer the hosts the candidates that are left, and return those where one more fits."""
-    if not headroom.is_kept:
-        return list(hosts)
-    for host, candidates in headroom.left(hosts):
-        offer(host, candidates)
-    return with_candidates(hosts)
 
 
 def _report_of_room(

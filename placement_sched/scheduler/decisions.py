@@ -82,7 +82,8 @@ class Retention:
         with self._lock:
             self._made += 1
             self._looked = self._looked or now
-            waited = now - self._looked >= timedelta(seconds=self.SECONDS)
+            # Also where the clock went back by so much.
+            waited = abs(now - self._looked) >= timedelta(seconds=self.SECONDS)
             if not waited and self._made < self.EVERY:
                 return False
             self._made, self._looked = 0, now

@@ -99,7 +99,8 @@ def named_nodes(connection: Connection, spec: RequestSpec) -> tuple[ComputeNode,
         hosts={*spec.force_hosts, *filter(None, [destination.host])},
         nodes={*spec.force_nodes, *filter(None, [destination.node])},
     )
-    return tuple(node for node in found if _may(spec, node.host, node.hypervisor_hostname))
+    may = _named_by(spec)
+    return tuple(node for node in found if may(node.host, node.hypervisor_hostname))
 
 
 def is_forced(spec: RequestSpec) -> bool:
@@ -227,8 +228,8 @@ def _stages_by_name(
         reasons = "the request asks to ignore it", "the request asks to ignore them"
         yield "ignore_hosts", unless(lambda host: host.host.lower() not in ignored, *reasons)
     if _names_hosts(spec):
-        reason = "the request names other hosts"
-        yield "requested_hosts", unless(lambda host: _may(spec, host.host, host.nodename), reason)
+        reason, may = "the request names other hosts", _named_by(spec)
+        yield "requested_hosts", unless(lambda host: may(host.host, host.nodename), reason)
     if cell is not None:
         yield (
             "requested_cell",
@@ -250,13 +251,16 @@ def _names_hosts(spec: RequestSpec) -> bool:
     return bool(spec.force_hosts or spec.force_nodes or destination.host or destination.node)
 
 
-def _may(spec: RequestSpec, host: str, node: str) -> bool:
-    """Return whether the names in the request leave this node; case of host names is ignored."""
+def _named_by(spec: RequestSpec) -> Callable[[str, str], bool]:
+    """Return what says whether the names in the request leave a node of a host.
+
+    Case of host names is ignored.
+    """
     hosts = {name.lower() for name in spec.force_hosts}
-    destination = spec.destination
-    return (
+    nodes, destination = set(spec.force_nodes), spec.destination
+    return lambda host, node: (
         (not hosts or host.lower() in hosts)
-        and (not spec.force_nodes or node in spec.force_nodes)
+        and (not nodes or node in nodes)
         and destination.host in {None, host}
         and destination.node in {None, node}
     )

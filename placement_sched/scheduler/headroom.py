@@ -8,12 +8,15 @@ took is accounted for: providers that none of them used keep all their capacity.
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from placement_sched.db.transaction import Connection
 from placement_sched.model.placement.candidate import Candidates
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.host_state import HostState, candidates_of, offer, with_candidates
+from placement_sched.scheduler.weighing import Weighing
+from placement_sched.scheduler.weights import WeighedHost
 from placement_sched.store.placement import capacity, resource_classes
 
 #: A provider's uuid and the name of a class.
@@ -60,19 +63,20 @@ class Headroom:
         The first candidate by which one more instance fits beside those placed before comes first:
         of two equal devices the second instance takes the other. None are left where none fits.
         """
-        touched = self._touched
-        if not touched:
-            return []
-        pairs = ((host, self._in_order(host)) for host in hosts if host.uuid in touched)
+        # Most hosts are as they were when the instance before was placed: that is seen at once.
+        asked = [host for host in hosts if host.uuid in self._touched and not self._is_known(host)]
+        pairs = ((host, self._in_order(host)) for host in asked)
         return [(host, left) for host, left in pairs if left is not host.allocation_candidates]
+
+    def _is_known(self, host: HostState) -> bool:
+        """Return whether the first candidate was found to fit, and none has been dropped since."""
+        known, number = self._known.get(host.uuid, (None, 0))
+        candidates = candidates_of(host)
+        return known is candidates and number == len(candidates)
 
     def _in_order(self, host: HostState) -> Sequence[Any]:
         """Return the candidates of a host that was taken from, or none where no instance fits."""
         candidates = host.allocation_candidates
-        known, number = self._known.get(host.uuid, (None, 0))
-        # A filter may have dropped candidates since.
-        if known is candidates and number == len(candidates):
-            return candidates
         at = next((at for at, one in enumerate(candidates) if self._is_free(one)), None)
         if at is None:
             return ()
@@ -160,6 +164,49 @@ class Headroom:
         for place, key in keys.items():
             room = rooms.get(key)
             self._free[place] = room.inventory.capacity - room.used if room else 0
+
+
+@dataclass(slots=True)
+class PlacedSoFar:
+    """What the instances of a request placed so far leave to those that come.
+
+    ``hosts`` are those that may still have room, ``spec`` is the request with the earlier
+    instances in its server group. ``asks_again`` is whether filters look at all of them for each
+    instance; else only at those of the ``touched`` names, where an instance went. ``own`` are those
+    that have instances of the request from before.
+    """
+
+    headroom: Headroom
+    weighing: Weighing
+    hosts: list[HostState]
+    spec: RequestSpec
+    asks_again: bool = True
+    chosen: list[WeighedHost] = field(default_factory=list)
+    touched: set[str] = field(default_factory=set)
+    own: list[HostState] | None = None
+
+    def note(self, host: HostState) -> None:
+        """Note that an instance goes to a host, before it does.
+
+        Those that have instances of the request from before count as changed, too: each of these
+        joins the server group when it is placed.
+        """
+        if self.own is None:
+            group = self.spec.instance_group
+            uuids = frozenset(self.spec.instance_uuids if group else ())
+            self.own = [one for one in self.hosts if uuids and one.instances.keys() & uuids]
+        for one in (host, *self.own):
+            self.weighing.note(one)
+            self.touched.add(one.host)
+
+    def with_room(self, hosts: Sequence[HostState]) -> list[HostState]:
+        """Offer the hosts the candidates that are left, and return those where one more fits."""
+        if not self.headroom.is_kept:
+            return list(hosts)
+        for host, candidates in self.headroom.left(hosts):
+            offer(host, candidates)
+            self.touched.add(host.host)
+        return with_candidates(hosts)
 
 
 def _amounts(candidate: Mapping[str, Any]) -> Iterator[tuple[InventoryName, int]]:

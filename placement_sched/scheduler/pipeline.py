@@ -232,6 +232,7 @@ class Scheduler:
             alternates=request.alternates,
             closed_cells=closed.among,
             watch=watch,
+            check=self.source.check,
             seconds=seconds,
         )
         check_request(request.plugins.filters, request.spec)

@@ -219,13 +219,12 @@ class Weighing:
         self._changed: set[str] = set()
 
     def note(self, host: HostState) -> None:
-        """Note that an instance was placed on a host: nodes of one host share their instances."""
+        """Note that a host has changed, as by an instance: nodes of one host share theirs."""
         self._changed.add(host.host)
 
     def weigh(self, hosts: Sequence[HostState], spec: RequestSpec) -> WeighRun:
         """Return the hosts best first: those of the call before, or some of them in that order."""
-        # The members of a server group, which each instance joins, may count on any host.
-        if not self._weighed or len(hosts) < 2 or spec.instance_group is not None:
+        if not self._weighed or len(hosts) < 2:
             return self._weigh_all(hosts, spec)
         same_hosts = len(hosts) == len(self._weighed)
         if not same_hosts:  # forget the weights of those that are gone
@@ -287,7 +286,8 @@ def _weigh_again(
     Where hosts were dropped since, the ends of the scale may be others, too.
     """
     weigher, ends = weigher_of(plugin), column.ends
-    if not weigher.by_host:
+    # The first instance makes a server group one with members.
+    if not weigher.by_host or (ends is None and plugin.counts_members):
         return _weigh(plugin, hosts, aggregates_of(hosts), spec)
     if ends is None:  # all hosts are equal to it for this request
         return column

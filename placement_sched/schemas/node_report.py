@@ -17,7 +17,7 @@ import orjson
 
 from placement_sched.model import naming
 from placement_sched.model.compute_node import RATIOS, REPORTED_TOTALS, ComputeNode
-from placement_sched.model.document import Json
+from placement_sched.model.document import DEEPEST, Json, is_deeper
 from placement_sched.model.hardware.numa import ReportedTopology
 from placement_sched.model.placement.provider import MAX_FLOAT, MAX_INT
 from placement_sched.schemas import parts
@@ -237,9 +237,12 @@ def _decoded(document: Any) -> Any:
 def _from_json(text: str, *keys: str) -> Any:
     """Return what a string of JSON says; Python's own reader accepts NaN as well."""
     try:
-        return orjson.loads(text)
+        found = orjson.loads(text)
     except ValueError:
         raise DocumentError("the string is not JSON", *keys) from None
+    if is_deeper(found, DEEPEST):
+        raise DocumentError(f"the JSON is nested more than {DEEPEST} deep", *keys)
+    return found
 
 
 def _cpu_info(value: Any) -> str:

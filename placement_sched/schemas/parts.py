@@ -81,6 +81,8 @@ FLAVOR: Json = an_object(
 
 #: What a property may be: glance keeps text, other clients send what JSON has for it.
 _PROPERTY: Json = {"type": ["string", "number", "boolean", "null"]}
+#: glance has 128 by default, of all that an image has.
+_MOST_PROPERTIES = 1000
 #: The properties that nova keeps as lists of objects, under their names of then and now.
 _LISTS = ("block_device_mapping", "img_block_device_mapping", "img_mappings", "mappings")
 
@@ -96,6 +98,7 @@ IMAGE: Json = an_object(
         "tags": {"type": ["array", "null"], "items": TEXT},
         "properties": {
             "type": ["object", "null"],
+            "maxProperties": _MOST_PROPERTIES,
             "propertyNames": {"minLength": 1, "maxLength": 255},
             "properties": {
                 name: {"type": ["array", "null"], "items": {"type": "object"}} for name in _LISTS

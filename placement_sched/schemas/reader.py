@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema_rs
 
 from placement_sched.model import naming
-from placement_sched.model.document import Json
+from placement_sched.model.document import Json, is_larger
 from placement_sched.schemas.formats import READERS, DocumentError, shown
 
 #: Returns what a valid value means, or a value as it is.
@@ -17,6 +17,8 @@ Keyword = Callable[[Any, Callable[[Json | None], Conversion | None]], Conversion
 
 #: Marks a schema whose values are kept as they are given, with all that is in them.
 AS_GIVEN = "x-as-given"
+#: The most values of a document, with its keys, in which all faults are compared.
+_COMPARED = 5000
 
 _NOUNS = {
     "string": "a string",
@@ -70,14 +72,23 @@ class Reader:
         except UnicodeEncodeError:
             raise DocumentError("it has characters that cannot be encoded") from None
         if not valid:
-            # What is missing may be there under a wrong name, which says more.
-            faults = self._checker.iter_errors(document)
-            fault = min(faults, key=lambda one: one.kind.name == "required")
-            error = _explained(fault, document, self._schema)
+            error = _explained(self._fault(document), document, self._schema)
             if self._texts is not None and error.what.endswith("is not a string"):
                 error.what += "; quotes make it one"
             raise error
         return document if self._convert is None else self._convert(document)
+
+    def _fault(self, document: Any) -> jsonschema_rs.ValidationError:
+        """Return the fault of an invalid document to name: of a large one the first."""
+        if is_larger(document, _COMPARED):
+            # The checker makes all faults before it returns one.
+            try:
+                self._checker.validate(document)
+            except jsonschema_rs.ValidationError as first:
+                return first
+        # What is missing may be there under a wrong name, which says more.
+        faults = self._checker.iter_errors(document)
+        return min(faults, key=lambda one: one.kind.name == "required")
 
 
 def _digits(schema: Json) -> Conversion | None:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, Select, delete, func, insert, select, un
 from placement_sched.db import sql
 from placement_sched.db.tables import decision_places, decisions, instances
 from placement_sched.errors import NotFound
+from placement_sched.model.document import Document
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.results.decision import (
     Conditions,
@@ -138,12 +139,30 @@ def _among(query: Select[Any], wanted: DecisionsWanted) -> Select[Any]:
 
 def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, Decision]:
     """Return the decision that placed each of these instances, for those that one placed."""
-    rows = connection.execute(
-        select(decisions, instances.c.uuid.label("instance_uuid"))
-        .join(instances, instances.c.decision_uuid == decisions.c.uuid)
-        .where(instances.c.uuid.in_(sorted(uuids)))
-    )
-    return {row.instance_uuid: _decision(row) for row in rows}
+    placed_by = _placed_by(connection, uuids)
+    rows = sql.rows_among(connection, select(decisions), _COLUMNS.uuid, set(placed_by.values()))
+    found = {row.uuid: _decision(row) for row in rows}
+    return {uuid: found[one] for uuid, one in placed_by.items() if one in found}
+
+
+def requests_of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, Document]:
+    """Return the request that placed each of these instances, for those that one placed."""
+    placed_by = _placed_by(connection, uuids)
+    query = select(_COLUMNS.uuid, _COLUMNS.request)
+    rows = sql.rows_among(connection, query, _COLUMNS.uuid, set(placed_by.values()))
+    found: dict[str, Document] = {row.uuid: orjson.loads(row.request) for row in rows}
+    return {uuid: found[one] for uuid, one in placed_by.items() if one in found}
+
+
+def _placed_by(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
+    """Return the uuid of the decision of each of these instances, which many may share.
+
+    A decision on a thousand instances is large: it is read once, not once for each of them.
+    """
+    query = select(instances.c.uuid, instances.c.decision_uuid)
+    query = query.where(instances.c.decision_uuid.is_not(None))
+    rows = sql.rows_among(connection, query, instances.c.uuid, uuids)
+    return {row.uuid: row.decision_uuid for row in rows}
 
 
 def purge(

@@ -3,6 +3,7 @@
 import json
 import random
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,10 +11,13 @@ from placement_sched.api import request as module
 from placement_sched.api.compute.routes import FACE as COMPUTE
 from placement_sched.api.image.routes import FACE as IMAGE
 from placement_sched.api.placement.routes import FACE as PLACEMENT
-from placement_sched.api.request import MOST_JSON
+from placement_sched.api.request import MOST_JSON, MOST_VALUES
 from placement_sched.api.scheduler.routes import FACE as SCHEDULER
-from placement_sched.api.schema import _EXPLAINED, Schema, is_larger
+from placement_sched.api.schema import _EXPLAINED, _FAULTS, Schema
 from placement_sched.errors import Invalid
+from placement_sched.model.document import DEEPEST, is_deeper, is_larger
+from placement_sched.schemas.formats import DocumentError
+from placement_sched.schemas.reader import Reader
 from tests.clouds import uuid_of
 from tests.versions import LATEST_HEADERS
 
@@ -69,6 +73,33 @@ def test_nothing_else_takes_a_longer_body():
     assert {(route.method, route.path) for route in routes if route.takes_many} == MANY
 
 
+@pytest.mark.parametrize("many", ["[],", "{},", "1,"])
+def test_a_body_of_too_many_values_is_413_and_is_not_parsed(sqlite_app, many):
+    text = "[" + many * (MOST_VALUES + 1) + "1]"
+    path = "/placement/reshaper"
+    answer = sqlite_app.request(
+        path, method="POST", body=text.encode(), headers=HEADERS, status=413
+    )
+    assert f"at most {MOST_VALUES}" in answer.text
+
+
+@pytest.mark.parametrize("depth", [DEEPEST + 1, 300, 1000])
+@pytest.mark.parametrize(
+    "path", ["/placement/reshaper", "/image/v2/images", "/compute/v2.1/flavors"]
+)
+def test_a_body_that_is_nested_too_deep_is_400(sqlite_app, path, depth):
+    text = b'{"a":' * depth + b"1" + b"}" * depth
+    answer = sqlite_app.request(path, method="POST", body=text, headers=HEADERS, status=400)
+    assert f"nested more than {DEEPEST} deep" in answer.text
+
+
+def test_levels_are_counted_in_lists_and_objects():
+    document = [1, {"a": [2]}, "text"]
+    assert is_deeper(document, 2)
+    assert not is_deeper(document, 3)
+    assert not is_deeper("text", 0)
+
+
 OBJECT = {"type": "object", "additionalProperties": {"type": "string"}}
 
 
@@ -95,6 +126,28 @@ def test_of_a_large_document_one_fault_is_named_without_a_search_for_the_worst(e
     with pytest.raises(Invalid, match=r"(at \$\.last\)).*'type' in schema\['additionalProp"):
         Schema(OBJECT).check(small, "JSON does not validate")
     assert explained == [small]
+
+
+def test_of_a_small_document_so_many_faults_are_compared_and_no_more(monkeypatch):
+    schema = Schema({"type": "array", "items": {"type": "string"}})
+    made = []
+    each = schema._speaker.iter_errors
+
+    def counted(document):
+        for fault in each(document):
+            made.append(fault)
+            yield fault
+
+    monkeypatch.setattr(schema, "_speaker", SimpleNamespace(iter_errors=counted))
+    with pytest.raises(Invalid, match="'type'"):
+        schema.check([1] * (_EXPLAINED - 1), "JSON does not validate")
+    assert len(made) == _FAULTS
+
+
+def test_of_a_large_report_the_first_fault_is_named():
+    read = Reader({"type": "object", "properties": {"a": {"items": {"type": "integer"}}}})
+    with pytest.raises(DocumentError, match="'x' is not an integer"):
+        read({"a": ["x"] * 10_000})
 
 
 def test_values_are_counted_with_keys_at_every_depth():

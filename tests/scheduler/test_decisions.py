@@ -162,6 +162,15 @@ def test_retention_looks_for_old_ones_now_and_then_and_keeps_up(database):
     assert count(database, "sched_decisions") == 0
 
 
+def test_retention_looks_for_old_ones_also_after_the_clock_went_back(database):
+    retention = Retention(database, keeping=60)
+    retention.made_one(NOW + timedelta(days=365))
+    old = NOW - timedelta(seconds=61)
+    database.write(lambda connection: decisions.record(connection, made_at(old), old))
+    retention.made_one(NOW)
+    assert count(database, "sched_decisions") == 0
+
+
 def test_one_process_deletes_what_all_have_made(database):
     one, other = (Retention(database, keeping=60) for _ in range(2))
     one.MOST = 1  # so that it deletes in several goes

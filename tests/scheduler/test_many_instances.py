@@ -4,13 +4,15 @@ from random import Random
 
 import pytest
 
-from placement_sched.model.server_group import ServerGroup
+from placement_sched.model.server_group import POLICIES, ServerGroup
 from placement_sched.scheduler import choose
+from placement_sched.scheduler.headroom import PlacedSoFar
 from placement_sched.scheduler.weighing import Weighing, run_weighers
 from placement_sched.scheduler.weights import BaseHostWeigher
 from placement_sched.scheduler.weights.io_ops import IoOpsWeigher
 from placement_sched.scheduler.weights.num_instances import NumInstancesWeigher
 from placement_sched.scheduler.weights.ram import RAMWeigher
+from tests.clouds import uuid_of
 from tests.placing import flavor, report, spec
 from tests.scheduler.states import a_host, a_spec, settings_with
 from tests.scheduler.test_select_destinations import explain
@@ -62,6 +64,60 @@ def test_what_an_earlier_instance_saw_stays_as_it_was():
     weighing.note(hosts[2])
     weighing.weigh(hosts, a_spec())
     assert ([(one.obj.host, one.weight) for one in first.hosts], first.host_reports()) == before
+
+
+def cell(cpus):
+    """Return a NUMA node with so many CPUs, and memory for four instances of 512 MB."""
+    pages = [{"size_kb": 4, "total": 2048 * 256, "used": 0, "reserved": 0}]
+    return {
+        "id": 0,
+        "cpuset": list(range(cpus)),
+        "pcpuset": [],
+        "memory": 2048,
+        "cpu_usage": 0,
+        "memory_usage": 0,
+        "pinned_cpus": [],
+        "siblings": [],
+        "mempages": pages,
+    }
+
+
+class Fresh(PlacedSoFar):
+    """What instances leave, where every filter and weigher looks at all hosts each time."""
+
+    def note(self, host):
+        self.weighing = Weighing(self.weighing._weighers)
+        self.asks_again = True
+
+
+@pytest.mark.parametrize("policy", [None, *POLICIES])
+@pytest.mark.parametrize("seed", range(3))
+def test_hosts_are_chosen_as_if_each_instance_looked_at_all_of_them(
+    sqlite_app, monkeypatch, policy, seed
+):
+    """Also where instances of the request, and other members, are on hosts already."""
+    random = Random(seed)
+    names = [f"cn{number}" for number in range(8)]
+    sizes = [4096, 6144, 65536]
+    reports = [
+        report(one, memory_mb=random.choice(sizes), numa_topology={"cells": [cell(8)]})
+        for one in names
+    ]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
+    uuids = [uuid_of(f"instance {number}") for number in range(9)]
+    for uuid in uuids[::2]:
+        sqlite_app.put_json(f"/scheduler/v1/instances/{uuid}", {"host": random.choice(names)})
+    group = {"policy": policy, "members": uuids[4:6]}
+    if policy == "anti-affinity":
+        group["rules"] = {"max_server_per_host": 2}
+    small = flavor(memory_mb=512, extra_specs={"hw:numa_nodes": "1"})
+    asked = spec(*uuids[:7], flavor=small, instance_group=group if policy else None)
+
+    stepwise = explain(sqlite_app, asked)
+    monkeypatch.setattr(choose, "PlacedSoFar", Fresh)
+    whole = explain(sqlite_app, asked)
+    assert stepwise["outcome"] == "selected"
+    assert stepwise["selections"] == whole["selections"]
 
 
 @pytest.fixture

@@ -191,7 +191,8 @@ def _recent(asked: _Parameters, most: int) -> CandidatesQuery:
 def _question(asked: _Parameters, most: int) -> CandidatesQuery:
     # Of several faults the one is reported that OpenStack placement reports.
     root = _root(asked)
-    ties = tuple(_tie(text) for text in asked.values("same_subtree"))
+    # Each costs a comparison of every combination, a repeated one too.
+    ties = tuple(dict.fromkeys(_tie(text) for text in asked.values("same_subtree")))
     suffixes = dict.fromkeys(
         match["suffix"] for key, _ in asked.query if (match := _KEY.match(key))
     )

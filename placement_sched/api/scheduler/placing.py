@@ -10,7 +10,7 @@ from placement_sched.model.results.stages import View
 from placement_sched.scheduler.claims import Claiming
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.what_if.changes import changes_from
-from placement_sched.schemas.changes import CHANGES
+from placement_sched.schemas.changes import CHANGES, MOST_HOSTS
 from placement_sched.schemas.parts import AMOUNT, BOOLEAN, NAME, a_list, an_object, or_null
 
 #: Whether to claim, and how; "add" leaves the instances what they hold.
@@ -29,7 +29,7 @@ OVERRIDES: Json = or_null({"type": "object", "additionalProperties": _VALUE})
 _EXPLAINING: Json = {
     **_PLACING,
     "overrides": OVERRIDES,
-    "hosts": or_null(a_list(NAME)),
+    "hosts": or_null(a_list(NAME, maxItems=MOST_HOSTS)),
     "max_rejected": AMOUNT,
     "policy": or_null(NAME),
     "changes": CHANGES,

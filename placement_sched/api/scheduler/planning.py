@@ -13,10 +13,10 @@ from placement_sched.schemas.changes import CHANGES
 from placement_sched.schemas.parts import COUNT, NAME, a_list, an_object, or_null
 
 #: So many flavors a plan may count the capacity for.
-_MOST_FLAVORS = 1000
+MOST_FLAVORS = 50
 _PLANNING: Json = {
     "changes": CHANGES,
-    "flavors": or_null(a_list(NAME, maxItems=_MOST_FLAVORS)),
+    "flavors": or_null(a_list(NAME, maxItems=MOST_FLAVORS)),
     "overrides": OVERRIDES,
 }
 #: So many moves may be asked for, and so many are sought where it is not said.

@@ -5,7 +5,7 @@ from placement_sched.schemas import parts
 from placement_sched.schemas.fields import GROUP_POLICY
 
 #: All instances of a request are placed in one transaction, or none; more are a mistake.
-MOST_INSTANCES = 10_000
+MOST_INSTANCES = 1_000
 #: Names of traits and resource classes (Placement API reference).
 _SYMBOL: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength": 255}
 _SYMBOLS = parts.a_list(_SYMBOL)
@@ -34,7 +34,9 @@ _ANDED_AGGREGATES = parts.a_list(
     maxItems=_MOST_ANDED,
 )
 _FORBIDDEN_AGGREGATES = parts.a_list(parts.UUID, maxItems=_MOST_FORBIDDEN)
-_NAMES = parts.or_null(parts.a_list(parts.NAME))
+#: How many hosts, nodes, or members of a group one request may name.
+_MOST_NAMES = 10_000
+_NAMES = parts.or_null(parts.a_list(parts.NAME, maxItems=_MOST_NAMES))
 
 
 def _one_of(*words: str) -> Json:
@@ -53,7 +55,9 @@ _DESTINATION = parts.an_object(
 _RETRY = parts.an_object(
     {
         "num_attempts": parts.AMOUNT,
-        "hosts": parts.a_list(parts.a_list(parts.NULLABLE_NAME, minItems=2, maxItems=2)),
+        "hosts": parts.a_list(
+            parts.a_list(parts.NULLABLE_NAME, minItems=2, maxItems=2), maxItems=_MOST_NAMES
+        ),
     }
 )
 
@@ -75,7 +79,7 @@ _INSTANCE_GROUP: Json = {
             "policy": GROUP_POLICY,
             "rules": parts.or_null(parts.an_object({"max_server_per_host": parts.COUNT})),
             "hosts": _NAMES,
-            "members": parts.or_null(parts.a_list(parts.UUID)),
+            "members": parts.or_null(parts.a_list(parts.UUID, maxItems=_MOST_NAMES)),
         },
         "policy",
     ),

@@ -82,7 +82,7 @@ def register(commands: Commands) -> None:
     _add_which(parser)
     _add_common(parser)
     add_html(parser)
-    summary = "run the request of a decision again, dry, and show what differs"
+    summary = "run the request of a decision again, claim nothing, and show what differs"
     parser = add_command(group, "replay", summary, run_replay, epilog=_EXAMPLE)
     _add_which(parser)
     parser.add_argument(
@@ -108,7 +108,9 @@ def register(commands: Commands) -> None:
 
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--outcome", choices=("selected", "no_valid_host"), help="only of this one")
+    parser.add_argument(
+        "--outcome", choices=("selected", "no_valid_host"), help="only decisions with this outcome"
+    )
     kinds = ("select", "no_claim", "explain", "shadow")
     parser.add_argument("--kind", choices=kinds, help="only of this kind")
     parser.add_argument("--policy", metavar="NAME", help="only under this scheduling policy")
@@ -128,8 +130,8 @@ def _add_which(parser: argparse.ArgumentParser) -> None:
     which.add_argument(
         "decision", nargs="?", metavar="DECISION", help="the decision's uuid, or a request id"
     )
-    which.add_argument("--request-id", metavar="REQ", help="the newest of this request")
-    which.add_argument("--instance", metavar="UUID", help="the newest about this instance")
+    which.add_argument("--request-id", metavar="REQ", help="the newest decision of this request")
+    which.add_argument("--instance", metavar="UUID", help="the newest decision about this instance")
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -141,7 +143,7 @@ def _add_purge(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--before", metavar="TIME", help=f"those made before {_TIMES}")
     which.add_argument("--older-than", metavar="AGE", help="those older than 90s, 30m, 2h, 7d")
-    which.add_argument("--all", action="store_true", help="those made until now")
+    which.add_argument("--all", action="store_true", help="delete all decisions made until now")
     kinds = ("select", "no_claim", "explain", "shadow")
     parser.add_argument("--kind", choices=kinds, help="only of this kind")
     parser.add_argument(

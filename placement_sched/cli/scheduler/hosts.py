@@ -20,18 +20,20 @@ _FILTERS = ("host", "search", "zone", "aggregate", "state", "trait")
 
 def register(commands: Commands) -> None:
     """Add the commands."""
-    group = add_group(commands, "hosts", "list hosts, or show one whole")
+    group = add_group(commands, "hosts", "list hosts, or show one in detail")
     summary = "list hosts with their zones, states and free resources"
     parser = add_command(group, "list", summary, run_list)
     parser.add_argument("--host", metavar="NAME", help="only this host")
-    parser.add_argument("--search", metavar="TEXT", help="only those with this in their names")
-    parser.add_argument("--zone", metavar="ZONE", help="only in this availability zone")
-    parser.add_argument("--aggregate", metavar="AGGREGATE", help="only in it: its name or uuid")
+    parser.add_argument("--search", metavar="TEXT", help="only hosts with this text in their names")
+    parser.add_argument("--zone", metavar="ZONE", help="only hosts in this availability zone")
+    parser.add_argument(
+        "--aggregate", metavar="AGGREGATE", help="only hosts of this aggregate (name or uuid)"
+    )
     parser.add_argument(
         "--state", choices=STATES, action="append", help="only in this state, or any of several"
     )
     parser.add_argument(
-        "--trait", metavar="TRAIT", action="append", help="only with this trait; repeatable"
+        "--trait", metavar="TRAIT", action="append", help="only hosts with this trait; repeatable"
     )
     add_server_arguments(parser)
     add_format(parser)

@@ -25,7 +25,7 @@ _OF_OVERRIDES = "overrides: "
 
 def register(commands: Commands) -> None:
     """Add the command."""
-    summary = "show what changes of the cloud come to, and which instances would move where"
+    summary = "show the effect of changes to the cloud, and which instances would move where"
     plan = add_command(commands, "plan", summary, _run, epilog=_EXAMPLE)
     plan.add_argument(
         "file",

@@ -41,7 +41,11 @@ def register(commands: Commands) -> None:
         "highest load (default: %(default)s)",
     )
     rebalance.add_argument(
-        "--moves", type=int, default=5, metavar="N", help="at most so many moves (default: 5)"
+        "--moves",
+        type=int,
+        default=5,
+        metavar="N",
+        help="propose at most this many moves (default: 5)",
     )
     rebalance.add_argument("--zone", help="with --goal fit: availability zone")
     add_server_arguments(rebalance)

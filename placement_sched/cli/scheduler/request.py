@@ -34,8 +34,8 @@ _FLAGS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("--count", "how many instances (default: 1)", _NUMBER),
     ("--zone", "availability zone", {}),
     ("--project", "id of the requesting project", {"metavar": "ID"}),
-    ("--hint", "scheduler hint, such as sched_policy=NAME; repeatable, a key too", _PAIRS),
-    ("--force-host", "this host alone, without asking the host filters; repeatable", _HOSTS),
+    ("--hint", "scheduler hint, such as sched_policy=NAME; repeatable, also for one key", _PAIRS),
+    ("--force-host", "consider only this host, without the host filters; repeatable", _HOSTS),
     ("--ignore-host", "leave this host out; repeatable", _HOSTS),
 )
 #: The option for each value of a request.

@@ -1,7 +1,10 @@
 """Ask for the capacity of a request, or of one request for each of several flavors."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
+from time import monotonic
 from typing import Any
 from uuid import uuid4
 
@@ -10,9 +13,10 @@ from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.capacity_figures import CapacityFigures, Counted, FlavorCapacity
 from placement_sched.model.document import Document, Json
 from placement_sched.model.naming import if_few, names_instead, nearest
-from placement_sched.scheduler.capacity.counting import CapacityCount, count
+from placement_sched.scheduler.capacity.counting import OUT_OF_TIME, CapacityCount, count
 from placement_sched.scheduler.capacity.one_cloud import OneCloud, Per
 from placement_sched.scheduler.capacity.report import NOTHING, report
+from placement_sched.scheduler.capacity.stepping import Deadline
 from placement_sched.scheduler.explain.named_hosts import unknown_hosts
 from placement_sched.scheduler.narrowing import RequestFilterRun
 from placement_sched.scheduler.pipeline import Scheduler
@@ -32,7 +36,8 @@ class CapacityQuestion:
     """A request, and how its capacity is to be shown; ``policy`` and ``overrides`` as in explain.
 
     ``flavors`` are asked about one by one in place of the request's own, or every stored one with
-    ``all_flavors``. With ``each_alone`` one that cannot be asked about hides no other; that is so
+    ``all_flavors``; they share ``[scheduler] capacity_budget``, and with ``each_alone`` each has it
+    to itself. With ``each_alone`` one that cannot be asked about hides no other; that is so
     with all of them.
     """
 
@@ -64,14 +69,20 @@ def capacity(
         names = flavors_asked(connection, question)
     question = _for_one(question)
     # All of them before the connection to count on is taken: reading takes one of its own.
-    requests = [read(scheduler, question, name) for name in names]
+    # A flavor that is named again is not counted again.
+    keys = [json.dumps(name, sort_keys=True) for name in names]
+    asked = dict(zip(keys, names, strict=True))
+    requests = {key: read(scheduler, question, name) for key, name in asked.items()}
     with scheduler.source.read() as connection:
-        cloud = OneCloud(connection, scheduler.memory)
-        found = [answer(scheduler, cloud, request, question) for request in requests]
+        asking = _Asking(scheduler, OneCloud(connection, scheduler.memory), question)
+        found = {
+            key: asking.answer(request, last=at == len(requests))
+            for at, (key, request) in enumerate(requests.items(), 1)
+        }
     if not (question.flavors or question.all_flavors):
-        return found[0]
-    pairs = zip(names, found, strict=True)
-    return {"flavors": [{"flavor": shown(name), **one} for name, one in pairs]}
+        return found[keys[0]]
+    pairs = zip(keys, names, strict=True)
+    return {"flavors": [{"flavor": shown(name), **found[key]} for key, name in pairs]}
 
 
 def watched(scheduler: Scheduler, names: Sequence[str], now: float) -> CapacityFigures:
@@ -142,34 +153,53 @@ def read(
         return wrong
 
 
-def answer(
-    scheduler: Scheduler,
-    cloud: OneCloud,
-    request: SchedulingRequest | Invalid,
-    question: CapacityQuestion,
-) -> Json:
-    """Return the capacity of a request in this cloud; raises as :func:`counted`."""
-    if isinstance(request, Invalid):
-        return NOTHING | {"refused": request.detail}
-    try:
-        done = counted(scheduler, cloud, request)
-    except Invalid as wrong:
-        if question.raises:
-            raise
-        return NOTHING | {"refused": wrong.detail}
-    return report(cloud, done, question.per)
+@dataclass(slots=True)
+class _Asking:
+    """A question that is being answered in one cloud; ``spent`` are the seconds it took so far."""
 
+    scheduler: Scheduler
+    cloud: OneCloud
+    question: CapacityQuestion
+    spent: float = 0.0
 
-def counted(scheduler: Scheduler, cloud: OneCloud, request: SchedulingRequest) -> CapacityCount:
-    """Return what a count of the request in this cloud comes to.
+    def answer(self, request: SchedulingRequest | Invalid, *, last: bool) -> Json:
+        """Return the capacity of a request, which is the ``last`` or not.
 
-    Raises :class:`Invalid` for what cannot be asked, such as a zone that is not there, and
-    :class:`NotFound` for a host that is not there.
-    """
-    refuse_unknown_hosts(cloud.connection, request)
-    done = count(scheduler, cloud.connection, request, cloud.view_for(request))
-    refuse_unknown_zone(done.run.narrowed)
-    return done
+        Raises :class:`Invalid` for what cannot be asked, such as a zone that is not there,
+        :class:`NotFound` for a host that is not there, and :class:`Unavailable` where the time of
+        a question about a changed cloud is over.
+        """
+        if isinstance(request, Invalid):
+            return NOTHING | {"refused": request.detail}
+        self.scheduler.source.check()
+        budget, began = request.settings.scheduler.capacity_budget, monotonic()
+        left = budget - (0.0 if self.question.each_alone else self.spent)
+        if budget and left <= 0:
+            return self._uncounted(budget)
+        # Others are to have a part of what is left, however long this one would take.
+        part = left if last or self.question.each_alone else left / 2
+        deadline = Deadline(began + part if budget else inf, monotonic)
+        try:
+            done = self._counted(request, deadline)
+            return report(self.cloud, done, self.question.per)
+        except Invalid as wrong:
+            if self.question.raises:
+                raise
+            return NOTHING | {"refused": wrong.detail}
+        finally:
+            self.spent += monotonic() - began
+
+    def _uncounted(self, budget: float) -> Json:
+        doubt = {"exact": False, "inexact_because": [OUT_OF_TIME.format(seconds=budget)]}
+        return NOTHING | doubt | ({"per": []} if self.question.per else {})
+
+    def _counted(self, request: SchedulingRequest, deadline: Deadline) -> CapacityCount:
+        connection = self.cloud.connection
+        refuse_unknown_hosts(connection, request)
+        view = self.cloud.view_for(request)
+        done = count(self.scheduler, connection, request, view, deadline)
+        refuse_unknown_zone(done.run.narrowed)
+        return done
 
 
 def refuse_unknown_hosts(connection: Connection, request: SchedulingRequest) -> None:

@@ -12,9 +12,8 @@ report    what stops each host, also those without candidates                  n
                                                                                report.py
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from time import monotonic
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, TooComplex
@@ -40,7 +39,7 @@ from placement_sched.scheduler.hosts.states import CloudView
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.requests.reading import SchedulingRequest
 
-_OUT_OF_TIME = "the count ended after [scheduler] capacity_budget ({seconds:g} s): at least so many"
+OUT_OF_TIME = "the count ended after [scheduler] capacity_budget ({seconds:g} s): at least so many"
 _TOO_MANY = (
     "there are more combinations of providers than [placement] allocation_candidates_budget "
     "allows to count: only the candidates that one request sees are counted"
@@ -76,17 +75,18 @@ def count(
     connection: Connection,
     request: SchedulingRequest,
     cloud: CloudView | None = None,
-    timer: Callable[[], float] = monotonic,
+    deadline: Deadline | None = None,
 ) -> CapacityCount:
     """Return how many more instances of a request fit, read from this connection.
 
     The request is for one instance. ``cloud`` is what it looks at, where several requests look at
-    the same; ``timer`` gives seconds. Raises what :meth:`Scheduler.looked` raises.
+    the same; without a ``deadline`` the count has ``[scheduler] capacity_budget``. Raises what
+    :meth:`Scheduler.looked` raises.
     """
     if request.spec.is_rebuild:
         raise Invalid("a rebuild takes no capacity (at $.request_spec.scheduler_hints)")
     seconds = request.settings.scheduler.capacity_budget
-    deadline = Deadline.after(seconds, timer)
+    deadline = deadline or Deadline.after(seconds)
     request = replace(request, spec=for_counting(request.spec))
     seed = DecisionSeed.drawn(scheduler.random)
     doubts: list[str] = []
@@ -104,7 +104,7 @@ def count(
     never = unseen(run, dict(zip(counts.uuids, counts.left.tolist(), strict=True)))
     doubts += [never.doubt] if never.doubt else []
     if deadline.passed:
-        doubts.append(_OUT_OF_TIME.format(seconds=seconds))
+        doubts.append(OUT_OF_TIME.format(seconds=seconds))
     return CapacityCount(run, counts.without(never.uuids, Stop("limit", never.option)), doubts)
 
 

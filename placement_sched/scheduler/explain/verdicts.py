@@ -45,6 +45,9 @@ from placement_sched.store.placement import resource_providers
 Refusals = Mapping[str, Sequence[RejectReason]]
 #: So many known names are given for one that is not known.
 _MEANT = 3
+#: For so many names of a question that are not known. Each is compared with all names of the cloud,
+#: which takes milliseconds; one question may have thousands.
+_COMPARED = 10
 
 
 def verdicts(connection: Connection, run: Run, asked: AskedHosts) -> tuple[HostVerdict, ...]:
@@ -60,11 +63,13 @@ def verdicts(connection: Connection, run: Run, asked: AskedHosts) -> tuple[HostV
     if not all(asked.values()):
         known.update(compute_nodes.all_names(connection))
         known.update(resource_providers.all_names(connection))
+    there_are = if_few(known)
+    compared = set([name for name, some in asked.items() if not some][:_COMPARED])
     judged: list[HostVerdict] = []
     for name, some in asked.items():
         if not some:
-            near = nearest(name, known, _MEANT)
-            others = () if near else if_few(known)
+            near = nearest(name, known, _MEANT) if name in compared else ()
+            others = () if near else there_are
             judged.append(
                 HostVerdict(asked=name, verdict=UNKNOWN, did_you_mean=near, there_are=others)
             )

@@ -250,6 +250,16 @@ class RecordedInstances:
         self._by_hosts = by_hosts
         self._by_uuids = by_uuids
         self._on: dict[str, InstancesOnHost] = {}
+        self._asked: tuple[Collection[Any], bool] = ((), True)
+
+    def names_all(self, uuids: Collection[Any]) -> bool:
+        """Return whether the request names all of ``uuids``; each host is asked about the same."""
+        asked, named = self._asked
+        if asked is not uuids:
+            named = self.named.issuperset(uuids)
+            if isinstance(uuids, frozenset):
+                self._asked = uuids, named
+        return named
 
     @cached_property
     def of_named(self) -> dict[str | None, dict[str, HostInstance]]:
@@ -304,7 +314,7 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
 
     def named_among(self, uuids: Collection[Any]) -> set[str] | None:
         """Return those of ``uuids`` that are here, or None where not all are the request's."""
-        if not self._recorded.named.issuperset(uuids):
+        if not self._recorded.names_all(uuids):
             return None
         return {uuid for here in (self._named, self._added) for uuid in here if uuid in uuids}
 

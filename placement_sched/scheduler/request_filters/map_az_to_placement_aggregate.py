@@ -11,6 +11,8 @@ from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome
 
 #: How many of the zones that there are a reason names.
 _SHOWN = 10
+#: How many of the zones that are asked for are compared with those that there are.
+_COMPARED = 10
 
 
 class MapAZToPlacementAggregate(BaseRequestFilter):
@@ -43,7 +45,7 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
         """Return why a zone that no aggregate has finds no host, with the zones that there are."""
         known = {name for agg in zoned for name in zones(agg.availability_zone)}
         known.add(self.settings.DEFAULT.default_availability_zone)
-        meant = [near for name in sorted(wanted) for near in nearest(name, known)]
+        meant = [near for name in sorted(wanted)[:_COMPARED] for near in nearest(name, known)]
         names = ", ".join([*sorted(known)[:_SHOWN], *["..."] * (len(known) > _SHOWN)])
         why = f"no aggregate has the availability zone {asked!r} (zones: {names})"
         instead = names_instead("zone", meant[:1]) if meant or len(known) > _SHOWN else ""

@@ -71,6 +71,8 @@ class BaseHostWeigher(SchedulerPlugin):
     #: Whether a host's weight depends on that host alone: then, from the second instance of a
     #: request on, only hosts that changed are weighed again.
     by_host: bool = False
+    #: Whether the members of the request's server group count, which each instance joins.
+    counts_members: ClassVar[bool] = False
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Reset inherited declarations where a class weighs differently."""

@@ -11,6 +11,7 @@ class _ServerGroupSoftWeigher(BaseHostWeigher):
     """Counts the members of the request's server group on each host, where it has the policy."""
 
     by_host = True
+    counts_members = True
     #: What each member on a host is worth.
     worth: ClassVar[int]
 

@@ -116,11 +116,8 @@ class Moved:
 def on_hosts(connection: Connection, hosts: Iterable[str]) -> list[MovingInstance]:
     """Return the instances on hosts, the largest first, then by kind, host and uuid."""
     records = instances.by_hosts(connection, hosts)
-    placed = decisions.of_instances(connection, [one.uuid for one in records]) if records else {}
-    moving = [
-        MovingInstance(one, _document(one, placed[one.uuid].request if one.uuid in placed else {}))
-        for one in records
-    ]
+    asked = decisions.requests_of_instances(connection, [one.uuid for one in records])
+    moving = [MovingInstance(one, _document(one, asked.get(one.uuid, {}))) for one in records]
     memory = [([-part for part in one.size], one.kind, one.record.host or "") for one in moving]
     order = sorted(range(len(moving)), key=lambda at: (*memory[at], moving[at].record.uuid))
     return [moving[at] for at in order]

@@ -77,10 +77,19 @@ class _Target:
     held: Mapping[str, Mapping[str, int]]
     instances: tuple[MovingInstance, ...]
 
-    def sets(self, number: int) -> list[tuple[MovingInstance, ...]]:
-        """Return the sets of so many instances that hold what is lacking, the smallest first."""
-        enough = (some for some in combinations(self.instances, number) if self._frees(some))
-        return sorted(islice(enough, MOST_SETS), key=_total)
+    def sets(self, number: int, check: Callable[[], None]) -> list[tuple[MovingInstance, ...]]:
+        """Return the sets of so many instances that hold what is lacking, the smallest first.
+
+        There may be very many: ``check`` is called for each, and raises where time is over.
+        """
+
+        def enough() -> Iterator[tuple[MovingInstance, ...]]:
+            for some in combinations(self.instances, number):
+                check()
+                if self._frees(some):
+                    yield some
+
+        return sorted(islice(enough(), MOST_SETS), key=_total)
 
     def _frees(self, some: Sequence[MovingInstance]) -> bool:
         return all(
@@ -119,7 +128,7 @@ class _Seeking:
         targets = list(self._targets(document, amounts))
         for number in range(1, self.most + 1):
             for target in targets:
-                sets = target.sets(number)
+                sets = target.sets(number, self.trial.check)
                 self.cut = self.cut or len(sets) == MOST_SETS
                 for some in sets:
                     if self.runs >= MOST_RUNS:

@@ -283,7 +283,7 @@ def test_request_comes_from_stdin(run):
         (("--disk", "-1"), "placement-sched: --disk: -1 is less than the minimum of 0\n"),
         (
             ("--vcpus", "1", "--count", "100000"),
-            "placement-sched: --count: 100000 is greater than the maximum of 10000\n",
+            "placement-sched: --count: 100000 is greater than the maximum of 1000\n",
         ),
         (
             ("--vcpus", "1", "--count", "0"),
@@ -364,7 +364,7 @@ def test_what_a_server_refuses_is_answered_by_option_too(serve, run):
     url = serve().url
     refused = run("explain", "--url", url, "--vcpus", "1", "--count", "100000")
     assert refused.returncode == 1
-    words = "placement-sched: --count: 100000 is greater than the maximum of 10000 (400, req-"
+    words = "placement-sched: --count: 100000 is greater than the maximum of 1000 (400, req-"
     assert refused.stderr.startswith(words)
 
 

@@ -4,7 +4,9 @@ from collections import Counter
 
 import pytest
 
+from placement_sched.scheduler.capacity import asking
 from placement_sched.scheduler.capacity.counting import count
+from placement_sched.scheduler.capacity.stepping import Deadline
 from tests.conftest import make_settings
 from tests.placing import flavor, instance, report, spec
 from tests.scheduler.capacity.placed import asked, placed, told
@@ -165,7 +167,7 @@ def test_count_that_takes_longer_than_its_budget_says_that_it_is_a_lower_bound(
     scheduler = app.app.services.scheduler
     request = scheduler.reader.checked(scheduler.reader.read(spec()))
     with app.app.services.database.read() as connection:
-        done = count(scheduler, connection, request, timer=Ticking())
+        done = count(scheduler, connection, request, deadline=Deadline.after(budget, Ticking()))
     assert int(done.counts.instances.sum()) == capacity
     stops = {done.counts.stops[at].reason for at in done.counts.stop_of.tolist()}
     if budget:
@@ -177,6 +179,23 @@ def test_count_that_takes_longer_than_its_budget_says_that_it_is_a_lower_bound(
     else:
         assert "capacity_budget" not in stops
         assert list(done.doubts) == []
+
+
+def test_flavors_of_a_question_share_its_budget(sqlite_url, make_app, monkeypatch):
+    """A second passes for each: after four of them time is up."""
+    app = make_app(make_settings(sqlite_url, scheduler__capacity_budget=4.0))
+    app.post_json(NODES, [report("cn1")])
+    monkeypatch.setattr(asking, "monotonic", Ticking())
+    flavors = [flavor(name=f"f{number}", memory_mb=1024 + number) for number in range(6)]
+    body = {"request_spec": {}, "flavors": flavors, "per": "zone"}
+    found = app.post_json("/scheduler/v1/capacity", body).json["flavors"]
+    assert [one["exact"] for one in found] == [True] * 4 + [False] * 2
+    assert all(one["capacity"] for one in found[:4])
+    for one in found[4:]:
+        assert (one["capacity"], one["limited_by"], one["per"]) == (0, [], [])
+        assert one["inexact_because"] == [
+            "the count ended after [scheduler] capacity_budget (4 s): at least so many"
+        ]
 
 
 def test_answer_of_a_count_that_ran_out_of_time_says_so(sqlite_url, make_app):

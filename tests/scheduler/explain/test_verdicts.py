@@ -3,6 +3,7 @@
 import pytest
 
 from placement_sched.operations import host_aggregates
+from placement_sched.scheduler.explain import verdicts as module
 from tests.clouds import NOW, uuid_of
 from tests.conftest import make_settings
 from tests.placing import flavor, report, spec
@@ -122,6 +123,23 @@ def test_unknown_hosts_are_told_with_near_names_in_the_order_asked(cloud):
     assert (told[0]["host"], told[0]["rank"], told[0]["reasons"]) == (None, None, [])
     assert told[2]["did_you_mean"] == []
     assert told[0]["there_are"] == told[2]["there_are"] == []  # they are too many
+
+
+def test_of_many_unknown_hosts_ten_are_compared_with_all_names(cloud, monkeypatch):
+    compared = []
+    nearest = module.nearest
+
+    def noted(name, known, most):
+        compared.append(name)
+        return nearest(name, known, most)
+
+    monkeypatch.setattr(module, "nearest", noted)
+    names = [f"cn7{number}" for number in range(100, 600)]
+    told = verdicts(cloud, *names)
+    assert compared == names[:10]
+    assert [one["verdict"] for one in told] == ["unknown"] * 500
+    assert "cn7" in told[9]["did_you_mean"]
+    assert told[10]["did_you_mean"] == []
 
 
 def test_where_no_name_is_near_and_there_are_few_all_are_named(sqlite_app):

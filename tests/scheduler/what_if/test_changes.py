@@ -4,6 +4,7 @@ import pytest
 from sqlalchemy import select as query
 
 from placement_sched.db.tables import metadata
+from placement_sched.db.trial import Trial
 from placement_sched.errors import Unavailable
 from placement_sched.scheduler.what_if.changes import changes_from
 from tests.placing import flavor, instance, report, spec
@@ -220,3 +221,21 @@ def test_a_question_that_takes_too_long_is_ended(cloud):
 
     with pytest.raises(Unavailable, match="what_if_timeout"):
         services.scheduler.supposing([], slow)
+
+
+def test_a_question_that_takes_too_long_is_ended_between_two_instances(cloud, monkeypatch):
+    looked = []
+    check = Trial.check
+
+    def late(trial):
+        looked.append(trial)
+        if len(looked) == 20:
+            trial.until = 0.0
+        check(trial)
+
+    monkeypatch.setattr(Trial, "check", late)
+    asked = spec(*map(instance, range(100)), flavor=flavor(memory_mb=1, root_gb=0))
+    body = {"request_spec": asked, "changes": [{"drain": ["cn1"]}]}
+    answer = cloud.post_json("/scheduler/v1/explain", body, status=503)
+    assert "took longer than [scheduler] what_if_timeout" in answer.text
+    assert len(looked) == 20

@@ -16,11 +16,11 @@ from placement_sched.schemas.parts import BOOLEAN, NAME, a_list, an_object, or_n
 
 blueprint = Blueprint("capacity", __name__)
 
-#: So many flavors may be named at once.
-_MOST_FLAVORS = 1_000
+#: So many flavors may be named at once: each is counted on all hosts.
+MOST_FLAVORS = 50
 #: The flavor may be left out where others are asked about.
 _REQUEST: Json = {key: value for key, value in REQUEST_SPEC.items() if key != "required"}
-_FLAVORS: Json = a_list(REQUEST_SPEC["properties"]["flavor"], minItems=1, maxItems=_MOST_FLAVORS)
+_FLAVORS: Json = a_list(REQUEST_SPEC["properties"]["flavor"], minItems=1, maxItems=MOST_FLAVORS)
 _ASKING: Json = {
     "request_spec": _REQUEST,
     "flavors": _FLAVORS,

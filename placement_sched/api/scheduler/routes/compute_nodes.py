@@ -34,7 +34,9 @@ _POLICY = "scheduler:compute_nodes"
 LIST = Schemas(an_object(dict.fromkeys(_FILTERS, NAME) | PAGING))
 #: ``placement_sched.schemas.node_report`` checks the reports.
 PUT = Schemas({"type": "object"})
-POST = Schemas(a_list({"type": "object"}))
+#: Each is written with its inventories.
+MOST_REPORTS = 5_000
+POST = Schemas(a_list({"type": "object"}, maxItems=MOST_REPORTS))
 
 
 @blueprint.post(_ALL, policy=f"{_POLICY}:report", body=POST, takes_many=True, refusals=(409,))

@@ -1,0 +1,168 @@
+"""What a request may ask for at most: the last value that is accepted, and the first refused."""
+
+import json
+
+import pytest
+
+from placement_sched.api.placement import params
+from placement_sched.api.request import MOST_VALUES
+from placement_sched.model.document import DEEPEST
+from placement_sched.scheduler.capacity import asking
+from placement_sched.scheduler.request_filters import map_az_to_placement_aggregate as by_zone
+from tests.clouds import uuid_of
+from tests.placing import flavor, report, spec
+from tests.versions import LATEST_HEADERS
+
+HEADERS = {**LATEST_HEADERS, "X-Roles": "admin,service"}
+SCHEDULER = "/scheduler/v1"
+
+
+@pytest.fixture
+def app(sqlite_app):
+    """Two hosts, each with room for many small instances."""
+    sqlite_app.post_json(f"{SCHEDULER}/compute_nodes", [report("cn1"), report("cn2")])
+    return sqlite_app
+
+
+def sent(app, path, body):
+    """Return status and text of the answer to a body."""
+    answer = app.post_json(f"{SCHEDULER}/{path}", body, headers=HEADERS, expect_errors=True)
+    return answer.status_int, answer.text
+
+
+def names(count):
+    return [f"n{number}" for number in range(count)]
+
+
+def members(count):
+    uuids = [uuid_of(name) for name in names(count)]
+    return {"instance_group": {"policy": "affinity", "members": uuids}}
+
+
+def properties(count):
+    image = {"id": uuid_of("image"), "properties": dict.fromkeys(names(count), "v")}
+    return {"image": image}
+
+
+SMALL = flavor(memory_mb=16, root_gb=0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "most", "unit", "at"),
+    [
+        (lambda n: {"ignore_hosts": names(n)}, 10_000, "items", "ignore_hosts"),
+        (lambda n: {"force_hosts": [*names(n - 1), "cn1"]}, 10_000, "items", "force_hosts"),
+        (lambda n: {"force_nodes": [*names(n - 1), "cn1"]}, 10_000, "items", "force_nodes"),
+        (members, 10_000, "items", "instance_group.members"),
+        (lambda n: {"retry": {"hosts": [["a", "b"]] * n}}, 10_000, "items", "retry.hosts"),
+        (properties, 1000, "properties", "image.properties"),
+        (
+            lambda n: {"instance_uuids": [uuid_of(one) for one in names(n)], "flavor": SMALL},
+            1000,
+            "items",
+            "instance_uuids",
+        ),
+    ],
+)
+def test_a_request_names_so_many_and_no_more(app, fields, most, unit, at):
+    assert sent(app, "explain", {"request_spec": spec(**fields(most))})[0] == 200
+    status, text = sent(app, "explain", {"request_spec": spec(**fields(most + 1))})
+    assert status == 400
+    assert f"more than {most} {unit} (at $.request_spec.{at})" in text
+
+
+def test_a_request_is_for_a_thousand_instances_and_no_more(app):
+    asked = {**spec(flavor=SMALL), "instance_uuids": None}
+    assert sent(app, "explain", {"request_spec": {**asked, "num_instances": 1000}})[0] == 200
+    status, text = sent(app, "explain", {"request_spec": {**asked, "num_instances": 1001}})
+    assert status == 400
+    assert "1001 is greater than the maximum of 1000 (at $.request_spec.num_instances)" in text
+
+
+def test_an_explanation_is_about_ten_thousand_hosts_and_no_more(app):
+    assert sent(app, "explain", {"request_spec": spec(), "hosts": names(10_000)})[0] == 200
+    status, text = sent(app, "explain", {"request_spec": spec(), "hosts": names(10_001)})
+    assert status == 400
+    assert "more than 10000 items (at $.hosts)" in text
+
+
+def test_a_question_names_fifty_flavors_and_no_more(app):
+    asked = {"request_spec": {}, "flavors": [flavor(name=f"f{n}") for n in range(50)]}
+    assert sent(app, "capacity", asked)[0] == 200
+    asked["flavors"].append(flavor(name="more"))
+    status, text = sent(app, "capacity", asked)
+    assert status == 400
+    assert "is too long; at most 50 items (at $.flavors)" in text
+
+
+def test_a_plan_names_fifty_flavors_and_no_more(app):
+    # None of them is stored, so that the last list that is accepted is refused for another reason.
+    assert "'f0'" in sent(app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(50)]})[1]
+    status, text = sent(app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(51)]})
+    assert status == 400
+    assert "is too long; at most 50 items (at $.flavors)" in text
+
+
+def test_five_thousand_reports_come_at_once_and_no_more(app):
+    # Those that are accepted are read, and refused for what is in them.
+    assert "items" not in sent(app, "compute_nodes", [{}] * 5000)[1]
+    status, text = sent(app, "compute_nodes", [{}] * 5001)
+    assert status == 400
+    assert "more than 5000 items (at $)" in text
+
+
+def test_a_body_has_so_many_levels_and_no_more(app):
+    def nested(depth):
+        text = b'{"a":' * depth + b"1" + b"}" * depth
+        path = f"{SCHEDULER}/explain"
+        headers = {**HEADERS, "Content-Type": "application/json"}
+        return app.request(path, method="POST", body=text, headers=headers, status=400).text
+
+    assert "nested" not in nested(DEEPEST)
+    assert f"nested more than {DEEPEST} deep" in nested(DEEPEST + 1)
+
+
+def test_a_body_has_so_many_values_and_no_more(app):
+    def values(count, status):
+        text = b"[" + b",".join([b"1"] * count) + b"]"  # so many with its bracket
+        path, headers = f"{SCHEDULER}/explain", {**HEADERS, "Content-Type": "application/json"}
+        return app.request(path, method="POST", body=text, headers=headers, status=status).text
+
+    assert f"at most {MOST_VALUES}" not in values(MOST_VALUES, 400)
+    words = f"The request body has {MOST_VALUES + 1} values; at most {MOST_VALUES}."
+    assert words in values(MOST_VALUES + 1, 413)
+
+
+def test_a_flavor_that_is_named_again_is_counted_once(app, monkeypatch):
+    counted = []
+    count = asking.count
+    monkeypatch.setattr(asking, "count", lambda *a, **k: counted.append(1) or count(*a, **k))
+    same = [flavor(name="same")] * 3 + [flavor(name="other")]
+    found = json.loads(sent(app, "capacity", {"request_spec": {}, "flavors": same})[1])["flavors"]
+    assert [one["flavor"] for one in found] == ["same", "same", "same", "other"]
+    assert found[0] == found[1] == found[2]
+    assert len(counted) == 2
+
+
+@pytest.mark.parametrize(("asked", "compared"), [(1, 1), (10, 10), (11, 10), (40, 10)])
+def test_ten_zones_that_are_unknown_are_compared_and_no_more(app, monkeypatch, asked, compared):
+    seen = []
+    nearest = by_zone.nearest
+    monkeypatch.setattr(by_zone, "nearest", lambda *a: seen.append(a[0]) or nearest(*a))
+    zones = ",".join(names(asked))
+    status, text = sent(app, "explain", {"request_spec": spec(availability_zone=zones)})
+    assert status == 200
+    assert "no aggregate has the availability zone" in text
+    assert len(seen) == compared
+
+
+def test_same_subtree_that_is_repeated_is_asked_once(app, monkeypatch):
+    asked = []
+    made = params.CandidatesQuery
+    monkeypatch.setattr(params, "CandidatesQuery", lambda **k: asked.append(made(**k)) or asked[-1])
+    path = "/placement/allocation_candidates?resources_A=VCPU:1&resources_B=MEMORY_MB:1"
+    path += "&group_policy=none"
+    once = app.get(f"{path}&same_subtree=_A,_B", headers=HEADERS).json
+    assert app.get(path + "&same_subtree=_A,_B" * 1000, headers=HEADERS).json == once
+    assert len(once["allocation_requests"]) == 2
+    assert [len(one.same_subtrees) for one in asked] == [1, 1]

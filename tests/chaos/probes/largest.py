@@ -1,0 +1,149 @@
+"""The largest bodies, queries and questions of a request, by what is large in them."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from placement_sched.api.request import MOST_VALUES
+from placement_sched.api.scheduler.request_spec import MOST_INSTANCES
+from placement_sched.api.scheduler.routes.capacity import MOST_FLAVORS
+from placement_sched.api.scheduler.routes.compute_nodes import MOST_REPORTS
+from placement_sched.model.server_group import POLICIES
+from tests.clouds import uuid_of
+from tests.placing import flavor, report, spec
+
+#: Bytes of a query that servers and ``[api] max_query_string_size`` still accept.
+QUERY = 64_000
+#: So many names a question may have in one list.
+NAMES = 10_000
+
+
+def bodies(most: int) -> Mapping[str, bytes]:
+    """Return JSON of at most so many bytes, which no route asks for."""
+    keys = filled(lambda number: f'"k{number:x}":1', ",", most)
+    parsed = ",".join(f'"k{number:x}":1' for number in range(min(most // 10, MOST_VALUES - 10)))
+    return {
+        "keys that are parsed": f"{{{parsed}}}".encode(),
+        "lists that are parsed": b"[[]" + b",[]" * min(most // 4, MOST_VALUES // 2 - 10) + b"]",
+        "keys": f"{{{keys}}}".encode(),
+        "numbers": b"[1" + b",1" * (most // 2 - 2) + b"]",
+        "empty lists": b"[[]" + b",[]" * (most // 3 - 2) + b"]",
+        "empty objects": b"[{}" + b",{}" * (most // 3 - 2) + b"]",
+        "nested lists": b"[" * 1000 + b"1" + b"]" * 1000,
+        "one text": b'{"name":"' + b"x" * (most - 12) + b'"}',
+        "one key": b'{"' + b"x" * (most - 12) + b'":1}',
+        "escapes": b'["' + b"\\u00e9" * (most // 6 - 2) + b'"]',
+        "digits": b"[" + b"9" * (most - 2) + b"]",
+        "fractions": b"[1e308" + b",1e308" * (most // 6 - 2) + b"]",
+    }
+
+
+def queries() -> Mapping[str, str]:
+    """Return queries of the candidates, with the most of each kind."""
+    groups = "&".join(f"resources{n}=CUSTOM_{n % 4}:1" for n in range(10))
+    aggregates = (
+        "member_of=in:" + ",".join(uuid_of(f"m{n}.{each}") for each in range(40)) for n in range(40)
+    )
+    return {
+        "ten groups": f"{groups}&group_policy=none",
+        "ten groups apart": f"{groups}&group_policy=isolate",
+        "two thousand groups": "&".join(f"resources{n}=VCPU:1" for n in range(2000)),
+        "aggregates": f"resources=VCPU:1&{'&'.join(aggregates)}",
+        "traits": "resources=VCPU:1&required=" + ",".join(f"!CUSTOM_{n}" for n in range(4000)),
+        "digits": "resources=VCPU:" + "9" * 4000,
+        "limit": "resources=VCPU:1&limit=" + "9" * 60_000,
+        "names": filled(lambda number: f"n{number}=1", "&", QUERY),
+    }
+
+
+def questions() -> Mapping[str, dict[str, Any]]:
+    """Return bodies of an explanation, with the most of each kind."""
+    names = [f"q{number}" for number in range(NAMES)]
+    members = [uuid_of(name) for name in names]
+    condition = ["or", *(["<", "$free_ram_mb", number] for number in range(20_000))]
+    specs = {
+        "forced hosts": spec(force_hosts=names),
+        "ignored hosts": spec(ignore_hosts=names),
+        "members": spec(instance_group={"policy": "anti-affinity", "members": members}),
+        "hosts of a group": spec(instance_group={"policy": "affinity", "hosts": names}),
+        "a condition": spec(scheduler_hints={"query": json.dumps(condition)}),
+        "instances to avoid": spec(scheduler_hints={"different_host": members}),
+        "traits": spec(flavor=_extra("trait:CUSTOM_{}", "required", 20_000)),
+        "misspelt extra specs": spec(flavor=_extra("hw:cpu_polic{}", "1", 20_000)),
+        "groups": spec(flavor=_extra("resources{}:CUSTOM_1", "1", 20_000)),
+        "items of two kinds": spec(instance_uuids=[1, "a"] * 450),
+    }
+    many = [uuid_of(f"instance {number}") for number in range(MOST_INSTANCES)]
+    small = flavor(memory_mb=1, root_gb=0)
+    specs["instances"] = spec(*many, flavor=small)
+    for policy in POLICIES:
+        group = {"policy": policy}
+        specs[f"instances of a group: {policy}"] = spec(*many, flavor=small, instance_group=group)
+    asked = {name: {"request_spec": one} for name, one in specs.items()}
+    return asked | {"unknown hosts": {"request_spec": spec(), "hosts": names}}
+
+
+def others() -> Iterator[tuple[str, str, str, object]]:
+    """Yield name, method, path and body of the largest requests of other routes, by what is large.
+
+    They are to be sent in their order.
+    """
+    compute, image, scheduler = "/compute/v2.1", "/image/v2", "/scheduler/v1"
+    many = {f"k{number}": "v" for number in range(20_000)}
+    small = {"id": "most", "name": "most", "ram": 1, "vcpus": 1, "disk": 1}
+    yield "a flavor", "POST", f"{compute}/flavors", {"flavor": small}
+    specs = f"{compute}/flavors/most/os-extra_specs"
+    yield "extra specs", "POST", specs, {"extra_specs": many}
+    yield "all flavors", "GET", f"{compute}/flavors/detail", None
+    yield "an aggregate", "POST", f"{compute}/os-aggregates", {"aggregate": {"name": "most"}}
+    metadata = {"set_metadata": {"metadata": many}}
+    yield "metadata", "POST", f"{compute}/os-aggregates/1/action", metadata
+    tags = {"name": "most", "tags": [f"t{number}" for number in range(20_000)]}
+    yield "tags", "POST", f"{image}/images", tags
+    yield "properties", "POST", f"{image}/images", {"name": "most", **many}
+    yield "images by property", "GET", f"{image}/images?{filled('p{}=v'.format, '&', QUERY)}", None
+    names = filled("n{}".format, ",", QUERY)
+    yield "images by name", "GET", f"{image}/images?name=in:{names}", None
+    devices = [
+        {
+            "product_id": "a",
+            "vendor_id": "b",
+            "numa_node": 0,
+            "tags": {"x": str(number)},
+            "count": 1,
+        }
+        for number in range(6000)
+    ]
+    large = report("large", stats=many, pci_device_pools=devices)
+    yield "a report", "PUT", f"{scheduler}/compute_nodes/{large['uuid']}", large
+    flavors = [flavor(name=f"f{n}", memory_mb=n + 1) for n in range(MOST_FLAVORS)]
+    counted = {"request_spec": {}, "flavors": flavors, "per": "host"}
+    yield "flavors to count", "POST", f"{scheduler}/capacity", counted
+    held = {"VCPU": 1}
+    consumers = {
+        uuid_of(f"consumer {number}"): {
+            "allocations": {str(report(f"cn{number % 30}")["uuid"]): {"resources": held}},
+            "project_id": "p1",
+            "user_id": "u1",
+            "consumer_generation": None,
+            "consumer_type": "INSTANCE",
+        }
+        for number in range(3500)
+    }
+    yield "consumers", "POST", "/placement/allocations", consumers
+    # The last: it makes the cloud a larger one.
+    reports = [report(f"more {number}") for number in range(MOST_REPORTS)]
+    yield "reports", "POST", f"{scheduler}/compute_nodes", reports
+
+
+def _extra(key: str, value: str, number: int) -> dict[str, object]:
+    return flavor(extra_specs={key.format(each): value for each in range(number)})
+
+
+def filled(one: Callable[[int], str], between: str, most: int) -> str:
+    """Return as many texts as have room in so many characters."""
+    found: list[str] = []
+    left = most
+    while (left := left - len(text := one(len(found))) - 1) > 0:
+        found.append(text)
+    return between.join(found)

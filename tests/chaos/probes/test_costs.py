@@ -1,0 +1,121 @@
+"""What the largest requests cost a worker in seconds of CPU; ``/healthz`` waits for none."""
+
+import http.client
+import json
+import logging
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+
+from placement_sched.api.request import MOST_JSON
+from tests.chaos.probes import largest
+from tests.chaos.scale import TRIED, WHOLE, times
+from tests.placing import report
+from tests.versions import LATEST_HEADERS
+
+LOG = logging.getLogger(__name__)
+#: Seconds of CPU that no request may cost.
+BOUND = 1.0
+#: Bytes just below the default of ``[api] max_request_body_size``.
+MANY = 16 * 2**20 - 100
+HOSTS = times(30, 300)
+#: The least of so many runs is what a request costs: other work in the process counts as well.
+RUNS = 3
+
+
+class Sent(NamedTuple):
+    """A request and what is large in it."""
+
+    name: str
+    method: str
+    path: str
+    body: bytes | None = None
+
+
+def requests() -> Iterator[Sent]:
+    """Yield the largest requests of each kind."""
+    for name, body in largest.bodies(MANY).items():
+        yield Sent(f"{name} to the reshaper", "POST", "/placement/reshaper", body)
+        if WHOLE:
+            yield Sent(f"{name} as reports", "POST", "/scheduler/v1/compute_nodes", body)
+    paths = ["/image/v2/images", "/placement/allocations", "/scheduler/v1/select_destinations"]
+    for name, body in largest.bodies(MOST_JSON).items():
+        for path in paths[: times(1, len(paths))]:
+            yield Sent(f"{name} to {path}", "POST", path, body)
+    for name, query in largest.queries().items():
+        yield Sent(f"query: {name}", "GET", f"/placement/allocation_candidates?{query}")
+    for name, question in largest.questions().items():
+        body = json.dumps(question).encode()
+        yield Sent(f"explain: {name}", "POST", "/scheduler/v1/explain", body)
+    for name, method, path, asked in largest.others():
+        yield Sent(name, method, path, None if asked is None else json.dumps(asked).encode())
+
+
+@pytest.fixture
+def server(serve, database_url):
+    server = serve("--workers", "1", OS_PLACEMENT_DATABASE__CONNECTION=database_url)
+    hosts = [report(f"cn{number}") for number in range(HOSTS)]
+    assert server.post("/scheduler/v1/compute_nodes", hosts)[0] < 300
+    return server
+
+
+def answer(url: str, sent: Sent) -> int:
+    """Return the status of the answer."""
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+    headers = {
+        **LATEST_HEADERS,
+        "X-Auth-Token": "admin",
+        "X-Roles": "admin,service",
+        "Content-Type": "application/json",
+    }
+    connection.request(sent.method, sent.path, sent.body, headers)
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def cost(server, sent: Sent) -> float:
+    """Return the seconds of CPU that a request costs the worker."""
+    (pid,) = server.workers()
+    worker = psutil.Process(pid)
+    costs = []
+    for _ in range(RUNS):
+        before = worker.cpu_times()
+        status = answer(server.url, sent)
+        assert status < 500, sent.name
+        after = worker.cpu_times()
+        costs.append(after.user + after.system - before.user - before.system)
+        if costs[-1] < BOUND:
+            break
+    return min(costs)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("database_url", ["sqlite", "postgresql"][: times(1, 2)], indirect=True)
+def test_no_request_costs_a_second_of_cpu(server, record_property):
+    costs = {sent.name: cost(server, sent) for sent in requests()}
+    most = max(costs, key=costs.__getitem__)
+    LOG.info("seconds of CPU: %s", sorted(costs.items(), key=lambda one: -one[1])[:20])
+    assert costs[most] < BOUND, {name: one for name, one in costs.items() if one >= BOUND}
+    record_property(TRIED, f"{len(costs)} requests, the costliest {costs[most]:.2f} s ({most})")
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_healthz_is_answered_while_the_largest_requests_are(server):
+    large = [one for one in requests() if one.name.startswith(("keys", "explain"))]
+    # Adding hosts takes a millisecond each.
+    changes = {"changes": [{"add": {"like": "cn0", "count": 500}}]}
+    large.append(Sent("a plan", "POST", "/scheduler/v1/plan", json.dumps(changes).encode()))
+    with ThreadPoolExecutor(4) as pool:
+        running = [pool.submit(answer, server.url, one) for one in large]
+        answered = 0
+        while not all(one.done() for one in running):
+            assert server.get("/healthz")[0] == 200
+            answered += 1
+    assert answered
+    assert {one.result() for one in running} <= {200, 400, 413}
