@@ -3,7 +3,7 @@
 The parts are tests, of which the suite runs a short form. Here each tries more, and says how much
 it tried; the table has a line for each, and the exit status is 1 where one did not survive. A part
 that takes longer than it may is stopped, and did not survive; nor did one for which no time is left
-of the 20 minutes for all.
+of the 20 minutes for all. What the tests of a part print is shown where it did not survive.
 """
 
 import argparse
@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -33,6 +35,7 @@ class Outcome:
     skipped: int
     tried: tuple[str, ...]
     seconds: float
+    printed: str = ""
 
     @property
     def survived(self) -> bool:
@@ -63,56 +66,121 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=[], help="words of the parts to be tried")
     only = parser.parse_args().only
     chosen = [part for part in PARTS if _is_asked(part, only)]
-    console, begun = Console(), time.monotonic()
-    outcomes = []
-    for number, part in enumerate(chosen, 1):
-        left = DEADLINE - (time.monotonic() - begun)
-        if left <= 0:
-            outcomes.append(NOT_RUN)
-            continue
-        console.print(f"[{number}/{len(chosen)}] {part.name}", markup=False)
-        outcomes.append(_tried(part, min(part.most, left)))
+    console = Console()
+    trial = _Trial(chosen, console)
+    outcomes = trial.run()
     table = Table("Tried", "How much", "Survived", "Seconds", show_lines=True)
     for part, one in zip(chosen, outcomes, strict=True):
         much = "\n".join(one.tried) or f"{one.passed} tests"
         table.add_row(part.name, much, one.verdict, f"{one.seconds:.0f}")
     console.print(table)
     survived = sum(one.survived for one in outcomes)
-    minutes = (time.monotonic() - begun) / 60
-    console.print(f"{survived} of {len(chosen)} survived, in {minutes:.1f} minutes")
+    console.print(f"{survived} of {len(chosen)} survived, in {trial.seconds / 60:.1f} minutes")
     return 0 if chosen and survived == len(chosen) else 1
+
+
+class _Trial:
+    """Runs parts: those that wait beside the others, then those that measure, one by one."""
+
+    def __init__(self, parts: Sequence[Part], console: Console) -> None:
+        self._parts, self._console = parts, console
+        self._begun = time.monotonic()
+        self._running: set[subprocess.Popen[str]] = set()
+        self._is_stopped = False
+
+    @property
+    def seconds(self) -> float:
+        """Return how long it has taken so far."""
+        return time.monotonic() - self._begun
+
+    def run(self) -> list[Outcome]:
+        """Return what came of each part; Ctrl-C stops those that run, and no other begins."""
+        together = [part for part in self._parts if not part.alone]
+        lanes = [[part for part in together if part.waits is waits] for waits in (True, False)]
+        alone = [part for part in self._parts if part.alone]
+        found: dict[str, Outcome] = {}
+        with ThreadPoolExecutor(len(lanes)) as pool:
+            try:
+                for running in [pool.submit(self._one_by_one, lane) for lane in lanes]:
+                    found |= running.result()
+                found |= pool.submit(self._one_by_one, alone).result()
+            except KeyboardInterrupt:
+                self._is_stopped = True
+                for process in list(self._running):
+                    process.send_signal(signal.SIGINT)
+                raise
+        return [found[part.name] for part in self._parts]
+
+    def _one_by_one(self, parts: Sequence[Part]) -> dict[str, Outcome]:
+        found = {}
+        for part in parts:
+            left = DEADLINE - self.seconds
+            if left <= 0 or self._is_stopped:
+                found[part.name] = NOT_RUN
+                continue
+            self._console.print(f"begun: {part.name}", markup=False)
+            found[part.name] = outcome = self._tried(part, min(part.most, left))
+            if not outcome.survived:
+                self._console.print(outcome.printed, markup=False)
+            self._console.print(
+                f"{part.name}: {outcome.verdict}, {outcome.seconds:.0f} s", markup=False
+            )
+        return found
+
+    def _tried(self, part: Part, most: float) -> Outcome:
+        """Run the tests of a part in a process of their own, for so many seconds at most."""
+        begun = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            report = Path(folder) / "report.xml"
+            words = [f"--timeout={most:.0f}", f"--junitxml={report}", "-ojunit_family=xunit1"]
+            command = [sys.executable, "-m", "pytest", "-q", "-n0", "--no-header", *words]
+            printed, stopped = self._run([*command, *part.tests], part, most)
+            cases = _cases(report) if report.exists() else []
+        failed = [one.get("name", "") for one in cases if _is(one, "failure") or _is(one, "error")]
+        skipped = sum(_is(one, "skipped") for one in cases)
+        return Outcome(
+            passed=len(cases) - len(failed) - skipped,
+            failed=(*failed, *([f"stopped after {most:.0f} seconds"] if stopped else [])),
+            skipped=skipped,
+            tried=tuple(
+                f"{one.get('value')}"
+                for case in cases
+                for one in case.iter("property")
+                if one.get("name") == TRIED
+            ),
+            seconds=time.monotonic() - begun,
+            printed=printed,
+        )
+
+    def _run(self, command: Sequence[str], part: Part, most: float) -> tuple[str, bool]:
+        """Run a command; return what it printed, and whether it had to be stopped."""
+        environment = {**os.environ, SCALE: "whole", **part.variables}
+        with subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            self._running.add(process)
+            try:
+                return process.communicate(timeout=most)[0], False
+            except subprocess.TimeoutExpired:
+                # As with Ctrl-C: the tests end what they started.
+                process.send_signal(signal.SIGINT)
+                try:
+                    return process.communicate(timeout=60)[0], True
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    return process.communicate(timeout=60)[0], True
+            finally:
+                self._running.discard(process)
 
 
 def _is_asked(part: Part, only: list[str]) -> bool:
     return not only or any(word.lower() in part.name.lower() for word in only)
-
-
-def _tried(part: Part, most: float) -> Outcome:
-    """Run the tests of a part in a process of their own, for so many seconds at most."""
-    begun = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "report.xml"
-        words = [f"--timeout={most:.0f}", f"--junitxml={report}", "-ojunit_family=xunit1"]
-        stopped = _run(
-            [sys.executable, "-m", "pytest", "-q", "-n0", "--no-header", *words, *part.tests],
-            part,
-            most,
-        )
-        cases = _cases(report) if report.exists() else []
-    failed = [one.get("name", "") for one in cases if _is(one, "failure") or _is(one, "error")]
-    skipped = sum(_is(one, "skipped") for one in cases)
-    return Outcome(
-        passed=len(cases) - len(failed) - skipped,
-        failed=(*failed, *([f"stopped after {most:.0f} seconds"] if stopped else [])),
-        skipped=skipped,
-        tried=tuple(
-            f"{one.get('value')}"
-            for case in cases
-            for one in case.iter("property")
-            if one.get("name") == TRIED
-        ),
-        seconds=time.monotonic() - begun,
-    )
 
 
 def _cases(report: Path) -> list[ET.Element]:
@@ -122,26 +190,6 @@ def _cases(report: Path) -> list[ET.Element]:
 
 def _is(case: ET.Element, outcome: str) -> bool:
     return case.find(outcome) is not None
-
-
-def _run(command: list[str], part: Part, most: float) -> bool:
-    """Run a command; return whether it had to be stopped."""
-    environment = {**os.environ, SCALE: "whole", **part.variables}
-    with subprocess.Popen(command, env=environment, start_new_session=True) as process:
-        try:
-            process.wait(timeout=most)
-        except subprocess.TimeoutExpired:
-            # As with Ctrl-C: the tests end what they started.
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(timeout=60)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-            return True
-        except KeyboardInterrupt:
-            process.send_signal(signal.SIGINT)
-            raise
-    return False
 
 
 if __name__ == "__main__":

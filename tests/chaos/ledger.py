@@ -90,11 +90,12 @@ class Claimer:
 
 
 def claim_at_random(
-    barrier: Barrier, which: int, urls: list[str], providers: list[str], over: Event
+    barrier: Barrier, which: int, urls: list[str], providers: list[str], begun: Event, over: Event
 ) -> list[Ledger]:
-    """Claim and free until it is over, as one process of several."""
+    """Claim and free until it is over, as one process of several; set ``begun`` at first."""
     claimer = Claimer(urls, providers, seed=which)
     barrier.wait(120)
+    begun.set()
     while not over.is_set():
         claimer.work(0.2)
     return [claimer.ledger]

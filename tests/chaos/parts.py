@@ -1,4 +1,4 @@
-"""What ``make chaos`` tries, in this order, and for how long at most."""
+"""What ``make chaos`` tries, in what order, and for how long at most."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,16 +9,19 @@ class Part:
     """Tests by their name in the table, and after how many seconds they are stopped.
 
     ``variables`` of the environment make tests long that ordinary runs keep short; those of
-    ``tests/chaos`` know by ``scale.py``.
+    ``tests/chaos`` know by ``scale.py``. A part that ``waits`` most of the time runs beside the
+    others, and one that measures runs ``alone``, when these are over.
     """
 
     name: str
     most: int
     tests: tuple[str, ...]
     variables: Mapping[str, str] = field(default_factory=dict)
+    waits: bool = False
+    alone: bool = False
 
 
-#: Seconds after which the part that runs is stopped, and those after it are not run.
+#: Seconds after which the parts that run are stopped, and those after them are not run.
 DEADLINE = 20 * 60
 PARTS = (
     Part(
@@ -30,7 +33,7 @@ PARTS = (
     Part("16 writers on every route that writes", 240, ("tests/chaos/test_all_writes.py",)),
     Part(
         "16 writers, half of them of openstack-placement on the same database",
-        300,
+        480,
         ("tests/coexistence/test_racing.py", "tests/races/test_two_servers.py"),
         {"PLACEMENT_SCHED_TEST_RACE_EACH": "8"},
     ),
@@ -40,24 +43,32 @@ PARTS = (
         ("tests/store/placement/test_allocations_race.py",),
         {"PLACEMENT_SCHED_TEST_RACE_ROUNDS": "60"},
     ),
-    Part("kill -9 of workers, servers and databases", 600, ("tests/chaos/test_kills.py",)),
+    Part(
+        "kill -9 of workers, servers and databases", 600, ("tests/chaos/test_kills.py",), waits=True
+    ),
     Part(
         "COMMITs and connections cut, databases read-only",
         240,
         ("tests/faults",),
         {"PLACEMENT_SCHED_TEST_CUT_COMMITS": "300"},
+        waits=True,
     ),
-    Part("standbys, promoted under load", 120, ("tests/db/test_standby.py",)),
+    Part("standbys, promoted under load", 120, ("tests/db/test_standby.py",), waits=True),
     Part(
         "nodes of a Galera cluster killed",
         240,
         ("tests/galera/test_failures.py",),
         {"PLACEMENT_SCHED_TEST_GALERA_WRITES": "2000"},
     ),
-    Part("disk full", 60, ("tests/chaos/test_storage.py",)),
-    Part("clock jumps", 120, ("tests/chaos/test_clock.py",)),
-    Part("more load than can be answered", 240, ("tests/chaos/test_overload.py",)),
-    Part("slow and silent clients", 180, ("tests/cli/test_serve_slow_clients.py",)),
+    Part("disk full", 300, ("tests/chaos/test_storage.py",), waits=True),
+    Part(
+        "clock jumps",
+        300,
+        ("tests/chaos/test_clock.py", "tests/chaos/test_set_clocks.py"),
+        waits=True,
+    ),
+    Part("more load than can be answered", 240, ("tests/chaos/test_overload.py",), alone=True),
+    Part("slow and silent clients", 180, ("tests/cli/test_serve_slow_clients.py",), waits=True),
     Part("requests made by a grammar", 420, ("tests/chaos/test_random_requests.py",)),
     Part(
         "smuggling, paths, headers, bodies, log lines",
@@ -69,6 +80,7 @@ PARTS = (
             "tests/api/test_access_log.py",
             "tests/api/test_proxy.py",
         ),
+        alone=True,
     ),
     Part("every route, every kind of caller", 120, ("tests/chaos/test_callers.py",)),
 )

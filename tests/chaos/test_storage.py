@@ -1,23 +1,46 @@
 """A disk that is full: writes are refused with the reason, and work again once there is room."""
 
 import resource
+from dataclasses import dataclass, field
 from uuid import uuid4
 
+import psycopg
 import pytest
+from sqlalchemy import func, select
 
+from placement_sched.db.tables import resource_provider_aggregates, resource_providers
+from placement_sched.db.transaction import Database
 from tests.chaos.scale import TRIED, times
+from tests.chaos.surviving import prepared, survives
 from tests.invariants import assert_invariants
-from tests.servers import wait_until
+from tests.mariadb import MariaDB, mariadb
+from tests.postgresql import PostgreSQL, one_server
+from tests.servers import Server, wait_until
+from tests.small_disk import SmallDisk, small_disk
 from tests.versions import LATEST
 
 VERSION = f"placement {LATEST}"
 ROUNDS = times(2, 20)
+#: How often the disk of a database server is full.
+FILLED = times(2, 12)
+#: What is refused on a full disk is refused with this, and what it says in part.
+REASON = "its disk is full, or fails"
+#: Refusals for a full disk that each time has, and writes within which they come.
+REFUSALS, WRITES = 5, 1000
+#: So many aggregates of a provider need room, and are all there or none.
+AGGREGATES = 1000
+#: Seconds between two times.
+PAUSES = (0.5, 1.5)
+#: Megabytes, of which a new database and its log take a half.
+SIZE = 160
+#: So often PostgreSQL is asked for the next file of its log, before it has none and ends.
+LOGS = 40
 pytestmark = pytest.mark.system
 
 
-def written(server) -> tuple[int, str]:
+def written(server: Server, uuid: str | None = None) -> tuple[int, str]:
     """Return the status of a new provider, and the answer."""
-    body = {"uuid": str(uuid4()), "name": str(uuid4())}
+    body = {"uuid": uuid or str(uuid4()), "name": str(uuid4())}
     headers = {"OpenStack-API-Version": VERSION}
     status, answer = server.send("POST", "/placement/resource_providers", body, **headers)
     return status, str(answer)
@@ -50,4 +73,121 @@ def test_a_full_disk_refuses_writes_and_is_used_again_when_there_is_room(
     assert len(listed["resource_providers"]) == acknowledged
     assert "Traceback" not in server.log.read_text()
     assert_invariants(database)
-    record_property(TRIED, f"{ROUNDS} times full")
+    record_property(TRIED, f"SQLite: {ROUNDS} times full")
+
+
+@dataclass
+class Filled:
+    """Fills the disk of a database server until writes are refused, and makes room again."""
+
+    disk: SmallDisk
+    data: PostgreSQL | MariaDB
+    server: Server
+    #: Providers whose aggregates were acknowledged, refused on a full disk, or neither.
+    acknowledged: set[str] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
+    unknown: set[str] = field(default_factory=set)
+    #: How often the database ended itself.
+    ends: int = 0
+    rounds: int = 0
+
+    def happen(self) -> None:
+        """Fill the disk, write, make room, and write again."""
+        self.rounds += 1
+        try:
+            self._write_until_refused()
+            assert self.server.get("/healthz")[0] == 200
+            status, _, answer = self.server.get("/placement/resource_providers?name=none")
+            assert status == 200 or not self.data.answers(), answer
+            if self.rounds % 2 == 0 and isinstance(self.data, PostgreSQL):
+                self.ends += _uses_up_the_log(self.data)
+        finally:
+            self.disk.make_room()
+        self._supervise()
+        assert wait_until(self._is_written)
+
+    def _is_written(self) -> bool:
+        """Write a provider with aggregates, and note what became of it."""
+        uuid = str(uuid4())
+        status, answer = written(self.server, uuid)
+        if status == 200:
+            body = {
+                "resource_provider_generation": 0,
+                "aggregates": [str(uuid4()) for _ in range(AGGREGATES)],
+            }
+            path = f"/placement/resource_providers/{uuid}/aggregates"
+            headers = {"OpenStack-API-Version": VERSION}
+            status, document = self.server.send("PUT", path, body, **headers)
+            answer = str(document)
+        assert status in {200, 503}, answer
+        refused = self.refused if REASON in answer else self.unknown
+        (self.acknowledged if status == 200 else refused).add(uuid)
+        return status == 200
+
+    def _write_until_refused(self) -> None:
+        before = len(self.refused)
+        for _ in range(WRITES):
+            self.disk.fill()
+            self._is_written()
+            if len(self.refused) >= before + REFUSALS or not self.data.runs():
+                return
+        raise AssertionError(f"{WRITES} writes were not refused for a full disk")
+
+    def _supervise(self) -> None:
+        """Start a database that ended itself, as what watches over services does."""
+        assert wait_until(lambda: self.data.answers() or not self.data.runs())
+        if not self.data.runs():
+            self.ends += 1
+            self.data.start()
+
+
+def _uses_up_the_log(postgresql: PostgreSQL) -> bool:
+    """Let it begin files of its log; return whether it could not, and ended its processes."""
+    for _ in range(LOGS):
+        try:
+            postgresql.ask("SELECT pg_logical_emit_message(true, '', '')")
+            postgresql.ask("SELECT pg_switch_wal()")
+        except psycopg.OperationalError:
+            return True
+    return False
+
+
+def survives_full_disks(filled: Filled, database: Database) -> str:
+    """Let clients claim meanwhile; check what is there, and say how much it was."""
+    tried = survives(database, [filled.server], filled.happen, FILLED, PAUSES, "times full")
+    of_provider = (
+        select(resource_providers.c.uuid, func.count(resource_provider_aggregates.c.aggregate_id))
+        .outerjoin(
+            resource_provider_aggregates,
+            resource_provider_aggregates.c.resource_provider_id == resource_providers.c.id,
+        )
+        .group_by(resource_providers.c.uuid)
+    )
+    assert len(filled.refused) >= REFUSALS
+    with database.read() as connection:
+        there = dict(connection.execute(of_provider).all())
+    assert {there.get(one, 0) for one in filled.acknowledged} == {AGGREGATES}
+    assert {there.get(one, 0) for one in filled.refused} == {0}
+    assert {there.get(one, 0) for one in filled.unknown} <= {0, AGGREGATES}
+    return f"{tried}, ended by itself {filled.ends} times"
+
+
+def test_postgresql_on_a_full_disk(serve, record_property):
+    settings = {"min_wal_size": "32MB", "max_wal_size": "32MB"}
+    with (
+        small_disk(SIZE) as disk,
+        one_server(disk.folder, **settings) as data,
+        prepared(data.url()) as database,
+    ):
+        server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=data.url())
+        tried = survives_full_disks(Filled(disk, data, server), database)
+    record_property(TRIED, f"PostgreSQL: {tried}")
+
+
+def test_mariadb_on_a_full_disk(serve, record_property):
+    with small_disk(SIZE) as disk, mariadb(disk.folder) as data:
+        url = data.new_database()
+        with prepared(url) as database:
+            server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=url)
+            tried = survives_full_disks(Filled(disk, data, server), database)
+    record_property(TRIED, f"MariaDB: {tried}")

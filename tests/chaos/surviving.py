@@ -1,0 +1,95 @@
+"""Clients that claim through faults, and the check that nothing acknowledged was lost."""
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.prepare import sync
+from tests.chaos.ledger import check, claim_at_random
+from tests.conftest import make_settings
+from tests.invariants import assert_invariants, generations_only_grow
+from tests.processes import PROCESSES, race
+from tests.providers import make_provider
+from tests.servers import Server
+
+LOG = logging.getLogger(__name__)
+CLIENTS = 8
+#: Seconds between two faults, drawn anew each time.
+PAUSES = (0.05, 1.0)
+
+
+class _Fault(threading.Thread):
+    """Happens so many times, after pauses of random length; then it is over."""
+
+    def __init__(self, happen: Callable[[], None], many: int, pauses: tuple[float, float]) -> None:
+        super().__init__(daemon=True)
+        self._happen, self._many, self._pauses = happen, many, pauses
+        self._stopped = threading.Event()
+        #: Set once clients are at work.
+        self.begun = PROCESSES.Event()
+        self.over = PROCESSES.Event()
+        self.happened = 0
+
+    def run(self) -> None:
+        try:
+            assert self.begun.wait(240), "no client began"
+            while self.happened < self._many and not self._stopped.wait(self._pause()):
+                self._happen()
+                self.happened += 1
+            self._stopped.wait(max(self._pauses))
+        finally:
+            self.over.set()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self.join(timeout=120)
+
+    def _pause(self) -> float:
+        return random.uniform(*self._pauses)
+
+
+def survives(
+    database: Database,
+    servers: list[Server],
+    happen: Callable[[], None],
+    many: int,
+    pauses: tuple[float, float] = PAUSES,
+    called: str = "kills",
+) -> str:
+    """Let clients claim while a fault happens, and check what is there; say how much it was."""
+    providers = [make_provider(database, VCPU=1_000_000) for _ in range(5)]
+    urls = [server.url for server in servers]
+    fault = _Fault(happen, many, pauses)
+    with generations_only_grow(database):
+        fault.start()
+        try:
+            ledgers = race(CLIENTS, claim_at_random, urls, providers, fault.begun, fault.over)
+        finally:
+            fault.stop()
+        for server in servers:
+            server.wait_for("/healthz/ready", 200)
+    answers = check(database, ledgers)
+    LOG.info("%s %s: %s", fault.happened, called, dict(answers))
+    assert fault.happened == many
+    assert answers["PUT 204"] > 10 * CLIENTS, dict(answers)
+    assert {name.split()[1] for name in answers} <= {"204", "404", "409", "503", "without"}
+    for server in servers:
+        before, traceback, after = server.log.read_text().partition("Traceback")
+        assert not traceback, before[-1000:] + traceback + after[:5000]
+    assert_invariants(database)
+    return f"{fault.happened} {called}, {answers.total()} writes"
+
+
+@contextmanager
+def prepared(url: str) -> Iterator[Database]:
+    """Give a database of one's own with the schema."""
+    database = Database(make_settings(url))
+    try:
+        sync(database, utcnow)
+        yield database
+    finally:
+        database.dispose()
