@@ -3,18 +3,20 @@
 import re
 import subprocess
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL, make_url
 
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import refuse_other_revision, sync
 from placement_sched.store.placement import change_log
-from tests.conftest import make_settings
+from tests.conftest import SERVERS, make_settings
 from tests.deploy import tool
 from tests.empty_databases import KINDS, empty_database
 from tests.house.tree import ROOT
@@ -32,11 +34,12 @@ def commands(kind: str) -> list[str]:
     return [line.strip().removeprefix("$ ") for line in lines if line.strip().startswith("$ ")]
 
 
-def run(command: str, folder: Path, source: URL, target: URL) -> None:
-    """Run a command of the page, on these databases in place of the page's."""
+def run(command: str, folder: Path, source: URL, target: URL, user: str | None) -> None:
+    """Run a command of the page as administrator, on these databases and user for the page's."""
+    command = re.sub(r"(--owner |TO )placement_sched\b", rf"\g<1>{user}", command)
     of_restore = target if "RESTORED" in command else source
     for name, url in (("RESTORED", target), ("placement_sched", source)):
-        command = re.sub(rf"\b{name}\b(?!\.)", str(url.database), command)
+        command = re.sub(rf"\b{name}\b(?!\.db)", str(url.database), command)
     command = command.replace("placement_sched.db", Path(str(source.database)).name)
     server = {
         "PGHOST": of_restore.host or "",
@@ -71,9 +74,15 @@ def test_backup_of_a_running_server_is_restored_whole(kind, tmp_path):
     tool(programs[kind])
     restored = tmp_path / "restored"
     restored.mkdir()
-    with empty_database(kind, tmp_path) as source, empty_database(kind, restored) as target:
-        _prepare(source)
-        variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=source)
+    with (
+        ordinary_user(kind) as user,
+        empty_database(kind, tmp_path) as source,
+        empty_database(kind, restored) as target,
+    ):
+        _give(kind, source, user)
+        own = make_url(source).set(username=user).render_as_string(hide_password=False)
+        _prepare(own)
+        variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=own)
         with started(folder=tmp_path, variables=variables) as server:
             path = "/placement/resource_providers"
             for number in range(5):
@@ -84,16 +93,62 @@ def test_backup_of_a_running_server_is_restored_whole(kind, tmp_path):
             try:
                 backup, *restore = commands(kind)
                 urls = make_url(_plain(source)), make_url(_plain(target))
-                run(backup, tmp_path, *urls)
+                run(backup, tmp_path, *urls, user)
             finally:
                 done.set()
                 writer.join(timeout=60)
-        if kind == "sqlite":
-            Path(str(urls[1].database)).unlink()
+        _drop(kind, target)
         for command in restore:
-            run(command, tmp_path, *urls)
-        found = _checked(target)
+            run(command, tmp_path, *urls, user)
+        own = make_url(target).set(username=user).render_as_string(hide_password=False)
+        found = _checked(own)
+        variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=own)
+        with started(folder=restored, variables=variables) as server:
+            assert server.get("/healthz/ready")[0] == 200
+            status, _ = server.post(path, {"name": "after", "uuid": str(uuid4())})
+            assert status == 201
     assert {f"before{number}" for number in range(5)} <= found
+
+
+@contextmanager
+def ordinary_user(kind: str) -> Iterator[str | None]:
+    """Give a user of the server who has no database yet; drop it at the end."""
+    if kind == "sqlite":
+        yield None
+        return
+    user = f"ps_{uuid4().hex[:12]}"
+    named = user if kind == "postgresql" else f"{user}@'%'"
+    _administer(kind, f"CREATE USER {named}")
+    try:
+        yield user
+    finally:
+        _administer(kind, f"DROP USER {named}")
+
+
+def _administer(kind: str, *statements: str) -> None:
+    server = create_engine(SERVERS[kind], isolation_level="AUTOCOMMIT")
+    with server.connect() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+    server.dispose()
+
+
+def _give(kind: str, url: str, user: str | None) -> None:
+    """Let the user do all with a database, as the page "Deploy" does."""
+    name = make_url(url).database
+    if kind == "postgresql":
+        _administer(kind, f"ALTER DATABASE {name} OWNER TO {user}")
+    elif kind == "mysql":
+        _administer(kind, f"GRANT ALL ON {name}.* TO {user}@'%'")
+
+
+def _drop(kind: str, url: str) -> None:
+    """Drop a database that a command of the page creates."""
+    name = make_url(url).database
+    if kind == "sqlite":
+        Path(str(name)).unlink()
+    else:
+        _administer(kind, f"DROP DATABASE {name}")
 
 
 def _prepare(url: str) -> None:

@@ -4,7 +4,9 @@
 kinds that are used; a field that it does not name is refused where a misspelt one would be ignored.
 """
 
+import os
 import re
+import shlex
 from pathlib import Path
 
 import jsonschema
@@ -13,7 +15,7 @@ import yaml
 
 from placement_sched.cli.main import main, make_parser
 from placement_sched.cli.serve import GRACE
-from tests.deploy import DEPLOY, run, tool
+from tests.deploy import DEPLOY, certificate, run, tool
 from tests.house.tree import ROOT
 
 KUBERNETES = DEPLOY / "kubernetes"
@@ -67,11 +69,37 @@ def test_kubectl_makes_the_manifests_of_one_namespace():
     assert kinds["Namespace"] is None
 
 
+def lines_of_the_readme() -> list[str]:
+    """Return what deploy/README.md has its reader type."""
+    text = (DEPLOY / "README.md").read_text()
+    (block,) = re.findall(r"^```\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    return re.sub(r"\\\n\s+", "", block).splitlines()
+
+
+@pytest.mark.parametrize("line", lines_of_the_readme())
+def test_kubectl_takes_the_lines_of_the_readme(line, tmp_path):
+    """Without a cluster: the secret is made all the same, the others end when none answers."""
+    kubectl, *words = shlex.split(line)
+    certificate(tmp_path)
+    files = {"placement.example.com.pem": "cert.pem", "placement.example.com.key": "key.pem"}
+    words = [str(tmp_path / files[word]) if word in files else word for word in words]
+    variables = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "KUBECONFIG": os.devnull}
+    typed = (tool(kubectl, "kubernetes-client"), "--server=http://127.0.0.1:9", *words)
+    if "create" in words:
+        made = run(*typed, "--dry-run=client", "--output=yaml", cwd=ROOT, env=variables)
+        secret = yaml.safe_load(made)
+        assert secret["type"] == "kubernetes.io/tls"
+        named = {tls["secretName"] for one in of_kind("Ingress") for tls in one["spec"]["tls"]}
+        assert named == {secret["metadata"]["name"]}
+    else:
+        assert "127.0.0.1:9" in run(*typed, status=1, cwd=ROOT, env=variables)
+
+
 def test_memory_asked_for_is_that_of_the_guide():
     """For a cloud of 10 000 hosts, on the database that takes more."""
     page = (ROOT / "doc/source/sizing.rst").read_text()
     worker = max(map(int, re.findall(r"(\d+) MB", re.search(r"\n10 000 +(.*)", page)[1])))
-    watching = int(re.search(r"(\d+) MB for the process that watches", page)[1])
+    watching = int(re.search(r"(\d+) MB for the parent process", page)[1])
     (deployment,) = of_kind("Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     workers = int(re.search(r"--workers=(\d+)", " ".join(container["args"]))[1])

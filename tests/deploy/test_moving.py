@@ -71,6 +71,24 @@ def compared(*urls: str, status: int = 0) -> str:
     return run(sys.executable, DEPLOY / "move/compare.py", *urls, status=status)
 
 
+def comparing() -> str:
+    """Return the page's command that compares both services, without its token of a keystone."""
+    (line,) = re.findall(r"^ +(python3 deploy/move/compare.py .*)", PAGE, re.MULTILINE)
+    return line
+
+
+def typed(theirs: str, ours: str) -> str:
+    """Type that command, with the addresses of these services; return what it printed."""
+    line = comparing()
+    for printed, here in (
+        ("http://192.0.2.5:8778", theirs),
+        ("https://placement.example.com/placement", ours),
+    ):
+        assert printed in line
+        line = line.replace(printed, here)
+    return run("bash", "-euc", line, cwd=ROOT)
+
+
 def fill(server: Server) -> str:
     """Make a provider of every kind of thing, and a consumer; return the provider's uuid."""
     uuid, consumer = str(uuid4()), str(uuid4())
@@ -116,9 +134,7 @@ def test_services_on_one_database_answer_the_same_and_what_differs_is_named(tmp_
     ):
         uuid = fill(server)
         ours = f"{server.url}/placement"
-        assert compared(theirs, ours) == (
-            "1 resource providers, 1 consumers: both answer the same\n"
-        )
+        assert typed(theirs, ours) == ("1 resource providers, 1 consumers: both answer the same\n")
         printed = compared(theirs, f"{empty.url}/placement", status=1)
         assert f"/resource_providers/{uuid}/inventories\n" in printed
         assert printed.endswith("1 resource providers, 1 consumers: 7 parts differ\n")

@@ -29,6 +29,8 @@ PAGE = (ROOT / "doc/source/deploy.rst").read_text()
 UPGRADE = (ROOT / "doc/source/upgrade.rst").read_text()
 #: Programs that need a running systemd, Debian's registry or another machine.
 OF_A_MACHINE = {"apt-get", "systemctl", "systemd-sysusers", "git", "cd", "curl", "mariadb"}
+#: What changes the machine's own files, and what asks a keystone.
+OF_ITS_NETWORK = {"echo", "printf", "sed", "."}
 #: Commands on this machine's own PostgreSQL.
 AS_POSTGRES = ["runuser", "-l", "postgres", "-c"]
 SYSTEMD, IN_FRONT = PAGE.partition("\nContainers\n")[0].split("\nTLS in front\n")
@@ -43,8 +45,14 @@ def commands(page: str) -> list[list[str]]:
 
 def of_a_machine() -> list[list[str]]:
     """The commands that the fixture ``machine`` runs."""
-    every = commands(SYSTEMD)
-    return [one for one in every if one[0] not in OF_A_MACHINE and one[:4] != AS_POSTGRES]
+    elsewhere = OF_A_MACHINE | OF_ITS_NETWORK
+    every = [one for one in commands(SYSTEMD) if one[0] not in elsewhere]
+    return [one for one in every if one[:4] != AS_POSTGRES and not of_the_client(one)]
+
+
+def of_the_client(words: list[str]) -> bool:
+    """Whether a command installs OpenStack's client, or is one of it."""
+    return words[0].startswith("client/") or words == ["python3", "-m", "venv", "client"]
 
 
 def of_a_proxy() -> list[list[str]]:

@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.db.migrate import newest_revision
-from tests.deploy import run
+from tests.deploy import REQUIRED, run, tool
 from tests.empty_databases import KINDS, empty_database
 from tests.house.tree import ROOT
 from tests.servers import PROGRAM, Server, environment, started
@@ -27,9 +27,9 @@ RUN = "import sys; from placement_sched.cli.main import main; sys.exit(main(sys.
 
 @pytest.fixture(scope="module")
 def last_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source as it was before the newest revision came."""
+    """The source as it was before the newest revision came; required in CI, as programs are."""
     (revision,) = (ROOT / "alembic/versions").glob(f"{newest_revision()}_*.py")
-    git = ["git", "-C", str(ROOT)]
+    git = [tool("git"), "-C", str(ROOT)]
     log = [*git, "log", "--diff-filter=A", "--format=%H", "-1", "--", str(revision)]
     came = subprocess.run(log, capture_output=True, text=True, timeout=60, check=False)
     of = f"{came.stdout.strip()}^"
@@ -37,7 +37,9 @@ def last_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [*git, "rev-parse", "--verify", of], capture_output=True, timeout=60, check=False
     )
     if came.returncode or not came.stdout.strip() or known.returncode:
-        pytest.skip("the history of the source is not here")
+        reason = "the history of the source is not here: clone it whole, with git installed"
+        assert not REQUIRED, reason
+        pytest.skip(reason)
     archive = subprocess.run(
         [*git, "archive", of, "placement_sched", "alembic"],
         capture_output=True,

@@ -11,6 +11,7 @@ import pytest
 
 from placement_sched.cli.main import make_parser
 from placement_sched.cli.serve import GRACE
+from placement_sched.nova.shadow import service as shadow
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.settings.conf import new_conf
 from tests.deploy import DEPLOY, run, tool
@@ -25,10 +26,12 @@ GRACES = {
     "placement-sched-nova-scheduler.service": (
         read_settings((), new_conf()).DEFAULT.graceful_shutdown_timeout
     ),
+    "placement-sched-nova-shadow.service": 2 * shadow.GRACE,  # of two threads
 }
 RUNS = {
     "placement-sched.service": "placement-sched serves ",
     "placement-sched-nova-scheduler.service": "127.0.0.1:1/ does not answer",
+    "placement-sched-nova-shadow.service": "requests are not evaluated yet",
 }
 #: In tenths, as systemd-analyze counts what a service could do (of 10.0); it calls 1.3 "OK".
 EXPOSED_AT_MOST = "15"
@@ -60,7 +63,7 @@ def test_units_are_valid(units):
     analyze = tool("systemd-analyze", "systemd")
     # It follows what the units name, and complains of nothing there either.
     paths = [path for path in sorted(units.iterdir()) if path.suffix in {".service", ".socket"}]
-    assert len(paths) == 3
+    assert len(paths) == 4
     assert run(analyze, "verify", *paths) == ""
 
 
@@ -100,8 +103,8 @@ def test_folder_for_logs_that_the_configuration_names_is_not_written(unit, tmp_p
         )
     )
     command = shlex.split(setting(unit, "ExecStart"))[1]
-    port = ["--port", "0"] if command == "serve" else []
-    words = [PROGRAM, command, "--config-file", "cloud.conf", "--workers", "1", *port]
+    more = {"serve": ["--workers", "1", "--port", "0"], "nova-scheduler": ["--workers", "1"]}
+    words = [PROGRAM, command, "--config-file", "cloud.conf", *more.get(command, [])]
     refused = run(*words, status=1, cwd=tmp_path, env=environment())
     assert "the log cannot be set up" in refused
     with ExitStack() as stack:

@@ -1,14 +1,21 @@
 """The examples for other WSGI servers serve."""
 
 import configparser
+import json
 import re
 import signal
+import time
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
+from uuid import uuid4
 
 import pytest
 
 from tests.deploy import DEPLOY
 from tests.servers import BIN, Server, environment, started
+from tests.versions import LATEST_HEADERS
 
 WSGI = DEPLOY / "wsgi"
 INSTALLED = "/etc/placement_sched/placement_sched.conf"
@@ -27,6 +34,22 @@ def counted_by_all(server: Server) -> set[bytes]:
     return {number for _ in range(12) for number in re.findall(name, server.get("/metrics")[2])}
 
 
+def answer_of_what_sigterm_finds(server: Server) -> int:
+    """Let a server end while half of a request has come; send the rest, return the status."""
+    body = json.dumps({"name": "rack", "uuid": str(uuid4())}).encode()
+    with closing(HTTPConnection(urlsplit(server.url).netloc, timeout=60)) as connection:
+        connection.putrequest("POST", "/placement/resource_providers")
+        headers = {"X-Auth-Token": "admin", **LATEST_HEADERS, "Content-Type": "application/json"}
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            connection.putheader(name, value)
+        connection.endheaders(body[:5])
+        time.sleep(1)  # for a worker to take it
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(1)
+        connection.send(body[5:])
+        return connection.getresponse().status
+
+
 def test_gunicorn_serves_with_the_example(tmp_path, config):
     variables = environment(
         PLACEMENT_SCHED_CONFIG=str(config),
@@ -41,7 +64,8 @@ def test_gunicorn_serves_with_the_example(tmp_path, config):
         # All four workers count in one folder.
         assert counted_by_all(server) == {b"1.0"}
         (folder,) = tmp_path.glob("placement_sched_*/")
-        assert server.stop() == 0
+        assert answer_of_what_sigterm_finds(server) == 200
+        assert server.process.wait(60) == 0
     assert not folder.exists()
 
 
@@ -60,7 +84,7 @@ def test_uwsgi_serves_with_the_example(tmp_path, config):
         assert server.get("/placement/resource_providers")[0] == 200
         # All four workers count in one folder.
         assert counted_by_all(server) == {b"1.0"}
-        server.stop()  # "die-on-term"
+        assert answer_of_what_sigterm_finds(server) == 200
 
 
 def test_example_for_mod_wsgi_names_the_places_of_the_guide():

@@ -23,6 +23,7 @@ OURS = {
     ("scheduler", "decision_retention"),
     ("scheduler", "default_policy_avoids_policy_aggregates"),
     ("scheduler", "disabled_cells"),
+    ("scheduler", "metrics_listen"),
     ("scheduler", "nova_full_sync_interval"),
     ("scheduler", "nova_sync_interval"),
     ("scheduler", "policies"),

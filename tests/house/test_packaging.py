@@ -16,7 +16,16 @@ from tests.house.tree import PACKAGE, ROOT
 from tests.servers import started
 
 LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", "*.db*", "out"
+    ".git",
+    ".debian",
+    ".venv*",
+    "build",
+    "dist",
+    "*.egg-info",
+    "__pycache__",
+    ".*_cache",
+    "*.db*",
+    "out",
 )
 
 
@@ -109,3 +118,15 @@ def test_wheel_alone_and_elsewhere_syncs_and_serves(wheel, tmp_path):
             VERSIONING.newest
         )
         assert server.stop() == 0
+
+
+def test_ci_installs_each_program_that_tests_ask_for():
+    listed = (ROOT / ".ci/run").read_text()
+    asked = {
+        name
+        for file in (ROOT / "tests").rglob("*.py")
+        for name in re.findall(r'\btool\("([\w-]+)"', file.read_text())
+    }
+    assert len(asked) > 5
+    (table,) = re.findall(r"<<'PROGRAMS'\n(.*?)\nPROGRAMS\n", listed, re.DOTALL)
+    assert asked <= {line.split()[0] for line in table.splitlines()}

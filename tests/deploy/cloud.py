@@ -1,0 +1,225 @@
+"""The cloud that the machines of the how-tos are put into: its network, keystone, and placement.
+
+keystone and placement are OpenStack's, of the environment of ``make peer``. They run at one address
+of a network that has nothing else but the machines, and no way out.
+"""
+
+import json
+import os
+import sqlite3
+import subprocess
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+from tests.deploy import DEPLOY, run
+from tests.differential.duel import PEER_PYTHON
+from tests.servers import wait_until
+
+ADDRESS = "192.0.2.5"
+KEYSTONE = f"http://{ADDRESS}:5000/v3"
+PLACEMENT = f"http://{ADDRESS}:8778"
+_SERVE = """
+import importlib, sys
+from wsgiref.simple_server import make_server
+(module, address, port), sys.argv[1:] = sys.argv[1:], []
+application = importlib.import_module(module).application
+make_server(address, int(port), application).serve_forever()
+"""
+_READ = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import compare
+service = compare.Placement(sys.argv[2])
+service.version = "1.39"
+print(json.dumps(dict(service.all_of_it())))
+"""
+_FILL = """
+import json, sys
+from urllib.request import Request, urlopen
+address, token, calls = sys.argv[1], sys.argv[2], json.load(sys.stdin)
+headers = {"X-Auth-Token": token, "OpenStack-API-Version": "placement 1.39",
+           "Content-Type": "application/json"}
+for method, path, body in calls:
+    data = None if body is None else json.dumps(body).encode()
+    urlopen(Request(address + path, data, headers, method=method), timeout=60).close()
+"""
+_KEYSTONE = """
+[database]
+connection = sqlite:///{folder}/keystone.db
+[fernet_tokens]
+key_repository = {folder}/tokens
+[fernet_receipts]
+key_repository = {folder}/receipts
+[credential]
+key_repository = {folder}/credentials
+"""
+#: As keystone's guide has it: the administrator's variables.
+ADMIN = f"""\
+export OS_AUTH_URL={KEYSTONE}
+export OS_USERNAME=admin
+export OS_PASSWORD=of-the-cloud
+export OS_PROJECT_NAME=service
+export OS_USER_DOMAIN_NAME=Default
+export OS_PROJECT_DOMAIN_NAME=Default
+export OS_IDENTITY_API_VERSION=3
+"""
+
+
+class Cloud:
+    """A network, and the services of OpenStack that run in it."""
+
+    def __init__(self, folder: Path, network: int, stack: ExitStack) -> None:
+        self._folder, self._network, self._stack = folder, network, stack
+
+    def ip(self, *words: str) -> None:
+        """Set up the network."""
+        self._do("ip", *words)
+
+    def connect(self, leader: int, address: str) -> None:
+        """Plug a machine, whose first process is ``leader``, into the network."""
+        port = f"port{address.rpartition('.')[2]}"
+        ends = ("type", "veth", "peer", "name", port, "netns", str(self._network))
+        run("ip", "link", "add", "host0", "netns", str(leader), *ends)
+        self.ip("link", "set", port, "master", "bridge", "up")
+        there = ("nsenter", f"--target={leader}", "--net", "ip")
+        run(*there, "address", "add", f"{address}/24", "dev", "host0")
+        run(*there, "link", "set", "host0", "up")
+
+    def start_keystone(self) -> None:
+        """Start keystone, with an administrator, and the project of the services."""
+        folder = self._folder / "keystone"
+        for name in ("tokens", "receipts", "credentials"):
+            (folder / name).mkdir(parents=True)
+            for number in range(2):
+                key = folder / name / str(number)
+                key.write_bytes(urlsafe_b64encode(os.urandom(32)))
+        (folder / "keystone.conf").write_text(_KEYSTONE.format(folder=folder))
+        manage = PEER_PYTHON.with_name("keystone-manage")
+        assert manage.exists(), "keystone is not installed beside us: make peer does it"
+        named = (manage, f"--config-file={folder / 'keystone.conf'}")
+        run(*named, "db_sync")
+        urls = [f"--bootstrap-{one}-url={KEYSTONE}" for one in ("public", "internal", "admin")]
+        names = ("--bootstrap-project-name=service", "--bootstrap-region-id=RegionOne")
+        run(*named, "bootstrap", "--bootstrap-password=of-the-cloud", *names, *urls)
+        self._serve("keystone.wsgi.api", 5000, OS_KEYSTONE_CONFIG_DIR=str(folder))
+
+    def point_to(self, url: str) -> None:
+        """Let the catalogue have placement here, as in a cloud that has one already."""
+        with closing(sqlite3.connect(self._folder / "keystone/keystone.db")) as kept:
+            kept.execute(
+                "UPDATE endpoint SET url = ? WHERE service_id IN"
+                " (SELECT id FROM service WHERE type = 'placement')",
+                (url,),
+            )
+            kept.commit()
+
+    def start_placement(self, config: str) -> subprocess.Popen[bytes]:
+        """Start OpenStack placement with this configuration, its database prepared."""
+        folder = self._folder / "placement"
+        folder.mkdir(exist_ok=True)
+        (folder / "placement.conf").write_text(config)
+        self.prepare_placement()
+        return self._serve("placement.wsgi.api", 8778, OS_PLACEMENT_CONFIG_DIR=str(folder))
+
+    def prepare_placement(self) -> None:
+        """Prepare the database as OpenStack placement does, at first and in each upgrade."""
+        manage = PEER_PYTHON.with_name("placement-manage")
+        config = self._folder / "placement/placement.conf"
+        self._do(manage, f"--config-file={config}", "db", "sync")
+
+    def fill_placement(self, token: str, providers: int, consumers: int) -> None:
+        """Give OpenStack placement data of every kind, by its own API."""
+        self._do(
+            *(PEER_PYTHON, "-c", _FILL, PLACEMENT, token),
+            input=json.dumps(list(_calls(providers, consumers))),
+        )
+
+    def read_placement(self, token: str) -> dict[str, object]:
+        """Return all that OpenStack placement answers."""
+        move = str(DEPLOY / "move")
+        variables = {**os.environ, "OS_TOKEN": token}
+        return json.loads(self._do(PEER_PYTHON, "-c", _READ, move, PLACEMENT, env=variables))
+
+    def _serve(self, module: str, port: int, **variables: str) -> subprocess.Popen[bytes]:
+        log = self._folder / f"{module}.log"
+        output = self._stack.enter_context(log.open("a"))
+        process = subprocess.Popen(
+            [*self._inside, PEER_PYTHON, "-c", _SERVE, module, ADDRESS, str(port)],
+            env={**os.environ, **variables},
+            stdout=output,
+            stderr=output,
+        )
+        self._stack.callback(end, process)
+
+        def listens() -> bool:
+            assert process.poll() is None, log.read_text()
+            return f"{ADDRESS}:{port} " in self._do("ss", "--listening", "--tcp", "--numeric")
+
+        assert wait_until(listens, 120), log.read_text()
+        return process
+
+    @property
+    def _inside(self) -> tuple[str, ...]:
+        return "nsenter", f"--target={self._network}", "--net", "--"
+
+    def _do(self, *command: str | Path, **more: object) -> str:
+        return run(*self._inside, *command, **more)
+
+
+def _calls(providers: int, consumers: int) -> Iterator[tuple[str, str, object]]:
+    """Give the requests that make so many of both, with what belongs to them."""
+    uuids = [str(uuid4()) for _ in range(providers)]
+    shared = str(uuid4())
+    yield "PUT", "/traits/CUSTOM_GOLD", None
+    yield "PUT", "/resource_classes/CUSTOM_TAPE", None
+    stock = {"VCPU": {"total": 64, "allocation_ratio": 4.0}, "CUSTOM_TAPE": {"total": 5}}
+    for number, uuid in enumerate(uuids):
+        at = f"/resource_providers/{uuid}"
+        # Each third one is the child of the one before it.
+        parent = {"parent_provider_uuid": uuids[number - 1]} if number % 3 == 2 else {}
+        yield "POST", "/resource_providers", {"name": f"cn{number}", "uuid": uuid, **parent}
+        now: Mapping[str, int] = {"resource_provider_generation": 0}
+        yield "PUT", f"{at}/inventories", {**now, "inventories": stock}
+        traits = ["CUSTOM_GOLD", "HW_CPU_X86_VMX"]
+        yield "PUT", f"{at}/traits", {"resource_provider_generation": 1, "traits": traits}
+        yield "PUT", f"{at}/aggregates", {"resource_provider_generation": 2, "aggregates": [shared]}
+    for number in range(consumers):
+        held = {"VCPU": 1 + number % 4}
+        body = {
+            "allocations": {uuids[number % providers]: {"resources": held}},
+            "project_id": f"project{number % 5}",
+            "user_id": "user",
+            "consumer_generation": None,
+            "consumer_type": "INSTANCE",
+        }
+        yield "PUT", f"/allocations/{uuid4()}", body
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a service of the cloud."""
+    process.terminate()
+    process.wait(timeout=60)
+
+
+@contextmanager
+def cloud(folder: Path) -> Iterator[Cloud]:
+    """Make a network of its own; what is started in it ends with it."""
+    folder.mkdir()
+    with ExitStack() as stack:
+        holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
+        stack.callback(end, holder)
+        ours = Path("/proc/self/ns/net").readlink()
+        there = Path(f"/proc/{holder.pid}/ns/net")
+        assert wait_until(lambda: there.readlink() != ours, 60)
+        made = Cloud(folder, holder.pid, stack)
+        for line in (
+            "link set lo up",
+            "link add bridge type bridge",
+            f"address add {ADDRESS}/24 dev bridge",
+            "link set bridge up",
+        ):
+            made.ip(*line.split())
+        yield made

@@ -1,0 +1,68 @@
+"""The image is built from its file, and serves as that says: no root, and nothing written."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+
+import pytest
+
+from tests.deploy import DEPLOY
+from tests.deploy.images import Docker, refuse_where_none_can_be_built
+from tests.servers import wait_until
+
+pytestmark = pytest.mark.system
+
+FILE = DEPLOY / "container/Dockerfile"
+URL = "http://127.0.0.1:8778"
+_ASK = "import urllib.request as u; print(u.urlopen(u.Request({url!r}, headers={headers})).read())"
+
+
+def line_of(command: str) -> str:
+    """Return the line that the head of the file has its reader type."""
+    head = re.sub(r"\\\n#\s+", "", FILE.read_text().partition("\n\n")[0])
+    (line,) = re.findall(rf"^#   (docker {command} .*)", head, re.MULTILINE)
+    return line
+
+
+@pytest.fixture(scope="module")
+def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
+    """Podman, with the image that was built as the file says."""
+    refuse_where_none_can_be_built()
+    docker = Docker(tmp_path_factory.mktemp("docker"))
+    here = docker.make_base()
+    docker.type(line_of("build").replace("build", f"build --layers=false {here}", 1))
+    yield docker
+    docker.type("docker rm --all --force --time 5; docker rmi --all --force")
+
+
+def test_image_runs_read_only_as_no_root_is_healthy_and_stops(docker):
+    typed = line_of("run").replace("postgresql://...", "sqlite:////tmp/placement_sched.db")
+    docker.type(typed.replace("docker run", "docker run --detach --name server", 1))
+    healthy = "docker healthcheck run server >/dev/null 2>&1 && echo healthy || echo not yet"
+    assert wait_until(lambda: docker.type(healthy) == "healthy\n", 60), docker.type(
+        "docker logs server"
+    )
+    asked = _ASK.format(
+        url=f"{URL}/placement/resource_providers", headers={"X-Auth-Token": "admin"}
+    )
+    answered = docker.type(f"docker exec server python -c {shlex.quote(asked)}")
+    assert '{"resource_providers":[]}' in answered
+    status = docker.type("docker exec server cat /proc/1/status")
+    assert re.search(r"^Uid:(\t65532){4}$", status, re.MULTILINE)
+    assert re.search(r"^CapBnd:\t0+$", status, re.MULTILINE)
+    assert "NoNewPrivs:\t1\n" in status
+    refused = docker.type("docker exec server touch /opt/placement_sched/x", status=1)
+    assert "Read-only file system" in refused
+    docker.type("docker stop --time 45 server")
+    assert docker.type("docker inspect server --format '{{.State.ExitCode}}'") == "0\n"
+
+
+def test_image_has_the_program_and_no_installer(docker):
+    config = json.loads(docker.type("docker image inspect placement-sched"))[0]["Config"]
+    assert config["User"] == "65532:65532"
+    assert config["Entrypoint"] == ["placement-sched"]
+    version = docker.type("docker run --rm --read-only --tmpfs /tmp placement-sched --version")
+    assert re.search(r"^placement-sched [0-9.]+", version, re.MULTILINE)
+    there = "docker run --rm --entrypoint ls placement-sched /opt/placement_sched/bin"
+    assert "pip" not in docker.type(there)

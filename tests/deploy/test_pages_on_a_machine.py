@@ -1,0 +1,307 @@
+"""The how-tos, typed line by line as printed, on two empty Debians with a running systemd.
+
+They are in a cloud with a keystone and an OpenStack placement that holds data: its database is
+taken over, served by TLS, and given back.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+
+from tests.deploy import cloud, debian
+from tests.deploy.cloud import Cloud
+from tests.deploy.debian import Machine
+from tests.deploy.reader import PAGES, Step, at_once, file_of, lines_of, read
+from tests.differential.duel import needs_peer
+from tests.house.tree import ROOT
+from tests.servers import wait_until
+
+#: It installs Debian before, where that was not done yet.
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
+
+CONFIG = "/etc/placement_sched/placement_sched.conf"
+UNITS = "placement-sched.socket placement-sched.service"
+PASSWORD = "CHANGE-ME"  # noqa: S105 - that of the pages
+SOURCE = "/root/placement_sched"
+ASKED = f"curl --silent --fail --cacert {SOURCE}/placement.example.com.pem https://placement.example.com"
+NOVA = """\
+[DEFAULT]
+transport_url = rabbit://nova:secret@127.0.0.1:1/
+host = ctl1
+[api_database]
+connection = sqlite:////var/lib/placement-sched/nova_api.db
+[database]
+connection = sqlite:////var/lib/placement-sched/nova_cell0.db
+"""
+#: The configuration of an OpenStack placement, on MariaDB.
+PLACEMENT_CONF = f"""\
+[placement_database]
+connection = mysql+pymysql://placement:{PASSWORD}@192.0.2.11/placement
+[api]
+auth_strategy = keystone
+[keystone_authtoken]
+auth_type = password
+auth_url = {cloud.KEYSTONE}
+username = placement
+password = {PASSWORD}
+project_name = service
+user_domain_name = Default
+project_domain_name = Default
+"""
+PROXIED = "[oslo_middleware]\nenable_proxy_headers_parsing = true\n"
+PREPARED = (
+    "CREATE DATABASE placement CHARACTER SET utf8mb3",
+    f"CREATE USER placement@'%' IDENTIFIED BY '{PASSWORD}'",
+    "GRANT ALL ON placement.* TO placement@'%'",
+)
+OPENSTACK = f"cd {SOURCE}; . ./admin-openrc; client/bin/openstack"
+
+
+def test_each_page_has_steps():
+    assert set(steps_of(None, None, None)) == set(PAGES)
+
+
+def test_pages_work_as_printed_on_empty_debians(tmp_path):
+    needs_peer()
+    debian.refuse_where_it_cannot_run()
+    debian.prepare(packages())
+    debian.lay_repository(tmp_path)
+    with ExitStack() as stack, ThreadPoolExecutor() as beside:
+        around = stack.enter_context(cloud.cloud(tmp_path / "cloud"))
+        keystone = beside.submit(around.start_keystone)
+
+        def copy_the_disk(machine: Machine) -> None:
+            other = debian.copy_of(tmp_path, "two", {"OWN-ADDRESS": "192.0.2.12"}, "one")
+            machine.others.append(stack.enter_context(other))
+            around.connect(machine.others[0].leader, "192.0.2.12")
+            machine.others[0].do(f"cd {SOURCE}")
+
+        one = stack.enter_context(debian.machine(tmp_path, "one", {"OWN-ADDRESS": "192.0.2.11"}))
+        around.connect(one.leader, "192.0.2.11")
+        for page, steps in steps_of(around, keystone, copy_the_disk).items():
+            read(one, page, steps)
+
+
+def packages() -> list[str]:
+    """What the pages install."""
+    texts = [line.text for page in PAGES for line in lines_of(page)]
+    named = (text.removeprefix("apt-get install ") for text in texts if "apt-get" in text)
+    return sorted({one for several in named for one in several.split()})
+
+
+def postgresql_runs(machine: Machine) -> None:
+    """Wait as long as a reader takes to type: apt-get is done before PostgreSQL has started."""
+    assert wait_until(lambda: machine.type("pg_isready")[0] == 0, 120)
+
+
+def with_keystone(machine: Machine) -> None:
+    """Edit the configuration as the page says: the address of keystone."""
+    machine.edit(CONFIG, ("https://keystone.example.com/v3", cloud.KEYSTONE))
+
+
+def without_keystone(machine: Machine) -> None:
+    """Have the configuration of the source, edited as the page says of ``noauth2``."""
+    machine.write(CONFIG, (ROOT / "deploy/placement_sched.conf").read_text())
+    machine.edit(CONFIG, ("auth_strategy = keystone", "auth_strategy = noauth2"))
+
+
+def try_without_keystone(machine: Machine) -> None:
+    def restart(one: Machine) -> None:
+        without_keystone(one)
+        one.do("systemctl restart placement-sched")
+
+    at_once(restart, [machine, *machine.others])
+    machine.open_shell()
+    machine.write(f"{SOURCE}/clouds.yaml", file_of("deploy", "clouds.yaml"))
+
+
+def stopped(machine: Machine) -> None:
+    """See that neither socket nor service is active."""
+    status, said = machine.type(f"systemctl is-active {UNITS}")
+    assert (status, said) == (3, "inactive\ninactive\n")
+
+
+def stopped_for_now(machine: Machine) -> None:
+    stopped(machine)
+    machine.do(f"systemctl start {UNITS}")
+
+
+def have_shells(machine: Machine) -> None:
+    """Have the folders that the packages of the shells bring."""
+    folders = "/etc/bash_completion.d /usr/share/zsh/vendor-completions /etc/fish/completions"
+    machine.do(f"mkdir -p {folders}")
+
+
+def answered(machine: Machine) -> None:
+    """Ask by TLS for what the server says of itself."""
+    assert wait_until(lambda: '"ready"' in machine.type(f"{ASKED}/healthz/ready")[1], 60)
+
+
+def answered_by_the_other_one(machine: Machine) -> None:
+    """See that the proxy has an answer to each of many questions without this machine's server."""
+    answered(machine)
+    machine.do(f"systemctl stop {UNITS}")
+    many = f"for i in $(seq 20); do {ASKED}/healthz/ready || exit 1; done"
+    assert machine.do(many).count('"ready"') == 20
+    machine.do(f"systemctl start {UNITS}")
+
+
+def have_nova(machine: Machine) -> None:
+    """Have what nova's packages bring: its group, and its configuration."""
+    machine.do("groupadd nova && install -d -m 750 -g nova /etc/nova")
+    machine.do("install -m 640 -g nova /dev/null /etc/nova/nova.conf")
+    machine.write("/etc/nova/nova.conf", NOVA)
+
+
+def stays_up(unit: str, said: str) -> Callable[[Machine], None]:
+    """See that a service without a message bus waits for it, and runs."""
+
+    def look(machine: Machine) -> None:
+        def waits() -> bool:
+            return said in machine.do(f"journalctl --unit {unit}")
+
+        assert wait_until(waits, 60), machine.do(f"journalctl --unit {unit}")
+        assert machine.do(f"systemctl is-active {unit}") == "active\n"
+
+    return look
+
+
+def serves(release: str) -> Callable[[Machine], None]:
+    """See which release the restarted server is of."""
+
+    def look(machine: Machine) -> None:
+        answered(machine)
+        pid = machine.do("systemctl show --value --property MainPID placement-sched").strip()
+        assert f"placement_sched-{release}/" in machine.do(f"cat /proc/{pid}/maps")
+
+    return look
+
+
+def catalogue(machine: Machine) -> set[str]:
+    """Return where the catalogue has placement."""
+    listed = "client/bin/openstack endpoint list --service placement -f value -c URL"
+    return set(machine.do(listed).split())
+
+
+class Moved:
+    """An OpenStack placement with data, and what it answers before, there, and back."""
+
+    def __init__(self, around: Cloud) -> None:
+        self._cloud = around
+        self._before: dict[str, object] = {}
+
+    def begin(self, machine: Machine) -> None:
+        """Have a cloud with a placement on a database of its own, in whose place ours is put."""
+        if self._before:
+            return
+        for statement in PREPARED:
+            machine.do(f'mariadb --execute "{statement}"')
+        self._process = self._cloud.start_placement(PLACEMENT_CONF)
+        self._token = machine.do(f"{OPENSTACK} token issue -f value -c id").strip()
+        machine.open_shell()
+        self._cloud.fill_placement(self._token, providers=24, consumers=31)
+        self._before = self._cloud.read_placement(self._token)
+        self._cloud.point_to(cloud.PLACEMENT)
+        for one in (machine, *machine.others):
+            one.write(f"{SOURCE}/placement.conf", f"{PLACEMENT_CONF}{PROXIED}")
+
+    def arrived(self, machine: Machine) -> None:
+        """See that what clients write after the move is written by our service."""
+        assert catalogue(machine) == {"https://placement.example.com/placement"}
+        assert self._before == self._cloud.read_placement(self._token)
+        self._end()
+        machine.do("client/bin/openstack resource provider create written-by-ours")
+
+    def returned(self, machine: Machine) -> None:
+        """See that OpenStack placement, started again, has all that was written meanwhile."""
+        self._process = self._cloud.start_placement(PLACEMENT_CONF)
+        assert catalogue(machine) == {cloud.PLACEMENT}
+        (compare,) = (line.text for line in lines_of("move_placement") if "compare.py" in line.text)
+        assert "25 resource providers, 31 consumers: both answer the same" in machine.do(compare)
+        named = machine.do("client/bin/openstack resource provider list -f value -c name")
+        assert "written-by-ours" in named
+        assert len(named.split()) == 25
+
+    def left(self, machine: Machine) -> None:
+        """See that it answers as before when all of ours is dropped, and after an upgrade."""
+        self._end()
+        self._process = self._cloud.start_placement(PLACEMENT_CONF)
+        after = self._cloud.read_placement(self._token)
+        (new,) = (
+            name
+            for name, known in after.items()
+            if isinstance(known, dict) and known.get("name") == "written-by-ours"
+        )
+        assert self._before == {k: v for k, v in after.items() if not k.startswith(new)}
+        tables = machine.do('mariadb --skip-column-names --execute "SHOW TABLES" placement')
+        assert "allocations" in tables
+        assert "sched" not in tables
+
+    def _end(self) -> None:
+        cloud.end(self._process)
+
+
+def steps_of(
+    around: Cloud, keystone: Future[None], copy_the_disk: Callable[[Machine], None]
+) -> dict[str, Sequence[Step]]:
+    """Return what the prose of each page has its reader do, in the order of the lines."""
+
+    def have_keystone(machine: Machine) -> None:
+        keystone.result(timeout=300)
+        machine.write(f"{SOURCE}/admin-openrc", cloud.ADMIN)
+
+    moved = Moved(around)
+    both = f"{PASSWORD}\n{PASSWORD}\n"
+    return {
+        "deploy": [
+            Step("install -m 644 deploy/systemd/placement-sched.service", after=copy_the_disk),
+            Step('runuser -l postgres -c "createuser', before=postgresql_runs, typed=both),
+            Step(". ./admin-openrc", before=have_keystone),
+            Step("sed -i", on="each"),
+            Step("runuser -u placement-sched", before=with_keystone, on="each"),
+            Step("systemctl daemon-reload", on="each"),
+            Step("systemctl enable --now", on="each"),
+            Step("curl ", on="each"),
+            Step("systemctl stop placement-sched", after=stopped_for_now),
+            Step("systemctl reload haproxy", after=answered_by_the_other_one),
+            Step("systemctl reload nginx", after=answered_by_the_other_one),
+            Step("client/bin/openstack --os-cloud", before=try_without_keystone),
+            Step("systemctl stop", after=stopped, on="other"),
+            Step("systemctl start", on="other"),
+        ],
+        "commands": [Step("placement-sched completion bash", before=have_shells)],
+        "nova_scheduler": [
+            Step("install ", before=have_nova),
+            Step(
+                "systemctl enable",
+                after=stays_up("placement-sched-nova-scheduler", "does not answer"),
+            ),
+        ],
+        "nova_shadow": [
+            Step(
+                "systemctl enable",
+                after=stays_up("placement-sched-nova-shadow", "requests are not evaluated"),
+            )
+        ],
+        "upgrade": [
+            Step("systemctl restart placement-sched", after=serves("NEW")),
+            Step("systemctl stop placement-sched.socket", after=stopped, on="each"),
+        ],
+        "move_placement": [
+            Step("install ", before=moved.begin, on="each"),
+            Step("systemctl daemon-reload", on="each"),
+            Step("systemctl enable", on="each"),
+            Step("systemctl restart", on="each"),
+            Step("curl ", on="each"),
+            Step("for endpoint", after=moved.arrived),
+            Step("for endpoint", after=moved.returned),
+            Step("systemctl stop", after=stopped, on="each"),
+            Step("placement-sched db version", after=moved.left),
+        ],
+        "wsgi_servers": [
+            Step("apt-get install apache2", before=without_keystone),
+            Step("systemctl restart apache2", after=answered),
+        ],
+    }
