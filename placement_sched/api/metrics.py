@@ -23,9 +23,9 @@ from placement_sched.db.standby_lag import StandbyState
 from placement_sched.errors import ConfigurationError
 from placement_sched.mirror.upkeep import MirrorFigures
 from placement_sched.model.results.decision import DecisionLabels
-from placement_sched.operations.capacity_gauges import CapacityGauges, CountFlavors
-from placement_sched.operations.cloud_gauges import CloudGauges, ReadFigures
-from placement_sched.operations.standby_gauges import StandbyGauges
+from placement_sched.operations.gauges.capacity import CapacityGauges, CountFlavors
+from placement_sched.operations.gauges.cloud import CloudGauges, ReadFigures
+from placement_sched.operations.gauges.standbys import StandbyGauges
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 

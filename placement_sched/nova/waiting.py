@@ -1,9 +1,6 @@
 """How many of nova's requests wait in RabbitMQ for a scheduler, as a gauge of ``/metrics``."""
 
-import time
 from collections.abc import Callable, Iterator
-from threading import Lock
-from typing import Any
 
 from kombu import Connection
 from kombu.exceptions import KombuError
@@ -14,6 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 from placement_sched.errors import one_line
 from placement_sched.nova.rpc import TOPIC
 from placement_sched.nova.shadow.transport import Broker, NovaBus
+from placement_sched.operations.gauges.reading import ReadGauges
 
 LOG = log.getLogger(__name__)
 
@@ -53,37 +51,22 @@ def _waiting_at(broker: Broker) -> int:
         return int(channel.queue_declare(TOPIC, passive=True).message_count)
 
 
-class WaitingRequests:
-    """The gauge as a collector of Prometheus, which asks RabbitMQ when a scrape comes.
-
-    One thread at a time asks; any other shows what is known.
-    """
+class WaitingRequests(ReadGauges):
+    """The gauge as a collector of Prometheus; without a number where RabbitMQ does not answer."""
 
     def __init__(self, ask: Callable[[], int | None]) -> None:
+        super().__init__(KEPT)
         self._ask = ask
-        self._lock = Lock()
         self._number: int | None = None
-        self._asked_at: float | None = None
 
-    def describe(self) -> list[Any]:
-        """Return nothing: RabbitMQ is not asked when this is registered."""
-        return []
+    def _read(self) -> float:
+        self._number = self._ask()
+        return 0
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the gauge; without a number where RabbitMQ does not answer."""
-        if self._lock.acquire(blocking=False):
-            try:
-                self._refresh()
-            finally:
-                self._lock.release()
+    def _shown(self) -> Iterator[GaugeMetricFamily]:
         gauge = GaugeMetricFamily(
             "placement_sched_rpc_waiting", "Requests that wait in RabbitMQ for a scheduler."
         )
         if self._number is not None:
             gauge.add_metric([], self._number)
         yield gauge
-
-    def _refresh(self) -> None:
-        now = time.monotonic()
-        if self._asked_at is None or now - self._asked_at >= KEPT:
-            self._asked_at, self._number = now, self._ask()

@@ -15,7 +15,7 @@ from placement_sched.api.metrics import DIRECTORY, Metrics
 from placement_sched.errors import ConfigurationError, Unavailable
 from placement_sched.model.cloud_figures import OTHER, CloudFigures
 from placement_sched.operations import host_aggregates
-from placement_sched.operations.cloud_gauges import CloudGauges
+from placement_sched.operations.gauges.cloud import CloudGauges
 from tests.clouds import NOW
 from tests.placing import flavor, report, spec
 from tests.providers import make_provider

@@ -16,7 +16,7 @@ from placement_sched.db import standby_lag
 from placement_sched.db.tables import traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
-from placement_sched.operations import standby_gauges
+from placement_sched.operations.gauges import standbys as standby_gauges
 from placement_sched.operations.prepare import sync
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings

@@ -12,9 +12,9 @@ from placement_sched.app import FACES
 from placement_sched.model.capacity_figures import CapacityFigures
 from placement_sched.model.cloud_figures import CloudFigures
 from placement_sched.nova.waiting import WaitingRequests
-from placement_sched.operations import capacity_gauges
-from placement_sched.operations.cloud_gauges import CloudGauges
-from placement_sched.operations.standby_gauges import StandbyGauges
+from placement_sched.operations.gauges import capacity as capacity_gauges
+from placement_sched.operations.gauges.cloud import CloudGauges
+from placement_sched.operations.gauges.standbys import StandbyGauges
 from tests.deploy import DEPLOY, run, tool
 from tests.house.tree import ROOT
 

@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from placement_sched.errors import Unavailable
 from placement_sched.model.capacity_figures import CapacityFigures, Counted, FlavorCapacity
 from placement_sched.model.cloud_figures import OTHER
-from placement_sched.operations.capacity_gauges import KEPT, MOST, THREAD, CapacityGauges
+from placement_sched.operations.gauges.capacity import KEPT, MOST, THREAD, CapacityGauges
 from tests.conftest import make_settings
 from tests.placing import report
 from tests.scheduler.capacity.test_capacity import ADMIN, FLAVORS, NODES, in_zone, store_flavor
@@ -119,7 +119,7 @@ class Counting:
 def now(monkeypatch):
     """Return the time that the gauges see, in a list of one."""
     clock = [1_000_000.0]
-    monkeypatch.setattr("placement_sched.operations.capacity_gauges.time.time", lambda: clock[0])
+    monkeypatch.setattr("placement_sched.operations.gauges.capacity.time.time", lambda: clock[0])
     return clock
 
 

@@ -5,18 +5,17 @@ minute old: no scrape waits for them, and each shows how old they are. Several w
 a file beside their numbers.
 """
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from threading import Lock, Thread
 
-import orjson
 from oslo_log import log
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from placement_sched.errors import Error
 from placement_sched.model.capacity_figures import CapacityFigures, Counted
+from placement_sched.operations.gauges.reading import SharedFile
 
 LOG = log.getLogger(__name__)
 
@@ -30,11 +29,10 @@ MOST = 50
 #: The name of the thread that counts.
 THREAD = "capacity of flavors"
 
-_FILE = "capacity_figures.json"
 _PREFIX = "placement_sched_scheduler_capacity"
 
 
-class CapacityGauges:
+class CapacityGauges(Collector):
     """The capacity for chosen flavors as a collector of Prometheus.
 
     ``flavors`` returns their names; ``directory`` is what workers share. One thread at a time
@@ -45,7 +43,7 @@ class CapacityGauges:
         self, flavors: Callable[[], Sequence[str]], count: CountFlavors, directory: str | None
     ) -> None:
         self._flavors, self._count = flavors, count
-        self._file = None if directory is None else Path(directory) / _FILE
+        self._file = SharedFile(directory, "capacity_figures.json")
         self._turn = Lock()
         self._figures: CapacityFigures | None = None
         self._asked: tuple[str, ...] = ()
@@ -83,10 +81,7 @@ class CapacityGauges:
         try:
             figures = self._figures = self._count(names)
             self._log_unknown(figures)
-            if self._file is not None:
-                written = self._file.with_suffix(f".{os.getpid()}")
-                written.write_bytes(orjson.dumps(figures.as_json()))
-                written.replace(self._file)
+            self._file.write(figures.as_json())
         except Error as failure:
             LOG.warning("the capacity for flavors was not counted: %s", failure.detail)
         except Exception:
@@ -105,12 +100,9 @@ class CapacityGauges:
 
     def _read_file(self) -> None:
         """Take over what another worker has counted, where that is younger."""
-        if self._file is None:
+        if (shared := self._file.read()) is None:
             return
-        try:
-            found = CapacityFigures.from_json(orjson.loads(self._file.read_bytes()))
-        except (OSError, ValueError):  # there is none yet
-            return
+        found = CapacityFigures.from_json(shared)
         known = self._figures
         if known is None or found.counted_at > known.counted_at or known.counted_at > time.time():
             self._figures = found

@@ -1,0 +1,1 @@
+"""The gauges of ``/metrics`` that are read when a scrape asks for them."""
