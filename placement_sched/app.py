@@ -1,6 +1,6 @@
 """The only place where parts are joined: settings in, one Flask application out."""
 
-import os
+import ctypes
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -18,7 +18,7 @@ from placement_sched.api.identity.routes import FACE as IDENTITY
 from placement_sched.api.identity.routes.versions import NEWEST as IDENTITY_VERSION
 from placement_sched.api.image.routes import FACE as IMAGE
 from placement_sched.api.image.routes.versions import NEWEST as IMAGE_VERSION
-from placement_sched.api.metrics import DIRECTORY, Metrics, counted
+from placement_sched.api.metrics import Metrics, counted
 from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
 from placement_sched.api.placement.routes import FACE as PLACEMENT
 from placement_sched.api.policies import Policy, check_files
@@ -33,7 +33,7 @@ from placement_sched.candidates.summaries import Summaries
 from placement_sched.console import blueprint as console
 from placement_sched.console.guards import guarding
 from placement_sched.db.engine import database_url, standby_url
-from placement_sched.db.standby import LastWrites, Standby
+from placement_sched.db.standby import Standby
 from placement_sched.db.standby_lag import StandbyLags, StandbyState
 from placement_sched.db.transaction import Database
 from placement_sched.model.capacity_figures import CapacityFigures
@@ -86,11 +86,13 @@ def make_services(
     random: Random | None = None,
     serving: bool = False,
     memory: Memory | None = None,
+    accepted: ctypes.c_bool | None = None,
 ) -> Services:
     """Return what the handlers use, made once per worker.
 
     Where it is ``serving``, inventories are kept at the ratios of the configuration's policies,
-    unless the cloud is nova's. ``memory`` is what is remembered between requests.
+    unless the cloud is nova's. ``memory`` is what is remembered between requests, ``accepted``
+    what the workers of a server share (:class:`Preparation`).
     Raises :class:`ConfigurationError` where ``[neutron]`` or
     ``[oslo_messaging_notifications]`` is incomplete.
     """
@@ -107,7 +109,7 @@ def make_services(
         announcer=announcer_of(settings),
     )
     upkeep = _upkeep(scheduler, clock, serving=serving)
-    preparation = Preparation(database, settings, clock, upkeep)
+    preparation = Preparation(database, settings, clock, upkeep, accepted)
     metrics.show_cloud(partial(_figures, database, settings, preparation, clock))
     metrics.show_capacity(
         lambda: scheduler.live.settings().scheduler.capacity_flavors,
@@ -153,12 +155,7 @@ def _standby(database: Database, scheduler: Scheduler) -> StandbySource | None:
     standby = Standby(url, database, settings)
     other = scheduler.on(standby, Memory())
     source = Source(database=standby, scheduler=other, summaries=Summaries())
-    return StandbySource(
-        standby=standby,
-        source=source,
-        last_writes=LastWrites(os.environ.get(DIRECTORY)),
-        lags=StandbyLags(url, database, settings),
-    )
+    return StandbySource(standby=standby, source=source, lags=StandbyLags(url, database, settings))
 
 
 def _lags(lags: StandbyLags, database: Database) -> list[StandbyState]:
@@ -235,7 +232,11 @@ def _capacities(
 
 
 def create_app(
-    settings: Settings, *, clock: Clock = utcnow, random: Random | None = None
+    settings: Settings,
+    *,
+    clock: Clock = utcnow,
+    random: Random | None = None,
+    accepted: ctypes.c_bool | None = None,
 ) -> Application:
     """Return the application with all faces mounted.
 
@@ -244,7 +245,8 @@ def create_app(
     notifications cannot be used as configured: the first request would find that too late.
     """
     _check_parts(settings, clock)
-    return application_of(make_services(settings, clock=clock, random=random, serving=True))
+    services = make_services(settings, clock=clock, random=random, serving=True, accepted=accepted)
+    return application_of(services)
 
 
 def placement_app(services: Services) -> Application:

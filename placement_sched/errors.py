@@ -158,6 +158,10 @@ class NotAdopted(Unavailable):
     """The database is one of OpenStack placement that an operator has not adopted (yet)."""
 
 
+class NewerSchema(Unavailable):
+    """The schema of the database is that of a newer release."""
+
+
 class ServiceFailed(Unavailable):
     """Another service does not answer, or not as its API says; ``service`` is its type.
 

@@ -126,7 +126,8 @@ def run(arguments: argparse.Namespace) -> int:
     with ExitStack() as resources:
         if metrics.DIRECTORY not in os.environ:
             metrics.share(resources.enter_context(TemporaryDirectory(prefix="placement_sched_")))
-        loader = partial(load, files, os.getpid(), server.stopping)
+        accepted = RawValue(ctypes.c_bool, False)
+        loader = partial(load, files, os.getpid(), server.stopping, accepted)
         server.serve(target_loader=loader, wrap_loader=False)
     return 0
 
@@ -232,10 +233,13 @@ def _could_not_start(worker: Any) -> bool:
     return bool(worker.inner.exitcode > 0 and time.monotonic() - worker.birth <= START)
 
 
-def load(files: Sequence[str], parent: int, stopping: ctypes.c_bool) -> Bridge:
+def load(
+    files: Sequence[str], parent: int, stopping: ctypes.c_bool, accepted: ctypes.c_bool
+) -> Bridge:
     """Return the application, made in a worker process of the server ``parent``.
 
-    ``stopping`` becomes true in the workers when that server is about to stop.
+    ``stopping`` becomes true in the workers when that server is about to stop, ``accepted`` when
+    one of them has found the database fit.
 
     The database is prepared now where it answers, else at the first request for which it does.
     """
@@ -244,7 +248,7 @@ def load(files: Sequence[str], parent: int, stopping: ctypes.c_bool) -> Bridge:
     # worker that has answered questions for everything then holds the largest answer once for each.
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
-    application = _application(files)
+    application = _application(files, accepted)
     services = application.services
     away = ""
     try:
@@ -287,17 +291,18 @@ def _regularly(work: Callable[[], None], name: str, pause: float = PAUSE) -> Non
     threading.Thread(target=do, name=name, daemon=True).start()
 
 
-def _application(files: Sequence[str]) -> Application:
+def _application(files: Sequence[str], accepted: ctypes.c_bool) -> Application:
     """Return the application of a worker; one that replaces another goes by what its siblings do.
 
     That is what the files said when they could last be used, and the server lives on.
     """
     followed = _AT_START.get("settings")
     if followed is None or not followed.moved:
-        application = app.create_app(app.start(files))
+        application = app.create_app(app.start(files), accepted=accepted)
     else:
         logs.setup(CONF)
-        application = app.application_of(app.make_services(followed.as_now(), serving=True))
+        services = app.make_services(followed.as_now(), serving=True, accepted=accepted)
+        application = app.application_of(services)
     if not CONF.debug:
         # The server itself follows the files, and says for all workers what has become of them.
         logging.getLogger(live_settings.__name__).setLevel(logging.CRITICAL)

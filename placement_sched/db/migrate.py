@@ -23,7 +23,7 @@ from placement_sched.db.change_triggers import (
 from placement_sched.db.schema_turn import one_at_a_time
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 from placement_sched.db.transaction import Database
-from placement_sched.errors import Unavailable
+from placement_sched.errors import NewerSchema, Unavailable
 
 LOG = log.getLogger(__name__)
 
@@ -74,8 +74,8 @@ def sync_schema(database: Database) -> None:
     """Bring the schema to the newest revision; safe when several workers start at once.
 
     The triggers of the log of changes are made, those that were lost as well, where the database
-    is to have it and its server lets it be exact. Raises :class:`Unavailable` for a schema of a
-    newer release.
+    is to have it and its server lets it be exact. Raises :class:`NewerSchema` for one of a newer
+    release.
     """
 
     def upgrade(connection: Connection) -> None:
@@ -144,10 +144,10 @@ def newest_revision() -> str:
 
 
 def refuse_newer_revision(found: str | None) -> None:
-    """Raise :class:`Unavailable` for a revision that this release does not have."""
+    """Raise :class:`NewerSchema` for a revision that this release does not have."""
     scripts = ScriptDirectory.from_config(_configuration()).walk_revisions()
     if found is not None and found not in {one.revision for one in scripts}:
-        raise Unavailable(
+        raise NewerSchema(
             f"the database schema is at revision {found}, of a newer release: this one has "
             f"revisions up to {newest_revision()}; start the newer release, or restore a backup of "
             "before its upgrade"

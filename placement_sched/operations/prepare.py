@@ -1,5 +1,6 @@
 """Makes a database fit for use, checks whether it is, and asks a first question of it."""
 
+import ctypes
 import gc
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from random import Random
 from threading import Lock, Semaphore
 
+from oslo_log import log
 from oslo_policy import opts as policy_options
 
 from placement_sched.candidates.search import find, prepare
@@ -23,13 +25,15 @@ from placement_sched.db.migrate import (
     sync_schema,
 )
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.errors import Invalid, Unavailable
+from placement_sched.errors import Invalid, NewerSchema, Unavailable
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
 from placement_sched.operations.adopt import lacking, refuse_unadopted, sync_standards
 from placement_sched.operations.nova_cloud import is_novas, reading_of
 from placement_sched.settings import Settings
 from placement_sched.store import census
+
+LOG = log.getLogger(__name__)
 
 
 def sync(database: Database, clock: Clock) -> None:
@@ -82,6 +86,10 @@ class Preparation:
     Called before every request, it costs one attribute read once done. While the database is
     absent each call tries again, so that the service recovers by itself; while it is locked, few
     wait for it. All of ``upkeep`` is called every time, once the database is fit.
+
+    ``accepted`` is shared by the workers of a server, and true once one of them has found the
+    schema to be that of this release. The server then goes on with that of a newer one (a rolling
+    upgrade), and so does a worker that replaces another.
     """
 
     def __init__(
@@ -90,7 +98,9 @@ class Preparation:
         settings: Settings,
         clock: Clock,
         upkeep: Sequence[Callable[[], None]] = (),
+        accepted: ctypes.c_bool | None = None,
     ) -> None:
+        self._accepted = ctypes.c_bool(False) if accepted is None else accepted
         self._may_sync = may_sync(settings, database)
         self._database, self._clock, self._upkeep = database, clock, upkeep
         self._places, self._lock = Semaphore(PLACES), Lock()
@@ -125,11 +135,21 @@ class Preparation:
             self._lock.release()
 
     def _prepare(self) -> None:
-        if self._may_sync:
-            sync(self._database, self._clock)
-            return
-        refuse_other_revision(self._database)
-        sync_standards(self._database, self._clock)
+        try:
+            if self._may_sync:
+                sync(self._database, self._clock)
+            else:
+                refuse_other_revision(self._database)
+                sync_standards(self._database, self._clock)
+        except NewerSchema as failure:
+            if not self._accepted.value:
+                raise
+            LOG.warning(
+                "this worker, like its server, goes on with the schema of a newer release: %s",
+                failure.detail,
+            )
+            self._database.schema_is_ours()
+        self._accepted.value = True
 
 
 #: What most requests ask for, and as much of it as nova asks for at once.

@@ -20,11 +20,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
+from threading import Semaphore
 from typing import Any, TypeVar
 
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.db.trial import Readable, Trial, tried
-from placement_sched.errors import Invalid, NotFound
+from placement_sched.errors import Invalid, NotFound, Unavailable
 from placement_sched.model.clock import Clock, timed
 from placement_sched.model.document import Document, Json
 from placement_sched.model.host_aggregate import DEFAULT_POLICY
@@ -59,6 +60,14 @@ from placement_sched.settings.view import Settings
 
 T = TypeVar("T")
 
+#: So many questions that may take seconds are answered at the same time, by fewer threads than a
+#: server has.
+PLACES = 2
+_BUSY = (
+    f"{PLACES} questions about the whole cloud (capacity, changes, plan, rebalance) are being "
+    "answered by this process, which is as many as it takes at once; try again"
+)
+
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Scheduler:
@@ -81,6 +90,7 @@ class Scheduler:
     live: LiveSettings = field(init=False)
     reader: RequestReader = field(init=False)
     claims: Claims = field(init=False)
+    places: Semaphore = field(default_factory=lambda: Semaphore(PLACES), init=False)
 
     def __post_init__(self) -> None:
         self.source = self.database
@@ -111,10 +121,27 @@ class Scheduler:
         """
 
         def answer(trial: Trial) -> T:
-            applied = apply(trial.connection, changes, self.clock())
+            applied = apply(trial, changes, self.clock())
             return ask(self.on(trial, Memory()), trial, applied)
 
-        return tried(self.database, answer, self.live.settings().scheduler.what_if_timeout)
+        with self.at_length():
+            return tried(self.database, answer, self.live.settings().scheduler.what_if_timeout)
+
+    @contextmanager
+    def at_length(self) -> Iterator[None]:
+        """Hold one of the few places for questions that may take seconds, about a whole cloud.
+
+        A question of a trial has one already. Raises :class:`Unavailable` where others have them.
+        """
+        if self.source is not self.database:
+            yield
+            return
+        if not self.places.acquire(blocking=False):
+            raise Unavailable(_BUSY)
+        try:
+            yield
+        finally:
+            self.places.release()
 
     def select_destinations(
         self,

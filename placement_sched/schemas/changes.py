@@ -4,8 +4,8 @@ from placement_sched.model.document import Json
 from placement_sched.schemas import fields
 from placement_sched.schemas.parts import AMOUNT, COUNT, NAME, a_list, a_mapping, an_object, or_null
 
-#: So many changes one question may have, hosts a change, and copies of a host.
-MOST_CHANGES, MOST_HOSTS, MOST_COPIES = 1000, 10_000, 10_000
+#: So many changes one question may have, hosts a change, and copies of hosts all changes together.
+MOST_CHANGES, MOST_HOSTS, MOST_COPIES = 100, 10_000, 1000
 _HOSTS = a_list(NAME, minItems=1, maxItems=MOST_HOSTS)
 
 #: By key, what a change may be.

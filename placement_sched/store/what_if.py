@@ -67,11 +67,12 @@ def remove_hosts(connection: Connection, hosts: Collection[str], roots: Collecti
     sql.change_among(connection, delete(tables.resource_providers), _PROVIDERS.id, ids)
 
 
-def add_service(connection: Connection, uuid: str, host: str, now: datetime) -> None:
-    """Give a host a compute service that is enabled and up."""
-    row = {"uuid": uuid, "host": host, "binary": COMPUTE_BINARY, "disabled": 0, "forced_down": 0}
+def add_services(connection: Connection, uuids: Mapping[str, str], now: datetime) -> None:
+    """Give hosts compute services that are enabled and up; ``uuids`` are theirs, by host."""
     times = dict.fromkeys(("last_seen_up", "created_at", "updated_at"), now)
-    sql.insert_rows(connection, tables.services, [{**row, **times}])
+    same = {"binary": COMPUTE_BINARY, "disabled": 0, "forced_down": 0, **times}
+    rows = [{"uuid": uuid, "host": host, **same} for host, uuid in uuids.items()]
+    sql.insert_rows(connection, tables.services, rows)
 
 
 def add_nodes(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) -> None:
@@ -90,45 +91,62 @@ def change_nodes(connection: Connection, nodes: Iterable[ComputeNode]) -> None:
         connection.execute(change.values(report=bindparam("report")), rows)
 
 
-def add_tree(
+def add_trees(
     connection: Connection,
     like: Sequence[Provider],
-    named: Mapping[str, tuple[str, str]],
+    named: Sequence[Mapping[str, tuple[str, str]]],
     without: str,
     now: datetime,
 ) -> None:
-    """Add a provider tree like that of these providers: inventories, traits and aggregates.
+    """Add provider trees like that of these providers: inventories, traits and aggregates.
 
-    ``named`` gives each uuid of theirs the uuid and the name of its copy. The trait ``without`` is
-    not copied.
+    ``named`` gives for each tree the uuid and the name of the copy of each provider, by its uuid.
+    The trait ``without`` is not copied.
     """
-    made: dict[str, Provider] = {}
-    waiting = list(like)
-    while waiting:
-        level = [one for one in waiting if one.parent_uuid is None or one.parent_uuid in made]
-        rows = [
-            resource_providers.NewProvider(*named[one.uuid], made.get(one.parent_uuid or ""))
-            for one in level
-        ]
-        resource_providers.create_many(connection, rows, now)
-        new = resource_providers.by_uuids(connection, [named[one.uuid][0] for one in level])
-        made |= {one.uuid: new[named[one.uuid][0]] for one in level}
-        waiting = [one for one in waiting if one.uuid not in made]
-    ids = {one.id: made[one.uuid].id for one in like}
+    ids = _add_providers(connection, like, named, now)
     stocks = inventories.by_provider_id(connection, ids)
-    copies = {ids[number]: list(some.values()) for number, some in stocks.items()}
-    inventories.put(connection, copies, now)
+    inventories.put(
+        connection,
+        {new: list(some.values()) for number, some in stocks.items() for new in ids[number]},
+        now,
+    )
     for table, member in (
         (tables.resource_provider_traits, tables.resource_provider_traits.c.trait_id),
         (tables.resource_provider_aggregates, tables.resource_provider_aggregates.c.aggregate_id),
     ):
         column = table.c.resource_provider_id
         found = sql.rows_among(connection, select(column, member), column, ids)
-        members = [{column.name: ids[one], member.name: key} for one, key in found]
+        members = [{column.name: new, member.name: key} for one, key in found for new in ids[one]]
         if table is tables.resource_provider_traits:
             left_out = traits.ids_by_name(connection, [without]).values()
             members = [row for row in members if row["trait_id"] not in left_out]
         sql.insert_rows(connection, table, [{**row, "created_at": now} for row in members])
+
+
+def _add_providers(
+    connection: Connection,
+    like: Sequence[Provider],
+    named: Sequence[Mapping[str, tuple[str, str]]],
+    now: datetime,
+) -> dict[int, list[int]]:
+    """Add the providers of trees, level by level; return by id the ids of a provider's copies."""
+    made: dict[str, Provider] = {}
+    done: set[str] = set()
+    while len(done) < len(like):
+        level = [
+            one
+            for one in like
+            if one.uuid not in done and (one.parent_uuid is None or one.parent_uuid in done)
+        ]
+        rows = []
+        for one in level:
+            for names in named:
+                parent = made[names[one.parent_uuid][0]] if one.parent_uuid else None
+                rows.append(resource_providers.NewProvider(*names[one.uuid], parent))
+        resource_providers.create_many(connection, rows, now)
+        made |= resource_providers.by_uuids(connection, [row.uuid for row in rows])
+        done |= {one.uuid for one in level}
+    return {one.id: [made[names[one.uuid][0]].id for names in named] for one in like}
 
 
 def put_inventory(

@@ -170,17 +170,19 @@ def asked_at_once(bridge, *paths, cancelled=(), gone=()):
 
 
 class Slow:
-    """An application that takes a while for each request, and remembers in which order it did."""
+    """An application that takes a while for each request, and notes the order of their ends."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.begun: list[str] = []
+        self.ended: list[str] = []
 
     def __call__(self, environ, start_response):
         refusal = environ.get(REFUSED)
         self.begun.append(environ["PATH_INFO"])
         if refusal is None:
             time.sleep(self.seconds)
+        self.ended.append(environ["PATH_INFO"])
         start_response(f"{200 if refusal is None else int(refusal.status)} ", [])
         return []
 
@@ -189,6 +191,13 @@ def test_what_has_waited_too_long_is_refused_and_not_worked_on():
     slow = Slow(0.3)
     bridge = Bridge(slow, most=1000, threads=1, patience=0.2)
     assert asked_at_once(bridge, b"/a", b"/b", b"/c") == [200, 503, 503]
+
+
+def test_what_has_waited_too_long_is_refused_while_no_thread_is_free():
+    slow = Slow(2)
+    bridge = Bridge(slow, most=1000, threads=1, patience=0.2)
+    assert asked_at_once(bridge, b"/a", b"/b", b"/c") == [200, 503, 503]
+    assert slow.ended == ["/b", "/c", "/a"]
 
 
 def test_without_a_bound_every_request_is_answered_in_its_turn():

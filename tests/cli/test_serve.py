@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 import psutil
 import pytest
 
+from placement_sched.db.migrate import VERSION_TABLE
 from tests.loopback import reserved_port
 from tests.servers import wait_until
 from tests.versions import LATEST
@@ -229,6 +230,31 @@ def test_a_worker_killed_while_it_starts_is_replaced_again_and_again(serve, numb
     server.wait_for("/placement/", 200)
     assert server.process.poll() is None
     assert healthy.is_running()
+
+
+def test_a_worker_replaced_after_a_newer_release_upgraded_the_schema_goes_on_as_its_siblings(
+    serve, tmp_path
+):
+    """In a rolling upgrade; a server that starts on that schema is not ready."""
+    server = serve("--workers", "2")
+    with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as newer:
+        newer.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
+        newer.commit()
+    for victim in children(server):
+        victim.kill()
+        victim.wait(timeout=60)
+        assert wait_until(lambda: len(children(server)) == 2)
+    noted = "goes on with the schema of a newer release"
+    assert wait_until(lambda: server.log.read_text().count(noted) == 2)
+    server.wait_for("/healthz/ready", 200)
+    made = [put_class(server, f"CUSTOM_{number}") for number in range(20)]
+    assert made == [201] * 20
+    assert server.stop() == 0
+    other = serve("--workers", "2", ready=None)
+    other.wait_for("/healthz", 200)
+    status, _, body = other.get("/healthz/ready")
+    assert status == 503
+    assert b"of a newer release" in body
 
 
 def test_workers_leave_when_the_server_is_killed(serve):

@@ -16,7 +16,7 @@ import sys
 import time
 from asyncio import AbstractEventLoop, Future
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -94,7 +94,7 @@ class Bridge:
         patience: float = 0,
         stopping: Callable[[], bool] = bool,
     ) -> None:
-        self._threads = _Threads(application, threads, patience)
+        self._threads, self._patience = _Threads(application, threads, patience), patience
         # One more, so that a server whose threads are all at work does not seem to be dead.
         self._living = _Threads(application, 1, patience, "liveness")
         self._bodies = Bodies(most, room=threads * most)
@@ -119,18 +119,31 @@ class Bridge:
             environ[REFUSED] = STOPPING
         threads = self._living if job.is_liveness else self._threads
         waits = threads.answer(job)
-        # Of a body that was refused the rest may still come.
-        watch = None
-        if waits and (body is None or body.ended):
-            watch = asyncio.create_task(_give_up_with_client(threads, job, receive))
+        watches = tuple(self._watches(threads, job, body, receive)) if waits else ()
         try:
             for sent in await answered:
                 await sent
         finally:
-            if watch is not None:
+            for watch in watches:
                 watch.cancel()
             if body is not None:
                 self._bodies.release(body)
+
+    def _watches(
+        self, threads: "_Threads", job: "_Job", body: Body | None, receive: Receive
+    ) -> Iterator[asyncio.Handle | asyncio.Task[None]]:
+        """Watch a request that waits: whether its client goes, and whether it waits too long."""
+        # Of a body that was refused the rest may still come.
+        if body is None or body.ended:
+            yield asyncio.create_task(_give_up_with_client(threads, job, receive))
+        if self._patience > 0 and not job.is_health:
+            yield job.loop.call_later(self._patience, self._refuse, threads, job)
+
+    def _refuse(self, threads: "_Threads", job: "_Job") -> None:
+        """Refuse a request that still waits, though all threads are at work."""
+        if threads.take_back(job):
+            job.environ[REFUSED] = OVERLOADED
+            self._living.answer(job)
 
     def _closes(self, body: Body | None) -> bool:
         """Return whether the connection ends with an answer that is sent now."""
@@ -231,11 +244,14 @@ class _Threads:
 
     def give_up(self, job: _Job) -> None:
         """Drop a request that still waits; nothing is sent. One at work is answered to its end."""
-        with self._lock:
-            if self._waiting.pop(job.answered, None) is None:
-                return
+        if self.take_back(job):
             self._newest_first_until = time.monotonic() + _IMPATIENT
-        job.answered.set_result(())
+            job.answered.set_result(())
+
+    def take_back(self, job: _Job) -> bool:
+        """Let a request wait no longer; return whether it did, and no thread has begun with it."""
+        with self._lock:
+            return self._waiting.pop(job.answered, None) is not None
 
     def _work(self) -> None:
         mine: SimpleQueue[_Job] = SimpleQueue()

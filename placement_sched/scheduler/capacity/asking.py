@@ -73,7 +73,7 @@ def capacity(
     keys = [json.dumps(name, sort_keys=True) for name in names]
     asked = dict(zip(keys, names, strict=True))
     requests = {key: read(scheduler, question, name) for key, name in asked.items()}
-    with scheduler.source.read() as connection:
+    with scheduler.at_length(), scheduler.source.read() as connection:
         asking = _Asking(scheduler, OneCloud(connection, scheduler.memory), question)
         found = {
             key: asking.answer(request, last=at == len(requests))

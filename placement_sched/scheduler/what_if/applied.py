@@ -7,10 +7,12 @@ COMPUTE_STATUS_DISABLED besides, as ``os-services`` would put it there.
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import count, islice
 from typing import Any
 from uuid import UUID, uuid5
 
 from placement_sched.db.transaction import Connection
+from placement_sched.db.trial import Trial
 from placement_sched.errors import Invalid
 from placement_sched.model.compute_node import RATIOS, REPORTED_TOTALS, ComputeNode
 from placement_sched.model.host_aggregate import ZONE_KEY, HostAggregate
@@ -29,6 +31,8 @@ from placement_sched.store import what_if
 from placement_sched.store.compute import compute_nodes, host_aggregates
 from placement_sched.store.placement import inventories, resource_classes
 
+#: So many copies of a host are added at once.
+_AT_ONCE = 200
 #: Carried by the root providers of hosts whose compute service is disabled (os-traits).
 DISABLED = "COMPUTE_STATUS_DISABLED"
 #: What filters say of a drained host.
@@ -44,20 +48,22 @@ class AppliedChanges:
     added: list[str] = field(default_factory=list)
 
 
-def apply(connection: Connection, changes: Iterable[CloudChange], now: datetime) -> AppliedChanges:
+def apply(trial: Trial, changes: Iterable[CloudChange], now: datetime) -> AppliedChanges:
     """Carry out changes in a trial, in their order; return what they came to.
 
-    Raises :class:`Invalid` with the JSON path of what is not there, and the nearest that is.
+    Raises :class:`Invalid` with the JSON path of what is not there, and the nearest that is, and
+    :class:`Unavailable` where the time of the trial is over.
     """
-    applied = AppliedChanges()
+    applied, connection = AppliedChanges(), trial.connection
     for change in changes:
+        trial.check()
         match change:
             case DrainedHosts():
                 applied.drained += _drain(connection, change, now)
             case RemovedHosts():
                 applied.removed += _remove(connection, change)
             case AddedHosts():
-                applied.added += _add(connection, change, now)
+                applied.added += _add(trial, change, now)
             case ChangedInventory():
                 _change_inventory(connection, change, now)
             case ChangedAggregate():
@@ -99,27 +105,28 @@ def _remove(connection: Connection, change: RemovedHosts) -> tuple[str, ...]:
     return change.hosts
 
 
-def _add(connection: Connection, change: AddedHosts, now: datetime) -> list[str]:
+def _add(trial: Trial, change: AddedHosts, now: datetime) -> list[str]:
+    connection = trial.connection
     nodes = compute_nodes.named(connection, hosts=[change.like], nodes=())
     if not nodes:
         raise _unknown_host(connection, change.like, f"{change.at}.like")
     aggregates = [one for one in host_aggregates.snapshot(connection) if change.like in one.hosts]
     trees = {node.uuid: what_if.providers_of(connection, [node.uuid]) for node in nodes}
     taken = compute_nodes.all_names(connection)
+    numbered = ((number, f"{change.like}+{number}") for number in count(1))
+    free = islice(((number, host) for number, host in numbered if host not in taken), change.count)
     added: list[str] = []
-    number = 0
-    while len(added) < change.count:
-        number += 1
-        host = f"{change.like}+{number}"
-        if host in taken:
-            continue
-        copies = [copy_of(node, host, number, now) for node in nodes]
-        what_if.add_service(connection, _copied(UUID(nodes[0].uuid), f"{host} service"), host, now)
-        what_if.add_nodes(connection, copies, now)
-        for node, new in zip(nodes, copies, strict=True):
-            named = _names(node, new, trees[node.uuid], number)
-            what_if.add_tree(connection, trees[node.uuid], named, DISABLED, now)
-        added.append(host)
+    while some := dict(islice(free, _AT_ONCE)):
+        trial.check()
+        uuids = {host: _copied(UUID(nodes[0].uuid), f"{host} service") for host in some.values()}
+        what_if.add_services(connection, uuids, now)
+        for node in nodes:
+            copies = {number: copy_of(node, host, number, now) for number, host in some.items()}
+            what_if.add_nodes(connection, list(copies.values()), now)
+            tree = trees[node.uuid]
+            named = [_names(node, new, tree, number) for number, new in copies.items()]
+            what_if.add_trees(connection, tree, named, DISABLED, now)
+        added += some.values()
     for aggregate in aggregates:
         host_aggregates.add_hosts(connection, aggregate.id, added, now)
     return added

@@ -7,7 +7,7 @@ from typing import Any
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.naming import suggested
-from placement_sched.schemas.changes import KINDS
+from placement_sched.schemas.changes import KINDS, MOST_COPIES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,13 +71,18 @@ def changes_from(
 ) -> tuple[CloudChange, ...]:
     """Return the changes that JSON objects say, which the schema of changes accepts.
 
-    Raises :class:`Invalid` with the JSON path of a key that is not known, and the nearest that is.
+    Raises :class:`Invalid` with the JSON path of a key that is not known, and the nearest that is,
+    and where more hosts are added than one question may add.
     """
-    return tuple(
+    changes = tuple(
         _change(key, value, f"{at}[{position}]")
         for position, document in enumerate(documents or ())
         for key, value in document.items()
     )
+    copies = sum(one.count for one in changes if isinstance(one, AddedHosts))
+    if copies > MOST_COPIES:
+        raise Invalid(f"{copies} hosts are added, at most {MOST_COPIES} can be (at {at})")
+    return changes
 
 
 def _change(key: str, value: Any, at: str) -> CloudChange:

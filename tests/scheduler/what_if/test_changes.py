@@ -6,9 +6,11 @@ from sqlalchemy import select as query
 from placement_sched.db.tables import metadata
 from placement_sched.db.trial import Trial
 from placement_sched.errors import Unavailable
+from placement_sched.scheduler.pipeline import PLACES
 from placement_sched.scheduler.what_if.changes import changes_from
 from tests.placing import flavor, instance, report, spec
 from tests.scheduler.test_select_destinations import explain, select
+from tests.statements import counted
 
 COMPUTE = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
 
@@ -209,6 +211,49 @@ def test_what_is_not_there_is_named_with_its_place_and_the_nearest(cloud, change
     detail = answer.json["errors"][0]["detail"]
     assert word in detail
     assert f"at {path})" in detail
+
+
+def test_hosts_added_by_all_changes_together_are_limited(cloud):
+    changes = [{"add": {"like": "cn1", "count": 600}}, {"add": {"like": "cn2", "count": 401}}]
+    body = {"request_spec": spec(), "changes": changes}
+    answer = cloud.post_json("/scheduler/v1/explain", body, status=400)
+    assert answer.json["errors"][0]["detail"] == (
+        "1001 hosts are added, at most 1000 can be (at $.changes)"
+    )
+
+
+def test_adding_many_hosts_takes_as_many_statements_as_adding_two(cloud):
+    numbers = []
+    for count in (2, 150):
+        changes = [{"add": {"like": "cn3", "count": count}}]
+        with counted(cloud.app.services.database) as statements:
+            told = explain(cloud, spec(), changes=changes)
+        assert len(hosts(told)) == 3 + count
+        numbers.append(len(statements))
+    assert numbers[0] == numbers[1]
+
+
+LONG = {
+    "capacity": ("/scheduler/v1/capacity", {"request_spec": spec()}),
+    "changes": ("/scheduler/v1/explain", {"request_spec": spec(), "changes": [{"drain": ["cn1"]}]}),
+    "plan": ("/scheduler/v1/plan", {"changes": [{"drain": ["cn1"]}]}),
+    "rebalance": ("/scheduler/v1/rebalance", {"goal": "pack"}),
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_a_process_answers_few_questions_about_the_whole_cloud_at_once(cloud, kind):
+    path, body = LONG[kind]
+    places = cloud.app.services.scheduler.places
+    for _ in range(PLACES):
+        assert places.acquire(blocking=False)
+    refused = cloud.post_json(path, body, status=503)
+    assert refused.headers["Retry-After"] == "1"
+    assert "questions about the whole cloud" in refused.json["errors"][0]["detail"]
+    assert hosts(explain(cloud, spec())) == ["cn2", "cn1", "cn3"]
+    places.release()
+    for _ in range(2):  # each gives its place back
+        cloud.post_json(path, body, status=200)
 
 
 def test_a_question_that_takes_too_long_is_ended(cloud):
