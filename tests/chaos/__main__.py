@@ -2,8 +2,9 @@
 
 The parts are tests, of which the suite runs a short form. Here each tries more, and says how much
 it tried; the table has a line for each, and the exit status is 1 where one did not survive. A part
-that takes longer than it may is stopped, and did not survive; nor did one for which no time is left
-of the 20 minutes for all. What the tests of a part print is shown where it did not survive.
+that takes longer than it may is stopped, and did not survive; nor did one for which no time is
+left. All is over within 20 minutes. What the tests of a part print is shown where it did not
+survive.
 """
 
 import argparse
@@ -80,7 +81,7 @@ def main() -> int:
 
 
 class _Trial:
-    """Runs parts: those that wait beside the others, then those that measure, one by one."""
+    """Runs parts: those that measure, one by one, then those that wait beside the others."""
 
     def __init__(self, parts: Sequence[Part], console: Console) -> None:
         self._parts, self._console = parts, console
@@ -101,9 +102,9 @@ class _Trial:
         found: dict[str, Outcome] = {}
         with ThreadPoolExecutor(len(lanes)) as pool:
             try:
+                found |= pool.submit(self._one_by_one, alone).result()
                 for running in [pool.submit(self._one_by_one, lane) for lane in lanes]:
                     found |= running.result()
-                found |= pool.submit(self._one_by_one, alone).result()
             except KeyboardInterrupt:
                 self._is_stopped = True
                 for process in list(self._running):

@@ -9,6 +9,7 @@ from placement_sched.api.scheduler.request_spec import MOST_INSTANCES
 from placement_sched.api.scheduler.routes.capacity import MOST_FLAVORS
 from placement_sched.api.scheduler.routes.compute_nodes import MOST_REPORTS
 from placement_sched.model.server_group import POLICIES
+from placement_sched.schemas.changes import MOST_CHANGES, MOST_COPIES
 from tests.clouds import uuid_of
 from tests.placing import flavor, report, spec
 
@@ -131,6 +132,18 @@ def others() -> Iterator[tuple[str, str, str, object]]:
         for number in range(3500)
     }
     yield "consumers", "POST", "/placement/allocations", consumers
+    copies = {"add": {"like": "cn0", "count": MOST_COPIES}}
+    yield "hosts to add", "POST", f"{scheduler}/plan", {"changes": [copies]}
+    stock = {"host": "cn0", "resource_class": "VCPU"}
+    stocks = [{"inventory": {**stock, "total": n + 1}} for n in range(MOST_CHANGES)]
+    yield "inventories to change", "POST", f"{scheduler}/plan", {"changes": stocks}
+    joined = {"name": "most", "metadata": {"k": "v"}}
+    aggregates = [{"aggregate": {**joined, "add_hosts": ["cn0"]}} for _ in range(MOST_CHANGES)]
+    asked = {"request_spec": spec(), "changes": aggregates}
+    yield "aggregates to change", "POST", f"{scheduler}/explain", asked
+    yield "moves", "POST", f"{scheduler}/rebalance", {"goal": "pack"}
+    page = f"/console/ask?vcpus=1&change=add%3Dcn0*{MOST_COPIES}"
+    yield "a page with hosts to add", "GET", page, None
     # The last: it makes the cloud a larger one.
     reports = [report(f"more {number}") for number in range(MOST_REPORTS)]
     yield "reports", "POST", f"{scheduler}/compute_nodes", reports
