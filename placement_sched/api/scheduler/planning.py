@@ -12,8 +12,8 @@ from placement_sched.scheduler.what_if.rebalance import FIT, GOALS, advised
 from placement_sched.schemas.changes import CHANGES
 from placement_sched.schemas.parts import COUNT, NAME, a_list, an_object, or_null
 
-#: So many flavors a plan may count the capacity for.
-MOST_FLAVORS = 50
+#: So many flavors a question may name: each is counted on all hosts.
+MOST_FLAVORS = 40
 _PLANNING: Json = {
     "changes": CHANGES,
     "flavors": or_null(a_list(NAME, maxItems=MOST_FLAVORS)),

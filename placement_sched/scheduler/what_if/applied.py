@@ -55,6 +55,7 @@ def apply(trial: Trial, changes: Iterable[CloudChange], now: datetime) -> Applie
     :class:`Unavailable` where the time of the trial is over.
     """
     applied, connection = AppliedChanges(), trial.connection
+    aggregates = _Aggregates(connection)
     for change in changes:
         trial.check()
         match change:
@@ -62,13 +63,35 @@ def apply(trial: Trial, changes: Iterable[CloudChange], now: datetime) -> Applie
                 applied.drained += _drain(connection, change, now)
             case RemovedHosts():
                 applied.removed += _remove(connection, change)
+                aggregates.forget()
             case AddedHosts():
                 applied.added += _add(trial, change, now)
+                aggregates.forget()
             case ChangedInventory():
                 _change_inventory(connection, change, now)
             case ChangedAggregate():
-                _change_aggregate(connection, change, now)
+                _change_aggregate(connection, aggregates, change, now)
     return applied
+
+
+class _Aggregates:
+    """The host aggregates of a trial, read when one is asked for."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._by_name: dict[str, HostAggregate] | None = None
+
+    @property
+    def by_name(self) -> dict[str, HostAggregate]:
+        """Return all, as changes have left them."""
+        if self._by_name is None:
+            found = host_aggregates.snapshot(self._connection)
+            self._by_name = {one.name: one for one in found}
+        return self._by_name
+
+    def forget(self) -> None:
+        """Let them be read again: hosts came or went."""
+        self._by_name = None
 
 
 def nodes_of(connection: Connection, names: Sequence[str], at: str) -> list[ComputeNode]:
@@ -241,8 +264,10 @@ def _reporting(node: ComputeNode, inventory: Inventory) -> ComputeNode:
     return changed
 
 
-def _change_aggregate(connection: Connection, change: ChangedAggregate, now: datetime) -> None:
-    every = {one.name: one for one in host_aggregates.snapshot(connection)}
+def _change_aggregate(
+    connection: Connection, aggregates: _Aggregates, change: ChangedAggregate, now: datetime
+) -> None:
+    every = aggregates.by_name
     aggregate = every.get(change.name)
     if aggregate is None:
         raise _unknown("aggregate", change.name, every, f"{change.at}.name")
@@ -263,7 +288,13 @@ def _change_aggregate(connection: Connection, change: ChangedAggregate, now: dat
         removed=host_aggregates.provider_ids_of_hosts(connection, change.remove_hosts),
         now=now,
     )
-    _check_zones(host_aggregates.snapshot(connection), change)
+    metadata = {**aggregate.metadata, **change.metadata}
+    every[change.name] = replace(
+        aggregate,
+        hosts=aggregate.hosts.union(new).difference(change.remove_hosts),
+        metadata={key: value for key, value in metadata.items() if value is not None},
+    )
+    _check_zones(every.values(), change)
 
 
 def _check_zones(every: Iterable[HostAggregate], change: ChangedAggregate) -> None:

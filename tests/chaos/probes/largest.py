@@ -4,9 +4,10 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from placement_sched.api.placement.routes.reshaper import MOST_CONSUMERS
 from placement_sched.api.request import MOST_VALUES
+from placement_sched.api.scheduler.planning import MOST_FLAVORS
 from placement_sched.api.scheduler.request_spec import MOST_INSTANCES
-from placement_sched.api.scheduler.routes.capacity import MOST_FLAVORS
 from placement_sched.api.scheduler.routes.compute_nodes import MOST_REPORTS
 from placement_sched.model.server_group import POLICIES
 from placement_sched.schemas.changes import MOST_CHANGES, MOST_COPIES
@@ -17,6 +18,8 @@ from tests.placing import flavor, report, spec
 QUERY = 64_000
 #: So many names a question may have in one list.
 NAMES = 10_000
+#: Of :func:`others`, the writes that are accepted, and so cost less if they are sent again.
+ACCEPTED = {"consumers", "consumers to reshape", "reports"}
 
 
 def bodies(most: int) -> Mapping[str, bytes]:
@@ -93,10 +96,22 @@ def others() -> Iterator[tuple[str, str, str, object]]:
     many = {f"k{number}": "v" for number in range(20_000)}
     small = {"id": "most", "name": "most", "ram": 1, "vcpus": 1, "disk": 1}
     yield "a flavor", "POST", f"{compute}/flavors", {"flavor": small}
+    yield "an aggregate", "POST", f"{compute}/os-aggregates", {"aggregate": {"name": "most"}}
+    copies = {"add": {"like": "cn0", "count": MOST_COPIES}}
+    yield "hosts to add", "POST", f"{scheduler}/plan", {"changes": [copies]}
+    stock = {"host": "cn0", "resource_class": "VCPU"}
+    stocks = [{"inventory": {**stock, "total": n + 1}} for n in range(MOST_CHANGES)]
+    yield "inventories to change", "POST", f"{scheduler}/plan", {"changes": stocks}
+    joined = {"name": "most", "metadata": {"k": "v"}}
+    aggregates = [{"aggregate": {**joined, "add_hosts": ["cn0"]}} for _ in range(MOST_CHANGES)]
+    asked = {"request_spec": spec(), "changes": aggregates}
+    yield "aggregates to change", "POST", f"{scheduler}/explain", asked
+    yield "moves", "POST", f"{scheduler}/rebalance", {"goal": "pack"}
+    page = f"/console/ask?vcpus=1&change=add%3Dcn0*{MOST_COPIES}"
+    yield "a page with hosts to add", "GET", page, None
     specs = f"{compute}/flavors/most/os-extra_specs"
     yield "extra specs", "POST", specs, {"extra_specs": many}
     yield "all flavors", "GET", f"{compute}/flavors/detail", None
-    yield "an aggregate", "POST", f"{compute}/os-aggregates", {"aggregate": {"name": "most"}}
     metadata = {"set_metadata": {"metadata": many}}
     yield "metadata", "POST", f"{compute}/os-aggregates/1/action", metadata
     tags = {"name": "most", "tags": [f"t{number}" for number in range(20_000)]}
@@ -120,33 +135,31 @@ def others() -> Iterator[tuple[str, str, str, object]]:
     flavors = [flavor(name=f"f{n}", memory_mb=n + 1) for n in range(MOST_FLAVORS)]
     counted = {"request_spec": {}, "flavors": flavors, "per": "host"}
     yield "flavors to count", "POST", f"{scheduler}/capacity", counted
-    held = {"VCPU": 1}
-    consumers = {
-        uuid_of(f"consumer {number}"): {
-            "allocations": {str(report(f"cn{number % 30}")["uuid"]): {"resources": held}},
+    yield "consumers", "POST", "/placement/allocations", _consumers("consumer", 3500)
+    provider = str(report("reshaped")["uuid"])
+    made = {"uuid": provider, "name": "reshaped"}
+    yield "a provider", "POST", "/placement/resource_providers", made
+    stock = {"inventories": {"VCPU": {"total": 1}}, "resource_provider_generation": 0}
+    body = {"inventories": {provider: stock}, "allocations": _consumers("reshaped", MOST_CONSUMERS)}
+    yield "consumers to reshape", "POST", "/placement/reshaper", body
+    # The last: it makes the cloud a larger one.
+    reports = [report(f"more {number}") for number in range(MOST_REPORTS)]
+    yield "reports", "POST", f"{scheduler}/compute_nodes", reports
+
+
+def _consumers(name: str, number: int) -> dict[str, object]:
+    """Return so many consumers that each hold a little of one of 30 hosts."""
+    held = {"MEMORY_MB": 1}
+    return {
+        uuid_of(f"{name} {one}"): {
+            "allocations": {str(report(f"cn{one % 30}")["uuid"]): {"resources": held}},
             "project_id": "p1",
             "user_id": "u1",
             "consumer_generation": None,
             "consumer_type": "INSTANCE",
         }
-        for number in range(3500)
+        for one in range(number)
     }
-    yield "consumers", "POST", "/placement/allocations", consumers
-    copies = {"add": {"like": "cn0", "count": MOST_COPIES}}
-    yield "hosts to add", "POST", f"{scheduler}/plan", {"changes": [copies]}
-    stock = {"host": "cn0", "resource_class": "VCPU"}
-    stocks = [{"inventory": {**stock, "total": n + 1}} for n in range(MOST_CHANGES)]
-    yield "inventories to change", "POST", f"{scheduler}/plan", {"changes": stocks}
-    joined = {"name": "most", "metadata": {"k": "v"}}
-    aggregates = [{"aggregate": {**joined, "add_hosts": ["cn0"]}} for _ in range(MOST_CHANGES)]
-    asked = {"request_spec": spec(), "changes": aggregates}
-    yield "aggregates to change", "POST", f"{scheduler}/explain", asked
-    yield "moves", "POST", f"{scheduler}/rebalance", {"goal": "pack"}
-    page = f"/console/ask?vcpus=1&change=add%3Dcn0*{MOST_COPIES}"
-    yield "a page with hosts to add", "GET", page, None
-    # The last: it makes the cloud a larger one.
-    reports = [report(f"more {number}") for number in range(MOST_REPORTS)]
-    yield "reports", "POST", f"{scheduler}/compute_nodes", reports
 
 
 def _extra(key: str, value: str, number: int) -> dict[str, object]:

@@ -6,8 +6,8 @@ import pytest
 
 from placement_sched.app import create_app
 from tests.chaos.grammar import UUIDS
+from tests.chaos.least import asked_of
 from tests.chaos.scale import TRIED, times
-from tests.chaos.test_callers import asked_of
 from tests.conftest import Client
 
 DEEP = 100_000

@@ -24,6 +24,7 @@ BOUND = 1.0
 MANY = 16 * 2**20 - 100
 HOSTS = times(30, 300)
 #: The least of so many runs is what a request costs: other work in the process counts as well.
+#: Writes that are accepted have only one.
 RUNS = 3
 
 
@@ -85,10 +86,10 @@ def cost(server, sent: Sent) -> float:
     (pid,) = server.workers()
     worker = psutil.Process(pid)
     costs = []
-    for _ in range(RUNS):
+    for _ in range(1 if sent.name in largest.ACCEPTED else RUNS):
         before = worker.cpu_times()
         status = answer(server.url, sent)
-        assert status < 500, sent.name
+        assert status < (300 if sent.name in largest.ACCEPTED else 500), sent.name
         after = worker.cpu_times()
         costs.append(after.user + after.system - before.user - before.system)
         if costs[-1] < BOUND:

@@ -23,10 +23,13 @@ _INVENTORIES = shared.keyed(
     minProperties=1,
 )
 
+#: The most consumers of one request: that they hold exactly what is said takes a second of CPU.
+MOST_CONSUMERS = 7_000
 # A reshape may move inventories alone.
+_CONSUMERS = {"minProperties": 0, "maxProperties": MOST_CONSUMERS}
 POST = Schemas(
     *(
-        (since, shared.record(inventories=_INVENTORIES, allocations={**claims, "minProperties": 0}))
+        (since, shared.record(inventories=_INVENTORIES, allocations={**claims, **_CONSUMERS}))
         for since, claims in BY_CONSUMER.items()
     )
 )

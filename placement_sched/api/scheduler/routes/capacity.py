@@ -3,6 +3,7 @@
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.scheduler.placing import OVERRIDES
+from placement_sched.api.scheduler.planning import MOST_FLAVORS
 from placement_sched.api.scheduler.request_spec import REQUEST_SPEC
 from placement_sched.api.scheduler.routes.select_destinations import check_policy_hint
 from placement_sched.api.schema import Schemas
@@ -16,8 +17,6 @@ from placement_sched.schemas.parts import BOOLEAN, NAME, a_list, an_object, or_n
 
 blueprint = Blueprint("capacity", __name__)
 
-#: So many flavors may be named at once: each is counted on all hosts.
-MOST_FLAVORS = 50
 #: The flavor may be left out where others are asked about.
 _REQUEST: Json = {key: value for key, value in REQUEST_SPEC.items() if key != "required"}
 _FLAVORS: Json = a_list(REQUEST_SPEC["properties"]["flavor"], minItems=1, maxItems=MOST_FLAVORS)
