@@ -40,6 +40,10 @@ SYSTEM = (
     "galera",
     "api/test_schemathesis.py",
     "bench/test_running.py",
+    "chaos/test_all_writes.py",
+    "chaos/test_kills.py",
+    "chaos/test_overload.py",
+    "chaos/test_storage.py",
     "cli/test_kept_connections.py",
     "cli/test_old_files.py",
     "cli/test_reload.py",
@@ -62,6 +66,17 @@ SYSTEM = (
     "store/placement/test_change_log_transactions.py",
     "test_wsgi.py",
     "races",
+)
+#: Tests of these that ``make test`` runs all the same: a short form of each part of ``make chaos``
+#: but of those that need OpenStack's placement or a cluster.
+SHORT_FORMS = (
+    "chaos/test_all_writes.py::test_nothing_breaks_where_all_write_everything_at_once[sqlite]",
+    "chaos/test_kills.py::test_one_worker_after_the_other_is_killed[postgresql]",
+    "chaos/test_overload.py::test_goodput_does_not_collapse_under_four_times_the_load[postgresql]",
+    "chaos/test_storage.py::test_a_full_disk_refuses_writes_and_is_used_again_when_there_is_room[sqlite]",
+    "cli/test_serve_slow_clients.py::test_a_body_that_stops_in_a_chunk_ends_as_well",
+    "races/test_killed_workers.py::test_every_acknowledged_write_is_there_whole_and_no_refused_one[sqlite]",
+    "store/placement/test_allocations_race.py::test_of_several_who_claim_a_whole_provider_exactly_one_wins[sqlite-2]",
 )
 #: Folders and modules whose tests start another process, or wait for a server in a thread.
 PROCESSES = (
@@ -115,7 +130,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the system tests; with ``--fast`` leave out what needs more than this process."""
     for item in items:
-        if _below(item.path, SYSTEM):
+        name = f"{item.path.relative_to(TESTS)}::{item.name}"
+        if _below(item.path, SYSTEM) and name not in SHORT_FORMS:
             item.add_marker("system")
     if not config.getoption("--fast"):
         return

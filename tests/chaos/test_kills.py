@@ -24,7 +24,6 @@ OF_A_WORKER, OF_A_SERVER = times(4, 25), times(2, 20)
 OF_ONE_PROCESS, OF_A_DATABASE = times(3, 50), times(2, 35)
 #: Workers are killed at any moment, also while they start; at times all that there are serve.
 PAUSES_OF_WORKERS = (0.05, 2.0)
-pytestmark = pytest.mark.system
 
 
 def end(pids: list[int]) -> None:

@@ -54,7 +54,6 @@ def _ask(
     return [ask_for(seconds, clients, url, PATHS, patience)]
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_goodput_does_not_collapse_under_four_times_the_load(serve, database_url, record_property):
     server = started(serve, database_url, OS_API__QUEUE_TIMEOUT=str(QUEUE_TIMEOUT))
@@ -75,7 +74,6 @@ def test_goodput_does_not_collapse_under_four_times_the_load(serve, database_url
         assert rates[LOADS[-1]] >= AT_LEAST * max(rates.values())
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_clients_that_give_up_and_ask_again_do_not_stop_a_server(
     serve, database_url, database, record_property

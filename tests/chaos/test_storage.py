@@ -35,7 +35,6 @@ PAUSES = (0.5, 1.5)
 SIZE = 160
 #: So often PostgreSQL is asked for the next file of its log, before it has none and ends.
 LOGS = 40
-pytestmark = pytest.mark.system
 
 
 def written(server: Server, uuid: str | None = None) -> tuple[int, str]:
