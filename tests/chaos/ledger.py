@@ -14,18 +14,22 @@ from sqlalchemy import select
 
 from placement_sched.db.tables import allocations, consumers
 from placement_sched.db.transaction import Database
+from placement_sched.model.results.invariants import AcknowledgedWrites, HeldAmounts
+from placement_sched.operations.invariants.growth import lost
 from tests.versions import LATEST_HEADERS
 
 _HEADERS = {"X-Auth-Token": "admin", "Content-Type": "application/json", **LATEST_HEADERS}
+#: Without an answer; and 503 may say that it is not known whether a COMMIT was done.
+_UNKNOWN = (None, 503)
+_DONE_OR_NOT = (204, *_UNKNOWN)
 
 
 @dataclass
 class Ledger:
-    """What a client was answered: which consumers hold something, and of which it does not know."""
+    """What a client was answered: what consumers hold by that, and which of them it may free."""
 
+    writes: AcknowledgedWrites = field(default_factory=AcknowledgedWrites)
     held: set[str] = field(default_factory=set)
-    free: set[str] = field(default_factory=set)
-    unknown: set[str] = field(default_factory=set)
     answers: Counter[str] = field(default_factory=Counter)
 
 
@@ -57,21 +61,22 @@ class Claimer:
             "consumer_generation": None,
             "consumer_type": "INSTANCE",
         }
-        self._settle(consumer, self._send("PUT", consumer, body), done="held", not_done="free")
+        status = self._send("PUT", consumer, body)
+        amounts = {(one, "VCPU"): 1 for one in chosen} if status in _DONE_OR_NOT else {}
+        self._note(consumer, amounts, status)
+        if status == 204:
+            self.ledger.held.add(consumer)
 
     def _free(self, consumer: str) -> None:
         self.ledger.held.discard(consumer)
         status = self._send("DELETE", consumer, None)
-        self._settle(consumer, status, done="free", not_done="held")
-
-    def _settle(self, consumer: str, status: int | None, *, done: str, not_done: str) -> None:
-        if status == 204:
-            state = done
-        elif status in {None, 503}:  # 503 may say that it is not known whether a COMMIT was done
-            state = "unknown"
+        if status in _DONE_OR_NOT:
+            self._note(consumer, {}, status)
         else:
-            state = not_done
-        getattr(self.ledger, state).add(consumer)
+            self.ledger.held.add(consumer)
+
+    def _note(self, consumer: str, amounts: HeldAmounts, status: int | None) -> None:
+        self.ledger.writes.note(consumer, amounts, answered=status not in _UNKNOWN)
 
     def _send(self, method: str, consumer: str, body: object) -> int | None:
         connection = HTTPConnection(self._dice.choice(self._addresses), timeout=120)
@@ -107,17 +112,12 @@ def check(database: Database, ledgers: list[Ledger]) -> Counter[str]:
     What was acknowledged is there, whole; what was refused is not; of what had no answer all is
     there or nothing.
     """
-    with database.read() as connection:
-        rows = Counter(connection.scalars(select(allocations.c.consumer_id)))
-        known = set(connection.scalars(select(consumers.c.uuid)))
     answers: Counter[str] = Counter()
     for ledger in ledgers:
         answers.update(ledger.answers)
-        lost = {one for one in ledger.held if rows[one] != 2}
-        assert not lost, f"acknowledged and not there, or not whole: {lost}"
-        left = {one for one in ledger.free - ledger.unknown if rows[one]}
-        assert not left, f"refused or freed, and there: {left}"
-        half = {one for one in ledger.unknown if rows[one] not in {0, 2}}
-        assert not half, f"half there: {half}"
-    assert known == set(rows), "consumers without allocations, or the other way round"
+        assert [one.detail for one in lost(database, ledger.writes)] == []
+    with database.read() as connection:
+        holding = set(connection.scalars(select(allocations.c.consumer_id)))
+        known = set(connection.scalars(select(consumers.c.uuid)))
+    assert known == holding, "consumers without allocations, or the other way round"
     return answers

@@ -10,7 +10,7 @@ from enum import IntEnum
 
 from placement_sched.cli import arguments as shared
 from placement_sched.cli.database import configured
-from placement_sched.cli.placement.invariants import verified
+from placement_sched.cli.placement import invariants
 from placement_sched.cli.terminal import print_result, progressing
 from placement_sched.model.clock import utcnow
 from placement_sched.model.naming import in_short
@@ -87,6 +87,7 @@ def register(group: shared.Commands) -> None:
         help="verify instead what must always hold of allocations, providers, server groups, "
         "decisions and aggregates, in one snapshot; nothing is changed",
     )
+    invariants.add_files(parser)
     parser.add_argument("--verbose", action="store_true", help="also report what was checked")
     shared.add_format(parser)
 
@@ -94,7 +95,8 @@ def register(group: shared.Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the orphaned allocations, delete them if asked, and return nova-manage's code."""
     if arguments.invariants:
-        return AuditCode.CLEAN if verified(arguments) else AuditCode.VIOLATED
+        return AuditCode.CLEAN if invariants.verified(arguments) else AuditCode.VIOLATED
+    invariants.refuse_files(arguments)
     given = arguments.resource_provider
     uuid = None if given is None else formats.read(formats.uuid, given, "--resource_provider")
     with configured(arguments, there=True) as (settings, database), progressing("deleting") as show:

@@ -1,47 +1,72 @@
-"""Verifies between two moments what one cannot show: generations of what stays only grow."""
+"""Verifies with what is known from before what one moment cannot show.
 
-from dataclasses import dataclass
+Generations of what stays only grow, and what clients were answered is there: whole, and nothing of
+what was refused.
+"""
 
-from placement_sched.db.transaction import Database
-from placement_sched.model.results.invariants import Invariant, Violation
-from placement_sched.operations.invariants.sentences import violation_of
-from placement_sched.store.invariants.references import (
-    Generations,
-    consumer_generations,
-    provider_generations,
+from collections.abc import Iterator, Mapping
+
+from placement_sched.db.transaction import Connection, Database
+from placement_sched.model.results.invariants import (
+    AcknowledgedWrites,
+    EarlierKnown,
+    GenerationsSeen,
+    Invariant,
+    Violation,
 )
+from placement_sched.operations.invariants.sentences import amounts_of, violation_of
+from placement_sched.store.invariants import recorded, references
 
-
-@dataclass(frozen=True, slots=True)
-class GenerationsSeen:
-    """The generations of a moment, by number, uuid, and when it was made.
-
-    What is made again has another number; but SQLite gives that of the last consumer again, which
-    then differs only where it was made in another second.
-    """
-
-    providers: Generations
-    consumers: Generations
+_Found = Iterator[tuple[Invariant, Mapping[str, object]]]
 
 
 def generations(database: Database) -> GenerationsSeen:
     """Return the generations of this moment."""
     with database.snapshot() as connection:
-        return GenerationsSeen(provider_generations(connection), consumer_generations(connection))
+        return references.generations(connection)
 
 
 def fallen(before: GenerationsSeen, after: GenerationsSeen) -> tuple[Violation, ...]:
     """Return what has a lower generation ``after`` than ``before``."""
+    return tuple(violation_of(*one) for one in _fallen(before, after))
+
+
+def lost(database: Database, writes: AcknowledgedWrites) -> tuple[Violation, ...]:
+    """Return the consumers that hold something else than their writes were answered."""
+    with database.snapshot() as connection:
+        return tuple(violation_of(*one) for one in _lost(connection, writes))
+
+
+def faults(connection: Connection, earlier: EarlierKnown, now: GenerationsSeen | None) -> _Found:
+    """Yield what is not as what is known from before says; ``now`` are today's generations."""
+    if earlier.since is not None and now is not None:
+        yield from _fallen(earlier.since, now)
+    if earlier.acknowledged is not None:
+        yield from _lost(connection, earlier.acknowledged)
+
+
+def _fallen(before: GenerationsSeen, after: GenerationsSeen) -> _Found:
     pairs = (
         ("provider", before.providers, after.providers),
         ("consumer", before.consumers, after.consumers),
     )
-    return tuple(
-        violation_of(
-            Invariant.GENERATION_FELL,
-            {"what": what, "uuid": key[1], "before": old, "after": new[key]},
-        )
-        for what, earlier, new in pairs
-        for key, old in earlier.items()
-        if key in new and new[key] < old
-    )
+    for what, earlier, new in pairs:
+        for key, old in earlier.items():
+            if key in new and new[key] < old:
+                about = {"what": what, "uuid": key[1], "before": old, "after": new[key]}
+                yield Invariant.GENERATION_FELL, about
+
+
+def _lost(connection: Connection, writes: AcknowledgedWrites) -> _Found:
+    held = recorded.held(connection, sorted(writes.by_consumer))
+    for consumer, expected in writes.by_consumer.items():
+        holds = held.get(consumer, {})
+        if holds not in expected:
+            yield (
+                Invariant.ACKNOWLEDGED_LOST,
+                {
+                    "consumer": consumer,
+                    "held": amounts_of(holds),
+                    "expected": " or ".join(map(amounts_of, expected)),
+                },
+            )

@@ -30,15 +30,45 @@ _Found = Iterator[tuple[Invariant, Mapping[str, object]]]
 def faults(connection: Connection, settings: Settings) -> _Found:
     """Yield the hosts with too few pinned CPUs, and the instances for which devices lack."""
     on: dict[tuple[str | None, str | None], list[Instance]] = defaultdict(list)
-    for instance in hardware.demanding(connection):
+    found, unread = hardware.demanding(connection)
+    yield from _unreadable("instance", unread)
+    for instance in found:
         on[instance.host, instance.node].append(instance)
     hosts = {host for host, _ in on if host is not None}
+    nodes, unread = hardware.nodes_of(connection, hosts)
+    yield from _unreadable("compute node", unread)
     tracked = settings.filter_scheduler.pci_in_placement
-    for node in hardware.nodes_of(connection, hosts) if hosts else ():
-        there = on.get((node.host, node.hypervisor_hostname), [])
-        yield from _pinned(node, there)
-        if not tracked:
-            yield from _devices(node, there, pci_aliases(settings))
+    aliases = None if tracked else pci_aliases(settings)
+    for node in nodes:
+        try:
+            yield from _of_node(node, on.get((node.host, node.hypervisor_hostname), []), aliases)
+        except hardware.MALFORMED as failure:
+            reason = hardware.reason_of(failure)
+            yield from _unreadable("compute node", [hardware.Unread(node.uuid, reason)])
+
+
+def _unreadable(what: str, unread: Iterable[hardware.Unread]) -> _Found:
+    for uuid, reason in unread:
+        yield Invariant.RECORD_UNREADABLE, {"what": what, "uuid": uuid, "reason": reason}
+
+
+def _of_node(
+    node: ComputeNode, instances: Sequence[Instance], aliases: Mapping[str, Alias] | None
+) -> _Found:
+    whole = []
+    for one in instances:
+        try:
+            _hardware(one)
+        except Invalid:  # what it requests cannot be known: those below leave it out
+            pass
+        except hardware.MALFORMED as failure:
+            reason = hardware.reason_of(failure)
+            yield from _unreadable("instance", [hardware.Unread(one.uuid, reason)])
+            continue
+        whole.append(one)
+    yield from _pinned(node, whole)
+    if aliases is not None:
+        yield from _devices(node, whole, aliases)
 
 
 def _pinned(node: ComputeNode, instances: Sequence[Instance]) -> _Found:

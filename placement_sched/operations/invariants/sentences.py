@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from placement_sched.model.placement.provider import capacity_of
-from placement_sched.model.results.invariants import Invariant, Violation
+from placement_sched.model.results.invariants import HeldAmounts, Invariant, Violation
 
 _PROVIDER = "provider {name} ({provider})"
 _SENTENCES: Mapping[Invariant, str] = {
@@ -50,6 +50,8 @@ _SENTENCES: Mapping[Invariant, str] = {
     Invariant.GENERATION_FELL: "the generation of {what} {uuid} went from {before} to {after}",
     Invariant.UNKNOWN_GROUP: "instance {instance} is in the server group {group}, which does not "
     "exist",
+    Invariant.ANOTHER_HOST: "instance {instance} is recorded on host {host} (node {node}), and "
+    "what it holds is on host {there}",
     Invariant.AFFINITY: "members of the affinity group {name} ({group}) are on {hosts} hosts",
     Invariant.ANTI_AFFINITY: "{members} members of the anti-affinity group {name} ({group}) are on "
     "host {host}, where {most} may be",
@@ -65,6 +67,13 @@ _SENTENCES: Mapping[Invariant, str] = {
     "{asked} for it",
     Invariant.REFUSED_DECISION: "instance {instance} is recorded as placed by decision {decision}, "
     "which did not place it (kind {kind}, outcome {outcome})",
+    Invariant.CLAIM_UNRECORDED: "instance {instance} holds what decision {decision} claimed for it "
+    "on host {host}, and is not recorded",
+    Invariant.DECISION_UNREADABLE: "the selections of decision {decision} have no claim for "
+    "instance {instance} at position {position}, where it was placed",
+    Invariant.RECORD_UNREADABLE: "the record of {what} {uuid} cannot be read: {reason}",
+    Invariant.ACKNOWLEDGED_LOST: "consumer {consumer} holds {held}, and by the answers to its "
+    "writes {expected}",
     Invariant.NOT_IN_PLACEMENT: "{hosts} of host aggregate {aggregate} lack in its provider "
     "aggregate",
     Invariant.STALE_IN_PLACEMENT: "{hosts} are in the provider aggregate of {aggregate} and not in "
@@ -93,3 +102,9 @@ def violation_of(invariant: Invariant, found: Mapping[str, object]) -> Violation
         total, reserved, ratio = (row[one] for one in ("total", "reserved", "allocation_ratio"))
         row["capacity"] = capacity_of(total, reserved, ratio)  # type: ignore[arg-type]
     return Violation(invariant, _SENTENCES[invariant].format(**row), allowed)
+
+
+def amounts_of(held: HeldAmounts) -> str:
+    """Return what a consumer holds, as sentences name it."""
+    listed = (f"{used} {name} of {uuid}" for (uuid, name), used in sorted(held.items()))
+    return ", ".join(listed) or "nothing"

@@ -9,13 +9,19 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.model.results.invariants import Invariant, Verified, Violation
+from placement_sched.model.results.invariants import (
+    EarlierKnown,
+    GenerationsSeen,
+    Invariant,
+    Verified,
+    Violation,
+)
 from placement_sched.operations.cloud_check import CloudFault, differing_aggregates
-from placement_sched.operations.invariants import hardware
-from placement_sched.operations.invariants.sentences import violation_of
+from placement_sched.operations.invariants import growth, hardware
+from placement_sched.operations.invariants.sentences import amounts_of, violation_of
 from placement_sched.settings import Settings
 from placement_sched.store import census
-from placement_sched.store.invariants import QUESTIONS, answers, recorded, trees
+from placement_sched.store.invariants import QUESTIONS, answers, hosts, recorded, references, trees
 
 #: So many violations of one invariant are named; that there are more is reported.
 MOST = 1000
@@ -31,16 +37,27 @@ _OF_AGGREGATES = {
 _CHECKED = ("providers", "inventories", "allocations", "consumers", "aggregates")
 
 
-def verify(database: Database, settings: Settings) -> Verified:
+def verify(
+    database: Database,
+    settings: Settings,
+    earlier: EarlierKnown | None = None,
+    *,
+    keep_generations: bool = False,
+) -> Verified:
     """Return what is violated in the database at one moment; nothing is written or locked.
 
-    Raises :class:`Unavailable` where the database does not answer.
+    What is known from ``earlier`` is compared with it. With ``keep_generations`` the result has
+    those of that moment. Raises :class:`Unavailable` where the database does not answer.
     """
+    earlier = earlier or EarlierKnown()
+    every, cut = list[Violation](), set[Invariant]()
+    numbers: Counter[Invariant] = Counter()
     with database.snapshot() as connection:
         counted = census.take(connection)
-        every, cut = list[Violation](), set[Invariant]()
-        numbers: Counter[Invariant] = Counter()
-        for invariant, row in _found(connection, settings):
+        wanted = keep_generations or earlier.since is not None
+        now = references.generations(connection) if wanted else None
+        found = chain(_found(connection, settings), growth.faults(connection, earlier, now))
+        for invariant, row in found:
             numbers[invariant] += 1
             if numbers[invariant] > MOST:
                 cut.add(invariant)
@@ -51,9 +68,21 @@ def verify(database: Database, settings: Settings) -> Verified:
     return Verified(
         violations=tuple(one for one in every if not one.allowed),
         allowed=tuple(one for one in every if one.allowed),
-        checked={name: getattr(counted, name) for name in _CHECKED},
+        checked={
+            **{name: getattr(counted, name) for name in _CHECKED},
+            **dict(_compared(earlier, now)),
+        },
         cut=frozenset(cut),
+        generations=now,
     )
+
+
+def _compared(earlier: EarlierKnown, now: GenerationsSeen | None) -> Iterator[tuple[str, int]]:
+    """Yield how many things were compared with what is known from before."""
+    if earlier.since is not None and now is not None:
+        yield "generations", earlier.since.common(now)
+    if earlier.acknowledged is not None:
+        yield "acknowledged consumers", len(earlier.acknowledged.by_consumer)
 
 
 def _found(connection: Connection, settings: Settings) -> _Found:
@@ -61,26 +90,25 @@ def _found(connection: Connection, settings: Settings) -> _Found:
     asked = ((one, answers(connection, one, MOST + 1)) for one in QUESTIONS)
     yield from chain.from_iterable(((one, row) for row in rows) for one, rows in asked)
     yield from trees.faults(connection)
+    for row in hosts.elsewhere(connection, MOST + 1):
+        yield Invariant.ANOTHER_HOST, row
     yield from _of_claims(connection)
     yield from hardware.faults(connection, settings)
-    for kind, aggregate, hosts in differing_aggregates(connection):
-        yield _OF_AGGREGATES[kind], {"aggregate": aggregate, "hosts": hosts}
+    for kind, aggregate, names in differing_aggregates(connection):
+        yield _OF_AGGREGATES[kind], {"aggregate": aggregate, "hosts": names}
 
 
 def _of_claims(connection: Connection) -> _Found:
     for one in recorded.claimed(connection, DECISIONS):
-        if one.asked != one.held:
+        if isinstance(one, recorded.Unreadable):
+            yield Invariant.DECISION_UNREADABLE, one._asdict()
+        elif one.asked != one.held:
             yield (
                 Invariant.CLAIM_DIFFERS,
                 {
                     "instance": one.instance,
                     "decision": one.decision,
-                    "asked": _amounts(one.asked),
-                    "held": _amounts(one.held),
+                    "asked": amounts_of(one.asked),
+                    "held": amounts_of(one.held),
                 },
             )
-
-
-def _amounts(amounts: Mapping[tuple[str, str], int]) -> str:
-    listed = (f"{used} {name} of {uuid}" for (uuid, name), used in sorted(amounts.items()))
-    return ", ".join(listed) or "nothing"

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, Select
 
 from placement_sched.model.results.invariants import Invariant
-from placement_sched.store.invariants import amounts, recorded, references
+from placement_sched.store.invariants import amounts, hosts, recorded, references
 
 #: What returns a row for each violation.
 QUESTIONS: Mapping[Invariant, Select[Any]] = {
@@ -15,6 +15,7 @@ QUESTIONS: Mapping[Invariant, Select[Any]] = {
     Invariant.NO_INVENTORY: amounts.without_inventory(),
     **references.questions(),
     **recorded.questions(),
+    Invariant.CLAIM_UNRECORDED: hosts.unrecorded_claims(),
 }
 
 

@@ -1,9 +1,16 @@
-"""The recorded instances that request pinned CPUs or PCI devices, and the nodes they are on."""
+"""The recorded instances that request pinned CPUs or PCI devices, and the nodes they are on.
+
+What of them cannot be read, because it was written by hand, is handed back by its uuid and why.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, select
 
 from placement_sched.db.tables import compute_nodes, embedded_flavors, instances
+from placement_sched.errors import Invalid, one_line
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.instance import Instance
 from placement_sched.store.compute import compute_nodes as nodes_store
@@ -15,7 +22,21 @@ _PINNING = ("%cpu_policy%", "%PCPU%")
 _DEVICES = ("%pci_passthrough:alias%",)
 
 
-def demanding(connection: Connection) -> tuple[Instance, ...]:
+T = TypeVar("T")
+V = TypeVar("V")
+
+#: What reading a document raises that has another form than this service writes.
+MALFORMED = (Invalid, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+class Unread(NamedTuple):
+    """A record that cannot be read, and why."""
+
+    uuid: str
+    reason: str
+
+
+def demanding(connection: Connection) -> tuple[list[Instance], list[Unread]]:
     """Return the instances on a node that may request pinned CPUs or PCI devices."""
     digests = select(embedded_flavors.c.digest).where(
         _has(embedded_flavors.c.flavor, *_PINNING, *_DEVICES)
@@ -27,13 +48,34 @@ def demanding(connection: Connection) -> tuple[Instance, ...]:
     )
     query = select(instances).where(_INSTANCES.host.is_not(None), _INSTANCES.node.is_not(None))
     rows = connection.execute(query.where(asking).order_by(_INSTANCES.id)).all()
-    return instances_store.of_rows(connection, rows)
+    return _read(rows, lambda some: instances_store.of_rows(connection, some), lambda row: row.uuid)
 
 
-def nodes_of(connection: Connection, hosts: set[str]) -> tuple[ComputeNode, ...]:
+def nodes_of(connection: Connection, hosts: set[str]) -> tuple[list[ComputeNode], list[Unread]]:
     """Return the compute nodes of these hosts with what they reported last."""
-    found = nodes_store.uuids_by_name(connection, hosts)
-    return nodes_store.by_uuids(connection, found.values())
+    found = sorted(nodes_store.uuids_by_name(connection, hosts).values())
+    return _read(found, lambda some: nodes_store.by_uuids(connection, some), str)
+
+
+def _read(
+    some: Sequence[V], read: Callable[[Sequence[V]], Iterable[T]], uuid_of: Callable[[V], str]
+) -> tuple[list[T], list[Unread]]:
+    """Read all together; where that fails, one by one: only those that fail are left out."""
+    try:
+        return list(read(some)), []
+    except MALFORMED:
+        whole, unread = list[T](), list[Unread]()
+    for one in some:
+        try:
+            whole += read([one])
+        except MALFORMED as failure:
+            unread.append(Unread(uuid_of(one), reason_of(failure)))
+    return whole, unread
+
+
+def reason_of(failure: Exception) -> str:
+    """Return in one line why something cannot be read."""
+    return f"{type(failure).__name__}: {one_line(failure)}"
 
 
 def _has(column: ColumnElement[str], *words: str) -> ColumnElement[bool]:

@@ -1,6 +1,6 @@
 """Recorded instances that break the policy of their server group, and decisions without claims."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -19,7 +19,7 @@ from placement_sched.db.tables import (
     server_groups,
 )
 from placement_sched.model.results.decision import SELECT, SELECTED
-from placement_sched.model.results.invariants import Invariant
+from placement_sched.model.results.invariants import HeldAmounts, Invariant
 from placement_sched.model.server_group import AFFINITY, ANTI_AFFINITY
 
 _INSTANCES, _GROUPS = instances.c, server_groups.c
@@ -85,15 +85,24 @@ class Claimed(NamedTuple):
 
     instance: str
     decision: str
-    asked: Mapping[tuple[str, str], int]
-    held: Mapping[tuple[str, str], int]
+    asked: HeldAmounts
+    held: HeldAmounts
 
 
-def claimed(connection: Connection, most: int) -> Iterator[Claimed]:
+class Unreadable(NamedTuple):
+    """An instance for which the answer of its decision has no claim that could be read."""
+
+    instance: str
+    decision: str
+    position: int
+
+
+def claimed(connection: Connection, most: int) -> Iterator[Claimed | Unreadable]:
     """Yield the instances of the latest decisions whose consumers are as they were claimed.
 
     ``most`` decisions at most are read, a thousand at a time. One of which an instance had
-    allocations before (an evacuation) is left out, as are those that anything was written of since.
+    allocations before (an evacuation) is left out, as are those that anything was written of since;
+    also by freeing the claim and making the consumer again, as nova claims an alternate host.
     """
     newest = (
         select(_DECISIONS.id, _DECISIONS.uuid)
@@ -106,7 +115,7 @@ def claimed(connection: Connection, most: int) -> Iterator[Claimed]:
         yield from _claimed(connection, batch)
 
 
-def _claimed(connection: Connection, uuids: tuple[str, ...]) -> Iterator[Claimed]:
+def _claimed(connection: Connection, uuids: tuple[str, ...]) -> Iterator[Claimed | Unreadable]:
     query = (
         select(_PLACES.decision_uuid, _PLACES.position, _PLACES.instance_uuid)
         .join(
@@ -117,27 +126,49 @@ def _claimed(connection: Connection, uuids: tuple[str, ...]) -> Iterator[Claimed
             ),
         )
         .join(consumers, _CONSUMERS.uuid == _INSTANCES.uuid)
-        .where(_CONSUMERS.generation == _AS_CLAIMED)
+        .join(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)
+        .where(_CONSUMERS.generation == _AS_CLAIMED, _CONSUMERS.created_at <= _DECISIONS.created_at)
     )
     places = list(sql.rows_among(connection, query, _PLACES.decision_uuid, uuids))
     wanted = sorted({decision for decision, _, _ in places})
     answers = select(_DECISIONS.uuid, _DECISIONS.selections)
     chosen = {
-        uuid: orjson.loads(text)["selections"]
+        uuid: _document(text)
         for uuid, text in sql.rows_among(connection, answers, _DECISIONS.uuid, wanted)
     }
-    held = _held(connection, [instance for _, _, instance in places])
+    holding = held(connection, [instance for _, _, instance in places])
     for decision, position, instance in places:
-        request = chosen[decision][position][0]["allocation_request"] or {"allocations": {}}
-        asked = {
+        asked = _asked(chosen.get(decision), position)
+        if asked is None:
+            yield Unreadable(instance, decision, position)
+        else:
+            yield Claimed(instance, decision, asked, holding.get(instance, {}))
+
+
+def _document(text: str) -> Any:
+    """Return what a text of JSON says; None where it cannot be read."""
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return None
+
+
+def _asked(answer: Any, position: int) -> dict[tuple[str, str], int] | None:
+    """Return what an answer claims for the instance at a position; None where it does not say."""
+    try:
+        request = answer["selections"][position][0]["allocation_request"]
+        parts = {} if request is None else request["allocations"]
+        return {
             (provider, name): amount
-            for provider, part in request["allocations"].items()
+            for provider, part in parts.items()
             for name, amount in part["resources"].items()
         }
-        yield Claimed(instance, decision, asked, held.get(instance, {}))
+    except (AttributeError, LookupError, TypeError):
+        return None
 
 
-def _held(connection: Connection, uuids: list[str]) -> dict[str, dict[tuple[str, str], int]]:
+def held(connection: Connection, uuids: Iterable[str]) -> dict[str, dict[tuple[str, str], int]]:
+    """Return what each of these consumers holds that holds anything."""
     columns = allocations.c
     query = (
         select(

@@ -1,14 +1,13 @@
 """Rows that refer to rows which are not there, rows that are there twice, and generations."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Select, Table, func, select
 
 from placement_sched.db import tables
-from placement_sched.model.results.invariants import Invariant
+from placement_sched.model.results.invariants import Generations, GenerationsSeen, Invariant
 
 _HELD, _OWNED, _CONSUMERS = tables.allocations.c, tables.inventories.c, tables.consumers.c
 _HAS, _IN = tables.resource_provider_traits.c, tables.resource_provider_aggregates.c
@@ -134,18 +133,11 @@ def _with_provider(query: Select[Any], number: Column[Any]) -> Select[Any]:
     return query.outerjoin(_PROVIDERS, _PROVIDERS.c.id == number).add_columns(*names)
 
 
-#: A provider's or a consumer's generation by its number, its uuid, and when it was made.
-Generations = dict[tuple[int, str, datetime | None], int]
-
-
-def provider_generations(connection: sa.Connection) -> Generations:
-    """Return the generation of every provider."""
-    return _generations(connection, _PROVIDERS)
-
-
-def consumer_generations(connection: sa.Connection) -> Generations:
-    """Return the generation of every consumer."""
-    return _generations(connection, tables.consumers)
+def generations(connection: sa.Connection) -> GenerationsSeen:
+    """Return the generation of every provider and every consumer."""
+    return GenerationsSeen(
+        _generations(connection, _PROVIDERS), _generations(connection, tables.consumers)
+    )
 
 
 def _generations(connection: sa.Connection, of: Table) -> Generations:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, func, select, tuple_, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, func, select
 
 from placement_sched.db import sql
 from placement_sched.db.tables import allocations, inventories, resource_classes, resource_providers
@@ -89,13 +89,14 @@ def replace(
 ) -> None:
     """Make these the only inventories of a provider that the caller has locked.
 
-    Those that are there as they are wanted count as written now, like the others. Raises
-    :class:`InUse` where one that would go has allocations.
+    Those that are there as they are wanted stay, and keep the time of their last change: by that
+    ``placement audit --invariants`` judges what is allocated of them. Raises :class:`InUse` where
+    one that would go has allocations.
     """
     found = _found(connection, [provider.id])
     kept = {(provider.id, one.resource_class) for one in wanted}
-    _remove(connection, [place for place in found if place not in kept])
-    _write(connection, found, {provider.id: wanted}, now)
+    _remove(connection, found, [place for place in found if place not in kept])
+    _change(connection, found, {provider.id: wanted}, now)
 
 
 def put(
@@ -103,10 +104,10 @@ def put(
 ) -> None:
     """Insert or update inventories of providers that the caller has locked.
 
-    One that is there as it is wanted counts as written now, like the others. The number of
+    One that is there as it is wanted stays, and keeps the time of its last change. The number of
     statements does not depend on how many there are.
     """
-    _write(connection, _found(connection, by_provider_id), by_provider_id, now)
+    _change(connection, _found(connection, by_provider_id), by_provider_id, now)
 
 
 def remove(
@@ -121,7 +122,7 @@ def remove(
     wanted = [
         (number, name) for number, names in names_by_provider_id.items() for name in sorted(names)
     ]
-    return _remove(connection, [place for place in wanted if place in found])
+    return _remove(connection, found, [place for place in wanted if place in found])
 
 
 def replace_many(
@@ -168,22 +169,6 @@ def _change(
     return frozenset(number for number, _ in different)
 
 
-def _write(
-    connection: Connection,
-    found: _HeldByPlace,
-    wanted: Mapping[int, Sequence[Inventory]],
-    now: datetime,
-) -> None:
-    """Write these inventories; where none of them differs from those found, their time alone."""
-    if _different(connection, found, wanted):
-        _put(connection, _placed(wanted), now)
-        return
-    rows = [(number, found[number, one.resource_class].class_id) for number, one in _placed(wanted)]
-    key = tuple_(_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
-    for batch in sql.batches(rows, sql.SIZE // 2):
-        connection.execute(update(inventories).where(key.in_(batch)).values(updated_at=now))
-
-
 def _placed(wanted: Mapping[int, Sequence[Inventory]]) -> list[tuple[int, Inventory]]:
     return [(number, one) for number, some in wanted.items() for one in some]
 
@@ -226,40 +211,42 @@ def _put(connection: Connection, placed: Sequence[tuple[int, Inventory]], now: d
     sql.insert_or_update(connection, inventories, rows, key=key, changing=changing)
 
 
-def _remove(connection: Connection, present: Collection[tuple[int, str]]) -> frozenset[int]:
-    if not present:
+def _remove(
+    connection: Connection, found: _HeldByPlace, places: Collection[tuple[int, str]]
+) -> frozenset[int]:
+    """Delete inventories that were found at these places; return the providers that had one."""
+    if not places:
         return frozenset()
-    class_ids = classes.ids_by_name(connection, {name for _, name in present})
-    _refuse_used(connection, present, class_ids)
-    numbers = sql.grouped((name, number) for number, name in present)
-    for name, class_id in class_ids.items():
+    # Not looked up by name: before microversion 1.7 a class could be renamed meanwhile.
+    names = {(number, found[number, name].class_id): name for number, name in places}
+    _refuse_used(connection, names)
+    numbers = sql.grouped((class_id, number) for number, class_id in names)
+    for class_id, some in numbers.items():
         gone = delete(inventories).where(_COLUMNS.resource_class_id == class_id)
-        sql.change_among(connection, gone, _COLUMNS.resource_provider_id, numbers[name])
-    return frozenset(number for number, _ in present)
+        sql.change_among(connection, gone, _COLUMNS.resource_provider_id, some)
+    return frozenset(number for number, _ in places)
 
 
-def _refuse_used(
-    connection: Connection, places: Collection[tuple[int, str]], class_ids: Mapping[str, int]
-) -> None:
+def _refuse_used(connection: Connection, names: Mapping[tuple[int, int], str]) -> None:
     """Raise :class:`InUse` for the first provider that has allocations of a class beside it.
 
-    All these classes are named.
+    ``names`` are those of the classes, by the ids of provider and class. All these classes are
+    named.
     """
-    names = {(number, class_ids[name]): name for number, name in places}
     provider, resource_class = allocations.c.resource_provider_id, allocations.c.resource_class_id
     used = (
         select(provider, resource_class, resource_providers.c.uuid)
         .join(resource_providers, resource_providers.c.id == provider)
-        .where(resource_class.in_(class_ids.values()))
+        .where(resource_class.in_(sorted({class_id for _, class_id in names})))
         .distinct()
     )
-    numbers = sorted({number for number, _ in places})
+    numbers = sorted({number for number, _ in names})
     held = sql.grouped(
         (number, (class_id, uuid))
         for number, class_id, uuid in sql.rows_among(connection, used, provider, numbers)
         if (number, class_id) in names
     )
-    for first, _ in places:
+    for first, _ in names:
         if first in held:
             named = ", ".join(names[first, class_id] for class_id, _ in sorted(held[first]))
             raise InUse(

@@ -1,10 +1,11 @@
-"""Two looks at the generations show which fell: never one of what was deleted and made again."""
+"""What is known from before shows which generations fell, and which acknowledged writes lack."""
 
 import pytest
 from sqlalchemy import update
 
 from placement_sched.db.tables import consumers, resource_providers
-from placement_sched.operations.invariants.growth import fallen, generations
+from placement_sched.model.results.invariants import AcknowledgedWrites
+from placement_sched.operations.invariants.growth import fallen, generations, lost
 from tests.clouds import uuid_of
 from tests.invariants import break_tables, generations_only_grow
 from tests.placing import report
@@ -61,3 +62,56 @@ def test_provider_that_is_made_again_begins_again(client, database):
         client.delete(f"/placement/resource_providers/{CN1}", headers=LATEST_HEADERS)
         body = {"uuid": CN1, "name": "cn1"}
         client.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
+
+
+HELD, MORE = {(CN1, "VCPU"): 1}, {(CN1, "VCPU"): 2}
+OTHER = uuid_of("another consumer")
+
+
+def _answered(*writes):
+    """Return what is known by writes of amounts, each with whether it was answered."""
+    known = AcknowledgedWrites()
+    for amounts, answered in writes:
+        known.note(CONSUMER, amounts, answered=answered)
+    return known
+
+
+@pytest.mark.parametrize(
+    "writes",
+    [
+        [(HELD, True)],
+        [({}, True), (HELD, False)],
+        [(HELD, False), (MORE, False)],
+        [(HELD, True), ({}, False), (MORE, False)],
+        [(MORE, True), ({}, True), (HELD, True)],
+    ],
+)
+def test_what_a_consumer_holds_is_what_it_may_hold(client, database, writes):
+    known = _answered(*writes)
+    known.note(OTHER, {})
+    known.note(OTHER, HELD, answered=False)
+    assert lost(database, known) == ()
+
+
+@pytest.mark.parametrize(
+    ("writes", "expected"),
+    [
+        ([(MORE, True)], f"2 VCPU of {CN1}"),
+        ([(HELD, True), ({}, True)], "nothing"),
+        ([(MORE, False)], f"nothing or 2 VCPU of {CN1}"),
+        ([(HELD, False), (MORE, True)], f"2 VCPU of {CN1}"),
+        ([({**HELD, (CN1, "DISK_GB"): 3}, True)], f"3 DISK_GB of {CN1}, 1 VCPU of {CN1}"),
+    ],
+)
+def test_consumer_that_holds_something_else_is_reported(client, database, writes, expected):
+    (found,) = lost(database, _answered(*writes))
+    assert found.detail == (
+        f"consumer {CONSUMER} holds 1 VCPU of {CN1}, and by the answers to its writes {expected}"
+    )
+
+
+def test_consumer_that_is_gone_is_reported(client, database):
+    client.delete(f"/placement/allocations/{CONSUMER}", headers=LATEST_HEADERS)
+    (found,) = lost(database, _answered((HELD, True)))
+    assert f"consumer {CONSUMER} holds nothing, and by the answers" in found.detail
+    assert lost(database, _answered((HELD, True), ({}, False))) == ()

@@ -114,12 +114,25 @@ def _change(table, column, value, values):
     return update(table).where(table.c[column] == value).values(**values)
 
 
+def moved(uuid, to):
+    """Statements by which what an instance holds is on another host, in a later generation."""
+    number = number_of(to)
+    return [held_by(uuid, resource_provider_id=number), consumer(uuid, generation=2)]
+
+
 TRAIT, MEMBER = tables.resource_provider_traits, tables.resource_provider_aggregates
 A_TRAIT = select(tables.traits.c.id).limit(1).scalar_subquery()
 AN_AGGREGATE = select(tables.placement_aggregates.c.id).limit(1).scalar_subquery()
 DECISION_OF_FREE = (
     select(tables.instances.c.decision_uuid).where(tables.instances.c.uuid == FREE)
 ).scalar_subquery()
+
+ALL_REPORTS = update(tables.compute_nodes).values(report="{")
+
+
+def decision_of_free(**values):
+    return _change(tables.decisions, "uuid", DECISION_OF_FREE, values)
+
 
 #: What is broken how, which invariants that violates, and words of one sentence.
 BROKEN = {
@@ -271,9 +284,78 @@ BROKEN = {
         ["members of the affinity group apart (", "are on 2 hosts"],
     ),
     "anti-affinity": (
-        [recorded(FIRST, host="cn1"), recorded(SECOND, host="cn1")],
+        [
+            *(recorded(one, host="cn1", node="cn1") for one in (FIRST, SECOND)),
+            *moved(FIRST, CN1),
+            *moved(SECOND, CN1),
+        ],
         {Invariant.ANTI_AFFINITY},
         ["2 members of the anti-affinity group apart (", "on host cn1, where 1 may be"],
+    ),
+    "recorded on another host": (
+        [recorded(FREE, host="elsewhere")],
+        {Invariant.ANOTHER_HOST},
+        [f"instance {FREE} is recorded on host elsewhere (node cn", "it holds is on host cn"],
+    ),
+    "recorded on another node": (
+        [recorded(FREE, node="elsewhere")],
+        {Invariant.ANOTHER_HOST},
+        [f"instance {FREE} is recorded on host cn", "(node elsewhere), and what it holds is on"],
+    ),
+    "allocations on another host": (
+        [recorded(FREE, host="cn2", node="cn2"), *moved(FREE, CN1)],
+        {Invariant.ANOTHER_HOST},
+        [f"instance {FREE} is recorded on host cn2 (node cn2), and what it holds is on host cn1"],
+    ),
+    "allocations below another host": (
+        [
+            recorded(FREE, host="cn2", node=None),
+            delete(tables.allocations).where(tables.allocations.c.consumer_id == FREE),
+            consumer(FREE, generation=2),
+            allocation(number_of(CHILD), class_of("VGPU"), FREE),
+        ],
+        {Invariant.ANOTHER_HOST},
+        [f"instance {FREE} is recorded on host cn2 (node None), and what it holds is on host cn1"],
+    ),
+    "claim of no instance": (
+        [delete(tables.instances).where(tables.instances.c.uuid == FREE)],
+        {Invariant.CLAIM_UNRECORDED},
+        [f"instance {FREE} holds what decision ", "claimed for it on host cn", "is not recorded"],
+    ),
+    "empty selections": (
+        [decision_of_free(selections='{"selections": []}')],
+        {Invariant.DECISION_UNREADABLE},
+        ["the selections of decision ", f"no claim for instance {FREE} at position 0"],
+    ),
+    "no selections": (
+        [decision_of_free(selections="[]")],
+        {Invariant.DECISION_UNREADABLE},
+        ["the selections of decision "],
+    ),
+    "selections that are no JSON": (
+        [decision_of_free(selections="{")],
+        {Invariant.DECISION_UNREADABLE},
+        ["the selections of decision "],
+    ),
+    "selections of another form": (
+        [decision_of_free(selections='{"selections": [[{"allocation_request": 5}]]}')],
+        {Invariant.DECISION_UNREADABLE},
+        ["the selections of decision "],
+    ),
+    "flavor that is no JSON": (
+        [recorded(FREE, flavor="{hw:cpu_policy")],
+        {Invariant.RECORD_UNREADABLE},
+        [f"the record of instance {FREE} cannot be read: JSONDecodeError: "],
+    ),
+    "flavor of another form": (
+        [recorded(FREE, flavor='{"extra_specs": ["hw:cpu_policy"]}')],
+        {Invariant.RECORD_UNREADABLE},
+        [f"the record of instance {FREE} cannot be read: "],
+    ),
+    "report that is no JSON": (
+        [recorded(FREE, flavor='{"extra_specs": {"hw:cpu_policy": "dedicated"}}'), ALL_REPORTS],
+        {Invariant.RECORD_UNREADABLE},
+        ["the record of compute node ", " cannot be read: JSONDecodeError: "],
     ),
     "place of no decision": (
         [
@@ -285,11 +367,7 @@ BROKEN = {
         [f"a place of instance {FREE} is recorded for the decision {OTHER}"],
     ),
     "decision that refused": (
-        [
-            update(tables.decisions)
-            .where(tables.decisions.c.uuid == DECISION_OF_FREE)
-            .values(outcome="no_valid_host")
-        ],
+        [decision_of_free(outcome="no_valid_host")],
         {Invariant.REFUSED_DECISION},
         [f"instance {FREE} is recorded as placed by decision ", "outcome no_valid_host"],
     ),
@@ -388,10 +466,139 @@ def test_inventory_that_shrank_after_the_claim_is_allowed_and_reported(cloud, da
     assert kinds == {Invariant.OVER_CAPACITY, Invariant.UNITS}
 
 
+def test_inventories_that_are_put_again_as_they_were_excuse_nothing(cloud, database):
+    memory = tables.allocations.c.resource_class_id == class_of("MEMORY_MB")
+    long_ago = datetime.fromisoformat("2020-01-01T12:00:00")
+    break_tables(
+        database,
+        update(tables.inventories).values(created_at=long_ago, updated_at=long_ago),
+        update(tables.allocations).values(created_at=long_ago, updated_at=long_ago),
+        update(tables.allocations).where(memory).values(used=201_024),
+    )
+    before = {one.detail for one in verified(database).violations}
+    assert any("201024 MEMORY_MB of provider cn1" in one for one in before)
+    for uuid in (CN1, CN2):
+        path = f"/placement/resource_providers/{uuid}/inventories"
+        held = cloud.app.get(path, headers=LATEST_HEADERS).json
+        after = cloud.app.put_json(path, held, headers=LATEST_HEADERS).json
+        generation = held["resource_provider_generation"]
+        assert after["resource_provider_generation"] == generation + 1
+        alone = {**held["inventories"]["MEMORY_MB"], "resource_provider_generation": generation + 1}
+        cloud.app.put_json(f"{path}/MEMORY_MB", alone, headers=LATEST_HEADERS)
+    found = verified(database)
+    assert ({one.detail for one in found.violations}, found.allowed) == (before, ())
+
+
 def test_group_of_three_to_a_host_may_have_as_many_there(cloud, database):
-    together = [recorded(FIRST, host="cn1"), recorded(SECOND, host="cn1")]
+    together = [recorded(one, host="cn1", node="cn1") for one in (FIRST, SECOND)]
+    together += [*moved(FIRST, CN1), *moved(SECOND, CN1)]
     break_tables(database, *together, update(tables.server_groups).values(max_server_per_host=2))
     assert_invariants(database)
+
+
+POOL = instance(88)
+
+
+def hold(app, uuid, **by_provider):
+    """Let a consumer hold so many units of disk, beside what else is said."""
+    held = app.get(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS).json
+    owner = {"project_id": "p1", "user_id": "u1", "consumer_type": "INSTANCE"}
+    parts = {one: {"resources": some} for one, some in by_provider.items()}
+    body = {**owner, "consumer_generation": None, **held, "allocations": parts}
+    app.put_json(f"/placement/allocations/{uuid}", body, headers=LATEST_HEADERS)
+
+
+def test_instances_that_hold_more_than_their_host_gives_are_on_it(cloud, database):
+    app = cloud.app
+    app.post_json(
+        "/placement/resource_providers", {"uuid": POOL, "name": "pool"}, headers=LATEST_HEADERS
+    )
+    path = f"/placement/resource_providers/{POOL}/inventories"
+    body = {"resource_provider_generation": 0, "inventories": {"DISK_GB": {"total": 100}}}
+    app.put_json(path, body, headers=LATEST_HEADERS)
+    break_tables(database, recorded(FREE, host="cn1", node="cn1"), *moved(FREE, CN1))
+    # A shared pool beside it, both hosts of a move, a child of its host alone, the pool alone.
+    for held in (
+        {CN1: {"VCPU": 1}, POOL: {"DISK_GB": 10}},
+        {CN1: {"VCPU": 1}, CN2: {"VCPU": 1}},
+        {CHILD: {"VGPU": 1}},
+        {POOL: {"DISK_GB": 1}},
+    ):
+        hold(app, FREE, **held)
+        assert_invariants(database)
+    hold(app, FREE, **{CN2: {"VCPU": 1}, POOL: {"DISK_GB": 10}})
+    (found,) = verified(database).violations
+    assert found.invariant is Invariant.ANOTHER_HOST
+
+
+def test_record_without_a_host_or_of_a_task_contradicts_nothing(cloud, database):
+    move = moved(FREE, CN1)
+    break_tables(database, *move, recorded(FREE, host="cn2", node="cn2", task_state="migrating"))
+    assert_invariants(database)
+    break_tables(database, recorded(FREE, host=None, node=None, task_state=None))
+    assert_invariants(database)
+
+
+def test_node_of_ironic_that_another_compute_took_over_is_where_its_instances_are(cloud, database):
+    report_of = select(tables.compute_nodes.c.report).where(tables.compute_nodes.c.uuid == CN1)
+    with database.read() as connection:
+        text = connection.scalars(report_of).one()
+    ironic = text.replace('"hypervisor_type":"QEMU"', '"hypervisor_type":"ironic"')
+    assert ironic != text
+    break_tables(
+        database,
+        *moved(FREE, CN1),
+        recorded(FREE, host="the first", node="cn1"),
+        _change(tables.compute_nodes, "uuid", CN1, {"report": ironic}),
+    )
+    assert_invariants(database)
+
+
+@pytest.mark.parametrize(
+    ("read_at", "kinds"),
+    [
+        (None, set()),
+        (timedelta(0), set()),
+        (timedelta(seconds=59), set()),
+        (timedelta(seconds=61), {Invariant.ANOTHER_HOST}),
+    ],
+    ids=str,
+)
+def test_record_of_nova_counts_once_its_cell_was_read_after_the_allocations(
+    cloud, database, read_at, kinds
+):
+    cell = instance(55)
+    read = None if read_at is None else LATER + read_at
+    break_tables(
+        database,
+        insert(tables.cells).values(uuid=cell, name="cell1", disabled=0, read_at=read),
+        update(tables.compute_nodes).values(cell_uuid=cell),
+        recorded(FREE, host="cn2", node="cn2"),
+        *moved(FREE, CN1),
+        held_by(FREE, updated_at=LATER),
+    )
+    assert {one.invariant for one in verified(database).violations} == kinds
+
+
+def test_claims_whose_instance_was_deleted_are_no_more(cloud, database):
+    cloud.app.delete(f"/scheduler/v1/instances/{FREE}")
+    assert_invariants(database)
+    # A client that allocates for the same uuid again has another consumer.
+    hold(cloud.app, FREE, **{CN1: {"VCPU": 1}})
+    break_tables(database, consumer(FREE, created_at=LATER))
+    assert_invariants(database)
+
+
+def test_claim_of_a_cell_that_does_not_answer_may_lack_its_record(cloud, database):
+    cell = instance(55)
+    gone = delete(tables.instances).where(tables.instances.c.uuid == FREE)
+    away = insert(tables.cells).values(uuid=cell, name="c", disabled=0, away_since=LATER)
+    of_cell = update(tables.compute_nodes).values(cell_uuid=cell)
+    break_tables(database, gone, away, of_cell)
+    assert_invariants(database)
+    break_tables(database, update(tables.cells).values(away_since=None))
+    (found,) = verified(database).violations
+    assert found.invariant is Invariant.CLAIM_UNRECORDED
 
 
 def test_instance_that_was_freed_by_its_client_is_a_decision_without_claim(cloud, database):
@@ -406,6 +613,15 @@ def test_instance_whose_allocations_were_changed_since_is_not_compared(cloud, da
     ((uuid, _),) = held["allocations"].items()
     body = {**held, "allocations": {uuid: {"resources": {"VCPU": 2}}}}
     cloud.app.put_json(f"/placement/allocations/{FREE}", body, headers=LATEST_HEADERS)
+    assert_invariants(database)
+
+
+def test_instance_that_was_claimed_again_elsewhere_is_not_compared(cloud, database):
+    """As nova does where the build fails on the first host: it claims an alternate itself."""
+    cloud.app.delete(f"/placement/allocations/{FREE}", headers=LATEST_HEADERS)
+    hold(cloud.app, FREE, **{CN1: {"VCPU": 1}})
+    at_home = recorded(FREE, host="cn1", node="cn1")
+    break_tables(database, at_home, consumer(FREE, created_at=LATER))
     assert_invariants(database)
 
 

@@ -86,18 +86,18 @@ def test_all_are_replaced(database):
 
 @pytest.mark.parametrize("ratio", [4.0, 16.123456])
 @pytest.mark.parametrize("more", [[], [Inventory(resource_class="MEMORY_MB", total=1)]])
-def test_what_is_put_as_it_was_is_written_now(database, ratio, more):
+def test_what_is_put_as_it_was_keeps_its_time(database, ratio, more):
     same = replace(VCPU, allocation_ratio=ratio)
     uuid, other = make_providers(database, [[same, DISK], [same]])
     provider = provider_of(database, uuid)
     database.write(
         lambda connection: inventories.put(connection, {provider.id: [same, *more]}, LATER)
     )
-    now = times(database, uuid)
-    assert (now["VCPU"], now["DISK_GB"]) == ((NOW, LATER), (NOW, NOW))
-    wanted = [same, DISK, *more]
+    new = dict.fromkeys((one.resource_class for one in more), (LATER, LATER))
+    assert times(database, uuid) == {"VCPU": (NOW, NOW), "DISK_GB": (NOW, NOW), **new}
+    wanted = [same, replace(DISK, total=99), *more]
     database.write(lambda connection: inventories.replace(connection, provider, wanted, LATER))
-    assert {written for _, written in times(database, uuid).values()} == {LATER}
+    assert times(database, uuid) == {"VCPU": (NOW, NOW), "DISK_GB": (NOW, LATER), **new}
     assert times(database, other) == {"VCPU": (NOW, NOW)}
 
 
