@@ -213,7 +213,11 @@ class Application(flask.Flask):
             headers=request.sent_headers,
         )
         view: Callable[..., Any] = self.view_functions[rule.endpoint]
-        return self.make_response(view(call, **arguments))
+        standby = self.services.standby
+        if standby is None or request.sent_method in _READS:
+            return self.make_response(view(call, **arguments))
+        with standby.standby.counting(request.sent_headers.get(TOKEN) or ""):
+            return self.make_response(view(call, **arguments))
 
     def _serving(self, request: Request, face: Face, version: Version) -> tuple[RouteRule, Route]:
         """Return the rule of the version and action, if it takes what is sent and expected."""
@@ -255,10 +259,6 @@ class Application(flask.Flask):
         route = request.matched
         asked = Asked(face.name, "" if route is None else route.path, request.sent_method)
         note(request.environ, asked, str(version) if version else "")
-        standby = self.services.standby
-        if standby is not None and request.sent_method not in _READS:
-            # What fails may have been done all the same, where the answer of a commit is lost.
-            standby.last_writes.note(request.sent_headers.get(TOKEN) or "")
         return response
 
     def _http_error(self, failure: exceptions.HTTPException) -> Any:

@@ -12,7 +12,7 @@ from placement_sched.api.metrics import Metrics
 from placement_sched.api.microversion import Headers, Version
 from placement_sched.api.policies import Policy
 from placement_sched.candidates.summaries import Summaries
-from placement_sched.db.standby import LastWrites, Standby, StandbyUnfit
+from placement_sched.db.standby import Standby, StandbyUnfit
 from placement_sched.db.standby_lag import StandbyLags
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.db.trial import Readable
@@ -41,11 +41,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandbySource:
-    """The same of a standby; ``last_writes`` says when each token last wrote."""
+    """The same of a standby."""
 
     standby: Standby
     source: Source
-    last_writes: LastWrites
     lags: StandbyLags
 
     def dispose(self) -> None:
@@ -145,9 +144,8 @@ class Call:
         services = self.services
         if services.standby is None:
             return answer(services.primary)
-        written = services.standby.last_writes.of(self.headers.get(TOKEN) or "")
         try:
-            with services.standby.standby.recent_enough(written):
+            with services.standby.standby.recent_enough(self.headers.get(TOKEN) or ""):
                 found = answer(services.standby.source)
         except StandbyUnfit:
             services.metrics.answered_by("primary")

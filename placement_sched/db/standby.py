@@ -3,31 +3,30 @@
 A standby lags its primary by some milliseconds. Before a request is answered from one, the
 primary is asked for its position in the write-ahead log, and the standby for how far it has come:
 what was committed before is then seen. ``[placement_database] max_replica_lag`` allows older
-answers, but never older than the last write of the same token.
+answers, but never older than the last write of the same token, through whatever server: each
+transaction that writes counts for its token (``db/commit_marks.py``), the primary is asked for
+these counts, and the standby must have them.
 
 Sources: PostgreSQL's documentation, "Hot Standby" and "Backup Control Functions".
 """
 
-import mmap
-import os
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
-from threading import Lock
+from dataclasses import dataclass, field
 from typing import NamedTuple
 from zlib import crc32
 
 from oslo_log import log
-from sqlalchemy import Connection
+from sqlalchemy import Connection, bindparam, select
 from sqlalchemy.engine import URL
 
 from placement_sched.db import engine
 from placement_sched.db.failures import is_late, translated
 from placement_sched.db.kept_connections import KeptConnections
+from placement_sched.db.tables import last_writes
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable, sentence
 from placement_sched.settings import Settings
@@ -42,18 +41,21 @@ PAUSE = 5.0
 #: primary answers.
 LOOKS = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
 #: How many tokens are distinguished; those that share a place see each other's writes, too.
-_PLACES = 1 << 16
-_BYTES = 8
+_PLACES = 1 << 12
+_LAST_WRITES = select(last_writes.c.share, last_writes.c.version).where(
+    last_writes.c.place == bindparam("at")
+)
 
-#: What is flushed is what commits wait for, and what is sent to standbys.
-OF_PRIMARY = "SELECT pg_current_wal_flush_lsn() - '0/0'::pg_lsn"
-# One that was promoted is a primary itself, and follows none.
-_OF_STANDBY = (
+#: Of a primary what is flushed: commits wait for that, and it is sent to standbys. A standby that
+#: was promoted is a primary; and ``connection`` may lead to a standby, whose own position counts.
+POSITION = (
     "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() "
     "ELSE pg_current_wal_flush_lsn() END - '0/0'::pg_lsn"
 )
 #: How far a connection's server was known to have come.
 _REPLAYED = "placement_sched.replayed"
+#: What was wanted last of a connection, and was there.
+_MET = "placement_sched.met"
 
 
 class StandbyUnfit(Unavailable):
@@ -67,33 +69,25 @@ class PrimaryPosition(NamedTuple):
     lsn: int
 
 
-class LastWrites:
-    """When each token last wrote, by the monotonic clock; shared by the workers of a server.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Wanted:
+    """What a standby must have: the primary's log up to here, and what was counted for a place."""
 
-    They share a file of ``directory``. Without one, each process knows its own writes alone.
-    """
-
-    def __init__(self, directory: str | None = None) -> None:
-        if directory is None:
-            self._bytes = mmap.mmap(-1, _PLACES * _BYTES)
-        else:
-            with Path(directory, "last_writes").open("ab+") as file:
-                os.truncate(file.fileno(), _PLACES * _BYTES)
-                self._bytes = mmap.mmap(file.fileno(), _PLACES * _BYTES)
-        # One number is written at once: there is no half of it to be read.
-        self._times = memoryview(self._bytes).cast("Q")
-
-    def note(self, token: str) -> None:
-        """Note that a request with this token has written."""
-        self._times[_place(token)] = time.monotonic_ns()
-
-    def of(self, token: str) -> float:
-        """Return when a request with this token last wrote, in seconds; 0 where none did."""
-        return self._times[_place(token)] / 1e9
+    lsn: int = 0
+    place: int = 0
+    counts: Mapping[int, int] = field(default_factory=dict)
 
 
-def _place(token: str) -> int:
+_ANYTHING = _Wanted()
+
+
+def place_of(token: str) -> int:
+    """Return the place at which what is written with a token is counted."""
     return crc32(token.encode(errors="surrogatepass")) % _PLACES
+
+
+def _counts(connection: Connection, place: int) -> dict[int, int]:
+    return dict(map(tuple, connection.execute(_LAST_WRITES, {"at": place})))
 
 
 def with_timeout(url: URL) -> URL:
@@ -104,16 +98,16 @@ def with_timeout(url: URL) -> URL:
 
 
 def position_of(connection: Connection) -> int:
-    """Return up to where the server of a connection has replayed the primary's log."""
-    return int(connection.exec_driver_sql(_OF_STANDBY).scalar_one() or 0)
+    """Return where the server of a connection is in the primary's log."""
+    return int(connection.exec_driver_sql(POSITION).scalar_one() or 0)
 
 
-def reaches(wanted: int, look: Callable[[], int]) -> bool:
-    """Return whether ``look`` finds the position ``wanted``; it looks for 60 ms."""
+def soon(look: Callable[[], bool]) -> bool:
+    """Return whether ``look`` finds what is wanted; it looks for 60 ms."""
     for pause in LOOKS:
         if pause:
             time.sleep(pause)
-        if look() >= wanted:
+        if look():
             return True
     return False
 
@@ -143,25 +137,36 @@ class Standby:
             most=options.max_pool_size or sys.maxsize,
             seconds=options.connection_recycle_time,
         )
-        self._positions: deque[PrimaryPosition] = deque()
-        self._lock = Lock()
+        self._known: PrimaryPosition | None = None
         self._not_before = -PAUSE
-        self._wanted: ContextVar[int] = ContextVar("wanted", default=0)
+        self._wanted: ContextVar[_Wanted] = ContextVar("wanted", default=_ANYTHING)
 
     @contextmanager
-    def recent_enough(self, written: float = 0.0) -> Iterator[None]:
-        """Let what is read here have what was committed when it began, less the lag allowed.
-
-        ``written`` is when the caller last wrote: that it has in any case. Raises
-        :class:`StandbyUnfit` while the standby is away.
-        """
-        if self._clock() < self._not_before:
-            raise StandbyUnfit("the standby did not answer a moment ago")
-        token = self._wanted.set(self._position(written).lsn)
+    def counting(self, token: str) -> Iterator[None]:
+        """Let what is written to the primary with a token be known by all servers."""
+        # Where no answer lags, nobody asks for it.
+        before = self._primary.counted_for.set(place_of(token) if self._lag else None)
         try:
             yield
         finally:
-            self._wanted.reset(token)
+            self._primary.counted_for.reset(before)
+
+    @contextmanager
+    def recent_enough(self, token: str = "") -> Iterator[None]:
+        """Let what is read here have what was committed when it began, less the lag allowed.
+
+        What was written with ``token`` it has in any case, but for what was written where no answer
+        may lag. Raises :class:`StandbyUnfit` while the standby is away.
+        """
+        if self._clock() < self._not_before:
+            raise StandbyUnfit("the standby did not answer a moment ago")
+        with self._primary.read() as connection:
+            wanted = self._wanted_by(token, connection)
+        before = self._wanted.set(wanted)
+        try:
+            yield
+        finally:
+            self._wanted.reset(before)
 
     def check(self) -> None:
         """Return: what is read here has no end of its own, as a trial has."""
@@ -191,38 +196,39 @@ class Standby:
             LOG.warning("the primary answers in place of the standby: %s", sentence(failure))
             raise StandbyUnfit(failure.detail) from failure
 
-    def _position(self, written: float) -> PrimaryPosition:
-        """Return a position of the primary that is as old as may be, or the present one."""
-        now = self._clock()
-        since = max(now - self._lag, written)
-        with self._lock:
-            while self._positions and self._positions[0].time < now - self._lag:
-                self._positions.popleft()
-            known = next((one for one in self._positions if one.time >= since), None)
-        if known is not None:
-            return known
-        with self._primary.read() as connection:
-            lsn = int(connection.exec_driver_sql(OF_PRIMARY).scalar_one())
-        # What was committed by ``now`` is before this position.
-        position = PrimaryPosition(now, lsn)
-        with self._lock:
-            self._positions.append(position)
-        return position
+    def _wanted_by(self, token: str, primary: Connection) -> _Wanted:
+        now, known = self._clock(), self._known
+        if known is None or known.time < now - self._lag:
+            # What was committed by ``now`` is before this position.
+            known = self._known = PrimaryPosition(now, position_of(primary))
+        if not self._lag:
+            return _Wanted(known.lsn)
+        place = place_of(token)
+        return _Wanted(known.lsn, place, _counts(primary, place))
 
-    def _wait_for(self, connection: Connection, wanted: int) -> None:
-        """Return when the server has replayed the log up to ``wanted``; raise where it does not."""
+    def _wait_for(self, connection: Connection, wanted: _Wanted) -> None:
+        """Return when the server has what is wanted; raise :class:`StandbyUnfit` if it has not."""
         info = connection.info
-        if info.get(_REPLAYED, -1) >= wanted:
+        if info.get(_MET) is wanted:
             return
 
-        def look() -> int:
-            info[_REPLAYED] = found = position_of(connection)
-            return found
+        def look() -> bool:
+            if info.get(_REPLAYED, -1) < wanted.lsn:
+                info[_REPLAYED] = position_of(connection)
+            return info.get(_REPLAYED, -1) >= wanted.lsn and _has(connection, wanted)
 
-        if not reaches(wanted, look):
+        if not soon(look):
             raise StandbyUnfit("the standby lags")
+        info[_MET] = wanted
 
     def dispose(self) -> None:
         """Close every pooled connection."""
         self._kept.close()
         self.reader.dispose()
+
+
+def _has(connection: Connection, wanted: _Wanted) -> bool:
+    if not wanted.counts:
+        return True
+    there = _counts(connection, wanted.place)
+    return all(there.get(share, 0) >= count for share, count in wanted.counts.items())

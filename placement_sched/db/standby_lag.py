@@ -7,19 +7,18 @@ seen to lack nothing: the later of the two is taken, so that an idle primary mak
 
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 from sqlalchemy.engine import URL
 
 from placement_sched.db import engine
 from placement_sched.db.failures import connected, translated
-from placement_sched.db.standby import OF_PRIMARY, position_of, reaches, with_timeout
+from placement_sched.db.standby import POSITION, position_of, soon, with_timeout
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.settings import Settings
 
-_OF_PRIMARY = f"{OF_PRIMARY}, extract(epoch FROM clock_timestamp())::float8"
+_OF_PRIMARY = f"{POSITION}, extract(epoch FROM clock_timestamp())::float8"
 # After a start, a standby may have replayed no commit yet: it lags at least for as long as it runs.
 _LAST_COMMIT = (
     "SELECT extract(epoch FROM coalesce(pg_last_xact_replay_timestamp(), "
@@ -72,7 +71,7 @@ class StandbyLags:
     def _lag(self, name: str, wanted: int, time_there: float, now: float) -> float | None:
         try:
             with translated(), connected(self._engines[name]) as connection:
-                if reaches(wanted, partial(position_of, connection)):
+                if soon(lambda: position_of(connection) >= wanted):
                     self._current_at[name] = now
                     return 0.0
                 last: float = connection.exec_driver_sql(_LAST_COMMIT).scalar_one()

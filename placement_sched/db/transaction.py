@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextvars import ContextVar
 from threading import Lock, Semaphore
 from typing import Any, TypeVar
 
@@ -91,6 +92,8 @@ class Database:
         )
         #: Whether transactions leave marks: once the schema is known to be this release's.
         self.marks_commits = False
+        #: The place of the token that the present request writes with, where that is to be counted.
+        self.counted_for: ContextVar[int | None] = ContextVar("counted_for", default=None)
         #: What the current thread has done here since it last called ``tally.reset()``.
         self.tally = engine.Tally()
         engine.count_statements((self.reader, self.writer), self.tally)
@@ -190,7 +193,7 @@ class Database:
                 worked = True
                 if self.marks_commits:
                     mark = commit_marks.new_mark()
-                    commit_marks.mark_commit(connection, mark)
+                    commit_marks.mark_commit(connection, mark, self.counted_for.get())
         except DBAPIError as failure:
             if not (worked and failure.connection_invalidated):
                 raise

@@ -23,6 +23,7 @@ from placement_sched.model.image import (
     StoredImage,
     Viewer,
 )
+from placement_sched.store.certified import certify
 
 _IMAGES = images.c
 _PROPERTIES = image_properties.c
@@ -115,6 +116,8 @@ def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> StoredI
     """
     query = select(images).where(_IMAGES.uuid == uuid)
     rows = connection.execute(query.with_for_update() if lock else query).all()
+    if lock and rows:
+        certify(connection, _IMAGES.protected, _IMAGES.uuid == uuid)
     return next(iter(_whole(connection, rows)), None)
 
 

@@ -4,12 +4,15 @@ import re
 import threading
 import time
 from collections import Counter
+from functools import partial
 from itertools import count
+from uuid import uuid4
 
 import psutil
 import pytest
 from sqlalchemy import insert
 from sqlalchemy.engine import make_url
+from webtest import AppError
 
 from placement_sched.db import standby as module
 from placement_sched.db import standby_lag
@@ -18,13 +21,14 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.gauges import standbys as standby_gauges
 from placement_sched.operations.prepare import sync
+from tests.at_once import at_once
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.invariants import assert_invariants
 from tests.placing import report, spec
 from tests.postgresql import primary_and_standby
-from tests.processes import race
 from tests.servers import wait_until
+from tests.statements import counted
 
 CANDIDATES = "/placement/allocation_candidates?resources=VCPU:1"
 READS = (
@@ -34,6 +38,9 @@ READS = (
     "/placement/resource_providers/{root}/usages",
     "/placement/usages?project_id=p",
 )
+PROVIDERS = "/placement/resource_providers"
+#: Clients that write while the standby takes over.
+WRITERS = 6
 QUESTIONS = ("explain", "capacity")
 #: Lets its standby stand still, and lets it go on.
 PAUSE, RESUME = "SELECT pg_wal_replay_pause()", "SELECT pg_wal_replay_resume()"
@@ -181,16 +188,64 @@ def test_lag_that_is_allowed_hides_writes_of_others_and_none_of_ones_own(made, s
     assert names(client, "admin:q") == ["before"]
 
 
-def test_processes_that_share_a_directory_know_of_each_others_writes(tmp_path):
-    here, alone = module.LastWrites(str(tmp_path)), module.LastWrites()
-    race(1, note_a_write, str(tmp_path))
-    assert here.of("admin") > 0
-    assert here.of("admin:q") == alone.of("admin") == 0
+@pytest.mark.usefixtures("patient")
+def test_lag_that_is_allowed_hides_nothing_that_ones_own_token_wrote_through_another_server(
+    made, servers
+):
+    one, other = (made(placement_database__max_replica_lag=30.0) for _ in "ab")
+    create(one, "before")
+    for client in (one, other):
+        assert names(client, "admin:q") == names(client) == ["before"]
+    servers[1].ask(PAUSE)
+    for number, (writer, reader) in enumerate([(one, other), (other, one)] * 3):
+        create(writer, f"p{number}")
+        assert f"p{number}" in names(reader)
+        assert f"p{number}" in names(writer)
+        assert names(reader, "admin:q") == ["before"]
+    asked = [answered_by(client) for client in (one, other)]
+    assert asked == [{"primary": 6, "standby": 5}] * 2
+    servers[1].ask(RESUME)
+    assert wait_until(lambda: names(other, "admin:q") == names(one))
+    assert answered_by(other)["primary"] == 6
 
 
-def note_a_write(_barrier, _which, directory):
-    module.LastWrites(directory).note("admin")
-    return []
+def test_what_failed_or_wrote_nothing_is_not_waited_for(made, servers, url):
+    client = made(placement_database__max_replica_lag=30.0)
+    counted = "SELECT coalesce(sum(version), 0)::int FROM sched_last_writes"
+    create(client, "one")
+    assert servers[0].ask(counted, url) == [1]
+    with pytest.raises(AppError):
+        create(client, "one")
+    ask(client, CANDIDATES)
+    client.post_json("/scheduler/v1/explain", {"request_spec": spec()})
+    assert servers[0].ask(counted, url) == [1]
+
+
+def test_no_writes_are_counted_where_no_answer_lags(made, servers, url):
+    client = made()
+    create(client, "one")
+    assert servers[0].ask("SELECT count(*) FROM sched_last_writes", url) == [0]
+
+
+@pytest.mark.usefixtures("patient")
+def test_writes_of_one_token_at_the_same_moment_are_all_counted(made, servers, url):
+    client = made(placement_database__max_replica_lag=30.0)
+    assert names(client) == []
+    at_once(*(partial(create, client, f"p{number}") for number in range(40)))
+    assert servers[0].ask("SELECT sum(version)::int FROM sched_last_writes", url) == [40]
+    assert len(names(client)) == 40
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize(("lag", "statements"), [(0.0, 1), (30.0, 1)])
+def test_answer_of_a_standby_costs_the_primary_one_statement(made, lag, statements):
+    client = made(placement_database__max_replica_lag=lag)
+    create(client, "one")
+    assert names(client) == ["one"]
+    with counted(client.app.services.database) as seen:
+        assert names(client) == ["one"]
+    assert len(seen) == statements
+    assert answered_by(client) == {"standby": 2}
 
 
 @pytest.mark.usefixtures("patient")
@@ -219,46 +274,78 @@ def test_standby_that_is_away_is_asked_again_later(made, servers, monkeypatch):
     assert answered_by(client) == {"primary": 1, "standby": 1}
 
 
-def test_nothing_acknowledged_is_lost_where_the_standby_takes_over(make_app, record_property):
+@pytest.mark.parametrize("lag", [0.0, 30.0])
+def test_nothing_acknowledged_is_lost_where_the_standby_takes_over(make_app, lag, record_property):
     with primary_and_standby(synchronous=True) as (primary, standby):
         both = primary.url("postgres", standby)
         database = Database(make_settings(both))
         sync(database, utcnow)
         database.dispose()
-        client = make_app(make_settings(both, placement_database__slave_connection=standby.url()))
-        acknowledged, statuses, over = [], Counter(), threading.Event()
+        client = make_app(
+            make_settings(
+                both,
+                placement_database__slave_connection=standby.url(),
+                placement_database__max_replica_lag=lag,
+            )
+        )
+        shared = create(client, "shared")["uuid"]
+        stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 100_000}}}
+        client.put_json(f"{PROVIDERS}/{shared}/inventories", stock, headers=VERSION)
+        acknowledged: list[set[str]] = [set() for _ in range(WRITERS)]
+        statuses: Counter[int] = Counter()
+        unread: list[str] = []
+        enough = [20] * WRITERS
 
-        def write():
+        def write(which):
+            mine, headers = acknowledged[which], {**VERSION, "X-Auth-Token": f"admin:{which}"}
             for number in count():
-                if over.is_set() and statuses[201] > len(before) + 20:
+                if len(mine) >= enough[which] and promoted.is_set():
                     return
-                answer = client.post_json(
-                    "/placement/resource_providers",
-                    {"name": f"p{number}"},
-                    headers=VERSION,
-                    expect_errors=True,
-                )
-                statuses[answer.status_int] += 1
-                if answer.status_int == 200:
-                    statuses[201] += 1
-                    acknowledged.append(f"p{number}")
+                name = f"{which}-{number}"
+                for send, path, body in (
+                    (client.post_json, PROVIDERS, {"name": name}),
+                    (client.put_json, f"/placement/allocations/{uuid4()}", claim_of(shared)),
+                ):
+                    answer = send(path, body, headers=headers, expect_errors=True)
+                    statuses[answer.status_int] += 1
+                    if answer.status_int < 300:
+                        mine.add(name if send == client.post_json else path)
+                seen = client.get(f"{PROVIDERS}?name={name}", headers=headers, expect_errors=True)
+                if seen.status_int == 200 and len(seen.json["resource_providers"]) < (name in mine):
+                    unread.append(name)
 
-        before: list[str] = []
-        writer = threading.Thread(target=write)
-        writer.start()
-        assert wait_until(lambda: len(acknowledged) > 20)
+        promoted = threading.Event()
+        writers = [threading.Thread(target=write, args=(which,)) for which in range(WRITERS)]
+        for one in writers:
+            one.start()
+        assert wait_until(lambda: all(len(mine) >= 20 for mine in acknowledged), 60)
         primary.stop("immediate")
         standby.promote()
-        before.extend(acknowledged)
-        over.set()
-        writer.join(timeout=60)
-        assert not writer.is_alive()
-        assert set(acknowledged) <= set(names(client))
-        assert statuses.keys() <= {200, 201, 503}
-        promoted = Database(make_settings(standby.url()))
-        assert_invariants(promoted)
-        promoted.dispose()
-        record_property(TRIED, f"1 promotion under load, {len(acknowledged)} writes acknowledged")
+        # Each of them goes on.
+        enough[:] = [len(mine) + 20 for mine in acknowledged]
+        promoted.set()
+        for one in writers:
+            one.join(timeout=120)
+        assert not any(one.is_alive() for one in writers)
+        held = standby.ask("SELECT '/placement/allocations/' || consumer_id FROM allocations")
+        assert set().union(*acknowledged) <= {*names(client), *held}
+        assert unread == []
+        assert statuses.keys() <= {200, 204, 503}
+        database = Database(make_settings(standby.url()))
+        assert_invariants(database)
+        database.dispose()
+        total = sum(map(len, acknowledged))
+        record_property(TRIED, f"1 promotion under load, {total} writes of {WRITERS} writers")
+
+
+def claim_of(provider):
+    return {
+        "allocations": {provider: {"resources": {"VCPU": 1}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
 
 
 def standbys(client):

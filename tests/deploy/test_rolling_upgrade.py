@@ -4,10 +4,6 @@ What the guide's page on upgrades promises: servers of the last release go on wh
 brought to this one's and while servers of this release start.
 """
 
-import io
-import subprocess
-import sys
-import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,40 +12,17 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.db.migrate import newest_revision
-from tests.deploy import REQUIRED, run, tool
 from tests.empty_databases import KINDS, empty_database
-from tests.house.tree import ROOT
-from tests.servers import PROGRAM, Server, environment, started
+from tests.releases import program, sync, unpack_last_release, variables
+from tests.servers import Server, started
 
 VERSION = "placement 1.39"
-RUN = "import sys; from placement_sched.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
 @pytest.fixture(scope="module")
 def last_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source as it was before the newest revision came; required in CI, as programs are."""
-    (revision,) = (ROOT / "alembic/versions").glob(f"{newest_revision()}_*.py")
-    git = [tool("git"), "-C", str(ROOT)]
-    log = [*git, "log", "--diff-filter=A", "--format=%H", "-1", "--", str(revision)]
-    came = subprocess.run(log, capture_output=True, text=True, timeout=60, check=False)
-    of = f"{came.stdout.strip()}^"
-    known = subprocess.run(
-        [*git, "rev-parse", "--verify", of], capture_output=True, timeout=60, check=False
-    )
-    if came.returncode or not came.stdout.strip() or known.returncode:
-        reason = "the history of the source is not here: clone it whole, with git installed"
-        assert not REQUIRED, reason
-        pytest.skip(reason)
-    archive = subprocess.run(
-        [*git, "archive", of, "placement_sched", "alembic"],
-        capture_output=True,
-        timeout=60,
-        check=True,
-    )
-    folder = tmp_path_factory.mktemp("last_release")
-    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as file:
-        file.extractall(folder, filter="data")
-    return folder
+    """The source as it was before the newest revision came."""
+    return unpack_last_release(tmp_path_factory.mktemp("last_release"))
 
 
 @pytest.fixture(params=KINDS)
@@ -66,7 +39,7 @@ def release(last_release: Path, url: str, tmp_path: Path) -> Iterator[Callable[.
         def start(name: str, *, ready: str | None = "/placement/") -> Server:
             return stack.enter_context(
                 started(
-                    command=[*program(name, last_release), "serve", "--port", "{port}"],
+                    command=[*program(name), "serve", "--port", "{port}"],
                     folder=tmp_path,
                     log=tmp_path / f"{name}-{uuid4().hex}.log",
                     ready=ready,
@@ -75,25 +48,6 @@ def release(last_release: Path, url: str, tmp_path: Path) -> Iterator[Callable[.
             )
 
         yield start
-
-
-def program(name: str, last_release: Path) -> list[str | Path]:
-    return [sys.executable, "-c", RUN] if name == "last" else [PROGRAM]
-
-
-def variables(name: str, last_release: Path, url: str) -> dict[str, str]:
-    found = environment(
-        OS_PLACEMENT_DATABASE__CONNECTION=url, OS_DEFAULT__SERVICE_DOWN_TIME="86400"
-    )
-    return {**found, "PYTHONPATH": str(last_release)} if name == "last" else found
-
-
-def sync(name: str, last_release: Path, url: str, folder: Path) -> str:
-    return run(
-        *(*program(name, last_release), "db", "sync"),
-        env=variables(name, last_release, url),
-        cwd=folder,
-    )
 
 
 def make_provider(server: Server, vcpus: int) -> str:

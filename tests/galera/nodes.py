@@ -15,8 +15,9 @@ from tests.versions import LATEST_HEADERS
 
 #: How often each race is run: a few times in a suite, 300 times for a proof.
 ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_GALERA_ROUNDS", "15"))
-#: What one node is asked: its number, a method, a path and a body.
-Ask = tuple[int, str, str, Any]
+#: What one node is asked: its number, a method, a path, a body, and a microversion that is not the
+#: newest one where it is to be another.
+Ask = tuple[int, str, str, Any] | tuple[int, str, str, Any, str]
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,13 @@ class Nodes:
     database: str
     clients: tuple[Client, ...]
 
-    def ask(self, node: int, method: str, path: str, body: Any = None) -> TestResponse:
+    def ask(
+        self, node: int, method: str, path: str, body: Any = None, version: str | None = None
+    ) -> TestResponse:
         """Send a request through a node; return the answer, whatever it is."""
         client, headers = self.clients[node], LATEST_HEADERS
+        if version is not None:
+            headers = {"OpenStack-API-Version": version}
         if body is None:
             return client.request(path, method=method, headers=headers, expect_errors=True)
         send = {"POST": client.post_json, "PUT": client.put_json}[method]

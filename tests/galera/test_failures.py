@@ -7,11 +7,8 @@ import os
 import re
 import shutil
 import subprocess
-from collections import Counter
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
-from threading import Lock, Thread
 
 import pytest
 
@@ -21,12 +18,12 @@ from placement_sched.operations.prepare import sync
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.galera.cluster import NODE, REQUIRED
+from tests.galera.writers import PROVIDERS, Writers
 from tests.loopback import reserved_port
 from tests.servers import wait_until
 from tests.versions import LATEST_HEADERS
 
 WRITES = int(os.environ.get("PLACEMENT_SCHED_TEST_GALERA_WRITES", "240"))
-PROVIDERS = "/placement/resource_providers"
 GUIDE = NODE.parents[2] / "doc/source/galera.rst"
 HAPROXY = NODE.with_name("haproxy.cfg")
 
@@ -52,52 +49,6 @@ def proxied(cluster, folder: Path):
                 yield port
             finally:
                 process.kill()
-
-
-class Writers:
-    """Threads that write through applications: providers of their own, claims of a shared one."""
-
-    def __init__(self, clients, shared: str) -> None:
-        self._clients, self._shared = clients, shared
-        self._lock, self._over = Lock(), False
-        self.acknowledged: list[str] = []
-        self.statuses: Counter[tuple[str, int]] = Counter()
-        self._threads = [Thread(target=self._write, args=pair) for pair in enumerate(clients)]
-
-    def __enter__(self):
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_failure):
-        self._over = True
-        for thread in self._threads:
-            thread.join(timeout=120)
-        assert not any(thread.is_alive() for thread in self._threads)
-
-    def _write(self, which, client):
-        for number in count():
-            if self._over:
-                return
-            uuid = f"00000000-0000-{which:04}-0000-{number:012}"
-            owner = {"project_id": "p", "user_id": "u", "consumer_generation": None}
-            claim = {"allocations": {self._shared: {"resources": {"VCPU": 1}}}, **owner}
-            claim["consumer_type"] = "INSTANCE"
-            writes = {
-                "provider": ("POST", PROVIDERS, {"uuid": uuid, "name": uuid}),
-                "claim": ("PUT", f"/placement/allocations/{uuid}", claim),
-            }
-            for what, (method, path, body) in writes.items():
-                send = client.post_json if method == "POST" else client.put_json
-                answer = send(path, body, headers=LATEST_HEADERS, expect_errors=True)
-                with self._lock:
-                    self.statuses[what, answer.status_int] += 1
-                    if answer.status_int < 300:
-                        self.acknowledged.append(f"{what} {uuid}")
-
-    def have_written(self, number: int) -> None:
-        """Wait until so many writes are acknowledged."""
-        assert wait_until(lambda: len(self.acknowledged) >= number, 400), self.statuses
 
 
 def ready(client) -> int:

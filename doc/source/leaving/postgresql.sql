@@ -22,6 +22,7 @@ DROP TABLE IF EXISTS sched_provider_changes;
 DROP TABLE IF EXISTS sched_provider_change_turns;
 DROP TABLE IF EXISTS sched_provider_change_marks;
 DROP TABLE IF EXISTS sched_leases;
+DROP TABLE IF EXISTS sched_last_writes;
 DROP TABLE IF EXISTS sched_instances;
 DROP TABLE IF EXISTS sched_images;
 DROP TABLE IF EXISTS sched_flavors;

@@ -66,7 +66,7 @@ PLACEMENT_DATABASE = described(
     cfg.FloatOpt("max_replica_lag", default=0.0, min=0.0),
     "Seconds that an answer from a standby may lag the primary. 0: it has all that was "
     "committed before the request came, on whatever server. With more, it has all that the same "
-    "token wrote through the same server. Where a standby lags more, the primary answers.",
+    "token wrote, on whatever server. Where a standby lags more, the primary answers.",
     cfg.BoolOpt("sync_on_startup", default=False),
     "Create or upgrade the schema when the server starts (SQLite, which is embedded, always "
     "does). Otherwise run placement-sched db sync.",

@@ -13,6 +13,7 @@ from placement_sched.db import sql
 from placement_sched.db.tables import allocations, compute_nodes, consumers, instances, projects
 from placement_sched.errors import NotFound
 from placement_sched.model.instance import Instance
+from placement_sched.store.certified import certify
 from placement_sched.store.compute import embedded_flavors
 
 _COLUMNS = instances.c
@@ -50,7 +51,10 @@ def by_uuids(
     """Return those of the instances that are there, by uuid, their rows locked if asked."""
     query = select(instances).order_by(_COLUMNS.uuid)
     query = query.with_for_update() if lock else query
-    found = sql.rows_among(connection, query, _COLUMNS.uuid, sorted(set(uuids)))
+    found = list(sql.rows_among(connection, query, _COLUMNS.uuid, sorted(set(uuids))))
+    if lock and found:
+        known = sql.among(connection, _COLUMNS.id, [row.id for row in found])
+        certify(connection, _COLUMNS.updated_at, known)
     return of_rows(connection, found)
 
 

@@ -15,6 +15,7 @@ from placement_sched.db.tables import resource_providers
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
 from placement_sched.model.naming import canonical
 from placement_sched.model.placement.provider import Provider
+from placement_sched.store.certified import certify
 
 _ROOT = resource_providers.alias("root")
 _PARENT = resource_providers.alias("parent")
@@ -218,6 +219,11 @@ def locked_by_uuid(connection: Connection, uuid: str, generation: int | None = N
     if generation is not None:
         refuse_other_generation(uuid, provider.generation, generation)
     return provider
+
+
+def keep_generation(connection: Connection, provider_id: int) -> None:
+    """Let other nodes see the lock of a provider whose generation is to stay as it is."""
+    certify(connection, _COLUMNS.generation, _COLUMNS.id == provider_id)
 
 
 def refuse_other_generation(uuid: str, current: int, given: int) -> None:

@@ -58,6 +58,8 @@ def replace(call: Call, connection: Connection, uuid: str) -> Answer:
     aggregates.replace(connection, provider.id, uuids, call.now())
     if counted:
         resource_providers.bump_generations(connection, [provider.id], call.now())
+    else:
+        resource_providers.keep_generation(connection, provider.id)
     return _answer(call, uuids, provider.generation + 1)
 
 

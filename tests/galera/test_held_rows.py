@@ -1,0 +1,136 @@
+"""Writers that lock a row which they leave as it is, against others on other nodes at that moment.
+
+``tests/galera/test_races.py`` has the invariants of groups, trees, classes and claims.
+"""
+
+from contextlib import suppress
+from functools import partial
+from uuid import uuid4
+
+from placement_sched.errors import NotFound
+from placement_sched.model.clock import utcnow
+from placement_sched.model.image import MOST_MEMBERS
+from placement_sched.operations.repair.heal import Healer, HealRequest
+from tests.at_once import at_once
+from tests.galera.nodes import broken, pairs, statuses
+from tests.placing import report
+
+PROVIDERS = "/placement/resource_providers"
+INSTANCES = "/scheduler/v1/instances"
+IMAGES = "/image/v2/images"
+#: The last version in which replacing a provider's aggregates leaves its generation as it is.
+UNCOUNTED, COUNTED = "placement 1.18", "placement 1.19"
+#: The providers of an aggregate that are gone, and the aggregates that a provider is in.
+ORPHANS = (
+    "SELECT resource_provider_id FROM resource_provider_aggregates AS pair "
+    "JOIN placement_aggregates AS aggregate ON aggregate.id = pair.aggregate_id "
+    "WHERE resource_provider_id NOT IN (SELECT id FROM resource_providers) "
+    "AND aggregate.uuid = '{}'"
+)
+MEMBER = (
+    "SELECT aggregate.uuid FROM placement_aggregates AS aggregate "
+    "JOIN resource_provider_aggregates AS pair ON pair.aggregate_id = aggregate.id "
+    "JOIN resource_providers AS provider ON provider.id = pair.resource_provider_id "
+    "WHERE provider.uuid = '{}'"
+)
+
+
+def provider(nodes):
+    return nodes.made("POST", PROVIDERS, {"name": str(uuid4())})["uuid"]
+
+
+def joining(node, uuid, aggregate):
+    """What makes an aggregate the only one of a provider, as clients before 1.19 ask for it."""
+    return node, "PUT", f"{PROVIDERS}/{uuid}/aggregates", [aggregate], UNCOUNTED
+
+
+def test_no_aggregate_has_a_provider_that_is_deleted(nodes):
+    def race(_number, via):
+        uuid, aggregate = provider(nodes), str(uuid4())
+        joins, deletes = via
+        answers = nodes.at_once(
+            joining(joins, uuid, aggregate), (deletes, "DELETE", f"{PROVIDERS}/{uuid}", None)
+        )
+        assert not nodes.rows(ORPHANS.format(aggregate))
+        assert statuses(answers) in ([200, 204], [204, 404])
+
+    assert broken(pairs(), race) == []
+
+
+def test_last_who_replaces_the_aggregates_of_a_provider_is_who_replaced_them(nodes):
+    def race(_number, via):
+        uuid, wanted = provider(nodes), [str(uuid4()), str(uuid4())]
+        answers = nodes.at_once(
+            *(joining(n, uuid, one) for n, one in zip(via, wanted, strict=True))
+        )
+        assert statuses(answers) == [200, 200]
+        assert nodes.rows(MEMBER.format(uuid)) in [[(one,)] for one in wanted]
+
+    assert broken(pairs(), race) == []
+
+
+def test_replacement_with_a_generation_and_one_without_are_not_mixed(nodes):
+    def race(_number, via):
+        uuid, wanted = provider(nodes), [str(uuid4()), str(uuid4())]
+        asked = {"aggregates": wanted[:1], "resource_provider_generation": 0}
+        counted = (via[0], "PUT", f"{PROVIDERS}/{uuid}/aggregates", asked, COUNTED)
+        answers = nodes.at_once(counted, joining(via[1], uuid, wanted[1]))
+        assert statuses(answers) == [200, 200]
+        assert nodes.rows(MEMBER.format(uuid)) in [[(one,)] for one in wanted]
+
+    assert broken(pairs(), race) == []
+
+
+def test_replacement_without_a_generation_changes_nothing_of_the_provider(nodes):
+    uuid = provider(nodes)
+    shown = f"SELECT * FROM resource_providers WHERE uuid = '{uuid}'"
+    before = nodes.rows(shown)
+    assert nodes.ask(*joining(1, uuid, str(uuid4()))).status_int == 200
+    assert nodes.rows(shown) == before
+
+
+def test_no_instance_that_is_deleted_is_given_allocations(nodes):
+    nodes.made("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1024)])
+    database = [one.app.services.database for one in nodes.clients]
+    flavor = {"vcpus": 1, "memory_mb": 0, "root_gb": 0}
+
+    def race(_number, via):
+        uuid = str(uuid4())
+        recorded = {"host": "cn1", "node": "cn1", "project_id": "p", "user_id": "u"}
+        nodes.made("PUT", f"{INSTANCES}/{uuid}", {**recorded, "flavor": flavor})
+        heals, deletes = via
+        wanted = HealRequest(instance=uuid)
+        healer = Healer(database=database[heals], clock=utcnow, no_owner=("p", "u"), wanted=wanted)
+        _, answer = at_once(
+            partial(healed, healer), partial(nodes.ask, deletes, "DELETE", f"{INSTANCES}/{uuid}")
+        )
+        assert answer.status_int == 204
+        assert not nodes.rows(f"SELECT id FROM allocations WHERE consumer_id = '{uuid}'")
+
+    assert broken(pairs(), race) == []
+
+
+def healed(healer):
+    """What a repair of an instance does, which may be gone before it begins."""
+    with suppress(NotFound):
+        list(healer.heal())
+
+
+def test_image_has_no_more_members_than_it_may(nodes):
+    headers = {"X-Auth-Token": "admin"}
+    made = nodes.clients[0].post_json(IMAGES, {"visibility": "shared"}, headers=headers).json
+    members = f"{IMAGES}/{made['id']}/members"
+    for number in range(MOST_MEMBERS - 1):
+        nodes.clients[0].post_json(members, {"member": f"p{number}"}, headers=headers)
+
+    def race(number, via):
+        nodes.cluster.settle()
+        last = [f"{number}{which}" for which in "ab"]
+        answers = nodes.at_once(
+            *((n, "POST", members, {"member": one}) for n, one in zip(via, last, strict=True))
+        )
+        assert statuses(answers) == [200, 413]
+        for one in last:
+            nodes.ask(0, "DELETE", f"{members}/{one}")
+
+    assert broken(pairs(), race) == []

@@ -1,0 +1,126 @@
+"""The last release and this one on one cluster, while its servers and its schema are replaced."""
+
+from contextlib import ExitStack
+from types import SimpleNamespace
+from uuid import uuid4
+
+import pytest
+
+from placement_sched.db.migrate import newest_revision
+from placement_sched.db.transaction import Database
+from placement_sched.operations.invariants.verify import verify
+from tests.chaos.scale import TRIED
+from tests.conftest import make_settings
+from tests.galera.test_failures import WRITES
+from tests.galera.writers import PROVIDERS, Writers
+from tests.releases import program, sync, unpack_last_release, variables
+from tests.servers import started
+from tests.versions import LATEST_HEADERS
+
+REVISION = "SELECT version_num FROM placement_sched_alembic_version"
+KEPT = (
+    "SELECT concat('provider ', uuid) FROM resource_providers "
+    "UNION ALL SELECT concat('claim ', consumer_id) FROM allocations"
+)
+
+
+class Remote:
+    """A server as the client of an application."""
+
+    def __init__(self, server):
+        self._server = server
+
+    def post_json(self, path, body, headers, **_more):
+        return self._sent("POST", path, body, headers)
+
+    def put_json(self, path, body, headers, **_more):
+        return self._sent("PUT", path, body, headers)
+
+    def _sent(self, method, path, body, headers):
+        # What webtest calls the status.
+        sent = {name: value for name, value in headers.items() if name != "X-Auth-Token"}
+        return SimpleNamespace(status_int=self._server.send(method, path, body, **sent)[0])
+
+
+@pytest.fixture(scope="module")
+def last_release(tmp_path_factory):
+    return unpack_last_release(tmp_path_factory.mktemp("last_release"))
+
+
+@pytest.fixture
+def name(galera):
+    """The name of a new database."""
+    name = f"ps_{uuid4().hex[:12]}"
+    galera.nodes[0].ask(f"CREATE DATABASE {name}")
+    galera.settle()
+    yield name
+    galera.nodes[0].ask(f"DROP DATABASE {name}")
+
+
+@pytest.fixture
+def release(galera, name, last_release, tmp_path):
+    """Give a function that starts a server of a release at a node; it returns a client of it."""
+    with ExitStack() as stack:
+
+        def start(which, node):
+            server = started(
+                command=[*program(which), "serve", "--port", "{port}"],
+                folder=tmp_path,
+                log=tmp_path / f"{which}-{node}.log",
+                variables=variables(which, last_release, galera.nodes[node].url(name)),
+            )
+            return stack.enter_context(server)
+
+        yield start
+
+
+def shared_provider(server):
+    asked = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 1_000_000}}}
+    version = LATEST_HEADERS["OpenStack-API-Version"]
+    made = server.ask("POST", PROVIDERS, {"name": "shared"}, version)
+    server.ask("PUT", f"{PROVIDERS}/{made['uuid']}/inventories", asked, version)
+    return made["uuid"]
+
+
+def test_both_releases_write_through_a_cluster_while_schema_and_servers_are_replaced(
+    galera, name, release, last_release, tmp_path, record_property
+):
+    first = galera.nodes[0]
+    sync("last", last_release, first.url(name), tmp_path)
+    galera.settle()
+    before = first.ask(REVISION, name)
+    assert before != [(newest_revision(),)]
+    old = [release("last", 1), release("last", 2)]
+    shared = shared_provider(old[0])
+    galera.settle()
+    part = WRITES // 4
+    acknowledged, statuses = [], set()
+    # The schema is changed through one node, while the last release writes through the others.
+    with Writers([Remote(one) for one in old], shared) as writers:
+        writers.have_written(part)
+        assert newest_revision() in sync("this", last_release, first.url(name), tmp_path)
+        writers.have_written(len(writers.acknowledged) + part)
+        # A server of this release joins them, at the third node.
+        with Writers([Remote(release("this", 0))], shared, turn=1) as joined:
+            joined.have_written(part)
+        writers.have_written(len(writers.acknowledged) + part)
+        acknowledged += joined.acknowledged
+        statuses |= set(joined.statuses)
+    acknowledged += writers.acknowledged
+    statuses |= set(writers.statuses)
+    # And takes the place of one.
+    assert old[0].stop() == 0
+    with Writers([Remote(release("this", 1)), Remote(old[1])], shared, turn=2) as writers:
+        writers.have_written(part)
+    acknowledged += writers.acknowledged
+    statuses |= set(writers.statuses)
+    assert statuses == {("provider", 200), ("claim", 204)}
+    galera.settle()
+    for node in galera.nodes:
+        assert node.ask(REVISION, name) == [(newest_revision(),)]
+        assert set(acknowledged) <= {one for (one,) in node.ask(KEPT, name)}
+    settings = make_settings(first.url(name))
+    database = Database(settings)
+    assert verify(database, settings).violations == ()
+    database.dispose()
+    record_property(TRIED, f"{len(acknowledged)} writes, schema {before[0][0]} upgraded meanwhile")
