@@ -137,6 +137,7 @@ def nested(_world: NestedWorld) -> tuple[Question, ...]:
 def shared(world: SharedWorld) -> tuple[Question, ...]:
     """Return what is asked where the disk is in shared pools."""
     plain, ask = ("resources", PLAIN), _asking(targets.SHARED)
+    own, pool = ("resources", "VCPU:4,MEMORY_MB:8192"), ("resources_DISK", "DISK_GB:50")
     pools = ",".join(world.aggregates[-2:])
     not_in = ("member_of", f"!in:{','.join(world.places.tags[:3])}")
     return (
@@ -146,7 +147,9 @@ def shared(world: SharedWorld) -> tuple[Question, ...]:
         ask("!in: three aggregates", plain, not_in),
         ask("tight", ("resources", TIGHT)),
         ask("no match: amount", ("resources", TOO_MUCH)),
-        *_forced(ask, ("resources", "VCPU:4,MEMORY_MB:8192")),
+        *_forced(ask, own),
+        # A group with a suffix may be of another tree, where a provider shares.
+        *_forced(ask, own, pool, ("group_policy", "none"), named="disk of a pool, "),
         # A pool is not of the host's tree.
         replace(_forced(ask, plain)[0], name="one forced host, no match"),
     )

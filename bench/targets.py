@@ -84,6 +84,8 @@ SHARED: Mapping[str, Target] = {
     "no match: amount": Target(10, 20),
     "one forced host": Target(300, 1000),
     "one forced host, enabled": Target(300, 1000),
+    "disk of a pool, one forced host": Target(300, 1000),
+    "disk of a pool, one forced host, enabled": Target(300, 1000),
     "no limit": Target(12, 20),
 }
 #: Of each request that a nova-compute sends every minute, and of those for one consumer or project.
