@@ -144,7 +144,7 @@ class Standby:
     @contextmanager
     def counting(self, token: str) -> Iterator[None]:
         """Let what is written to the primary with a token be known by all servers."""
-        # Where no answer lags, nobody asks for it.
+        # Where no answer lags, no server asks for it.
         before = self._primary.counted_for.set(place_of(token) if self._lag else None)
         try:
             yield

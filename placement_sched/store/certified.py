@@ -1,9 +1,9 @@
 """Locks of rows that stay as they are, as other nodes of a cluster see them.
 
 A lock is unknown to other nodes; what they know of each other is which rows a transaction has
-changed. So who has locked a row, and may leave it as it is, changes it and changes it back: both
-are sent to the other nodes, which let only one of two such transactions be committed, and nobody
-sees a difference (doc/decisions/0022).
+changed. So a transaction that has locked a row, and may leave it as it is, changes it and changes
+it back: both are sent to the other nodes, which let only one of two such transactions be committed,
+and no reader sees a difference (doc/decisions/0022).
 """
 
 from typing import Any
