@@ -34,8 +34,8 @@ SUITE = "bookworm"
 PYTHON = "3.11"
 #: What a Debian has that was installed for a server, beside its smallest set.
 INSTALLED = ("systemd", "systemd-sysv", "dbus", "ca-certificates")
-#: What the client of the page "Deploy" and the build of our wheel take from pip's index.
-FROM_INDEX = ("python-openstackclient", "osc-placement", "setuptools", "wheel")
+#: What the client of the page "Deploy" takes from pip's index.
+FROM_INDEX = ("python-openstackclient", "osc-placement")
 #: What is exported by one line, and holds for the next.
 _EXPORTED = "/run/exported"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -244,8 +244,8 @@ def machine(
             stderr=log,
         )
         stack.callback(_end, process)
-        assert wait_until(lambda: bool(_children(process.pid)), 60), console.read_text()
-        started = Machine(_children(process.pid)[0], written)
+        assert wait_until(lambda: bool(_leaders(process.pid)), 60), console.read_text()
+        started = Machine(_leaders(process.pid)[0], written)
         assert wait_until(started.is_up, 120), console.read_text()
         yield started
 
@@ -289,12 +289,27 @@ def lay_repository(folder: Path) -> None:
     run("git", "init", "--quiet", source)
     run(*git, "add", "--all")
     run(*git, "commit", "--quiet", "--message", "Try it")
+    for release in ("RELEASE", "NEW"):  # as the pages have them
+        run(*git, "tag", release)
     run("git", "clone", "--quiet", "--bare", source, bare)
 
 
-def _children(process: int) -> list[int]:
+def _leaders(process: int) -> list[int]:
+    """Return the child that is the first process of its machine, once there is one.
+
+    At first systemd-nspawn has another child, which starts that one and ends.
+    """
     found = Path(f"/proc/{process}/task/{process}/children")
-    return [int(one) for one in found.read_text().split()] if found.exists() else []
+    children = [int(one) for one in found.read_text().split()] if found.exists() else []
+    return [one for one in children if _number_in_its_machine(one) == "1"]
+
+
+def _number_in_its_machine(process: int) -> str:
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[-1]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

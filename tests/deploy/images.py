@@ -15,6 +15,8 @@ from tests.deploy import REQUIRED, debian, run, tool
 from tests.deploy.test_pages_on_a_machine import packages
 from tests.house.tree import ROOT
 
+#: The image that stands in for Docker's, by its name.
+BASE = f"localhost/python:{debian.PYTHON}-slim"
 _BASE = """\
 FROM scratch
 COPY {base} /
@@ -76,8 +78,7 @@ class Docker:
         debian.prepare(packages())
         file = self._folder / "base"
         file.write_text(_BASE.format(base=debian.BASE.name, wheels=debian.OF_PIP))
-        tag = f"localhost/python:{debian.PYTHON}-slim"
-        self.type(f"docker build --layers=false --tag {tag} --file {file} {debian.KEPT}")
+        self.type(f"docker build --layers=false --tag {BASE} --file {file} {debian.KEPT}")
         return f"--build-arg PYTHON={debian.PYTHON} --volume {debian.WHEELS}:{debian.OF_PIP}:ro"
 
     def type(self, line: str, status: int = 0) -> str:

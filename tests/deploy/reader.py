@@ -36,16 +36,20 @@ OF_ANY_USER = {
 PAGES = {
     "deploy": "With systemd",
     "commands": "",
+    "metrics": "Watch with systemd",
     "nova_scheduler": "Start it",
     "nova_shadow": "Start it",
     "upgrade": "Order of an upgrade",
-    "move_placement": "There",
+    "move_placement": "Move to this service",
     "wsgi_servers": "mod_wsgi",
+    "galera": "HAProxy",
 }
+#: What README.md has its reader type on such a machine, whose page is not one of the guide's.
+OF_README = "journalctl --unit placement-sched --lines 20"
 _CHECK = doctest.OutputChecker()
 _LIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _BLOCK = re.compile(
-    r"^ *.. (?:code-block:: console|commands::)\n(?: +:.*\n)*\n((?: +.*\n|\n)+)", re.MULTILINE
+    r"^( *).. (?:code-block:: console|commands::)\n(?: +:.*\n)*\n((?:\1 +.*\n|\n)+)", re.MULTILINE
 )
 
 
@@ -68,7 +72,7 @@ def lines_of(page: str) -> list[Line]:
 
 
 def _lines(page: str, text: str) -> Iterator[Line]:
-    for block in _BLOCK.findall(text):
+    for _, block in _BLOCK.findall(text):
         for part in re.split(r"^(?=[$#] )", textwrap.dedent(block), flags=re.MULTILINE):
             if found := re.fullmatch(r"([$#]) ((?:.*\\\n)*.*\n)((?s:.*))", part):
                 prompt, line, printed = found.groups()

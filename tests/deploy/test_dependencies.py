@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from configparser import ConfigParser
 
 import pytest
@@ -28,6 +29,24 @@ def required() -> list[Requirement]:
 def test_requirement_is_pinned_to_a_version_that_it_allows(one):
     pinned = {canonicalize_name(name): version for name, version in PINNED.items()}
     assert one.specifier.contains(pinned[canonicalize_name(one.name)])
+
+
+def test_wheel_is_built_by_the_setuptools_that_is_pinned():
+    """So ``pip install --no-build-isolation`` finds what would be downloaded without a hash."""
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
+    needed = [Requirement(one) for one in build["requires"]]
+    assert [one.name for one in needed] == ["setuptools"]
+    assert all(one.specifier.contains(PINNED[one.name]) for one in needed)
+
+
+@pytest.mark.parametrize(
+    "place", ["deploy/container/Dockerfile", "doc/source/deploy.rst", "doc/source/upgrade.rst"]
+)
+def test_what_installs_the_program_builds_it_without_a_download(place):
+    text = re.sub(r"\\\n\s+", "", (ROOT / place).read_text())
+    installed = re.findall(r"^.*\bpip (?:install|wheel) .* \.(?= |$)", text, re.MULTILINE)
+    assert installed
+    assert all("--no-build-isolation --no-deps ." in line for line in installed)
 
 
 def test_every_version_has_hashes_and_no_index_is_named():

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 import pytest
 
 from tests.deploy import DEPLOY
-from tests.deploy.images import Docker, refuse_where_none_can_be_built
+from tests.deploy.images import BASE, Docker, refuse_where_none_can_be_built
 from tests.servers import wait_until
 
 pytestmark = pytest.mark.system
 
 FILE = DEPLOY / "container/Dockerfile"
+#: Bytes of the environment with all that is installed in it; measured were 272 000 000.
+MOST_ADDED = 300_000_000
 URL = "http://127.0.0.1:8778"
 _ASK = "import urllib.request as u; print(u.urlopen(u.Request({url!r}, headers={headers})).read())"
 
@@ -56,6 +58,16 @@ def test_image_runs_read_only_as_no_root_is_healthy_and_stops(docker):
     assert "Read-only file system" in refused
     docker.type("docker stop --time 45 server")
     assert docker.type("docker inspect server --format '{{.State.ExitCode}}'") == "0\n"
+
+
+def test_image_is_small(docker):
+    """What the file adds to the image of Python that it begins with, which a registry has."""
+
+    def size(image: str) -> int:
+        return int(docker.type(f"docker image inspect --format '{{{{.Size}}}}' {image}"))
+
+    added = size("placement-sched") - size(BASE)
+    assert 0 < added < MOST_ADDED, added
 
 
 def test_image_has_the_program_and_no_installer(docker):

@@ -35,6 +35,13 @@ def of_kind(kind: str) -> list[dict]:
     return [one for one in manifests() if one["kind"] == kind]
 
 
+(CONFIGURATION,) = [
+    one["data"]["placement_sched.conf"]
+    for one in of_kind("ConfigMap")
+    if one["metadata"]["name"] == "placement-sched"
+]
+
+
 def pods() -> list[dict]:
     return [one["spec"]["template"] for kind in ("Deployment", "Job") for one in of_kind(kind)]
 
@@ -70,10 +77,16 @@ def test_kubectl_makes_the_manifests_of_one_namespace():
 
 
 def lines_of_the_readme() -> list[str]:
-    """Return what deploy/README.md has its reader type."""
-    text = (DEPLOY / "README.md").read_text()
-    (block,) = re.findall(r"^```\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    return re.sub(r"\\\n\s+", "", block).splitlines()
+    """Return what deploy/README.md has its reader type for Kubernetes."""
+    blocks = blocks_of_the_readme("Kubernetes")
+    return re.sub(r"\\\n\s+", "", "".join(blocks)).splitlines()
+
+
+def blocks_of_the_readme(title: str) -> list[str]:
+    """Return the blocks below a heading of deploy/README.md."""
+    _, found, rest = (DEPLOY / "README.md").read_text().partition(f"\n## {title}\n")
+    assert found
+    return re.findall(r"^```\n(.*?)^```$", rest.partition("\n## ")[0], re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("line", lines_of_the_readme())
@@ -156,17 +169,16 @@ def test_commands_are_ones_that_the_program_has(pod):
 def test_pods_have_time_for_the_requests_at_work():
     (deployment,) = of_kind("Deployment")
     pod = deployment["spec"]["template"]["spec"]
-    (configuration,) = of_kind("ConfigMap")
-    delay = re.search(r"shutdown_delay = (\d+)", configuration["data"]["placement_sched.conf"])
+    delay = re.search(r"shutdown_delay = (\d+)", CONFIGURATION)
     assert pod["terminationGracePeriodSeconds"] > GRACE + int(delay[1])
 
 
 def test_configuration_of_the_manifests_is_valid(tmp_path, monkeypatch, capsys):
-    (configuration,), (secret,) = of_kind("ConfigMap"), of_kind("Secret")
+    (secret,) = of_kind("Secret")
     for name, value in secret["stringData"].items():
         monkeypatch.setenv(name, value)
     file = tmp_path / "placement_sched.conf"
-    file.write_text(configuration["data"]["placement_sched.conf"])
+    file.write_text(CONFIGURATION)
     assert main(["config", "validate", "--config-file", str(file)]) == 0
     assert capsys.readouterr().out == "the configuration is valid\n"
 

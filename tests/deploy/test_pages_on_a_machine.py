@@ -13,7 +13,7 @@ import pytest
 from tests.deploy import cloud, debian
 from tests.deploy.cloud import Cloud
 from tests.deploy.debian import Machine
-from tests.deploy.reader import PAGES, Step, at_once, file_of, lines_of, read
+from tests.deploy.reader import OF_README, PAGES, Step, at_once, file_of, lines_of, read
 from tests.differential.duel import needs_peer
 from tests.house.tree import ROOT
 from tests.servers import wait_until
@@ -56,6 +56,8 @@ PREPARED = (
     f"CREATE USER placement@'%' IDENTIFIED BY '{PASSWORD}'",
     "GRANT ALL ON placement.* TO placement@'%'",
 )
+#: What is changed in the configuration for a reload.
+CHANGED = ("shutdown_delay = 5", "shutdown_delay = 6")
 OPENSTACK = f"cd {SOURCE}; . ./admin-openrc; client/bin/openstack"
 
 
@@ -117,6 +119,11 @@ def try_without_keystone(machine: Machine) -> None:
     machine.write(f"{SOURCE}/clouds.yaml", file_of("deploy", "clouds.yaml"))
 
 
+def proxied(machine: Machine) -> None:
+    """Edit the configuration as the page says: the proxy's headers are believed."""
+    machine.write(CONFIG, f"{machine.read(CONFIG)}{PROXIED}")
+
+
 def stopped(machine: Machine) -> None:
     """See that neither socket nor service is active."""
     status, said = machine.type(f"systemctl is-active {UNITS}")
@@ -128,10 +135,56 @@ def stopped_for_now(machine: Machine) -> None:
     machine.do(f"systemctl start {UNITS}")
 
 
-def have_shells(machine: Machine) -> None:
-    """Have the folders that the packages of the shells bring."""
-    folders = "/etc/bash_completion.d /usr/share/zsh/vendor-completions /etc/fish/completions"
-    machine.do(f"mkdir -p {folders}")
+def started(machine: Machine) -> None:
+    """See that the journal has the line of a server that started, as README.md says."""
+    assert "placement-sched serves " in machine.do(OF_README)
+
+
+def main_process(machine: Machine) -> str:
+    return machine.do("systemctl show --value --property MainPID placement-sched").strip()
+
+
+class Reloaded:
+    """A server whose configuration was changed, and whose process goes on."""
+
+    def change(self, machine: Machine) -> None:
+        """Change an option of the configuration."""
+        self._process = main_process(machine)
+        machine.edit(CONFIG, CHANGED)
+
+    def look(self, machine: Machine) -> None:
+        """See that the same process has read the change, and change it back."""
+
+        def said() -> bool:
+            return "[api] shutdown_delay" in machine.do(OF_README)
+
+        assert wait_until(said, 60), machine.do(OF_README)
+        assert main_process(machine) == self._process
+        answered_here = "curl --silent --fail http://192.0.2.11:8778/healthz/ready"
+        assert '"ready"' in machine.do(answered_here)
+        machine.edit(CONFIG, CHANGED[::-1])
+
+
+def have_nodes(machine: Machine) -> None:
+    """Have nodes by their names, one of which is up, and HAProxy in Apache's place."""
+    for one in (machine, *machine.others):
+        one.do("echo 192.0.2.11 db1 >> /etc/hosts; echo 192.0.2.12 db2 db3 >> /etc/hosts")
+    machine.do("""mariadb --execute "CREATE USER haproxy@'%'" """)
+    machine.do("systemctl disable --now apache2 && systemctl enable --now haproxy")
+    machine.do(f"systemctl start {UNITS}")
+
+
+def to_a_node(machine: Machine) -> None:
+    """See that the database answers at the address of HAProxy."""
+    account = f"user='placement', password='{PASSWORD}', host='127.0.0.1', port=3307"
+    asked = f'/opt/placement_sched/bin/python -c "import pymysql; pymysql.connect({account})"'
+    assert wait_until(lambda: machine.type(asked)[0] == 0, 60), machine.type(asked)[1]
+
+
+def proxied_to_a_node(machine: Machine) -> None:
+    """See that HAProxy does both: it has a node, and the servers as before."""
+    to_a_node(machine)
+    answered(machine)
 
 
 def answered(machine: Machine) -> None:
@@ -173,8 +226,8 @@ def serves(release: str) -> Callable[[Machine], None]:
 
     def look(machine: Machine) -> None:
         answered(machine)
-        pid = machine.do("systemctl show --value --property MainPID placement-sched").strip()
-        assert f"placement_sched-{release}/" in machine.do(f"cat /proc/{pid}/maps")
+        maps = machine.do(f"cat /proc/{main_process(machine)}/maps")
+        assert f"placement_sched-{release}/" in maps
 
     return look
 
@@ -205,7 +258,9 @@ class Moved:
         self._before = self._cloud.read_placement(self._token)
         self._cloud.point_to(cloud.PLACEMENT)
         for one in (machine, *machine.others):
-            one.write(f"{SOURCE}/placement.conf", f"{PLACEMENT_CONF}{PROXIED}")
+            one.do("install -d /etc/placement")
+            one.write("/etc/placement/placement.conf", PLACEMENT_CONF)
+            one.write(f"{SOURCE}/placement.conf", PLACEMENT_CONF)
 
     def arrived(self, machine: Machine) -> None:
         """See that what clients write after the move is written by our service."""
@@ -252,7 +307,7 @@ def steps_of(
         keystone.result(timeout=300)
         machine.write(f"{SOURCE}/admin-openrc", cloud.ADMIN)
 
-    moved = Moved(around)
+    moved, reloaded = Moved(around), Reloaded()
     both = f"{PASSWORD}\n{PASSWORD}\n"
     return {
         "deploy": [
@@ -263,7 +318,8 @@ def steps_of(
             Step("runuser -u placement-sched", before=with_keystone, on="each"),
             Step("systemctl daemon-reload", on="each"),
             Step("systemctl enable --now", on="each"),
-            Step("curl ", on="each"),
+            Step("curl ", after=started, on="each"),
+            Step("systemctl reload placement-sched", before=reloaded.change, after=reloaded.look),
             Step("systemctl stop placement-sched", after=stopped_for_now),
             Step("systemctl reload haproxy", after=answered_by_the_other_one),
             Step("systemctl reload nginx", after=answered_by_the_other_one),
@@ -271,7 +327,8 @@ def steps_of(
             Step("systemctl stop", after=stopped, on="other"),
             Step("systemctl start", on="other"),
         ],
-        "commands": [Step("placement-sched completion bash", before=have_shells)],
+        "commands": [],
+        "metrics": [],
         "nova_scheduler": [
             Step("install ", before=have_nova),
             Step(
@@ -290,7 +347,7 @@ def steps_of(
             Step("systemctl stop placement-sched.socket", after=stopped, on="each"),
         ],
         "move_placement": [
-            Step("install ", before=moved.begin, on="each"),
+            Step("install ", before=moved.begin, after=proxied, on="each"),
             Step("systemctl daemon-reload", on="each"),
             Step("systemctl enable", on="each"),
             Step("systemctl restart", on="each"),
@@ -303,5 +360,13 @@ def steps_of(
         "wsgi_servers": [
             Step("apt-get install apache2", before=without_keystone),
             Step("systemctl restart apache2", after=answered),
+        ],
+        "galera": [
+            Step("sed ", before=have_nodes),
+            Step("systemctl reload haproxy", after=proxied_to_a_node),
+            Step("apt-get install haproxy", on="other"),
+            Step("install ", on="other"),
+            Step("haproxy -c", on="other"),
+            Step("systemctl reload haproxy", after=to_a_node, on="other"),
         ],
     }

@@ -1,13 +1,16 @@
 """The configurations of HAProxy and nginx are valid, and say the same as the server."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.settings.conf import new_conf
 from tests.deploy import DEPLOY, certificate, run, tool
+from tests.house.tree import ROOT
 
 HAPROXY = [DEPLOY / "haproxy/haproxy.cfg", DEPLOY / "compose/haproxy.cfg"]
 NGINX = DEPLOY / "nginx/placement-sched.conf"
@@ -35,6 +38,19 @@ def test_both_haproxies_differ_in_names_alone():
     one, other = one.splitlines()[1:], other.splitlines()[1:]
     differing = {line.split()[0] for line, else_ in zip(one, other, strict=True) if line != else_}
     assert differing == {"log", "bind", "server"}
+
+
+def test_haproxy_reads_the_file_that_has_the_nodes_of_a_database_too(tmp_path):
+    """Joined as the page says; HAProxy refuses to read the two files one after the other."""
+    haproxy = tool("haproxy")
+    page = (ROOT / "doc/source/galera.rst").read_text()
+    (line,) = re.findall(r"^   # (sed .*) >> /etc/haproxy/haproxy.cfg$", page, re.MULTILINE)
+    added = re.sub(r" db\d:", " 127.0.0.1:", run(*shlex.split(line), cwd=ROOT))
+    assert "listen galera\n" in added
+    own = re.sub(r"crt \S+", f"crt {certificate(tmp_path)}", HAPROXY[0].read_text())
+    config = tmp_path / "haproxy.cfg"
+    config.write_text(f"{own}{added}")
+    assert run(haproxy, "-c", "-f", config) == "Configuration file is valid\n"
 
 
 def test_nginx_reads_its_configuration(tmp_path):
@@ -73,3 +89,13 @@ def test_what_clients_say_of_themselves_is_dropped(path: Path):
     else:
         assert "http-request del-header Forwarded\n" in text
         assert "http-request del-header ^X-Forwarded- -m reg\n" in text
+
+
+def test_ingress_nginx_is_given_what_it_does_not_drop_by_itself():
+    """It sends what the object has, empty, in place of a client's; the step names the object."""
+    documents = yaml.safe_load_all((DEPLOY / "kubernetes/service.yaml").read_text())
+    (headers,) = [one for one in documents if one["kind"] == "ConfigMap"]
+    assert headers["data"] == {"Forwarded": "", "X-Forwarded-Prefix": ""}
+    space = yaml.safe_load((DEPLOY / "kubernetes/kustomization.yaml").read_text())["namespace"]
+    named = f'{{"data": {{"proxy-set-headers": "{space}/{headers["metadata"]["name"]}"}}}}'
+    assert f"--patch '{named}'\n" in (DEPLOY / "README.md").read_text()

@@ -7,73 +7,164 @@ Debian (``deploy/reader.py``, with what is written for a word of a page), others
 them from the page (``taken_from_the_page``, ``test_typed_lines.py``). The rest cannot be typed
 here as they stand (``CANNOT``), with what asks for the same. README.md's blocks of ``sh`` are
 played by ``house/test_readme.py``, and so is the screen "Write a filter"; the rest of its lines,
-and those of deploy/README.md, are counted likewise.
+and those of deploy/README.md and of the heads of the files beside it, are counted likewise.
+
+A line is listed whole, so that a change of its page is a change here, and whatever its page, each
+line of our program is read by the parser of its arguments.
 """
 
 import re
 import shlex
+import subprocess
+import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
 from placement_sched.cli.completion import all_commands
 from placement_sched.cli.main import make_parser
 from tests.coexistence import test_leaving
-from tests.deploy import reader, test_backup
+from tests.deploy import reader, test_backup, test_heads, test_image, test_manifests
 from tests.docs import test_typed_lines
 from tests.empty_databases import KINDS
 from tests.house import test_readme
+from tests.house.test_makefile import TARGETS
 from tests.house.tree import ROOT
 
 GUIDE = ROOT / "doc" / "source"
-A_NOVA = "a nova with its databases and bus, for minutes"
-A_CLUSTER = "a cluster of Kubernetes"
+A_NOVA = "the nova of make nova-cloud, which tests/nova/cloud starts without make"
 HOURS = "minutes to hours, and OpenStack's service beside"
-A_BUS = "a RabbitMQ and a nova's databases at the addresses of the page"
+A_BUS = "nova's configuration in /etc; tests/nova/cloud types it with one of its own"
+A_SHADOW = "nova's configuration in /etc; tests/nova/shadow types it with one of its own"
+REGISTRY = "images of a registry, and Docker"
+AN_INDEX = "pip's index"
+MEASURED = "bench/test_running.py"
+LIFE = "nova/cloud/test_life_of_servers.py"
+SHADOW = "nova/shadow/test_with_nova_scheduler.py"
+PACKAGED = "house/test_packaging.py"
+_NOVA = "--config-file /etc/nova/nova.conf --config-file"
+_CANDIDATES = ".venv/bin/python bench/candidates.py"
+_GROWTH = "--only growth --sizes growth=10000:100000"
+_APPLICATION = "placement_sched.wsgi:application"
+_CONFIG = "/etc/placement_sched/placement_sched.conf"
+_FIGURES = "PROMETHEUS_MULTIPROC_DIR=/run/placement_sched/metrics"
+_ASK, _REQUEST = "curl -H 'X-Auth-Token: admin'", "req-cba982f6-96ea-439c-9afa-5f017ebf9b1c"
+_SERVER = "openstack server create --image cirros --flavor"
 
-#: Page, the line's beginning, what it needs that this machine has not, and what is run instead.
+#: Page and line; what it needs that a test has not, and the test that does the same.
 CANNOT = {
-    ("deploy", "docker build"): ("a registry", "deploy/test_image.py"),
-    ("nova_scheduler", "placement-sched nova-scheduler"): (A_BUS, "nova/test_service.py"),
-    ("nova_shadow", "placement-sched nova-shadow"): (A_BUS, "nova/shadow"),
-    ("nova_tests", "make nova-functional"): (A_NOVA, "nova/functional"),
-    ("try_with_nova", "make nova-cloud"): (A_NOVA, "nova/cloud"),
-    ("try_with_nova", "openstack "): (A_NOVA, "nova/cloud/test_life_of_servers.py"),
-    ("try_with_nova", "curl "): (A_NOVA, "nova/cloud"),
-    ("try_with_nova", "placement-sched explain"): (A_NOVA, "docs/test_commands.py"),
-    ("install", "python3 -m venv"): ("pip's index", "deploy/test_pages_on_a_machine.py"),
-    ("install", "~/placement_sched/bin/pip"): ("pip's index", "deploy/test_pages_on_a_machine.py"),
-    ("console", "placement-sched demo"): ("nothing: it ends with Ctrl-C", "cli/test_demo.py"),
-    ("benchmarks", "make bench"): (HOURS, "bench/test_running.py"),
-    ("benchmarks", ".venv/bin/python bench/candidates.py"): (HOURS, "bench/test_running.py"),
-    ("large_clouds", "OS_PLACEMENT__PROVIDERS_IN_MEMORY=true make bench"): (
+    ("nova_scheduler", f"placement-sched nova-scheduler {_NOVA} placement_sched.conf"): (
+        A_BUS,
+        LIFE,
+    ),
+    ("nova_shadow", f"placement-sched nova-shadow {_NOVA} placement_sched.conf"): (
+        A_SHADOW,
+        SHADOW,
+    ),
+    ("nova_tests", "make nova-functional"): (
+        "an hour and more: a selection is run",
+        "nova/functional",
+    ),
+    ("nova_tests", 'make nova-functional ONLY="test_report_client test_vgpu"'): (
+        "minutes: a selection of the same tests is run",
+        "nova/functional",
+    ),
+    ("nova_tests", "make nova-functional ONLY=test_routed_networks BESIDE=1"): (
+        "minutes: a selection of the same tests is run",
+        "nova/functional",
+    ),
+    ("try_with_nova", "make nova-cloud"): (A_NOVA, LIFE),
+    ("try_with_nova", "openstack compute service list -c Binary -c Host -c State"): (
+        A_NOVA,
+        "nova/cloud/test_interruptions.py",
+    ),
+    ("try_with_nova", f"{_SERVER} m1.tiny --nic none --wait one"): (A_NOVA, LIFE),
+    ("try_with_nova", "openstack server migrate --wait one"): (A_NOVA, LIFE),
+    ("try_with_nova", "openstack server migration confirm one"): (A_NOVA, LIFE),
+    ("try_with_nova", f"{_SERVER} m1.giant --nic none giant"): (A_NOVA, LIFE),
+    ("try_with_nova", "openstack server show giant -c fault -f value"): (A_NOVA, LIFE),
+    ("try_with_nova", 'openstack server event list giant -c "Request ID" -f value'): (A_NOVA, LIFE),
+    ("try_with_nova", f"""{_ASK} "$SCHED/scheduler/v1/decisions?request_id={_REQUEST}\""""): (
+        f"{A_NOVA}, and its request",
+        "api/scheduler/test_decisions.py",
+    ),
+    ("try_with_nova", "placement-sched explain --url $SCHED --vcpus 1 --ram 1000000 --disk 1"): (
+        f'{A_NOVA}; the page "Install" asks another server',
+        "docs/test_commands.py",
+    ),
+    ("install", "python3 -m venv ~/placement_sched"): (AN_INDEX, PACKAGED),
+    ("install", "~/placement_sched/bin/pip install ."): (AN_INDEX, PACKAGED),
+    ("benchmarks", "make bench"): (HOURS, MEASURED),
+    ("benchmarks", "make bench DATABASE=mariadb"): (HOURS, MEASURED),
+    ("benchmarks", "make bench QUICK=1"): (HOURS, MEASURED),
+    ("benchmarks", 'make bench BENCH_ARGS="--only flat,nested --rounds 15"'): (HOURS, MEASURED),
+    ("benchmarks", f'make bench DATABASE=mariadb BENCH_ARGS="{_GROWTH} --peer-up-to 10000"'): (
         HOURS,
-        "bench/test_running.py",
+        MEASURED,
     ),
-    ("large_clouds", "OS_PLACEMENT__PROVIDERS_IN_MEMORY=true .venv/bin/python"): (
-        "a PostgreSQL with a cloud of 1 000 000 hosts",
-        "",
+    ("benchmarks", f"{_CANDIDATES} --only flat --database mariadb --keep"): (HOURS, MEASURED),
+    ("benchmarks", f"{_CANDIDATES} --only flat --database mariadb --keep --no-peer --rounds 50"): (
+        HOURS,
+        MEASURED,
     ),
-    ("deploy/README", "kubectl "): (A_CLUSTER, "deploy/test_manifests.py"),
-    ("README", "python3 -m venv"): ("pip's index", "deploy/test_pages_on_a_machine.py"),
-    ("README", ".venv/bin/pip"): ("pip's index", "deploy/test_pages_on_a_machine.py"),
-    ("README", "journalctl "): ("the journal of a systemd", "deploy/test_pages_on_a_machine.py"),
+    ("benchmarks", f"{_CANDIDATES} --drop-kept"): ("what --keep has kept", MEASURED),
+    ("benchmarks", f"{_CANDIDATES} --only flat,nested,shared,reads --rounds 5 --seconds 12"): (
+        HOURS,
+        MEASURED,
+    ),
+    (
+        "large_clouds",
+        f'OS_PLACEMENT__PROVIDERS_IN_MEMORY=true make bench BENCH_ARGS="{_GROWTH} --no-peer"',
+    ): (HOURS, MEASURED),
+    ("console", "placement-sched demo --console"): ("a signal that ends it", "cli/test_demo.py"),
+    ("deploy/README", "docker compose up --build --wait"): (REGISTRY, "deploy/test_container.py"),
+    ("deploy/README", "curl --cacert tls/cert.pem https://localhost:8443/healthz/ready"): (
+        REGISTRY,
+        "deploy/test_tls_in_front.py",
+    ),
+    ("deploy/README", "docker compose down --volumes"): (REGISTRY, "deploy/test_container.py"),
+    ("README", "python3 -m venv .venv"): (AN_INDEX, PACKAGED),
+    ("README", ".venv/bin/pip install ."): (AN_INDEX, PACKAGED),
     ("README", "make test"): ("nothing: it is the run of the tests", ""),
-    ("README", "make demo"): ("nothing: it ends with Ctrl-C", "cli/test_demo.py"),
-    ("README", "make nova-cloud"): (A_NOVA, "nova/cloud"),
-    ("README", ".venv/bin/placement-sched nova-shadow"): (A_BUS, "nova/shadow"),
-    ("README", ".venv/bin/placement-sched nova-scheduler"): (A_BUS, "nova/test_service.py"),
-    ("README", ".venv/bin/placement-sched serve\n"): (
-        "nothing: house/test_readme.py starts it on a free port",
+    ("README", "make demo"): (
+        "pip's index, for an environment of its own; the program does the rest",
+        "cli/test_demo.py",
+    ),
+    ("README", "make demo CONSOLE=1"): (
+        "pip's index, and a signal that ends it",
+        "cli/test_demo.py",
+    ),
+    ("README", "make nova-cloud"): (A_NOVA, LIFE),
+    ("README", f".venv/bin/placement-sched nova-shadow {_NOVA} own.conf"): (A_SHADOW, SHADOW),
+    ("README", f".venv/bin/placement-sched nova-scheduler {_NOVA} own.conf"): (A_BUS, LIFE),
+    ("README", ".venv/bin/placement-sched serve"): (
+        "nothing: it is started on a free port",
         "house/test_readme.py",
     ),
+    (
+        "deploy/move/compare.py",
+        "python3 compare.py http://old:8778 https://placement.example.com/placement",
+    ): ("nothing: the line of the page has other addresses", "deploy/test_moving.py"),
+    (
+        "deploy/wsgi/gunicorn.conf.py",
+        f"PLACEMENT_SCHED_CONFIG=... gunicorn --config gunicorn.conf.py {_APPLICATION}",
+    ): ("nothing: it is started on a free port", "deploy/test_wsgi_examples.py"),
+    (
+        "deploy/wsgi/uwsgi.ini",
+        f"PLACEMENT_SCHED_CONFIG={_CONFIG} {_FIGURES} uwsgi --ini uwsgi.ini",
+    ): ("nothing: it is started on a free port", "deploy/test_wsgi_examples.py"),
 }
 _PROMPT = re.compile(r"^ *[$#] (.+)", re.MULTILINE)
+_CONSOLE = re.compile(
+    r"^( *).. code-block:: console\n(?:\1 +:.*\n)*\n((?:\1 +.*\n|\n)+)", re.MULTILINE
+)
 #: A line that begins with a program, after what is set for it alone.
 _TYPED = re.compile(
-    r"^(?:\w+=\S* )*(?:[\w.~/-]*/)?(?:apt-get|cd|curl|docker|echo|export|git|journalctl|kubectl"
-    r"|make|mariadb|openssl|openstack|pip|placement-(?:manage|sched)|podman|printf|psql|python3?|sqlite3"
-    r"|sudo|systemctl|uwsgi|gunicorn)(?: |$)",
+    r"^(?:\w+=\S* )*(?:[\w.~/-]*/)?(?:apt-get|cat|cd|curl|docker|echo|export|git|haproxy|install"
+    r"|journalctl|kubectl|ln|make|mariadb|mkdir|nginx|openssl|openstack|pip"
+    r"|placement-(?:manage|sched)|podman|printf|promtool|psql|python3?|runuser|sed|sqlite3|sudo"
+    r"|systemctl|uwsgi|gunicorn)(?: |$)",
     re.MULTILINE,
 )
 #: A block of plain text: after ``::``, or of a language that is none of a console.
@@ -89,8 +180,8 @@ def of_the_guide() -> list[tuple[str, str]]:
     found = []
     for path in sorted(GUIDE.glob("*.rst")):
         page = re.sub(r"\\\n\s+", "", path.read_text())
-        blocks = re.findall(r"^ *.. code-block:: console\n\n((?: +.*\n|\n)+)", page, re.MULTILINE)
-        found += [(path.stem, line) for block in blocks for line in _PROMPT.findall(block)]
+        blocks = _CONSOLE.findall(page)
+        found += [(path.stem, line) for _, block in blocks for line in _PROMPT.findall(block)]
     return found
 
 
@@ -121,32 +212,81 @@ def taken_from_the_page() -> dict[str, list[list[str]]]:
     taken = [("upgrade", line) for kind in KINDS for line in test_backup.commands(kind)]
     names = ("psql", "mariadb", "sqlite3")
     taken += [("move_placement", test_leaving.line_of(name)) for name in names]
-    taken += test_typed_lines.typed()
+    taken += test_typed_lines.typed() + test_heads.typed()
+    taken += [("deploy/README", line) for line in test_manifests.lines_of_the_readme()]
+    image = [("deploy/container/Dockerfile", test_image.line_of(one)) for one in ("build", "run")]
+    taken += [*image, ("deploy", test_image.line_of("build"))]
     taken += [(page, line.text) for page in reader.PAGES for line in reader.lines_of(page)]
+    taken += [("README", reader.OF_README), ("deploy/nginx/placement-sched.conf", "nginx -t")]
     found: dict[str, list[list[str]]] = {}
     for page, line in taken:
-        found.setdefault(page, []).append(shlex.split(line))
+        found.setdefault(page, []).append(words(line))
     return found
 
 
+def words(line: str) -> list[str]:
+    """Return a line in words, without what is said of it after ``#``."""
+    return shlex.split(line, comments=True)
+
+
 TAKEN = taken_from_the_page()
-LINES = of_the_guide() + of_the_readmes()
+LISTED = [(page, words(line)) for page, line in CANNOT]
+LINES = of_the_guide() + of_the_readmes() + test_heads.of_the_heads()
 
 
 @pytest.mark.parametrize(("page", "line"), LINES)
 def test_line_is_run_by_a_test_or_listed_once(page, line):
-    taken = shlex.split(line) in TAKEN.get(page, [])
-    listed = [key for key in CANNOT if key[0] == page and f"{line}\n".startswith(key[1])]
-    assert taken + len(listed) == 1, (line, taken, listed)
+    taken, listed = words(line) in TAKEN.get(page, []), LISTED.count((page, words(line)))
+    assert taken + listed == 1, (line, taken, listed)
 
 
 def test_nothing_is_listed_that_no_page_has():
-    unused = [
-        key
-        for key in CANNOT
-        if not any(key[0] == page and f"{line}\n".startswith(key[1]) for page, line in LINES)
-    ]
-    assert unused == []
+    there = [(page, words(line)) for page, line in LINES]
+    assert [one for one in LISTED if one not in there] == []
+
+
+def test_line_of_another_file_is_typed_with_that_of_the_page():
+    """What is taken for it above is on the page that installs the file."""
+    assert words("nginx -t") in TAKEN["deploy"]
+
+
+def of_ours() -> list[tuple[str, list[str]]]:
+    """Return the arguments of our program in each line that calls it, with the page."""
+    found = []
+    for page, line in LINES:
+        typed = words(line)
+        for number, word in enumerate(typed):
+            before = typed[number - 1] if number else "--"
+            if Path(word).name == "placement-sched" and (before == "--" or "=" in before):
+                rest = typed[number + 1 :]
+                ends = [n for n, one in enumerate(rest) if one in {">", "<", "|", "&&"}]
+                found.append((page, rest[: min(ends, default=len(rest))]))
+    return found
+
+
+@pytest.mark.parametrize(("page", "arguments"), of_ours())
+def test_line_of_our_program_has_arguments_that_it_takes(page, arguments):
+    assert make_parser(arguments).parse_args(arguments).run, page
+
+
+@pytest.mark.parametrize("line", [line for _, line in CANNOT if "make " in line])
+def test_line_of_make_has_a_target_and_variables_that_there_are(line):
+    _, target, *given = [word for word in words(line) if not word.startswith("OS_")]
+    assert target in TARGETS
+    used = set(re.findall(r"\$\((?:if \$\()?([A-Z_]+)", (ROOT / "Makefile").read_text()))
+    assert {one.partition("=")[0] for one in given} <= used
+
+
+@pytest.fixture(scope="module")
+def options_of_the_benchmark() -> set[str]:
+    helped = [sys.executable, ROOT / "bench/candidates.py", "--help"]
+    printed = subprocess.run(helped, capture_output=True, text=True, timeout=240, check=True)
+    return set(re.findall(r"--[\w-]+", printed.stdout))
+
+
+@pytest.mark.parametrize("line", [line for _, line in CANNOT if " --only " in line])
+def test_line_of_a_benchmark_has_options_that_it_takes(options_of_the_benchmark, line):
+    assert set(re.findall(r"--[a-z][\w-]*", line)) <= options_of_the_benchmark
 
 
 @pytest.mark.parametrize("test", sorted({test for _, test in CANNOT.values() if test}))

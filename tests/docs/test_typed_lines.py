@@ -15,6 +15,7 @@ import pytest
 
 from tests.coexistence.conftest import OpenStack
 from tests.differential.duel import needs_peer
+from tests.empty_databases import empty_database
 from tests.house.test_readme import README
 from tests.house.tree import ROOT
 from tests.nova_clouds import sqlite_nova
@@ -29,6 +30,7 @@ HERE = {
     "--host 192.0.2.10": "--port {port}",
     "--hosts 10000": "--hosts 60 --database sqlite --server sqlite:///{folder}/",
     "load.py postgresql+psycopg://.../million": "load.py sqlite:///million.db",
+    "one_cloud.py": "one_cloud.py --size 200 --rounds 1",
     "--size 1000000": "--size 200",
 }
 SERVER = "http://127.0.0.1:8778"
@@ -73,6 +75,7 @@ TYPED = {
         ("large_clouds", "bench/load.py"),
         ("capacity", "bench/capacity.py"),
     ],
+    "in memory": [("large_clouds", "bench/one_cloud.py")],
     "left": [("move_placement", "placement-sched db version --config-file placement.conf")],
 }
 
@@ -196,3 +199,16 @@ def test_clouds_of_the_benchmarks_are_loaded_and_asked(folder):
     assert run(nested, folder).startswith("nested, 1000: ")
     assert run(sparse, folder).startswith("sparse, 200: ")
     assert "| 30 flavors, per zone " in run(counted, folder)
+
+
+def test_cloud_that_workers_keep_in_memory_is_asked(folder):
+    """SQLite has no log of changes, by which they keep it up to date."""
+    (folder / "bench").symlink_to(ROOT / "bench")
+    (line,) = of("in memory")
+    load = line_of("large_clouds", "bench/load.py")
+    with empty_database("postgresql", folder) as url:
+        load, ask = (one.replace("postgresql+psycopg://.../million", url) for one in (load, line))
+        assert run(load, folder).startswith("sparse, 200: ")
+        printed = run(ask, folder)
+    assert re.search(r"^\| s until all is in memory \| \d+ \|", printed, re.MULTILINE)
+    assert "| PUT allocations |" in printed

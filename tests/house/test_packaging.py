@@ -120,13 +120,24 @@ def test_wheel_alone_and_elsewhere_syncs_and_serves(wheel, tmp_path):
         assert server.stop() == 0
 
 
+#: Programs of a package that the table installs by another of its programs.
+PARTS = {"epmd", "mariadb-install-db", "rabbitmqctl"}
+
+
+def test_ci_installs_postgresql_whose_programs_are_not_on_the_path():
+    (line,) = re.findall(r"^compgen .*", (ROOT / ".ci/run").read_text(), re.MULTILINE)
+    assert "'/usr/lib/postgresql/*/bin/initdb'" in line
+    assert line.endswith("|| missing+=(postgresql)")
+
+
 def test_ci_installs_each_program_that_tests_ask_for():
     listed = (ROOT / ".ci/run").read_text()
     asked = {
         name
         for file in (ROOT / "tests").rglob("*.py")
-        for name in re.findall(r'\btool\("([\w-]+)"', file.read_text())
+        for name in re.findall(r'\b(?:tool|which)\("([\w-]+)"', file.read_text())
     }
     assert len(asked) > 5
+    asked -= PARTS
     (table,) = re.findall(r"<<'PROGRAMS'\n(.*?)\nPROGRAMS\n", listed, re.DOTALL)
     assert asked <= {line.split()[0] for line in table.splitlines()}
