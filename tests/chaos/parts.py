@@ -70,7 +70,7 @@ PARTS = (
     ),
     Part("more load than can be answered", 180, ("tests/chaos/test_overload.py",), alone=True),
     Part("slow and silent clients", 180, ("tests/cli/test_serve_slow_clients.py",), waits=True),
-    Part("requests made by a grammar", 420, ("tests/chaos/test_random_requests.py",)),
+    Part("requests made by a grammar", 540, ("tests/chaos/test_random_requests.py",)),
     Part(
         "smuggling, paths, headers, bodies, log lines",
         180,

@@ -13,15 +13,13 @@ from multiprocessing.synchronize import Barrier
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-import pytest
-
 from placement_sched.api.blueprint import PARAMETER
 from placement_sched.api.microversion import NEVER
 from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
 from placement_sched.model.results.invariants import Invariant
+from tests.chaos.least import CLOSED, asked_of
 from tests.chaos.scale import TRIED, times
-from tests.chaos.test_callers import CLOSED, asked_of
 from tests.chaos.writes import HOSTS, NO_WRITES, PROVIDERS, VCPUS, World
 from tests.conftest import Client
 from tests.invariants import assert_invariants, verified
@@ -31,15 +29,16 @@ from tests.processes import race
 LOG = logging.getLogger(__name__)
 WRITERS, SECONDS = 16, times(4, 30)
 #: What writers may do to what others have decided: a client may free or replace what an instance
-#: has, and set the aggregates of a provider by hand.
+#: has, record it on another host or not at all, and set the aggregates of a provider by hand.
 MAY_BE = {
+    Invariant.ANOTHER_HOST,
+    Invariant.CLAIM_UNRECORDED,
     Invariant.NOT_CLAIMED,
     Invariant.CLAIM_DIFFERS,
     Invariant.NOT_IN_PLACEMENT,
     Invariant.STALE_IN_PLACEMENT,
 }
 NEVER_BE = {Invariant.OVER_CAPACITY, Invariant.UNITS}
-pytestmark = pytest.mark.system
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,73 @@
+"""What an application serves, from its own table of rules: routes of APIs, pages of the console."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from placement_sched.api.application import Application
+from placement_sched.api.blueprint import NEVER, Route
+from placement_sched.api.compute import microversions as compute
+from placement_sched.api.microversion import Version
+from placement_sched.api.placement import microversions as placement
+
+#: The versions of the faces that have several.
+VERSIONS = {"placement": placement.VERSIONING, "compute": compute.VERSIONING}
+#: Endpoints that answer with a refusal whatever is asked, and why.
+REFUSING = {
+    "compute.servers.refuse": "instances are made by compute services, which report them here",
+    "identity.versions.refuse": "users and projects are keystone's",
+    "placement.inventories.not_yet": "the method came with 1.5, and is 405 before that",
+    "console._unknown": "it is what answers where the console has no page",
+}
+#: Methods that Flask adds to its views.
+_ADDED = frozenset(("HEAD", "OPTIONS"))
+
+
+@dataclass(frozen=True, slots=True)
+class Entrance:
+    """One method of one rule; ``route`` is None for pages, and for what monitoring asks."""
+
+    method: str
+    rule: str
+    endpoint: str
+    route: Route | None
+
+    @property
+    def name(self) -> str:
+        """Method, rule and action: of different versions the same."""
+        action = self.route.action if self.route else None
+        return " ".join(filter(None, (self.method, self.rule, action)))
+
+    @property
+    def face(self) -> str:
+        """The first part of the path, which is the service type in the header of versions too."""
+        return self.rule.split("/")[1]
+
+    @property
+    def newest(self) -> str:
+        """The newest version that is served."""
+        if self.route is None or self.route.until == NEVER:
+            return "latest"
+        return str(self.route.until)
+
+    @property
+    def versions(self) -> list[str]:
+        """Every version that is served, none where the face has no versions."""
+        if self.route is None or self.face not in VERSIONS:
+            return []
+        known = VERSIONS[self.face]
+        first, last = max(known.oldest, self.route.since), min(known.newest, self.route.until)
+        every = (Version(first.major, minor) for minor in range(first.minor, last.minor + 1))
+        return [str(one) for one in every]
+
+    def __str__(self) -> str:
+        window = "" if self.newest == "latest" else f" until {self.newest}"
+        return f"{self.name}{window}"
+
+
+def entrances_of(application: Application) -> Iterator[Entrance]:
+    """Yield every entrance of an application."""
+    for rule in application.url_map.iter_rules():
+        route: Route | None = getattr(rule, "route", None)
+        methods = {route.method} if route else (rule.methods or set()) - _ADDED
+        for method in sorted(methods):
+            yield Entrance(method, rule.rule, rule.endpoint, route)

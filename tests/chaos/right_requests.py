@@ -1,0 +1,359 @@
+"""A right request for every entrance: its names are there, its numbers are those of now.
+
+Bodies that write are mostly those of ``writes.py``; query strings are in ``queries.py``.
+"""
+
+import json
+import random
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from placement_sched.api.blueprint import PARAMETER
+from tests.chaos.entrances import Entrance
+from tests.chaos.queries import NEEDED, POSSIBLE
+from tests.chaos.writes import AGGREGATES, CLASSES, HOSTS, NAMES, PROVIDERS, TRAITS, VCPUS, World
+from tests.clouds import uuid_of
+from tests.identity import PASSWORD, USER
+from tests.placing import report, spec
+
+#: Asks for a document, or writes one: method, path, body, version; returns what is answered.
+Ask = Callable[[str, str, Any, str], Any]
+#: By this the requests that are drawn are known: those that a page sends itself have none.
+AGENT = "grammar"
+#: What one must be to do all there is to do.
+ALL_ROLES = {"X-Auth-Token": "admin", "X-Roles": "admin,service"}
+FORM = "application/x-www-form-urlencoded"
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A request: everything that is sent, and the entrance that it is for."""
+
+    entrance: Entrance
+    method: str
+    path: str
+    query: Sequence[tuple[str, str]]
+    headers: Mapping[str, str]
+    body: bytes | None
+
+    @property
+    def address(self) -> str:
+        """The path with the query string."""
+        query = urlencode(self.query, errors="replace")
+        return f"{self.path}?{query}" if query else self.path
+
+
+#: What is typed into the form that signs in.
+_SIGN_IN = {"user": USER, "password": PASSWORD, "project": "p1", "next": "/console/ask"}
+#: Where else the console's scripts look.
+_PASSED_ON = {
+    "GET": ["scheduler/v1/hosts", "scheduler/v1/decisions", "placement/resource_providers"],
+    "POST": ["scheduler/v1/explain", "scheduler/v1/capacity", "scheduler/v1/plan"],
+}
+#: What stands in paths beside the names of ``writes.py``.
+_IN_PATHS: Mapping[str, Sequence[str]] = {
+    "host": HOSTS,
+    "filename": ["console.css", "ask.js", "icon.svg"],
+    "below": ["users/u1", "projects"],
+    "rest": ["nowhere", "hosts"],
+}
+#: Where what a parameter names is listed: the path, the key, and its field.
+_LISTS: Mapping[str, tuple[str, str, str]] = {
+    "flavor_id": ("/compute/v2.1/flavors?is_public=None", "flavors", "id"),
+    "image_id": ("/image/v2/images?os_hidden=false", "images", "id"),
+    "hypervisor_id": ("/compute/v2.1/os-hypervisors", "hypervisors", "id"),
+    "server_id": ("/scheduler/v1/instances", "instances", "uuid"),
+    "decision": ("/scheduler/v1/decisions?limit=5", "decisions", "uuid"),
+}
+_GOALS = ("pack", "spread")
+#: Names of things that nothing else refers to, so that they come and go.
+SPARE_HOST = "cn5"
+#: The flavor that is for some projects only.
+PRIVATE = "f1"
+SPARE = {
+    "resource_class": ["CUSTOM_D", "CUSTOM_E"],
+    "flavor_id": ["f4", "f5", "f1"],
+    "image_id": ["66666666-0000-4000-8000-000000000008", "66666666-0000-4000-8000-000000000009"],
+}
+_AGGREGATES, _IMAGES = "/compute/v2.1/os-aggregates", "/image/v2/images"
+_OF_FLAVOR = "/compute/v2.1/flavors/<flavor_id>"
+_OF_AGGREGATE = f"{_AGGREGATES}/<aggregate_id>"
+_PROVIDERS, _CLASSES = "/placement/resource_providers", "/placement/resource_classes"
+#: What makes it likely that an entrance can be asked rightly.
+FIRST = {
+    f"DELETE {_OF_AGGREGATE}": f"POST {_AGGREGATES}",
+    f"POST {_OF_AGGREGATE}/action remove_host": (f"POST {_OF_AGGREGATE}/action add_host"),
+    f"PUT {_IMAGES}/<image_id>/file": f"POST {_IMAGES}",
+    f"DELETE {_IMAGES}/<image_id>/tags/<tag>": f"PUT {_IMAGES}/<image_id>/tags/<tag>",
+    f"DELETE {_IMAGES}/<image_id>/members/<member_id>": f"POST {_IMAGES}/<image_id>/members",
+    f"GET {_IMAGES}/<image_id>/members/<member_id>": f"POST {_IMAGES}/<image_id>/members",
+    f"PUT {_IMAGES}/<image_id>/members/<member_id>": f"POST {_IMAGES}/<image_id>/members",
+    f"DELETE {_CLASSES}/<name>": f"POST {_CLASSES}",
+    f"POST {_PROVIDERS}": f"DELETE {_PROVIDERS}/<uuid>",
+    f"POST {_PROVIDERS}/<uuid>/inventories": f"DELETE {_PROVIDERS}/<uuid>/inventories",
+    f"DELETE {_PROVIDERS}/<uuid>/inventories": "DELETE /placement/allocations/<consumer_uuid>",
+    "DELETE /placement/allocations/<consumer_uuid>": "PUT /placement/allocations/<consumer_uuid>",
+    f"POST {_OF_FLAVOR}/action addTenantAccess": "POST /compute/v2.1/flavors",
+    f"POST {_OF_FLAVOR}/action removeTenantAccess": f"POST {_OF_FLAVOR}/action addTenantAccess",
+    "DELETE /compute/v2.1/os-services/<service_id>": "POST /scheduler/v1/compute_nodes",
+    "DELETE /scheduler/v1/instances/<uuid>": "PUT /scheduler/v1/instances/<uuid>",
+}
+#: Values of extra specs that the newest versions take.
+_VALUES = {"hw:cpu_policy": "shared", "trait:CUSTOM_RED": "required"}
+
+
+_IMAGE = {"name": "i", "disk_format": "raw", "container_format": "bare", "visibility": "shared"}
+
+
+def _flavor(name: str) -> dict[str, object]:
+    sizes = {"vcpus": 1, "ram": 64, "disk": 1}
+    return {"id": name, "name": name, **sizes, "os-flavor-access:is_public": name != PRIVATE}
+
+
+def _hosts_of(world: Any, aggregate: str) -> list[str]:
+    found = world.look(f"/compute/v2.1/os-aggregates/{aggregate}").get("aggregate", {})
+    return list(found.get("hosts", ()))
+
+
+def _report(host: str) -> dict[str, object]:
+    """Return what a host reports; the spare one has no room for anything."""
+    has = {"memory_mb": 1, "local_gb": 1} if host == SPARE_HOST else {}
+    return report(host, vcpus=200, stats={"uptime": "up 3 days"}, **has)
+
+
+def _request(world: World) -> dict[str, object]:
+    return {"request_spec": spec(world.consumer(), num_instances=1)}
+
+
+#: Bodies of what asks and changes nothing, and of some writes: with names beside the usual ones.
+BODIES: Mapping[str, Callable[[World, Any], Any]] = {
+    "POST /placement/resource_classes": lambda _w, one: {"name": one(SPARE["resource_class"])},
+    "PUT /placement/resource_classes/<name>": lambda _w, one: {
+        "name": one([*SPARE["resource_class"], *CLASSES])
+    },
+    "POST /compute/v2.1/flavors": lambda _w, one: {"flavor": _flavor(one(SPARE["flavor_id"]))},
+    f"POST {_OF_FLAVOR}/action addTenantAccess": lambda _w, one: {
+        "addTenantAccess": {"tenant": one(["p1", "p2", "p3"])}
+    },
+    f"POST {_OF_FLAVOR}/os-extra_specs": lambda _w, _one: {"extra_specs": _VALUES},
+    f"PUT {_OF_FLAVOR}/os-extra_specs/<key>": lambda w, _one: {
+        (key := w.drawn["key"]): _VALUES.get(key, "required")
+    },
+    f"POST {_IMAGES}": lambda _w, one: {**one([{}, {"id": one(SPARE["image_id"])}]), **_IMAGE},
+    f"POST {_AGGREGATES}": lambda _w, one: {
+        "aggregate": {"name": f"a{one('123456')}", "availability_zone": one([None, "az1"])}
+    },
+    f"POST {_OF_AGGREGATE}/action remove_host": lambda w, one: {
+        "remove_host": {"host": one(_hosts_of(w, w.drawn["aggregate_id"]) or HOSTS)}
+    },
+    "PUT /scheduler/v1/compute_nodes/<uuid>": lambda w, _one: _report(
+        next(one for one in HOSTS if uuid_of(one) == w.drawn["uuid"])
+    ),
+    "POST /scheduler/v1/compute_nodes": lambda _w, one: [_report(one([*HOSTS, SPARE_HOST]))],
+    "POST /scheduler/v1/explain": lambda w, one: {**_request(w), "max_rejected": one([0, 5])},
+    "POST /scheduler/v1/capacity": lambda w, one: {**_request(w), "per": one(["zone", None])},
+    "POST /scheduler/v1/plan": lambda _w, one: {"changes": [{"drain": [one(HOSTS)]}]},
+    "POST /scheduler/v1/rebalance": lambda _w, one: {"goal": one(_GOALS), "moves": one([1, 3])},
+    "POST /scheduler/v1/decisions/<uuid>/replay": lambda _w, one: {
+        "settings": one(["now", "then"])
+    },
+}
+#: Bodies of older versions, by the last of them.
+OLDER: Mapping[str, tuple[str, Callable[[World, Any], Any]]] = {
+    "PUT /placement/allocations/<consumer_uuid>": (
+        "1.7",
+        lambda _w, one: {
+            "allocations": [
+                {"resource_provider": {"uuid": one(PROVIDERS)}, "resources": {"VCPU": 1}}
+            ]
+        },
+    ),
+    "PUT /placement/resource_providers/<uuid>/aggregates": (
+        "1.18",
+        lambda _w, one: [one(AGGREGATES)],
+    ),
+    "POST /compute/v2.1/os-server-groups": (
+        "2.63",
+        lambda _w, one: {"server_group": {"name": "g", "policies": [one(["affinity"])]}},
+    ),
+}
+
+
+class Known(World):
+    """Names what there is: what the service numbers, and what else is made on the way."""
+
+    #: How often a name is drawn whatever is there.
+    rarely = 0.25
+
+    def look(self, path: str) -> Any:
+        """Return the document at a path, {} where there is none."""
+        return self._get(path)
+
+    def _parameter(self, rule: str, name: str) -> object:
+        return self._there(rule, name) or super()._parameter(rule, name)
+
+    def _there(self, rule: str, name: str) -> str | None:
+        """Return the name of what is there, None where ``writes.py`` knows a name."""
+        one, rarely = self._dice.choice, self._dice.random() < self.rarely
+        if "decisions" in rule:
+            return self._one_of("decision")
+        if "instances" in rule:
+            return None if rarely else self._one_of("server_id")
+        if "resource_classes" in rule:
+            return one(SPARE["resource_class"]) if rarely else None
+        if rule.startswith(_OF_FLAVOR) and rule.endswith(("access", "action")):
+            return PRIVATE
+        if name == "hypervisor_id" and rule.endswith(("/search", "/servers")):
+            return "cn"
+        if name in _LISTS:
+            return self._one_of(name) or one(NAMES.get(name, PROVIDERS))
+        if name in {"member_id", "key", "tag"}:
+            return None if rarely else self._within(name)
+        return one(self._in_path(rule, name) or [None])
+
+    @staticmethod
+    def _in_path(rule: str, name: str) -> Sequence[str]:
+        if name == "name" and "traits" not in rule:
+            return ["default"] if "policies" in rule else HOSTS
+        return _PASSED_ON["GET"] if name == "path" else _IN_PATHS.get(name, ())
+
+    def claim(self, consumer: str) -> dict[str, object]:
+        """Return what a consumer is to hold: little, so that there is mostly enough."""
+        few = {uuid: {"resources": {"VCPU": 1}} for uuid in self._dice.sample(PROVIDERS, 1)}
+        return {**super().claim(consumer), "allocations": few}
+
+    def _one_of(self, name: str) -> str | None:
+        path, key, inside = _LISTS[name]
+        found = [one[inside] for one in self._get(path).get(key, [])]
+        return self._dice.choice(found) if found else None
+
+    def _within(self, name: str) -> str | None:
+        """Return a member or tag of the image, or an extra spec of the flavor, in the path."""
+        if name == "key":
+            path = f"/compute/v2.1/flavors/{quote(self.drawn['flavor_id'])}/os-extra_specs"
+            found = list(self._get(path).get("extra_specs", {}))
+        else:
+            path = f"/image/v2/images/{quote(self.drawn['image_id'])}"
+            if name == "tag":
+                found = self._get(path).get("tags", [])
+            else:
+                members = self._get(f"{path}/members").get("members", [])
+                found = [one["member_id"] for one in members]
+        return self._dice.choice(found) if found else None
+
+
+@dataclass
+class RightRequests:
+    """Draws a right request for an entrance."""
+
+    world: Known
+    dice: random.Random
+    headers: Mapping[str, str] = field(default_factory=lambda: ALL_ROLES)
+    #: How often each parameter of a query string that need not be there is.
+    more: float = 0.15
+
+    def draw(self, entrance: Entrance) -> Drawn:
+        """Return a request that this entrance lets in and answers with a success."""
+        version = entrance.newest
+        self.world.drawn.clear()
+        path = PARAMETER.sub(lambda found: self._part(entrance, found), entrance.rule)
+        body = self._body(entrance, path)
+        older = OLDER.get(entrance.name)
+        if older is not None and self.dice.random() < 0.2:
+            version, body = older[0], older[1](self.world, self.dice.choice)
+        headers = {
+            **self.headers,
+            "User-Agent": AGENT,
+            "OpenStack-API-Version": f"{entrance.face} {version}",
+            "Accept": "text/html" if entrance.face == "console" else "application/json",
+        }
+        kinds = entrance.route.content_types if entrance.route else ("application/json",)
+        if entrance.rule.startswith("/console/sign"):
+            kinds, body = (FORM,), None if body is None else urlencode(_SIGN_IN).encode()
+        if entrance.method != "GET" and entrance.face == "console":
+            headers["Sec-Fetch-Site"] = "same-origin"
+        if body is not None:
+            headers["Content-Type"] = kinds[0]
+            body = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return Drawn(entrance, entrance.method, path, self._query(entrance), headers, body)
+
+    def _part(self, entrance: Entrance, found: Any) -> str:
+        if found[1] == "path" and entrance.method in _PASSED_ON:
+            return self.dice.choice(_PASSED_ON[entrance.method])
+        safe = "/" if found[1] in {"below", "rest"} else ""
+        return quote(self.world.parameter(entrance.rule, found[1]), safe=safe)
+
+    def _query(self, entrance: Entrance) -> list[tuple[str, str]]:
+        name = entrance.name.replace("/console/hosts", "/console/cloud")
+        needed = NEEDED.get(name, {})
+        possible = [one for one in POSSIBLE.get(name, {}).items() if self.dice.random() < self.more]
+        return [(key, self.dice.choice(values)) for key, values in [*needed.items(), *possible]]
+
+    def _body(self, entrance: Entrance, path: str) -> Any:
+        name = entrance.name
+        if entrance.face == "console":
+            if entrance.method != "POST":
+                return None
+            name = f"POST {path.removeprefix('/console/api')}"
+        maker = BODIES.get(name)
+        found = maker(self.world, self.dice.choice) if maker else self.world.body(name)
+        if found is None and entrance.method in {"POST", "PUT", "PATCH"}:
+            return b"" if entrance.route and not entrance.route.takes_body else {}
+        return found
+
+
+def furnish(ask: Ask, project: str = "p1") -> None:
+    """Make what right requests name; the instances are of a project."""
+    hosts = [_report(one) for one in (*HOSTS, SPARE_HOST)]
+    ask("POST", "/scheduler/v1/compute_nodes", hosts, "scheduler 1.0")
+    things, answer = _things(project), None
+    while True:
+        try:
+            method, path, body = things.send(answer)
+        except StopIteration:
+            return
+        answer = ask(method, path, body, f"{path.split('/')[1]} latest")
+
+
+def _things(project: str) -> Generator[tuple[str, str, Any], Any, None]:
+    """Yield what to ask for; what was answered is sent back."""
+    for name in CLASSES:
+        yield "PUT", f"/placement/resource_classes/{name}", None
+    for name in TRAITS[:2]:
+        yield "PUT", f"/placement/traits/{name}", None
+    for uuid in PROVIDERS:
+        yield "POST", "/placement/resource_providers", {"uuid": uuid, "name": uuid}
+        stocks = {"VCPU": {"total": VCPUS}, **{one: {"total": 40} for one in CLASSES}}
+        inventories = {"resource_provider_generation": 0, "inventories": stocks}
+        yield "PUT", f"/placement/resource_providers/{uuid}/inventories", inventories
+    for name in NAMES["flavor_id"]:
+        yield "POST", "/compute/v2.1/flavors", {"flavor": _flavor(name)}
+        if name == PRIVATE:
+            access = {"addTenantAccess": {"tenant": "p1"}}
+            yield "POST", f"/compute/v2.1/flavors/{name}/action", access
+        spec_of = {"extra_specs": {"hw:cpu_policy": "shared"}}
+        yield "POST", f"/compute/v2.1/flavors/{name}/os-extra_specs", spec_of
+    for uuid in NAMES["image_id"]:
+        yield "POST", "/image/v2/images", {"id": uuid, **_IMAGE}
+        yield "PUT", f"/image/v2/images/{uuid}/file", b""
+        yield "POST", f"/image/v2/images/{uuid}/members", {"member": "p1"}
+    made = yield "POST", _AGGREGATES, {"aggregate": {"name": "a1"}}
+    action = f"{_AGGREGATES}/{made['aggregate']['id']}/action"
+    for host in HOSTS[:3]:
+        yield "POST", action, {"add_host": {"host": host}}
+    yield (
+        "POST",
+        "/compute/v2.1/os-server-groups",
+        {"server_group": {"name": "g", "policy": "affinity"}},
+    )
+    for number in (1, 2):
+        selected = {"request_spec": spec(f"00000000-0000-0000-0000-00000000000{number}")}
+        yield "POST", "/scheduler/v1/select_destinations", selected
+        recorded = {"host": HOSTS[0], "node": HOSTS[0], "project_id": project, "vm_state": "active"}
+        yield (
+            "PUT",
+            f"/scheduler/v1/instances/00000000-0000-0000-0000-00000000000{number}",
+            recorded,
+        )

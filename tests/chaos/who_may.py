@@ -1,0 +1,229 @@
+"""Who may do what, written by hand: each route with its rule, under the callers whom that lets in.
+
+The rules are those of the policy references of placement, nova and glance, and of our guide. A
+route whose ``policy=`` or whose rule's default is another fails ``test_callers.py``.
+"""
+
+from collections.abc import Mapping
+
+#: Callers by the roles that their token has in the project that is asked about.
+ROLES = {
+    "reader": ("reader",),
+    "member": ("member", "reader"),
+    "service": ("service",),
+    "admin": ("admin", "member", "reader"),
+    "no role": (),
+}
+#: Callers who have the like in another project.
+ELSEWHERE = {f"{name} elsewhere": ROLES[name] for name in ("reader", "member", "admin")}
+#: Callers whose tokens are of no project. Rules are for tokens of projects: they may do nothing.
+OF_SYSTEM = {"system reader": ("reader",), "system admin": ("admin", "member", "reader")}
+
+#: Lists of callers, as heads of the table. That an image is accepted by the project with whom it is
+#: shared, of which nobody here is, is shown by ``tests/api/image``.
+ADMINS = frozenset({"admin", "admin elsewhere"})
+SERVICES = frozenset({"service"})
+READERS = ADMINS | {"reader", "member", "reader elsewhere", "member elsewhere"}
+MEMBERS = ADMINS | {"member", "member elsewhere"}
+#: Where the project is named, or that of a thing counts.
+READERS_THERE = ADMINS | {"reader", "member"}
+MEMBERS_THERE = ADMINS | {"member"}
+ALL_IN_PROJECTS = frozenset({*ROLES, *ELSEWHERE})
+
+#: A line has a path, what its rules' names begin with, and for each method (and action) how the
+#: name ends; "." is for a name that has no more.
+TABLE: Mapping[frozenset[str], str] = {
+    ADMINS | SERVICES: """
+/placement/resource_providers placement:resource_providers GET=list POST=create
+/placement/resource_providers/<uuid> placement:resource_providers GET=show PUT=update DELETE=delete
+/placement/resource_providers/<uuid>/inventories placement:resource_providers:inventories \
+    GET=list POST=create PUT=update DELETE=delete
+/placement/resource_providers/<uuid>/inventories/<resource_class> \
+    placement:resource_providers:inventories GET=show PUT=update DELETE=delete
+/placement/resource_providers/<uuid>/aggregates placement:resource_providers:aggregates \
+    GET=list PUT=update
+/placement/resource_providers/<uuid>/traits placement:resource_providers:traits \
+    GET=list PUT=update DELETE=delete
+/placement/resource_providers/<uuid>/allocations placement:resource_providers:allocations GET=list
+/placement/resource_providers/<uuid>/usages placement:resource_providers:usages GET=.
+/placement/traits placement:traits GET=list
+/placement/traits/<name> placement:traits GET=show PUT=update DELETE=delete
+/placement/resource_classes placement:resource_classes GET=list POST=create
+/placement/resource_classes/<name> placement:resource_classes GET=show PUT=update DELETE=delete
+/placement/allocations placement:allocations POST=manage
+/placement/allocations/<consumer_uuid> placement:allocations GET=list PUT=update DELETE=delete
+/placement/allocation_candidates placement:allocation_candidates GET=list
+/scheduler/v1/compute_nodes scheduler:compute_nodes GET=list POST=report
+/scheduler/v1/compute_nodes/<uuid> scheduler:compute_nodes GET=show PUT=report DELETE=delete
+/scheduler/v1/instances scheduler:instances GET=list
+/scheduler/v1/instances/<uuid> scheduler:instances GET=show PUT=record DELETE=delete
+/scheduler/v1/hosts scheduler:hosts GET=list
+/scheduler/v1/hosts/<path:host> scheduler:hosts GET=show
+/scheduler/v1/aggregate_check scheduler:aggregate_check GET=.
+/scheduler/v1/decisions scheduler:decisions GET=list
+/scheduler/v1/decisions/<uuid> scheduler:decisions GET=show
+/scheduler/v1/decisions/<uuid>/replay scheduler:decisions POST=replay
+/scheduler/v1/select_destinations scheduler:select_destinations POST=.
+/scheduler/v1/explain scheduler:explain POST=.
+/scheduler/v1/capacity scheduler:capacity POST=.
+/scheduler/v1/plan scheduler:plan POST=.
+/scheduler/v1/rebalance scheduler:rebalance POST=.
+/scheduler/v1/policies scheduler:policies GET=list
+/scheduler/v1/policies/<name> scheduler:policies GET=show
+""",
+    SERVICES: "/placement/reshaper placement:reshaper POST=reshape",
+    READERS_THERE | SERVICES: "/placement/usages placement:usages GET=.",
+    ADMINS: """
+/compute/v2.1/os-aggregates os_compute_api:os-aggregates GET=index POST=create
+/compute/v2.1/os-aggregates/<aggregate_id> os_compute_api:os-aggregates \
+    GET=show PUT=update DELETE=delete
+/compute/v2.1/os-aggregates/<aggregate_id>/action os_compute_api:os-aggregates \
+    POST.add_host=add_host POST.remove_host=remove_host POST.set_metadata=set_metadata
+/compute/v2.1/os-aggregates/<aggregate_id>/images compute:aggregates:images POST=.
+/compute/v2.1/flavors os_compute_api:os-flavor-manage POST=create
+/compute/v2.1/flavors/<flavor_id> os_compute_api:os-flavor-manage PUT=update DELETE=delete
+/compute/v2.1/flavors/<flavor_id>/os-flavor-access os_compute_api:os-flavor-access GET=.
+/compute/v2.1/flavors/<flavor_id>/action os_compute_api:os-flavor-access \
+    POST.addTenantAccess=add_tenant_access POST.removeTenantAccess=remove_tenant_access
+/compute/v2.1/flavors/<flavor_id>/os-extra_specs os_compute_api:os-flavor-extra-specs POST=create
+/compute/v2.1/flavors/<flavor_id>/os-extra_specs/<key> os_compute_api:os-flavor-extra-specs \
+    PUT=update DELETE=delete
+/compute/v2.1/os-services os_compute_api:os-services GET=list
+/compute/v2.1/os-services/enable os_compute_api:os-services PUT=update
+/compute/v2.1/os-services/disable os_compute_api:os-services PUT=update
+/compute/v2.1/os-services/disable-log-reason os_compute_api:os-services PUT=update
+/compute/v2.1/os-services/force-down os_compute_api:os-services PUT=update
+/compute/v2.1/os-services/<service_id> os_compute_api:os-services PUT=update DELETE=delete
+/compute/v2.1/os-hypervisors os_compute_api:os-hypervisors GET=list
+/compute/v2.1/os-hypervisors/detail os_compute_api:os-hypervisors GET=list-detail
+/compute/v2.1/os-hypervisors/statistics os_compute_api:os-hypervisors GET=statistics
+/compute/v2.1/os-hypervisors/<hypervisor_id> os_compute_api:os-hypervisors GET=show
+/compute/v2.1/os-hypervisors/<hypervisor_id>/uptime os_compute_api:os-hypervisors GET=uptime
+/compute/v2.1/os-hypervisors/<hypervisor_id>/search os_compute_api:os-hypervisors GET=search
+/compute/v2.1/os-hypervisors/<hypervisor_id>/servers os_compute_api:os-hypervisors GET=servers
+/compute/v2.1/os-availability-zone/detail os_compute_api:os-availability-zone GET=detail
+/image/v2/images/<image_id>/actions/deactivate deactivate POST=.
+/image/v2/images/<image_id>/actions/reactivate reactivate POST=.
+/image/v2/images/<image_id>/members/<member_id> modify_member PUT=.
+""",
+    READERS: """
+/compute/v2.1/flavors os_compute_api:flavors GET=.
+/compute/v2.1/flavors/detail os_compute_api:flavors GET=.
+/compute/v2.1/flavors/<flavor_id> os_compute_api:flavors GET=.
+/compute/v2.1/flavors/<flavor_id>/os-extra_specs os_compute_api:os-flavor-extra-specs GET=index
+/compute/v2.1/flavors/<flavor_id>/os-extra_specs/<key> os_compute_api:os-flavor-extra-specs GET=show
+/compute/v2.1/os-server-groups os_compute_api:os-server-groups GET=index
+/compute/v2.1/os-availability-zone os_compute_api:os-availability-zone GET=list
+/compute/v2.1/servers os_compute_api:servers GET=index
+/compute/v2.1/servers/detail os_compute_api:servers GET=detail
+/image/v2/images get_images GET=.
+/image/v2/info/import get_image GET=.
+/image/v2/schemas/image get_image GET=.
+/image/v2/schemas/images get_image GET=.
+/image/v2/schemas/member get_image GET=.
+/image/v2/schemas/members get_image GET=.
+""",
+    MEMBERS: """
+/compute/v2.1/os-server-groups os_compute_api:os-server-groups POST=create
+/image/v2/images add_image POST=.
+""",
+    READERS_THERE: """
+/compute/v2.1/os-server-groups/<server_group_id> os_compute_api:os-server-groups GET=show
+/compute/v2.1/servers/<server_id> os_compute_api:servers GET=show
+/image/v2/images/<image_id> get_image GET=.
+/image/v2/images/<image_id>/file download_image GET=.
+/image/v2/images/<image_id>/members get_members GET=.
+/image/v2/images/<image_id>/members/<member_id> get_member GET=.
+""",
+    MEMBERS_THERE: """
+/compute/v2.1/os-server-groups/<server_group_id> os_compute_api:os-server-groups DELETE=delete
+/image/v2/images/<image_id> modify_image PATCH=.
+/image/v2/images/<image_id> delete_image DELETE=.
+/image/v2/images/<image_id>/tags/<tag> modify_image PUT=. DELETE=.
+/image/v2/images/<image_id>/file upload_image PUT=.
+/image/v2/images/<image_id>/members add_member POST=.
+/image/v2/images/<image_id>/members/<member_id> delete_member DELETE=.
+""",
+    # Instances are made by compute services, which report them here: refused to all.
+    frozenset(): """
+/compute/v2.1/servers os_compute_api:servers POST=create
+/compute/v2.1/servers/<server_id> os_compute_api:servers PUT=update DELETE=delete
+/compute/v2.1/servers/<server_id>/action os_compute_api:servers POST=update
+""",
+    ALL_IN_PROJECTS: """
+/scheduler/ scheduler:root GET=show
+/scheduler/v1 scheduler:root GET=show
+/scheduler/v1/ scheduler:root GET=show
+""",
+}
+#: What needs no token at all.
+PUBLIC = """
+/ GET
+/healthz GET
+/healthz/live GET
+/healthz/ready GET
+/metrics GET
+/placement/ GET
+/placement/openapi.json GET
+/compute/ GET
+/compute/v2.1 GET
+/compute/v2.1/ GET
+/image/ GET
+/image/v2 GET
+/image/v2/ GET
+/image/versions GET
+/image/versions/ GET
+/identity/ GET
+/identity/v3 GET
+/identity/v3/ GET
+/identity/v3/<path:below> GET HEAD POST PUT PATCH DELETE
+/console/static/<path:filename> GET
+/console/sign-in GET POST
+/console/sign-out GET POST
+/console/<anything:rest> GET POST PUT PATCH DELETE
+"""
+#: Who sees a page of the console: whom the APIs let in that it asks.
+PAGES: Mapping[frozenset[str], str] = {
+    ADMINS | SERVICES: """
+/console/ GET
+/console/cloud GET
+/console/hosts/<path:name> GET
+/console/ask GET
+/console/ask/report GET
+/console/decisions GET
+/console/decisions/<uuid> GET
+/console/decisions/<uuid>/report GET
+/console/decisions/<uuid>/replay GET
+/console/capacity GET
+/console/capacity/report GET
+/console/capacity/moves GET
+/console/policies GET
+/console/api/<path:path> GET POST
+""",
+    ADMINS: "/console/aggregates GET",
+}
+
+
+def rules() -> dict[str, tuple[str, frozenset[str]]]:
+    """Return the rule of each route, by method, path and action, and whom it lets in."""
+    found = {}
+    for who, lines in TABLE.items():
+        for line in lines.replace("\\\n", " ").strip().splitlines():
+            path, begins, *ends = line.split()
+            for one in ends:
+                method, _, end = one.partition("=")
+                verb, _, action = method.partition(".")
+                name = " ".join(filter(None, (verb, path, action)))
+                assert name not in found, f"{name} is there twice"
+                found[name] = begins if end == "." else f"{begins}:{end}", who
+    return found
+
+
+def without_rules() -> dict[str, frozenset[str] | None]:
+    """Return who sees each page, by method and path; None where no token is needed."""
+    found: dict[str, frozenset[str] | None] = {}
+    for who, lines in [*PAGES.items(), (None, PUBLIC)]:
+        for line in lines.strip().splitlines():
+            path, *methods = line.split()
+            found |= {f"{method} {path}": who for method in methods}
+    return found
