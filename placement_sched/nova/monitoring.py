@@ -48,16 +48,21 @@ class Monitor:
         #: Whether calls are answered; asked for each ``/healthz/ready``.
         self.is_ready: Callable[[], bool] = lambda: False
         self._server = _server_at(listen, self)
+        self._thread: Thread | None = None
         self._path = Path(listen) if listen.startswith("/") else None
         #: Where it listens: the path of a unix socket, else address and port.
         self.listens = listen if self._path else _written(*self._server.server_address[:2])
 
     def start(self) -> None:
         """Answer from now on, in threads of their own."""
-        Thread(target=self._server.serve_forever, name="monitor", daemon=True).start()
+        self._thread = Thread(target=self._server.serve_forever, name="monitor", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Answer no more; a unix socket's file goes."""
+        if self._thread is not None:
+            self._server.shutdown()
+            self._thread.join()
         self._server.server_close()
         if self._path is not None:
             self._path.unlink(missing_ok=True)

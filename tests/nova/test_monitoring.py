@@ -1,6 +1,7 @@
 """What ``placement-sched nova-scheduler`` answers to Prometheus, and on which addresses."""
 
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection, HTTPResponse
 
@@ -69,6 +70,16 @@ def test_unix_socket_is_served_and_removed(tmp_path, monitor_at):
     assert ask(monitor, "/healthz")[0] == 200
     monitor.close()
     assert not path.exists()
+
+
+def test_no_thread_is_left_of_a_closed_monitor(monitor_at):
+    """One that went on with its closed socket took half a core for ever."""
+    monitor = monitor_at("127.0.0.1:0")
+    assert ask(monitor, "/healthz")[0] == 200
+    assert "monitor" in {thread.name for thread in threading.enumerate()}
+    monitor.close()
+    monitor.close()
+    assert "monitor" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_socket_that_a_killed_service_left_is_taken_over(tmp_path, monitor_at):
