@@ -19,6 +19,9 @@ Position = tuple[int, int]
 
 #: So many levels of lists and mappings are read.
 DEEPEST = 100
+_TOO_DEEP = f"more than {DEEPEST} levels deep"
+#: What PyYAML's parser calls it.
+_DEPTH = "maximum nesting depth"
 
 _PREFIX = "tag:yaml.org,2002:"
 _MERGE = f"{_PREFIX}merge"
@@ -57,7 +60,9 @@ class YamlFile:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
             place = None if mark is None else (mark.line, mark.column)
-            self._refuse(error.problem or "this is not YAML", place)
+            problem = error.problem or "this is not YAML"
+            # The parser of PyYAML 6.0.4 has a limit of its own, and looks ahead.
+            self._refuse(_TOO_DEEP if _DEPTH in problem else problem, place)
         except ReaderError as error:
             # The parser in C counts bytes.
             before = text.encode()[: error.position].decode()
@@ -72,7 +77,7 @@ class YamlFile:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
             depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
             if depth > DEEPEST:
-                self._refuse(f"more than {DEEPEST} levels deep", _start(event))
+                self._refuse(_TOO_DEEP, _start(event))
 
     def read(self, reader: Callable[[Any], T]) -> T:
         """Return what ``reader`` makes of the document; raises :class:`Invalid` with the place."""
