@@ -6,12 +6,13 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.padding import Padding
@@ -31,6 +32,8 @@ from placement_sched.operations.demo import run as demos
 from placement_sched.operations.demo import sample_cloud as sample
 
 _LOOPBACK, _PORT = "127.0.0.1", 8778
+#: Seconds after which a lost interrupt is repeated.
+_SOON = 0.01
 _SERVER = f"http://{_LOOPBACK}:{_PORT}"
 
 
@@ -153,6 +156,7 @@ def run(arguments: argparse.Namespace) -> int:
             if signal.getsignal(one) == signal.SIG_DFL:
                 signal.signal(one, signal.default_int_handler)
                 stack.callback(signal.signal, one, signal.SIG_DFL)
+        stack.enter_context(repeated_where_lost())
         directory = keep or Path(stack.enter_context(TemporaryDirectory(prefix=_TEMPORARY)))
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -169,6 +173,25 @@ def run(arguments: argparse.Namespace) -> int:
             else:
                 _show(demo, keep, console=arguments.console)
         return _served(directory) if arguments.console else 0
+
+
+@contextmanager
+def repeated_where_lost() -> Iterator[None]:
+    """Interrupt again where Python drops an interrupt: in a callback of its garbage collector."""
+
+    def repeat(lost: Any) -> None:
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, _SOON)  # here it would be dropped as well
+        else:
+            hook(lost)
+
+    hook, sys.unraisablehook = sys.unraisablehook, repeat
+    alarm = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, alarm)
+        sys.unraisablehook = hook
 
 
 def _served(directory: Path) -> int:

@@ -6,6 +6,8 @@ import re
 import shlex
 import signal
 import subprocess
+import time
+import weakref
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +15,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from placement_sched.cli.demo import repeated_where_lost
 from placement_sched.operations.demo.sample_cloud import (
     DISABLED_HOST,
     DISABLED_REASON,
@@ -264,6 +267,21 @@ def test_no_configuration_of_the_machine_changes_what_is_shown(newcomer, shown):
         OS_SCHEDULER__ENABLE_ISOLATED_AGGREGATE_FILTERING="false",
     )
     assert (done.returncode, done.stderr, done.stdout) == (0, "", shown)
+
+
+def test_an_interrupt_that_python_drops_is_repeated():
+    def interrupted(_gone):
+        raise KeyboardInterrupt
+
+    class Collected:
+        """Something that is garbage."""
+
+    one = Collected()
+    seen = weakref.ref(one, interrupted)
+    with pytest.raises(KeyboardInterrupt), repeated_where_lost():
+        del one  # what the callback raises is dropped here
+        time.sleep(60)
+    assert seen() is None
 
 
 def test_nothing_is_left_behind_when_it_is_terminated(newcomer):

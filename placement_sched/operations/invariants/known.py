@@ -20,7 +20,7 @@ from placement_sched.model.results.invariants import (
 )
 
 #: What the first line of a file of generations says that it is.
-_FORMAT = "placement-sched generations, 1"
+_FORMAT = "placement_sched generations, 1"
 _WRITE = '{"consumer": UUID, "allocations": {UUID: {"resources": {NAME: AMOUNT}}}}'
 
 
