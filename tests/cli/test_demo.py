@@ -276,11 +276,16 @@ def test_an_interrupt_that_python_drops_is_repeated():
     class Collected:
         """Something that is garbage."""
 
-    one = Collected()
-    seen = weakref.ref(one, interrupted)
-    with pytest.raises(KeyboardInterrupt), repeated_where_lost():
-        del one  # what the callback raises is dropped here
-        time.sleep(60)
+    garbage = [Collected()]
+    seen = weakref.ref(garbage[0], interrupted)
+
+    def lose():
+        with repeated_where_lost():
+            garbage.clear()  # what the callback raises is dropped here
+            time.sleep(60)
+
+    with pytest.raises(KeyboardInterrupt):
+        lose()
     assert seen() is None
 
 
