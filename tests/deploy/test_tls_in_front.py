@@ -92,10 +92,13 @@ def test_openstack_client_works_through_it_with_the_file_of_the_guide(front, tmp
         client = (BIN / "openstack", "--os-cloud", "sched")
         return run(*client, *words, cwd=tmp_path, env=environment(HOME=str(tmp_path)))
 
-    provider = re.findall(r"client/bin/openstack --os-cloud sched (.*)\n   (.*)", text)
+    provider = re.findall(r"client/bin/openstack --os-cloud sched (.*[^\\])\n   (.*)", text)
     assert len(provider) == 2
     for command, printed in provider:
         assert ask(*command.split()) == f"{printed}\n"
+    (wanted,) = re.findall(r"resource provider delete \\\n.* sched (.*)\)", text)
+    ask("resource", "provider", "delete", ask(*wanted.split()).strip())
+    assert ask("resource", "provider", "list", "-f", "value") == ""
     ask("aggregate", "create", "licensed")
     assert ask("aggregate", "list", "-f", "value", "-c", "Name") == "licensed\n"
 
