@@ -61,6 +61,9 @@ def test_a_flavor_that_is_chosen_takes_the_place_of_sizes(visit, sample_server):
         page.wait_for_url("**flavor=m1.small")
         assert "vcpus" not in page.url
         expect(page.locator(".funnel")).to_contain_text("MEMORY_MB:2048")
+        # The map asks for the flavor once more, which is still to be there.
+        page.wait_for_load_state("networkidle")
+        drawn(page)
     finally:
         sample_server.send("DELETE", "/compute/v2.1/flavors/7", None)
 
