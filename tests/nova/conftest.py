@@ -1,4 +1,4 @@
-"""A nova in SQLite files, and a follower of it on each kind of database."""
+"""A nova in SQLite files, a follower of it on each kind of database, and a message bus."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,7 +8,15 @@ import pytest
 from placement_sched.db.transaction import Database
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.settings import Settings
+from tests.nova.scheduling import own_bus
 from tests.nova_clouds import NovaCloud, sqlite_nova
+
+
+@pytest.fixture(scope="module")
+def bus(broker: str) -> Iterator[str]:
+    """A message bus of the module's own; the tests that end a broker have another."""
+    with own_bus(broker) as url:
+        yield url
 
 
 @pytest.fixture

@@ -14,16 +14,10 @@ from sqlalchemy import select
 from placement_sched.db.tables import leases
 from placement_sched.nova.wire.objects import primitive_of
 from tests.nova.databases.test_service_record import rows
-from tests.nova.scheduling import LIBRARY, Service, Site, eventually, hosts_of, own_bus, spec_of
+from tests.nova.scheduling import LIBRARY, Service, Site, eventually, hosts_of, spec_of
 from tests.placing import instance
 
 pytestmark = pytest.mark.system
-
-
-@pytest.fixture(scope="module")
-def bus(broker: str) -> Iterator[str]:
-    with own_bus(broker) as url:
-        yield url
 
 
 @pytest.fixture

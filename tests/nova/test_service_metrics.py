@@ -13,18 +13,12 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.deploy import DEPLOY
-from tests.nova.scheduling import Service, Site, eventually, hosts_of, own_bus
+from tests.nova.scheduling import Service, Site, eventually, hosts_of
 from tests.placing import instance
 
 pytestmark = pytest.mark.system
 
 Samples = dict[str, float]
-
-
-@pytest.fixture(scope="module")
-def bus(broker: str) -> Iterator[str]:
-    with own_bus(broker) as url:
-        yield url
 
 
 @pytest.fixture
