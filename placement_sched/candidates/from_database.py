@@ -35,6 +35,11 @@ class DatabaseProviders:
         """Each question is a statement."""
         return False
 
+    @property
+    def describes_once(self) -> bool:
+        """Each statement describes its providers again."""
+        return False
+
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
         """Return the ids of all names used; raises :class:`UnknownNames`."""
         return resolving.resolve(self.connection, query)

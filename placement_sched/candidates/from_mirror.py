@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from placement_sched.candidates.combine import FreeCapacity
 from placement_sched.candidates.mirrored_constraints import Constrained, CountedRoot
 from placement_sched.candidates.resolve import ResolvedNames, Topology, checked
-from placement_sched.candidates.slots import TreeSearch, equal_slots
+from placement_sched.candidates.slots import SlotGroup, TreeSearch
 from placement_sched.candidates.source import ProviderContents, SharingPair, TreeProvider
 from placement_sched.db.sql import SIZE, batches
 from placement_sched.mirror.cloud import MirroredCloud
-from placement_sched.mirror.columns import Mask, RowNumbers
+from placement_sched.mirror.columns import Mask, RowNumbers, SomeRows
 from placement_sched.mirror.shape import CloudShape
 from placement_sched.mirror.upkeep import Mirror
 from placement_sched.model.placement.candidate import CandidateProvider, Usages
@@ -27,6 +27,8 @@ from placement_sched.model.placement.query import CandidatesQuery
 _BLOCK, _GROWTH = 8, 8
 #: So many sets of traits that must be in a tree are asked about, as in ``provider_trees``.
 _SETS = 16
+#: Where only one tree in so many is left, no others are looked at for the rest of the request.
+_FEW = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,11 @@ class MirroredProviders:
     @property
     def reads_cheaply(self) -> bool:
         """No question is a statement."""
+        return True
+
+    @property
+    def describes_once(self) -> bool:
+        """What changes of a provider replaces its description."""
         return True
 
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
@@ -103,12 +110,11 @@ class MirroredProviders:
     ) -> tuple[tuple[CandidateProvider, ...], tuple[CandidateProvider, ...] | None]:
         """Return the providers that serve, and if ``whole`` all of their trees."""
         with self.mirror.held() as (cloud, shape):
-            rows = np.sort(cloud.rows_of(serving))
-            by_id = {one.id: one for one in cloud.described(rows)}
-            trees = None
+            rows, trees = np.sort(cloud.rows_of(serving)), None
             if whole:
                 roots = cloud.providers.roots[rows]
                 trees = tuple(cloud.described(shape.rows_of_trees(roots[roots != 0])))
+            by_id = {one.id: one for one in cloud.described(rows)}
         return tuple([by_id[key] for key in serving if key in by_id]), trees
 
     def whole_trees(self, providers: Sequence[CandidateProvider]) -> tuple[CandidateProvider, ...]:
@@ -258,43 +264,55 @@ def _alone(asked: Constrained, query: CandidatesQuery, rows: slice | RowNumbers)
 
 def _roots(shape: CloudShape, search: TreeSearch, after: int) -> RowNumbers:
     """Return the rows of the roots with ids above ``after`` that are as required."""
-    providers = shape.cloud.providers
-    start = int(np.searchsorted(providers.ids, after, "right"))
-    rows = slice(start, len(providers.ids))
-    found = (providers.parents[rows] == 0) & (providers.roots[rows] != 0)
+    rows = shape.roots
+    if after:
+        rows = rows[np.searchsorted(shape.cloud.providers.ids[rows], after, "right") :]
+    found = np.ones(len(rows), np.bool_)
     Constrained(shape, search.names).having(search.root, rows, found)
-    return (np.flatnonzero(found) + start).astype(np.int32)
+    return rows[found]
 
 
 def _serving_roots(shape: CloudShape, search: TreeSearch, after: int) -> RowNumbers:
     cloud, asked = shape.cloud, Constrained(shape, search.names)
-    whole, shares = slice(0, len(cloud)), search.names.topology.sharing
-    providers = cloud.providers
-    found = (providers.ids > after) & (providers.ids == providers.roots)
-    asked.having(search.root, whole, found)
+    roots, rows = _roots(shape, search, after), slice(0, len(cloud))
     # A provider that shares might bring a trait.
-    for choices in search.rules.trait_choices[: 0 if shares else _SETS]:
-        found &= _with_any(shape, cloud.traits.any_of(choices, whole))
-    for positions in equal_slots(search):
-        if not found.any():
+    for choices in search.rules.trait_choices[: 0 if search.names.topology.sharing else _SETS]:
+        roots = roots[_with_any(shape, cloud.traits.any_of(choices, rows), rows)[roots]]
+    slots = [search.slots[positions[0]] for positions in search.equal_slots]
+    few: RowNumbers | None = None
+    # What is asked of one tree leaves the fewest for the others.
+    for slot in sorted(slots, key=lambda one: one.group.in_tree is None):
+        if not len(roots):
             break
-        slot = search.slots[positions[0]]
-        counted = CountedRoot.NONE if slot.slot.suffix else CountedRoot.OWN
-        has = _with_any(shape, asked.serving(slot.group, counted, whole))
-        if shares:
-            counted = CountedRoot.NONE if slot.slot.suffix else CountedRoot.OTHER
-            (_, anchors), (sharers, places) = shape.sharing, shape.distinct_sharers
-            serves = asked.serving(slot.group, counted, sharers)[places]
-            if slot.group.aggregates.forbidden and not slot.slot.suffix:
-                serves &= ~asked.members_of(slot.group.aggregates.forbidden)[anchors]
-            has[anchors[serves]] = True
-        found &= has
-    return np.flatnonzero(found).astype(np.int32)
+        some: SomeRows = rows if few is None else few
+        if few is None and slot.group.in_tree is not None:
+            some = asked.rows_in_tree(slot.group.in_tree)
+        before, roots = len(roots), roots[_served(shape, slot, asked, some)[roots]]
+        if len(roots) * _FEW < (before if few is not None else len(shape.roots)):
+            few = shape.rows_of_trees(cloud.providers.ids[roots])
+    return roots
 
 
-def _with_any(shape: CloudShape, mask: Mask) -> Mask:
-    """Return for each provider whether it is the root of one of which something holds."""
-    roots = shape.root_rows[mask]
+def _served(shape: CloudShape, slot: SlotGroup, asked: Constrained, rows: SomeRows) -> Mask:
+    """Return for each provider whether it is a root whose tree has one for a slot.
+
+    It is one of these rows, or one that shares.
+    """
+    counted = CountedRoot.NONE if slot.slot.suffix else CountedRoot.OWN
+    found = _with_any(shape, asked.serving(slot.group, counted, rows), rows)
+    if asked.names.topology.sharing:
+        counted = CountedRoot.NONE if slot.slot.suffix else CountedRoot.OTHER
+        (_, anchors), (sharers, places) = shape.sharing, shape.distinct_sharers
+        serves = asked.serving(slot.group, counted, sharers)[places]
+        if slot.group.aggregates.forbidden and not slot.slot.suffix:
+            serves &= ~asked.members_of(slot.group.aggregates.forbidden)[anchors]
+        found[anchors[serves]] = True
+    return found
+
+
+def _with_any(shape: CloudShape, mask: Mask, rows: SomeRows) -> Mask:
+    """Return for each provider whether it is the root of one of these rows of which ``mask`` is."""
+    roots = shape.root_rows[mask if isinstance(rows, slice) else rows[mask]]
     found = np.zeros(len(shape.cloud), np.bool_)
     found[roots[roots >= 0]] = True
     return found
@@ -307,7 +325,7 @@ def _tree_providers(
 
     Where the search does not ask for more, those are left out that serve none, but for roots.
     """
-    asked, slots = Constrained(shape, search.names), equal_slots(search)
+    asked, slots = Constrained(shape, search.names), search.equal_slots
     masks = np.zeros((len(rows), len(slots)), np.bool_)
     for bit, positions in enumerate(slots):
         slot = search.slots[positions[0]]

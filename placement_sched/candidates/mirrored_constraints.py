@@ -4,13 +4,13 @@ The same constraints as ``constraints`` has in SQL; property tests compare what 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import numpy as np
 
 from placement_sched.candidates.resolve import ResolvedNames
-from placement_sched.mirror.columns import Mask, SomeRows, number_of
+from placement_sched.mirror.columns import Mask, RowNumbers, SomeRows, number_of
 from placement_sched.mirror.shape import CloudShape
 from placement_sched.model.placement.query import RequestGroup, TraitTerms
 
@@ -33,6 +33,7 @@ class Constrained:
 
     shape: CloudShape
     names: ResolvedNames
+    _trees: dict[str, RowNumbers] = field(default_factory=dict)
 
     def serving(self, group: RequestGroup, counted: CountedRoot, rows: SomeRows) -> Mask:
         """Return for each of the rows whether the provider could serve the group alone."""
@@ -61,10 +62,27 @@ class Constrained:
         self, uuid: str, group: RequestGroup, counted: CountedRoot, rows: SomeRows
     ) -> Mask:
         """Look at the few rows of the tree alone, however many ``rows`` are."""
-        found = self._in_tree(uuid, rows)
-        places = np.flatnonzero(found)
-        few = places + rows.start if isinstance(rows, slice) else rows[places]
-        found[places] = self.serving(group, counted, few.astype(np.int32))
+        found = np.zeros(number_of(rows), np.bool_)
+        few = self.rows_in_tree(uuid)
+        if not len(few):
+            return found
+        if isinstance(rows, slice):
+            few = few[(few >= rows.start) & (few < rows.stop)]
+            places = few - rows.start
+        else:
+            roots = self.shape.cloud.providers.roots
+            places = np.flatnonzero(roots[rows] == roots[few[0]])
+            few = rows[places]
+        found[places] = self.serving(group, counted, few)
+        return found
+
+    def rows_in_tree(self, uuid: str) -> RowNumbers:
+        """Return the rows of all providers of the tree that a provider is in, if there is one."""
+        found = self._trees.get(uuid)
+        if found is None:
+            cloud = self.shape.cloud
+            roots = cloud.providers.roots[cloud.rows_of(cloud.ids_of([uuid]).values())]
+            found = self._trees[uuid] = self.shape.rows_of_trees(roots[roots != 0])
         return found
 
     def each(self, group: RequestGroup, root: TraitTerms, rows: SomeRows) -> Iterator[Mask]:
@@ -80,7 +98,9 @@ class Constrained:
         if group.aggregates.forbidden:
             yield ~self.members_of(group.aggregates.forbidden)[rows]
         if group.in_tree is not None:
-            yield self._in_tree(group.in_tree, rows)
+            every = np.zeros(len(self.shape.cloud), np.bool_)
+            every[self.rows_in_tree(group.in_tree)] = True
+            yield every[rows]
         yield from self._each_trait(root, rows)
 
     def _each_trait(self, terms: TraitTerms, rows: SomeRows) -> Iterator[Mask]:
@@ -97,15 +117,6 @@ class Constrained:
             found &= traits.any_of(frozenset(ids[name] for name in any_of), rows)
         if terms.forbidden:
             found &= ~traits.any_of(frozenset(ids[name] for name in terms.forbidden), rows)
-
-    def _in_tree(self, uuid: str, rows: SomeRows) -> Mask:
-        cloud = self.shape.cloud
-        roots = cloud.providers.roots
-        of_member = roots[cloud.rows_of(cloud.ids_of([uuid]).values())]
-        if not len(of_member) or not of_member[0]:
-            return np.zeros(number_of(rows), np.bool_)
-        found: Mask = roots[rows] == of_member[0]
-        return found
 
     def _has_room(self, name: str, amount: int, rows: SomeRows) -> Mask:
         columns = self.shape.cloud.classes.get(self.names.classes[name])

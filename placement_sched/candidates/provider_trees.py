@@ -15,7 +15,7 @@ from sqlalchemy import CTE, Connection, Select, Subquery, case, exists, or_, sel
 
 from placement_sched.candidates import constraints
 from placement_sched.candidates.constraints import OWN_ROOT, providers_with_trait
-from placement_sched.candidates.slots import NO_ROOT, SlotGroup, TreeSearch, equal_slots
+from placement_sched.candidates.slots import NO_ROOT, SlotGroup, TreeSearch
 from placement_sched.candidates.source import TreeProvider
 from placement_sched.db import tables
 from placement_sched.db.sql import Condition, among, batches
@@ -62,7 +62,7 @@ def providers_of(
 
 
 def _providers(search: TreeSearch, root: constraints.RootColumn) -> Select[*tuple[Any, ...]]:
-    slots = [search.slots[positions[0]] for positions in equal_slots(search)]
+    slots = [search.slots[positions[0]] for positions in search.equal_slots]
     columns = [
         case((slot.condition(root, constraints.EACH_PROVIDER), 1), else_=0) for slot in slots
     ]
@@ -72,7 +72,7 @@ def _providers(search: TreeSearch, root: constraints.RootColumn) -> Select[*tupl
 def _read(
     connection: Connection, search: TreeSearch, statements: Iterable[Select[*tuple[Any, ...]]]
 ) -> list[TreeProvider]:
-    slots = equal_slots(search)
+    slots = search.equal_slots
     known: dict[tuple[int, ...], tuple[int, ...]] = {}
     found = []
     for statement in statements:

@@ -10,6 +10,7 @@ by ``summaries``, since the scheduler needs none; ``explain`` reports what each 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from random import Random
 
 from placement_sched.candidates import constraints
@@ -156,24 +157,26 @@ def _single_candidates(
 
 def _find_in_trees(search: Search, enumeration: Enumeration) -> Candidates:
     enumeration.run()
-    providers, loader = enumeration.providers, enumeration.loader
+    loader, found = enumeration.loader, enumeration.found
     class_names = search.names.class_names
+    serving = dict.fromkeys(chain.from_iterable(found))
+    uuids = {key: enumeration.providers[key].uuid for key in {*serving, *found.values()}}
+    uuid_of = uuids.__getitem__
     # Few layouts, each made once, for many requests.
     layouts: dict[tuple[int, ...], Layout] = {}
     requests: list[AllocationRequest] = []
-    for chosen, root in enumeration.found.items():
-        order: dict[int, int] = {}
-        pattern = tuple([order.setdefault(key, len(order)) for key in chosen])
+    for chosen, root in found.items():
+        distinct = tuple(dict.fromkeys(chosen))
+        pattern = tuple(map(distinct.index, chosen))
         layout = layouts.get(pattern)
         if layout is None:
             layout = layouts[pattern] = _layout(loader.search.slots, class_names, pattern)
-        taken = tuple([providers[key].uuid for key in order])
-        requests.append(AllocationRequest(layout, taken, providers[root].uuid))
-    serving = dict.fromkeys(key for chosen in enumeration.found for key in chosen)
+        taken = tuple(map(uuid_of, distinct))
+        requests.append(AllocationRequest(layout, taken, uuids[root]))
     whole = not search.names.topology.sharing
-    found, trees = loader.source.describe_found(providers, serving, whole=whole)
+    providers, trees = loader.source.describe_found(enumeration.providers, serving, whole=whole)
     return Candidates(
-        requests=tuple(requests), providers=found, limited=enumeration.lacking == 0, trees=trees
+        requests=tuple(requests), providers=providers, limited=enumeration.lacking == 0, trees=trees
     )
 
 

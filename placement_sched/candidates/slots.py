@@ -6,6 +6,7 @@ since several providers of a tree may serve it together.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from sqlalchemy import ColumnElement, literal
 
@@ -43,7 +44,7 @@ class SlotGroup:
         return constraints.all_of(found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TreeSearch:
     """A request as it is searched for in provider trees: its slots, rules and root traits."""
 
@@ -51,6 +52,14 @@ class TreeSearch:
     rules: Rules
     root: TraitTerms
     names: ResolvedNames
+
+    @cached_property
+    def equal_slots(self) -> list[list[int]]:
+        """The positions of slots that the same providers can serve, together."""
+        equal: dict[object, list[int]] = {}
+        for position, slot in enumerate(self.slots):
+            equal.setdefault(slot.demand, []).append(position)
+        return list(equal.values())
 
 
 def tree_search(
@@ -77,7 +86,7 @@ def tree_search(
 
 def conditions_of(search: TreeSearch) -> int:
     """Return about how many conditions are evaluated for each provider."""
-    groups = [search.slots[positions[0]].group for positions in equal_slots(search)]
+    groups = [search.slots[positions[0]].group for positions in search.equal_slots]
     return sum(
         len(group.resources)
         + len(group.traits.required)
@@ -85,14 +94,6 @@ def conditions_of(search: TreeSearch) -> int:
         + len(group.aggregates.member_of)
         for group in groups
     )
-
-
-def equal_slots(search: TreeSearch) -> list[list[int]]:
-    """Return the positions of slots that the same providers can serve, together."""
-    equal: dict[object, list[int]] = {}
-    for position, slot in enumerate(search.slots):
-        equal.setdefault(slot.demand, []).append(position)
-    return list(equal.values())
 
 
 def slots_of(query: CandidatesQuery, names: ResolvedNames) -> tuple[SlotGroup, ...]:

@@ -61,6 +61,10 @@ class ProviderSource(Protocol):
     def reads_cheaply(self) -> bool:
         """Whether another question costs little, as no statement is sent for it."""
 
+    @property
+    def describes_once(self) -> bool:
+        """Whether the very same object describes a provider until it or its usages change."""
+
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
         """Return the ids of all names used; raises :class:`UnknownNames`."""
 

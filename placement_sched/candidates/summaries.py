@@ -3,8 +3,9 @@
 What a provider has (capacities, traits) is remembered as JSON for as long as its generation is the
 same, since every change of it increments the generation. What does not is compared: parent and
 root, and the names of resource classes, which before microversion 1.7 could be changed. Usages are
-always read, because deleting allocations increments nothing. Bounded, per process, and correct
-beside other writers.
+read, because deleting allocations increments nothing. Where the source describes a provider by the
+very same object until anything about it changes, usages included, whole summaries are remembered
+with that object. Bounded, per process, and correct beside other writers.
 
 Nothing is remembered where a provider may get the id of a deleted one (OpenStack placement's
 database on SQLite): created again, it may be equal in all that is compared, even in its times,
@@ -14,7 +15,9 @@ which have a resolution of one second.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from threading import Lock
+from typing import NamedTuple
 
 import orjson
 
@@ -66,12 +69,22 @@ class _Fragment:
         return b"".join((self.opening, resources, traits, tree))
 
 
+class _Summary(NamedTuple):
+    """A summary in the newest form, in pieces of JSON, and the description that it is of."""
+
+    provider: CandidateProvider
+    resources: bytes
+    traits: bytes
+    tree: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """Fragments by provider id, and the names of classes that are in them."""
+    """Fragments and summaries by provider id, and the names of classes that are in them."""
 
     class_names: Mapping[int, str] = field(default_factory=dict)
     fragments: dict[int, _Fragment] = field(default_factory=dict)
+    summaries: dict[int, _Summary] = field(default_factory=dict)
 
     def agrees_with(self, class_names: Mapping[int, str]) -> bool:
         return self.class_names.items() <= class_names.items()
@@ -98,22 +111,53 @@ class Summaries:
         Usages that are ``known`` are not read again. Only the resources are filled in: looking for
         their places in whole summaries takes ten times as long.
         """
-        fragments = self._fragments(source, providers, class_names)
-        used = _used(source, fragments, fields, known)
+        each: Sequence[tuple[bytes, ...]]
+        if fields.classes is None and fields.traits and fields.tree:
+            each = [one[1:] for one in self._newest(source, providers, class_names, known)]
+        else:
+            fragments = self._fragments(source, providers, class_names)
+            used = _used(source, fragments, fields.classes, known)
+            each = [(one.summary(used[one.provider.id], fields),) for one in fragments]
         pieces: list[bytes] = []
-        newest = fields.classes is None and fields.traits and fields.tree
-        for some in batches(fragments, AT_ONCE):
-            rendered: list[bytes] = []
-            for one in some:
-                if newest:
-                    resources = one.resources % used[one.provider.id]
-                    rendered += (one.opening, resources, one.traits, one.tree)
-                else:
-                    rendered.append(one.summary(used[one.provider.id], fields))
-            pieces += rendered if len(fragments) <= AT_ONCE else [b"".join(rendered)]
+        for some in batches(each, AT_ONCE):
+            rendered = chain.from_iterable(some)
+            pieces += rendered if len(each) <= AT_ONCE else [b"".join(rendered)]
         if pieces:
             pieces[0] = pieces[0].removeprefix(b",")
         return [b"{", *pieces, b"}"]
+
+    def _newest(
+        self,
+        source: ProviderSource,
+        providers: Sequence[CandidateProvider],
+        class_names: Mapping[int, str],
+        known: Usages,
+    ) -> Sequence[_Summary]:
+        """Return the summaries in the newest form, making at once those not in memory."""
+        memory = self._memory
+        held = memory.summaries if memory.agrees_with(class_names) else {}
+        found = [held.get(provider.id) for provider in providers]
+        # The very same: of one that is equal the usages may be others.
+        lacking = [
+            provider
+            for provider, one in zip(providers, found, strict=True)
+            if one is None or one.provider is not provider
+        ]
+        made: dict[int, _Summary] = {}
+        if lacking:
+            fragments = self._fragments(source, lacking, class_names)
+            used = _used(source, fragments, None, known)
+            for provider, one in zip(lacking, fragments, strict=True):
+                resources = one.opening + one.resources % used[provider.id]
+                made[provider.id] = _Summary(provider, resources, one.traits, one.tree)
+            if source.describes_once:
+                providers_of = (one.provider for one in fragments)
+                lasting = [one.id for one in providers_of if one.generation != _NEVER]
+                self._remember({}, {key: made[key] for key in lasting}, class_names)
+        return [
+            made[provider.id] if one is None or one.provider is not provider else one
+            for provider, one in zip(providers, found, strict=True)
+        ]
 
     def _fragments(
         self,
@@ -135,18 +179,26 @@ class Summaries:
         if missing:
             loaded = _load(source, missing, class_names)
             found.update(loaded)
-            self._remember(loaded, class_names)
+            self._remember(loaded, {}, class_names)
         return [found[provider.id] for provider in providers]
 
-    def _remember(self, loaded: Mapping[int, _Fragment], class_names: Mapping[int, str]) -> None:
+    def _remember(
+        self,
+        loaded: Mapping[int, _Fragment],
+        made: Mapping[int, _Summary],
+        class_names: Mapping[int, str],
+    ) -> None:
         with self._lock:
             memory = self._memory
             if memory.class_names != class_names:
-                agrees = memory.agrees_with(class_names)
-                memory = _Memory(class_names, memory.fragments if agrees else {})
+                known = memory if memory.agrees_with(class_names) else _Memory()
+                memory = _Memory(class_names, known.fragments, known.summaries)
             if len(memory.fragments) + len(loaded) > self._most:
                 memory = _Memory(class_names)
+            if len(memory.summaries) + len(made) > self._most:
+                memory = _Memory(class_names, memory.fragments)
             memory.fragments.update(loaded)
+            memory.summaries.update(made)
             self._memory = memory
 
 
@@ -199,11 +251,14 @@ def _resources_json(capacities: tuple[tuple[str, int], ...]) -> tuple[tuple[byte
 
 
 def _used(
-    source: ProviderSource, fragments: Sequence[_Fragment], fields: SummaryFields, known: Usages
+    source: ProviderSource,
+    fragments: Sequence[_Fragment],
+    classes: frozenset[int] | None,
+    known: Usages,
 ) -> Mapping[int, tuple[int, ...]]:
     rest = {
         fragment.provider.id: fragment.classes
         for fragment in fragments
         if fragment.classes != known.classes or fragment.provider.id not in known.amounts
     }
-    return {**known.amounts, **source.used(rest, fields.classes)} if rest else known.amounts
+    return {**known.amounts, **source.used(rest, classes)} if rest else known.amounts

@@ -32,6 +32,12 @@ class CloudShape:
         return bool((self.cloud.providers.parents != 0).any())
 
     @cached_property
+    def roots(self) -> RowNumbers:
+        """The rows of all providers that are roots."""
+        providers = self.cloud.providers
+        return np.flatnonzero(providers.ids == providers.roots).astype(np.int32)
+
+    @cached_property
     def sharers(self) -> RowNumbers:
         """The rows of all providers that share."""
         if self._shares is None:
@@ -57,6 +63,9 @@ class CloudShape:
     def rows_of_trees(self, roots: _Ids) -> RowNumbers:
         """Return the rows of all providers whose root is one of these, ascending."""
         order, sorted_roots = self._by_root
+        if len(roots) == 1:
+            first, last = np.searchsorted(sorted_roots, (roots[0], roots[0] + 1))
+            return np.sort(order[first:last])
         wanted = np.unique(roots)
         first = np.searchsorted(sorted_roots, wanted, "left")
         lengths = np.searchsorted(sorted_roots, wanted, "right") - first

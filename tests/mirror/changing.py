@@ -100,8 +100,10 @@ class Changer:
         )
 
     def _free(self, connection: Connection, ids: list[int]) -> None:
-        key = tables.allocations.c.resource_provider_id
-        connection.execute(delete(tables.allocations).where(key == self._one(connection, ids)))
+        # Its generation stays, as OpenStack placement leaves it.
+        one, key = self.random.choice(ids), tables.allocations.c.resource_provider_id
+        self.changed.append(one)
+        connection.execute(delete(tables.allocations).where(key == one))
 
     def _stock(self, connection: Connection, ids: list[int]) -> None:
         owned = tables.inventories

@@ -1,9 +1,9 @@
 """GET /allocation_candidates: who can serve a request."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import orjson
@@ -158,27 +158,26 @@ def render(requests: Iterable[AllocationRequest], version: Version) -> bytes:
 
 
 def _each(requests: Iterable[AllocationRequest], version: Version) -> Iterator[str]:
-    templates: dict[int, tuple[list[str], list[int]]] = {}
+    fillings: dict[int, Callable[[tuple[str, ...]], str]] = {}
     for layout, uuids, _ in requests:
-        template = templates.get(id(layout))
-        if template is None:
-            template = templates[id(layout)] = _template(layout, version)
-        pieces, places = template
-        # One provider alone is the usual case, and comes in thousands.
-        if len(uuids) == 1:
-            yield uuids[0].join(pieces)
-        else:
-            named = (*map(uuids.__getitem__, places), "")
-            yield "".join(chain.from_iterable(zip(pieces, named, strict=True)))
+        fill = fillings.get(id(layout))
+        if fill is None:
+            fill = fillings[id(layout)] = _filling(layout, version)
+        yield fill(uuids)
 
 
-def _template(layout: Layout, version: Version) -> tuple[list[str], list[int]]:
-    """Return the JSON of a layout in pieces, and which place's uuid stands between each two."""
+def _filling(layout: Layout, version: Version) -> Callable[[tuple[str, ...]], str]:
+    """Return what makes the JSON of a request of a layout from the uuids of its providers."""
     marks = tuple(_MARK.format(place) for place in range(len(layout.amounts)))
     document = _as_json(AllocationRequest(layout, marks, marks[0]), version)
-    # What the pattern captures stands at every other place.
-    pieces = _MARKED.split(orjson.dumps(document).decode())
-    return pieces[::2], [int(place) for place in pieces[1::2]]
+    template = orjson.dumps(document).decode().replace("%", "%%")
+    places = [int(place) for place in _MARKED.findall(template)]
+    template = _MARKED.sub("%s", template)
+    if len(set(places)) > 1:  # of one place alone, itemgetter returns no tuple
+        in_places = itemgetter(*places)
+        return lambda uuids: template % in_places(uuids)
+    number = len(places)
+    return lambda uuids: template % (uuids * number)
 
 
 def _as_json(request: AllocationRequest, version: Version) -> Mapping[str, Any]:
