@@ -14,6 +14,7 @@ from placement_sched.candidates.combine import (
     Rules,
     all_serve,
     combinations,
+    products,
 )
 
 #: So many kinds of trees are known in one search; of any more, each tree is tried by itself.
@@ -72,8 +73,10 @@ class TreesAlike:
 
     def combinations(self, tree: ProviderTree) -> Iterator[Combination]:
         """Return every combination of a tree, in the order of :func:`combine.combinations`."""
-        if tree.free or all_serve(tree, self._rules):
+        if tree.free:
             return combinations(tree, self._rules, self._budget)
+        if all_serve(tree, self._rules):
+            return products(tree, self._budget)
         numbers: dict[int, int] = {}
         numbered = tuple(
             [

@@ -107,13 +107,18 @@ def combinations(tree: ProviderTree, rules: Rules, budget: Budget) -> Iterator[C
     Raises :class:`TooComplex` where the budget does not suffice.
     """
     if all_serve(tree, rules):
-        for combination in product(*tree.options):
-            budget.spend(1)
-            yield combination
+        yield from products(tree, budget)
         return
     number = prod(map(len, tree.options))
     if number and (number < _MANY or _is_feasible(tree, rules, budget)):
         yield from _Chooser(tree, rules, budget).choose()
+
+
+def products(tree: ProviderTree, budget: Budget) -> Iterator[Combination]:
+    """Yield every choice of a provider for each slot, where :func:`all_serve`."""
+    for combination in product(*tree.options):
+        budget.spend(1)
+        yield combination
 
 
 def all_serve(tree: ProviderTree, rules: Rules) -> bool:

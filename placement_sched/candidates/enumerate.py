@@ -126,6 +126,8 @@ class Enumeration:
     def _of(self, roots: Sequence[int]) -> Iterator[TreeBatch]:
         """Yield the trees of these roots, in as many batches as are needed."""
         looked_at, size = 0, self._first_size()
+        if len(roots) <= 2 * size:  # one batch costs less than two
+            size = min(len(roots), _MANY)
         while some := roots[looked_at : looked_at + size]:
             yield self.loader.read_trees(some)
             looked_at += len(some)

@@ -25,8 +25,9 @@ from placement_sched.candidates.source import ProviderSource
 from placement_sched.db.sql import AT_ONCE, batches
 from placement_sched.model.placement.candidate import CandidateProvider, Usages
 
-#: How many providers' fragments a process keeps (some kilobytes each).
-KEPT = 100_000
+#: How many providers' fragments a process keeps (some kilobytes each), and how many whole
+#: summaries: those of requests with a limit, which come often.
+KEPT, KEPT_WHOLE = 100_000, 20_000
 #: A generation that no provider has.
 _NEVER = -1
 
@@ -150,7 +151,7 @@ class Summaries:
             for provider, one in zip(lacking, fragments, strict=True):
                 resources = one.opening + one.resources % used[provider.id]
                 made[provider.id] = _Summary(provider, resources, one.traits, one.tree)
-            if source.describes_once:
+            if source.describes_once and len(made) <= KEPT_WHOLE:
                 providers_of = (one.provider for one in fragments)
                 lasting = [one.id for one in providers_of if one.generation != _NEVER]
                 self._remember({}, {key: made[key] for key in lasting}, class_names)
@@ -195,7 +196,7 @@ class Summaries:
                 memory = _Memory(class_names, known.fragments, known.summaries)
             if len(memory.fragments) + len(loaded) > self._most:
                 memory = _Memory(class_names)
-            if len(memory.summaries) + len(made) > self._most:
+            if len(memory.summaries) + len(made) > KEPT_WHOLE:
                 memory = _Memory(class_names, memory.fragments)
             memory.fragments.update(loaded)
             memory.summaries.update(made)

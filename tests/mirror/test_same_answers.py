@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement.routes.allocation_candidates import render
+from placement_sched.candidates import summaries
 from placement_sched.candidates.from_database import DatabaseProviders
 from placement_sched.candidates.from_mirror import MirroredProviders
 from placement_sched.candidates.search import find, find_on, prepare
-from placement_sched.candidates.summaries import Summaries, SummaryFields
+from placement_sched.candidates.summaries import KEPT_WHOLE, Summaries, SummaryFields
 from placement_sched.errors import TooComplex
 from placement_sched.mirror.upkeep import Mirror
 from placement_sched.model.placement.query import CandidatesQuery
@@ -55,7 +56,7 @@ def _answer(source, query, options, *, one_of_a_tree, remembered):
     except TooComplex as refusal:
         return str(refusal)
     trees = source.whole_trees(found.providers) if found.trees is None else found.trees
-    summaries = [
+    shown = [
         b"".join(remembered.render(source, trees, search.names.class_names, fields, found.usages))
         for fields in FIELDS
     ]
@@ -73,7 +74,7 @@ def _answer(source, query, options, *, one_of_a_tree, remembered):
         sorted(found.providers),
         found.limited,
         trees,
-        summaries,
+        shown,
         render(alone.requests, Version(1, 39)),
     )
 
@@ -109,14 +110,16 @@ def test_trees_are_those_of_the_database(database, settings, cloud, query, case,
     cloud=st.one_of(clouds(), tree_clouds()),
     asked=st.lists(queries(), min_size=2, max_size=4),
     case=CASES,
+    kept=st.sampled_from([0, 2, KEPT_WHOLE]),
     seed=st.integers(0, 2**30),
 )
-def test_answers_follow_changes_of_every_kind(database, settings, cloud, asked, case, seed):
+def test_answers_follow_changes_of_every_kind(database, settings, cloud, asked, case, kept, seed):
     reload(database, cloud)
     log = NotedChanges()
     mirror, changer = Mirror(log), Changer(log, Random(seed))
     options, remembered = settings.overridden(case), Summaries()
-    with database.read() as connection:
+    with pytest.MonkeyPatch.context() as patched, database.read() as connection:
+        patched.setattr(summaries, "KEPT_WHOLE", kept)
         for query in asked:
             _check(connection, mirror, query, options, remembered=remembered)
             for _ in range(changer.random.randint(0, 4)):
