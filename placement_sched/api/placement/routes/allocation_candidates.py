@@ -176,8 +176,8 @@ def _filling(layout: Layout, version: Version) -> Callable[[tuple[str, ...]], st
     if len(set(places)) > 1:  # of one place alone, itemgetter returns no tuple
         in_places = itemgetter(*places)
         return lambda uuids: template % in_places(uuids)
-    number = len(places)
-    return lambda uuids: template % (uuids * number)
+    place, number = places[0], len(places)
+    return lambda uuids: template % ((uuids[place],) * number)
 
 
 def _as_json(request: AllocationRequest, version: Version) -> Mapping[str, Any]:
