@@ -64,6 +64,10 @@ class MirroredProviders:
         """Return the first providers that serve alone; what is used, :meth:`used` returns."""
         with self.mirror.held() as (cloud, shape):
             asked = Constrained(shape, names)
+            (group,) = query.groups
+            if group.in_tree is not None:
+                few = asked.rows_in_tree(group.in_tree)
+                return tuple(cloud.described(few[_alone(asked, query, few)][:limit])), Usages()
             found: list[CandidateProvider] = []
             start, size = 0, len(cloud) if limit is None else _BLOCK * limit
             while start < len(cloud) and (limit is None or len(found) < limit):
