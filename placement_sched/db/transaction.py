@@ -51,8 +51,8 @@ T = TypeVar("T")
 
 #: Writers that SQLite may have at work or waiting for its lock: half of a server's threads.
 PLACES = 2
-#: Seconds between two times at which those for reading are closed, too, of a database that takes no
-#: writes.
+#: Seconds between two times at which the connections for reading to a database that takes no writes
+#: are closed.
 PAUSE = 1.0
 #: Seconds in which a database answers that is asked whether it does.
 SOON = 10.0
@@ -99,6 +99,8 @@ class Database:
         engine.count_statements((self.reader, self.writer), self.tally)
         engine.plan_by_value(self.reader)
         self._may_leave = 0.0
+        #: Whether connections for reading may lead to a database that takes no writes.
+        self._refused = False
         options = settings.placement_database
         self._kept = KeptConnections(
             self.reader,
@@ -133,15 +135,21 @@ class Database:
 
         Raises what :meth:`read` raises where it does not.
         """
-        with self.read() as connection:
-            if self.url.get_backend_name() != "sqlite":
-                # To know it has to be tried: some users may write where others may not.
-                with answering(connection, SOON):
-                    connection.execute(_OF_NONE)
-                return
-            connection.execute(select(literal(1)))
-        if not self._file_takes_writes() and not self._takes_writes_elsewhere():
-            raise Unavailable(READ_ONLY)
+        if self.url.get_backend_name() == "sqlite":
+            with self.read() as connection:
+                connection.execute(select(literal(1)))
+            if not self._file_takes_writes() and not self._takes_writes_elsewhere():
+                raise Unavailable(READ_ONLY)
+            return
+        try:
+            # To know it has to be tried: some users may write where others may not.
+            with self.read() as connection, answering(connection, SOON):
+                connection.execute(_OF_NONE)
+        except Unavailable as failure:
+            if is_read_only(failure):
+                # The next may lead to another, or begin after the setting was taken back.
+                self._close_readers_at_times()
+            raise
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -170,11 +178,16 @@ class Database:
         def once() -> T:
             try:
                 with self._gate, translated(self.tally):
-                    return self._committed(work)
+                    done = self._committed(work)
             except Unavailable as failure:
                 if kind := conflict_of(failure):
                     self.tally.conflicts[kind] += 1
                 raise
+            if self._refused:
+                # Those for reading may still lead to where writes were refused.
+                self._refused = False
+                self._close_readers()
+            return done
 
         return retrying(
             once,
@@ -202,8 +215,7 @@ class Database:
                     "the connection to the database was lost while the write was committed"
                 ) from failure
             # By a new connection: what has lost this one may have lost the others.
-            self._kept.close()
-            self.reader.dispose()
+            self._close_readers()
             known = commit_marks.is_done(self.read, mark)
             LOG.warning("the answer to COMMIT was lost; it was %s", "done" if known else "not done")
             if not known:
@@ -223,11 +235,24 @@ class Database:
         """
         file = self.url.get_backend_name() == "sqlite"
         self.writer.dispose()
-        if file or time.monotonic() >= self._may_leave:
+        if file:
+            self._close_readers()
+            return self._file_takes_writes()
+        self._close_readers_at_times()
+        return False
+
+    def _close_readers_at_times(self) -> None:
+        """Close the connections for reading unless that was done a moment ago."""
+        self._refused = True
+        # A standby may be read for long: its connections are not closed at each request.
+        if time.monotonic() >= self._may_leave:
             self._may_leave = time.monotonic() + PAUSE
-            self._kept.close()
-            self.reader.dispose()
-        return file and self._file_takes_writes()
+            self._close_readers()
+
+    def _close_readers(self) -> None:
+        """Close the connections for reading; those in use, when they are given back."""
+        self._kept.close()
+        self.reader.dispose()
 
     def _file_takes_writes(self) -> bool:
         given, named = self.writer.dialect.create_connect_args(self.url)
@@ -280,8 +305,7 @@ class Database:
 
     def dispose(self) -> None:
         """Close every pooled connection (before a fork, and at the end)."""
-        self._kept.close()
-        self.reader.dispose()
+        self._close_readers()
         self.writer.dispose()
 
 

@@ -3,22 +3,26 @@
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from sqlalchemy.engine import make_url
+from sqlalchemy.event import listen
 from webtest import TestApp
 
-from placement_sched.db.transaction import Database
+from placement_sched.db.transaction import PAUSE, Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
+from tests.faults.cutting import CuttingProxy
 from tests.invariants import assert_invariants
 from tests.mariadb import mariadb
-from tests.postgresql import primary_and_standby
+from tests.postgresql import one_server, primary_and_standby
 from tests.versions import LATEST_HEADERS
 
 #: An account without privileges.
@@ -52,6 +56,14 @@ def check_writing(app):
     write(app, 200)
     assert TestApp(app.app).get("/healthz/ready").json == {"status": "ready"}
     assert_invariants(app.app.services.database)
+
+
+def check_ready_soon(app):
+    """The service is ready without a write, once the readers may be closed again."""
+    until = time.monotonic() + 3 * PAUSE
+    while TestApp(app.app).get("/healthz/ready", expect_errors=True).status_code != 200:
+        assert time.monotonic() < until
+        time.sleep(PAUSE / 10)
 
 
 def prepare(url):
@@ -94,6 +106,97 @@ def test_mariadb_that_is_made_read_only_is_written_again_after(make_app, record_
         check_writing(app)
         app.app.services.database.dispose()
     record_property(TRIED, "1 MariaDB made read-only")
+
+
+@pytest.mark.parametrize("first", ["a write", "the question whether it is ready"])
+def test_sessions_of_postgresql_opened_while_it_was_read_only_are_replaced(
+    make_app, first, record_property
+):
+    with one_server() as server:
+        server.ask("CREATE DATABASE placement")
+        url = server.url("placement")
+        prepare(url)
+        app = make_app(make_settings(url))
+        check_writing(app)
+        server.ask("ALTER DATABASE placement SET default_transaction_read_only = on")
+        server.ask(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'placement'"
+        )
+        check_refusing(app)
+        server.ask("ALTER DATABASE placement RESET default_transaction_read_only")
+        if first == "a write":
+            check_writing(app)
+        check_ready_soon(app)
+        check_writing(app)
+        app.app.services.database.dispose()
+    record_property(TRIED, "1 PostgreSQL read-only by a setting of its sessions")
+
+
+def test_connections_to_a_standby_are_closed_at_times_not_at_each_question(
+    make_app, record_property
+):
+    with primary_and_standby(synchronous=True) as (primary, standby):
+        primary.ask("ALTER SYSTEM SET synchronous_commit = remote_apply")
+        primary.ask("SELECT pg_reload_conf()")
+        prepare(primary.url())
+        app = make_app(make_settings(standby.url()))
+        opened = []
+        listen(app.app.services.database.reader.pool, "connect", lambda *_new: opened.append(1))
+        began = time.monotonic()
+        for _ in range(30):
+            TestApp(app.app).get("/healthz/ready", status=503)
+        assert len(opened) <= 2 + (time.monotonic() - began) / PAUSE
+        app.app.services.database.dispose()
+    record_property(TRIED, "1 standby of PostgreSQL asked often whether it takes writes")
+
+
+@pytest.mark.parametrize("first", ["a write", "the question whether it is ready"])
+def test_sessions_of_mariadb_opened_while_it_was_read_only_are_replaced(
+    make_app, first, record_property
+):
+    with mariadb() as server:
+        url = server.new_database()
+        prepare(url)
+        app = make_app(make_settings(url))
+        check_writing(app)
+        server.run("SET GLOBAL tx_read_only = 1")
+        app.app.services.database.dispose()
+        check_refusing(app)
+        server.run("SET GLOBAL tx_read_only = 0")
+        if first == "a write":
+            check_writing(app)
+        check_ready_soon(app)
+        check_writing(app)
+        app.app.services.database.dispose()
+    record_property(TRIED, "1 MariaDB read-only by a setting of its sessions")
+
+
+@pytest.mark.parametrize("first", ["a write", "the question whether it is ready"])
+def test_what_is_written_is_read_after_the_proxy_leads_from_the_standby_to_the_primary(
+    make_app, first, record_property
+):
+    with primary_and_standby(synchronous=True) as (primary, standby):
+        primary.ask("ALTER SYSTEM SET synchronous_commit = remote_apply")
+        primary.ask("SELECT pg_reload_conf()")
+        prepare(primary.url())
+        primary.ask("ALTER SYSTEM RESET synchronous_standby_names")
+        primary.ask("SELECT pg_reload_conf()")
+        proxy = CuttingProxy(("127.0.0.1", standby.port))
+        proxy.start()
+        url = make_url(primary.url()).set(port=proxy.port)
+        app = make_app(make_settings(url.render_as_string(hide_password=False)))
+        check_refusing(app)
+        standby.ask("SELECT pg_wal_replay_pause()")
+        # Only connections that are made from now on lead to the primary.
+        proxy.lead_to(("127.0.0.1", primary.port))
+        if first != "a write":
+            check_ready_soon(app)
+        uuid = write(app, 200).json["uuid"]
+        app.get(f"/placement/resource_providers/{uuid}", headers=LATEST_HEADERS)
+        check_writing(app)
+        app.app.services.database.dispose()
+        proxy.stop()
+    record_property(TRIED, "1 proxy that leads from a standby of PostgreSQL to its primary")
 
 
 @contextmanager
