@@ -25,6 +25,8 @@ LOG = logging.getLogger(__name__)
 
 #: How many verdicts are remembered; then all are forgotten, so that memory stays bounded.
 MOST_VERDICTS = 10_000
+#: Characters up to which a question is remembered with its verdict: a caller's query may be long.
+LONGEST_QUESTION = 1_000
 
 #: Seconds between two looks at the policy files: a look at every request would take a twentieth of
 #: a short one, and the operator who changes a rule does not notice.
@@ -146,11 +148,18 @@ class _Read:
         verdict = self._verdicts.get(key)
         if verdict is None:
             verdict = bool(self.enforcer.enforce(rule, dict(target), identity.credentials()))
-            if self._lasting:
+            if self._lasting and _characters(key) <= LONGEST_QUESTION:
                 if len(self._verdicts) >= MOST_VERDICTS:
                     self._verdicts.clear()
                 self._verdicts[key] = verdict
         return verdict
+
+
+def _characters(question: object) -> int:
+    """Return how many characters the texts of a question have, however deep they are in it."""
+    if isinstance(question, tuple):
+        return sum(map(_characters, question))
+    return len(question) if isinstance(question, str) else 0
 
 
 def _depends_on_arguments_alone(check: object) -> bool:

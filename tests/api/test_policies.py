@@ -195,6 +195,26 @@ def test_remembered_verdicts_are_bounded(configured, config, file, monkeypatch):
     assert len(policy._read._verdicts) <= 3
 
 
+@pytest.mark.parametrize("length", [policies.LONGEST_QUESTION, 60_000])
+def test_verdicts_about_long_queries_are_not_remembered(sqlite_app, length):
+    verdicts = sqlite_app.app.services.policy._read._verdicts
+    sqlite_app.get("/placement/usages?project_id=short", headers=READER, status=403)
+    remembered = len(verdicts)
+    for number in range(5):
+        query = f"project_id={number}{'x' * length}"
+        sqlite_app.get(f"/placement/usages?{query}", headers=READER, status=403)
+    assert len(verdicts) == remembered
+
+
+def test_verdicts_about_callers_of_many_roles_are_not_remembered(configured, config, file):
+    file.write_text('"mine": "role:r"\n')
+    policy = Policy(configured(config), ())
+    for number in range(5):
+        roles = ("r", f"{number}", *("role" * 10 for _ in range(100)))
+        policy.check("mine", Identity("u", "p", roles), {})
+    assert not policy._read._verdicts
+
+
 def test_policy_yaml_beside_the_configuration_is_found(configured_app, tmp_path):
     (tmp_path / "policy.yaml").write_text('"placement:traits:list": "role:reader"\n')
     configured_app("").get("/placement/traits", headers=READER, status=200)
