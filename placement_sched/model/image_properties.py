@@ -6,7 +6,7 @@ reads that once, so that every filter compares the same canonical values.
 Source: the "Useful image properties" page of glance's administrator guide, and nova 34 observed.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import takewhile
 from typing import Any
 
@@ -15,7 +15,7 @@ from oslo_utils.versionutils import VersionPredicate
 
 from placement_sched.errors import Invalid
 from placement_sched.model import naming
-from placement_sched.model.hardware.cpu_sets import cpus_from
+from placement_sched.model.hardware.cpu_sets import MOST_CPUS, cpus_from
 
 #: Returns the value kept; raises ``ValueError`` or ``TypeError`` for one that cannot be.
 _Reader = Callable[[Any], Any]
@@ -256,7 +256,7 @@ def properties_from(raw: Mapping[str, Any]) -> ImageProperties:
             values[name] = _read(name, name, value)
     for name in _NUMBERED:
         keys = (f"{name}.{node}" for node in range(MOST_NUMA_NODES))
-        if found := [_read(key, name, raw[key]) for key in takewhile(raw.__contains__, keys)]:
+        if found := _by_node(name, takewhile(raw.__contains__, keys), raw):
             values[name] = found
     traits = [
         name.removeprefix("trait:")
@@ -264,6 +264,21 @@ def properties_from(raw: Mapping[str, Any]) -> ImageProperties:
         if name.startswith("trait:") and value == "required"
     ]
     return ImageProperties({**values, "traits_required": traits} if traits else values)
+
+
+def _by_node(name: str, keys: Iterable[str], raw: Mapping[str, Any]) -> list[Any]:
+    """Return the values of a numbered property.
+
+    A CPU is on one node only, so that all nodes together have no more CPUs than one guest may have.
+    """
+    found, cpus = [], 0
+    for key in keys:
+        value = _read(key, name, raw[key])
+        cpus += len(value) if isinstance(value, frozenset) else 0
+        if cpus > MOST_CPUS:
+            raise Invalid(f"image property {key!r}: a CPU is on two nodes")
+        found.append(value)
+    return found
 
 
 def _read(written: str, name: str, value: Any) -> Any:

@@ -136,3 +136,9 @@ def test_image_document_is_read():
     assert (image.id, image.disk_format, image.container_format) == ("i", "qcow2", "bare")
     assert (image.min_ram, image.min_disk, image.tags) == (5, 0, ("a",))
     assert image.required_traits == {"A"}
+
+
+def test_properties_that_name_all_cpus_for_each_node_are_refused_at_the_second():
+    raw = {f"hw_numa_cpus.{node}": "0-65535" for node in range(128)}
+    with pytest.raises(Invalid, match=r"'hw_numa_cpus\.1': a CPU is on two nodes"):
+        properties_from(raw)

@@ -9,18 +9,29 @@ from placement_sched.model.flavor import Flavor
 #: CPUs are numbered below this: no hypervisor gives a guest as many, and a longer set is a typing
 #: error that would fill the memory.
 MOST_CPUS = 65_536
+#: Characters of a set: 1 024 CPUs, as many as a large host has, one by one and each of five digits.
+LONGEST = 6_144
 
 
 def cpus_from(text: str) -> frozenset[int]:
     """Return the CPUs that numbers and ranges name, without those after a ``^``.
 
-    A ``^`` counts wherever it is. Raises :class:`ValueError` naming the part that is not valid.
+    A ``^`` counts wherever it is. Raises :class:`ValueError` naming the part that is not valid, and
+    for a text of more than :data:`LONGEST` characters.
     """
-    named: set[int] = set()
-    left_out: set[int] = set()
+    if len(text) > LONGEST:
+        raise ValueError(f"it has {len(text)} characters, and at most {LONGEST} are supported")
+    # One bit for each CPU, because each of a thousand parts may name all CPUs.
+    named = left_out = 0
     for part in filter(None, (part.strip() for part in text.split(","))):
-        (left_out if part.startswith("^") else named).update(_range(part))
-    return frozenset(named - left_out)
+        cpus = _range(part)
+        bits = (1 << cpus.stop) - (1 << cpus.start)
+        if part.startswith("^"):
+            left_out |= bits
+        else:
+            named |= bits
+    bits = named & ~left_out
+    return frozenset(cpu for cpu, bit in enumerate(f"{bits:b}"[::-1]) if bit == "1")
 
 
 def cpu_set(text: str, where: str = "CPU set") -> frozenset[int]:

@@ -1,9 +1,12 @@
 """Sets of virtual CPUs, as operators write them."""
 
+import time
+
 import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.model.hardware.cpu_sets import (
+    LONGEST,
     MOST_CPUS,
     all_cpus,
     cpu_set,
@@ -45,6 +48,23 @@ def test_cpus_from_refuses_an_invalid_part(text):
 def test_cpus_from_refuses_a_number_longer_than_can_be_read():
     with pytest.raises(ValueError, match="neither a number"):
         cpus_from("9" * 5000)
+
+
+def test_cpus_from_reads_a_thousand_cpus_one_by_one():
+    text = ",".join(map(str, range(1024)))
+    assert len(text) <= LONGEST
+    assert cpus_from(text) == {*range(1024)}
+
+
+def test_cpus_from_refuses_a_text_longer_than_any_host_needs():
+    with pytest.raises(ValueError, match=f"has 24000 characters, and at most {LONGEST} are"):
+        cpus_from("0-65535," * 3000)
+
+
+def test_the_longest_set_of_cpus_costs_little():
+    started = time.process_time()
+    assert len(cpus_from(("0-65535," * 3000)[:LONGEST])) == MOST_CPUS
+    assert time.process_time() - started < 0.2
 
 
 def test_cpu_set_names_where_it_cannot_be_read():
