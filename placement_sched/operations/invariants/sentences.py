@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
+from typing import Any
 
 from placement_sched.model.placement.provider import capacity_of
 from placement_sched.model.results.invariants import HeldAmounts, Invariant, Violation
@@ -83,6 +84,10 @@ _AFTERWARDS = (
     "; the inventory was written at {changed}, after the last allocation ({written}): allowed, if "
     "that reduced it"
 )
+_AT_ONCE = (
+    "; the inventory and the last allocation were both written at {changed}: allowed, if the "
+    "inventory was reduced after it"
+)
 _BEFORE = "; allocated at {written}, the inventory was written at {changed}"
 
 
@@ -90,18 +95,27 @@ def violation_of(invariant: Invariant, found: Mapping[str, object]) -> Violation
     """Return the violation that a row describes.
 
     One of amounts is allowed where the inventory was written in a later second than all that is
-    allocated: OpenStack's placement lets inventories shrink below that.
+    allocated: OpenStack's placement lets inventories shrink below that. Of the same second the
+    order is not known, and it is allowed as well, but for an inventory that was made in it.
     """
     row = {name: int(one) if isinstance(one, Decimal) else one for name, one in found.items()}
     allowed = False
     if "changed" in row:
-        changed, written = row["changed"], row["written"]
-        allowed = bool(changed and written and changed > written)  # type: ignore[operator]
-        row["times"] = (_AFTERWARDS if allowed else _BEFORE).format(**row)
+        times = _times(row["made"], row["changed"], row["written"])
+        allowed = times is not _BEFORE
+        row["times"] = times.format(**row)
     if invariant is Invariant.OVER_CAPACITY:
         total, reserved, ratio = (row[one] for one in ("total", "reserved", "allocation_ratio"))
         row["capacity"] = capacity_of(total, reserved, ratio)  # type: ignore[arg-type]
     return Violation(invariant, _SENTENCES[invariant].format(**row), allowed)
+
+
+def _times(made: Any, changed: Any, written: Any) -> str:
+    if not (changed and written):
+        return _BEFORE
+    if changed > written:
+        return _AFTERWARDS
+    return _AT_ONCE if changed == written and made and made < changed else _BEFORE
 
 
 def amounts_of(held: HeldAmounts) -> str:

@@ -1,8 +1,9 @@
 """Allocations that are more than there is, or that no single claim may have asked for.
 
-``changed`` is when the inventory was last written, ``written`` when the allocation was. OpenStack's
-placement lets an inventory shrink below what is allocated of it, so that a later ``changed`` may
-explain what is found; an earlier one, or one of the same second, does not.
+``changed`` is when the inventory was last written, ``made`` when it was made, ``written`` when the
+allocation was written. OpenStack's placement lets an inventory shrink below what is allocated of
+it, so that a later ``changed`` may explain what is found; an earlier one does not. Of one second
+the order is not known: it explains where the inventory had been made in an earlier second.
 """
 
 from typing import Any
@@ -19,6 +20,7 @@ _SAME_PLACE = sa.and_(
     _HELD.resource_class_id == _OWNED.resource_class_id,
 )
 _CHANGED = sa.func.coalesce(_OWNED.updated_at, _OWNED.created_at)
+_MADE = _OWNED.created_at.label("made")
 _WRITTEN = sa.func.coalesce(_HELD.updated_at, _HELD.created_at)
 _NAMES = (
     resource_providers.c.uuid.label("provider"),
@@ -36,6 +38,7 @@ def over_capacity() -> Select[Any]:
         *(_OWNED[name] for name in ("total", "reserved", "allocation_ratio")),
         used.label("used"),
         _CHANGED.label("changed"),
+        _MADE,
         last.scalar_subquery().label("written"),
     )
     return _with_names(query.select_from(inventories), _OWNED).where(overfull(inventories))
@@ -51,6 +54,7 @@ def units_ignored() -> Select[Any]:
         _HELD.used,
         *(_OWNED[name] for name in ("min_unit", "max_unit", "step_size")),
         _CHANGED.label("changed"),
+        _MADE,
         _WRITTEN.label("written"),
     )
     query = query.select_from(allocations).join(inventories, _SAME_PLACE)

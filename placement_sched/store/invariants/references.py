@@ -59,7 +59,9 @@ def _twice() -> sa.Subquery:
 
 
 def _of_consumers() -> dict[Invariant, Select[Any]]:
-    uuid, lower = _CONSUMERS.uuid.label("consumer"), func.lower(_CONSUMERS.uuid)
+    uuid = _CONSUMERS.uuid.label("consumer")
+    # Letters of either case, with hyphens or without: all are the same uuid.
+    same = func.replace(func.lower(_CONSUMERS.uuid), "-", "")
     owners = {
         Invariant.NO_PROJECT: (_CONSUMERS.project_id, tables.projects),
         Invariant.NO_USER: (_CONSUMERS.user_id, tables.users),
@@ -73,8 +75,10 @@ def _of_consumers() -> dict[Invariant, Select[Any]]:
             kind: _lacking(column, owner, uuid, column.label("number"))
             for kind, (column, owner) in owners.items()
         },
-        Invariant.CONSUMER_TWICE: select(lower.label("consumer"), func.count().label("times"))
-        .group_by(lower)
+        Invariant.CONSUMER_TWICE: select(
+            func.lower(func.min(_CONSUMERS.uuid)).label("consumer"), func.count().label("times")
+        )
+        .group_by(same)
         .having(func.count() > 1),
         Invariant.CONSUMER_GENERATION: select(uuid, _CONSUMERS.generation).where(
             _CONSUMERS.generation < 0

@@ -78,9 +78,14 @@ def has_room(
 
 
 def overfull(owned: sa.FromClause) -> ColumnElement[bool]:
-    """Return whether more is allocated of the inventories ``owned`` than they have."""
+    """Return whether more is allocated of the inventories ``owned`` than they have.
+
+    One may reserve more than its total (a reshape writes that): its capacity is below zero then,
+    and it is not overfull while nothing of it is allocated.
+    """
     used = used_of(owned.c.resource_provider_id, owned.c.resource_class_id)
-    return used > _capacity(owned)
+    capacity = _capacity(owned)
+    return used > sa.case((capacity < 0, 0), else_=capacity)
 
 
 def whole_capacity(connection: Connection, owned: sa.FromClause) -> ColumnElement[int]:

@@ -451,6 +451,52 @@ def test_two_spellings_of_a_consumer_are_one_too_many(sqlite_database, sqlite_ap
     assert f"consumer {lower} has 2 records" in found.detail
 
 
+def test_consumer_with_a_second_record_without_hyphens_is_there_twice(cloud, database):
+    row = select(tables.consumers).where(tables.consumers.c.uuid == FREE)
+    with database.read() as connection:
+        values = dict(connection.execute(row).mappings().one())
+    plain = FREE.replace("-", "")
+    break_tables(
+        database,
+        insert(tables.consumers).values(values | {"id": ABSENT, "uuid": plain}),
+        allocation(number_of(CHILD), class_of("VGPU"), plain),
+    )
+    (found,) = verified(database).violations
+    assert found.invariant is Invariant.CONSUMER_TWICE
+    assert f"consumer {FREE} has 2 records" in found.detail
+
+
+def test_inventory_that_reserves_more_than_it_has_is_not_over_allocated_while_nothing_is(
+    cloud, database
+):
+    """As a reshape may write it."""
+    reserving = update(tables.inventories).where(
+        tables.inventories.c.resource_class_id == class_of("VGPU")
+    )
+    break_tables(database, reserving.values(total=1, reserved=5))
+    assert_invariants(database)
+    assert verified(database).allowed == ()
+    break_tables(database, allocation(number_of(CHILD), class_of("VGPU"), FREE))
+    kinds = {one.invariant for one in verified(database).violations}
+    assert Invariant.OVER_CAPACITY in kinds
+
+
+def test_inventory_that_shrank_in_the_second_of_the_claim_is_allowed(cloud, database):
+    memory = tables.inventories.c.resource_class_id == class_of("MEMORY_MB")
+    shrunk = update(tables.inventories).where(memory)
+    earlier = {"created_at": LATER - timedelta(seconds=1)}
+    at_once = [held_by(one, updated_at=LATER) for one in (FIRST, SECOND, FREE)]
+    small = {"total": 512, "max_unit": 512, "updated_at": LATER}
+    break_tables(database, *at_once, shrunk.values(**small, **earlier))
+    found = verified(database)
+    assert found.violations == ()
+    assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Invariant.UNITS}
+    assert all("were both written at 2038-01-01 12:00:00" in one.detail for one in found.allowed)
+    # One that was made in that second is the one that the claim was of.
+    break_tables(database, shrunk.values(created_at=LATER))
+    assert verified(database).allowed == ()
+
+
 def test_inventory_that_shrank_after_the_claim_is_allowed_and_reported(cloud, database):
     shrunk = update(tables.inventories).where(
         tables.inventories.c.resource_class_id == class_of("MEMORY_MB")
