@@ -60,7 +60,12 @@ POSSIBLE: Mapping[str, Mapping[str, Sequence[str]]] = {
     "GET /compute/v2.1/os-hypervisors": {"with_servers": ["true"], **_LISTED},
     "GET /compute/v2.1/os-hypervisors/detail": {"hypervisor_hostname_pattern": ["cn"]},
     "GET /compute/v2.1/os-server-groups": {"all_projects": ["1"], "offset": ["1"], **_LISTED},
-    "GET /compute/v2.1/servers": {"all_tenants": ["1"], "status": ["ACTIVE"], **_LISTED},
+    "GET /compute/v2.1/servers": {
+        "all_tenants": ["1"],
+        "name": ["web", "^web-[0-9]+$", "(.+)+!"],
+        "status": ["ACTIVE"],
+        **_LISTED,
+    },
     "GET /compute/v2.1/servers/detail": {"all_tenants": ["1"], "sort_key": ["created_at"]},
     "GET /image/v2/images": {"name": ["i"], "sort": ["name:asc"], "tag": ["a"], **_LISTED},
     "GET /scheduler/v1/compute_nodes": {"host": HOSTS, **_LISTED},

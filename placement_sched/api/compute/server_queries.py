@@ -83,7 +83,7 @@ def wanted(call: Call, kind: str) -> ServersWanted | None:
     return ServersWanted(
         project_id=named if every_project else call.identity.project_id,
         name=_expression(given.get("name", given.get("display_name"))),
-        statuses=tuple(status.upper() for status in call.values("status")) or None,
+        statuses=frozenset(map(str.upper, call.values("status"))) or None,
         power_state=None if power is None else _read(power, int, "power_state must be a number"),
         zone=given.get("availability_zone"),
         default_zone=call.settings.DEFAULT.default_availability_zone,

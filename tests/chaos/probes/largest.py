@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from placement_sched.api.placement.routes.reshaper import MOST_CONSUMERS
 from placement_sched.api.request import MOST_VALUES
@@ -112,6 +113,9 @@ def others() -> Iterator[tuple[str, str, str, object]]:
     specs = f"{compute}/flavors/most/os-extra_specs"
     yield "extra specs", "POST", specs, {"extra_specs": many}
     yield "all flavors", "GET", f"{compute}/flavors/detail", None
+    statuses = "&".join(["status=ACTIVE"] * 4500)
+    yield "servers by status", "GET", f"{compute}/servers?{statuses}", None
+    yield "servers by name", "GET", f"{compute}/servers?name={quote('(.+)+!')}", None
     metadata = {"set_metadata": {"metadata": many}}
     yield "metadata", "POST", f"{compute}/os-aggregates/1/action", metadata
     tags = {"name": "most", "tags": [f"t{number}" for number in range(20_000)]}
