@@ -36,7 +36,7 @@ _PLAIN = sorted({"marker", *FILTERS})
 _QUERY: Json = {
     **dict.fromkeys(_PLAIN, TEXT),
     # A regular expression is no longer than the longest name.
-    **dict.fromkeys(("name", "display_name"), {**TEXT, "maxLength": 255}),
+    **{key: {**TEXT, "maxLength": 255} for key in ("name", "display_name")},
     "limit": PAGE,
     # Both may be repeated, to sort by several keys.
     "sort_key": {"type": "string", "enum": sorted(server_list.SORT_KEYS)},
