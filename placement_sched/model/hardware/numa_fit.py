@@ -5,21 +5,22 @@ Sources: nova's documentation, "CPU topologies", "Huge pages" and "Networking" (
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from placement_sched.model.hardware import numa
 from placement_sched.model.hardware.cpu_policy import DEDICATED, ISOLATE, MIXED
 from placement_sched.model.hardware.numa import FittedNUMACell, InstanceNUMATopology, NUMACell
+from placement_sched.model.hardware.numa_arrangement import Effort, first_arrangement
 from placement_sched.model.hardware.numa_cell_fit import fit_cell, smallest_page
 from placement_sched.model.hardware.pci_pools import Devices
 from placement_sched.model.verdict import Refusal
 
-#: The search gives up after so many sets of nodes: more than there are on a host of sixteen nodes.
-MOST_SETS = 100_000
+_GAVE_UP = "; not all sets of NUMA nodes were tried, since the search for one request is bounded"
 
 _Candidate = Mapping[str, Any]
+_Fitted = tuple[FittedNUMACell, ...]
 
 
 def fit_candidates(
@@ -28,21 +29,24 @@ def fit_candidates(
     limits: numa.NUMATopologyLimits,
     devices: Devices | None,
     candidates: Sequence[_Candidate] | None,
+    effort: Effort | None = None,
 ) -> Sequence[_Candidate] | Refusal | None:
     """Return the allocation candidates by which an instance fits on a host, or why none does.
 
     They differ by the providers of PCI devices: ``candidates`` may be None for an instance without.
-    None is returned where it fits, and they are all alike.
+    None is returned where it fits, and they are all alike. ``effort`` is what the search may cost,
+    on this host and others.
     """
+    effort = effort or Effort()
     ways = _ways(host, instance, limits, devices)
     if isinstance(ways, Refusal):
         return ways
     if devices is None or candidates is None:
-        found = ways.first(devices)
+        found = ways.first(devices, effort)
         return found if isinstance(found, Refusal) else None
     refusal, left = Refusal("no allocation candidate is left"), []
     for candidate in candidates:
-        found = ways.first(replace(devices, mapping=candidate["mappings"]))
+        found = ways.first(replace(devices, mapping=candidate["mappings"]), effort)
         if isinstance(found, Refusal):
             refusal = found
         else:
@@ -62,7 +66,7 @@ def fit_to_host(
     and its shared CPUs any number of times.
     """
     ways = _ways(host, instance, limits, devices)
-    return ways if isinstance(ways, Refusal) else ways.first(devices)
+    return ways if isinstance(ways, Refusal) else ways.first(devices, Effort())
 
 
 def with_usage(host: numa.NUMATopology, fitted: Iterable[FittedNUMACell]) -> numa.NUMATopology:
@@ -77,13 +81,15 @@ def with_usage(host: numa.NUMATopology, fitted: Iterable[FittedNUMACell]) -> num
 class _Row:
     """One node of an instance on each node of a host, each looked at only when it is needed.
 
-    ``reserved`` is how many CPUs the emulator's threads get there.
+    ``reserved`` is how many CPUs the emulator's threads get there. ``fits``, by the host's node, is
+    shared by nodes that ask for as much.
     """
 
     asked: numa.InstanceNUMACell
     cells: Sequence[NUMACell]
     limits: numa.NUMATopologyLimits | None
     reserved: int
+    fits: dict[int, bool]
     found: dict[int, FittedNUMACell | str] = field(default_factory=dict)
 
     def at(self, place: int) -> FittedNUMACell | str:
@@ -92,8 +98,13 @@ class _Row:
         return self.found[place]
 
     def __iter__(self) -> Iterator[int]:
-        places = range(len(self.cells))
-        return (place for place in places if isinstance(self.at(place), FittedNUMACell))
+        return (place for place in range(len(self.cells)) if self._fits_at(place))
+
+    def _fits_at(self, place: int) -> bool:
+        fits = self.fits.get(place)
+        if fits is None:
+            fits = self.fits[place] = isinstance(self.at(place), FittedNUMACell)
+        return fits
 
     def refusal(self) -> Refusal | None:
         by_reason: dict[str, list[int]] = {}
@@ -118,7 +129,7 @@ class _Ways:
     rows: Sequence[_Row]
     networks: numa.NetworkMetadata
 
-    def first(self, devices: Devices | None) -> tuple[FittedNUMACell, ...] | Refusal:
+    def first(self, devices: Devices | None, effort: Effort) -> _Fitted | Refusal:
         refusals: list[Refusal] = []
 
         def near(places: Sequence[int]) -> bool:
@@ -126,18 +137,24 @@ class _Ways:
             refusals.extend([refusal] if refusal else [])
             return refusal is None
 
-        found = first_arrangement(self.rows, near)
+        def kinds() -> Sequence[Hashable]:
+            counts = (lambda _: None) if devices is None else devices.what_counts()
+            return [(counts(cell.id), *_networks_at(cell, self.networks)) for cell in self.cells]
+
+        found = first_arrangement(self.rows, near, kinds, effort)
         if found is not None:
             return self._fitted(found)
-        if refusals:
-            return refusals[0]
+        refusal = refusals[0] if refusals else self._too_close()
+        return replace(refusal, reason=refusal.reason + _GAVE_UP) if effort.gave_up else refusal
+
+    def _too_close(self) -> Refusal:
         where = "; ".join(
             f"node {row.asked.id} only on {_nodes(self.cells[place].id for place in row)}"
             for row in self.rows
         )
         return Refusal(f"the NUMA nodes of the instance do not fit all at once: {where}")
 
-    def _fitted(self, places: Sequence[int]) -> tuple[FittedNUMACell, ...]:
+    def _fitted(self, places: Sequence[int]) -> _Fitted:
         chosen = (row.at(place) for row, place in zip(self.rows, places, strict=True))
         return tuple(one for one in chosen if isinstance(one, FittedNUMACell))
 
@@ -160,10 +177,13 @@ def _ways(
     cells = in_order(host, instance, devices, packing=limits is not None and limits.packing)
     # The emulator's threads stay with the first node.
     isolated = instance.emulator_threads_isolated
-    rows = [
-        _Row(asked, cells, limits, int(isolated and number == 0))
-        for number, asked in enumerate(instance.cells)
-    ]
+    fits: dict[Hashable, dict[int, bool]] = {}
+    rows = []
+    for number, asked in enumerate(instance.cells):
+        reserved = int(isolated and number == 0)
+        amounts = (len(asked.cpuset), len(asked.pcpuset), asked.memory, asked.pagesize)
+        alike = (*amounts, asked.cpu_policy, asked.cpu_thread_policy, reserved)
+        rows.append(_Row(asked, cells, limits, reserved, fits.setdefault(alike, {})))
     for row in rows:
         if refusal := row.refusal():
             return refusal
@@ -197,35 +217,6 @@ def in_order(
     return sorted(host.cells, key=place)
 
 
-def first_arrangement(
-    places: Sequence[Iterable[int]], accepts: Callable[[Sequence[int]], bool]
-) -> tuple[int, ...] | None:
-    """Return a place for each item, no place twice, that ``accepts`` takes; None without any.
-
-    ``places`` has those where each item fits, best first, and is iterated many times: the earlier
-    an item, the more its order counts. ``accepts`` must not care about the order of the places.
-    What is left does not depend on how the places taken so far were shared out, so that each set
-    of them is tried once: the number of ways does not grow with the factorial of the nodes
-    (nova's bug 1978372).
-    """
-    hopeless: set[frozenset[int]] = set()
-
-    def rest(taken: tuple[int, ...]) -> tuple[int, ...] | None:
-        used = frozenset(taken)
-        if used in hopeless or len(hopeless) >= MOST_SETS:
-            return None
-        if len(taken) == len(places):
-            found = taken if accepts(taken) else None
-        else:
-            ways = (rest((*taken, place)) for place in places[len(taken)] if place not in used)
-            found = next((way for way in ways if way is not None), None)
-        if found is None:
-            hopeless.add(used)
-        return found
-
-    return rest(())
-
-
 def bound_to_nodes(
     host: numa.NUMATopology, asked: numa.NetworkMetadata | None
 ) -> numa.NetworkMetadata:
@@ -242,6 +233,11 @@ def reach(cells: Collection[NUMACell], asked: numa.NetworkMetadata) -> bool:
     """Return whether these NUMA nodes have the cards of all networks asked."""
     there = _networks_of(cells)
     return asked.physnets <= there.physnets and (there.tunneled or not asked.tunneled)
+
+
+def _networks_at(cell: NUMACell, asked: numa.NetworkMetadata) -> tuple[Hashable, ...]:
+    there = cell.network_metadata
+    return there.physnets & asked.physnets, asked.tunneled and there.tunneled
 
 
 def _networks_of(cells: Collection[NUMACell]) -> numa.NetworkMetadata:

@@ -128,6 +128,11 @@ def shortage(pools: Pools, demand: Demand) -> Refusal | None:
     return None
 
 
+def is_specified(pool: Pool, request: InstancePCIRequest) -> bool:
+    """Return whether the devices of a pool are as a request specifies."""
+    return any(_matches(pool, spec) for spec in request.spec)
+
+
 def number_of(pools: Iterable[Mapping[str, Any]]) -> int:
     """Return how many devices there are in pools."""
     return sum(pool["count"] for pool in pools)
@@ -156,7 +161,7 @@ def _is_split(pools: Pools) -> bool:
 
 
 def _as_specified(pools: Pools, demand: Demand) -> Pools:
-    return [pool for pool in pools if any(_matches(pool, spec) for spec in demand.request.spec)]
+    return [pool for pool in pools if is_specified(pool, demand.request)]
 
 
 def _matches(pool: Pool, spec: Mapping[str, Any]) -> bool:

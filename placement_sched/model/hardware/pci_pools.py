@@ -5,7 +5,7 @@ Source: nova's documentation, "Attaching physical PCI devices to guests", and no
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -131,6 +131,33 @@ class PciPools:
         reason = f"none of {len(candidates)} allocation candidates fits, the first: {why.reason}"
         return Refusal(reason, why.asked, why.has)
 
+    def what_counts(
+        self, requests: Requests, provider_mapping: Mappings | None = None
+    ) -> Callable[[int], Hashable]:
+        """Return what of a NUMA node counts for :meth:`support_requests`, by the node's id.
+
+        The answer stays where nodes stand for others of which the same counts. That is the devices
+        asked for, and not of which node they are, unless several requests compete for them: what
+        the first of these takes depends on the order of the pools.
+        """
+        asked = [(one, pci_matching.providers_of(one, provider_mapping)) for one in requests]
+        compete = len(requests) > 1 and any(found for _, found in asked)
+        by_node: dict[int | None, list[str]] = {}
+        for pool in self._now:
+            number = sum(pci_matching.is_specified(pool, request) for request in requests)
+            if number:
+                compete = compete or number > 1
+                text = repr(sorted((key, pool[key]) for key in pool if key != "numa_node"))
+                by_node.setdefault(pool["numa_node"], []).append(text)
+        by_socket = any(one.numa_policy == "socket" for one in requests)
+        sockets = self._reported.sockets if by_socket else {}
+
+        def counts(node: int) -> Hashable:
+            there = tuple(sorted(by_node.get(node, ())))
+            return there, node if compete and there else None, sockets.get(node)
+
+        return counts
+
     @property
     def _now(self) -> Pools:
         return self._reported.pools if self._own is None else self._own
@@ -177,6 +204,17 @@ class Devices:
         """Return whether these NUMA nodes are near enough to all requested devices."""
         asked = self.requests
         return not asked or bool(self.stats.support_requests(asked, self.mapping, cells))
+
+    def what_counts(self) -> Callable[[int], Hashable]:
+        """Return what of a NUMA node counts for :meth:`serve`, by the node's id.
+
+        Of what a plugin put in the place of the devices it is not known: each node is its own.
+        """
+        if not self.requests:
+            return lambda _node: None
+        if isinstance(self.stats, PciPools):
+            return self.stats.what_counts(self.requests, self.mapping)
+        return lambda node: node
 
 
 def devices_of(

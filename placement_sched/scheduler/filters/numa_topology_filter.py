@@ -6,6 +6,7 @@ from dataclasses import replace
 from oslo_config import cfg
 
 from placement_sched.model.hardware.numa import NetworkMetadata, NUMATopology, NUMATopologyLimits
+from placement_sched.model.hardware.numa_arrangement import Effort
 from placement_sched.model.hardware.numa_fit import fit_candidates
 from placement_sched.model.hardware.pci_pools import devices_of
 from placement_sched.model.spec import RequestSpec
@@ -39,6 +40,9 @@ class NUMATopologyFilter(BaseHostFilter):
     One instance never gets more of a node than it really has. The nodes chosen must be near enough
     to PCI devices that are asked for, and to the networks in ``network_metadata``.
 
+    What the search for one instance may cost is bounded, on all hosts together. Beyond that only
+    the first arrangements on a host are tried, and the reason says so where none will do.
+
     The least used nodes are tried first; with ``[compute]
     packing_host_numa_cells_allocation_strategy`` the most used. Both ratios are handed on as
     ``numa_topology`` in the selection's ``limits``. Hosts report their nodes as
@@ -55,7 +59,7 @@ class NUMATopologyFilter(BaseHostFilter):
     def for_request(self, spec_obj: RequestSpec) -> Question:
         """Return a check that looks for room at the NUMA nodes of a host."""
         needs_threads = spec_obj.hardware.cpus.needs_sibling_threads
-        asked = spec_obj.numa_topology
+        asked, effort = spec_obj.numa_topology, Effort()
 
         def verdict(host_state: HostState) -> Verdict:
             host = host_state.numa_topology
@@ -69,7 +73,7 @@ class NUMATopologyFilter(BaseHostFilter):
             # Without devices one answer is that of all candidates.
             with_devices = devices is not None and devices.requests
             candidates = host_state.allocation_candidates if with_devices else None
-            fit = fit_candidates(host or NUMATopology(), asked, limits, devices, candidates)
+            fit = fit_candidates(host or NUMATopology(), asked, limits, devices, candidates, effort)
             if isinstance(fit, Refusal):
                 return fit
             return Passed({"numa_topology": limits}, fit)

@@ -1,17 +1,11 @@
 """The NUMA nodes of an instance on a host's, as nova 34 decides the same cases."""
 
-from itertools import permutations
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from placement_sched.model.hardware import numa_fit
 from placement_sched.model.hardware.numa import PAGES_ANY, NetworkMetadata
 from placement_sched.model.hardware.numa_fit import (
     bound_to_nodes,
     devices_elsewhere,
-    first_arrangement,
     fit_to_host,
     in_order,
     reach,
@@ -159,51 +153,6 @@ def test_limits_set_which_nodes_are_taken_first(packing, found):
     host = a_host(a_cell(0, shared=[0], memory_usage=1), a_cell(1, shared=[1]))
     instance = an_instance(asked(shared=[0]))
     assert nodes(fit_to_host(host, instance, limits(packing=packing))) == found
-
-
-@pytest.mark.parametrize(
-    ("places", "found"),
-    [
-        ([[0, 1]], (0,)),
-        ([[0, 1], [0, 1]], (0, 1)),
-        ([[0, 1], [0]], (1, 0)),
-        ([[0], [0]], None),
-        ([[0, 1, 2], [0, 1], [0, 1]], (2, 0, 1)),
-        ([[1], []], None),
-        ([], ()),
-    ],
-)
-def test_earlier_items_choose_first(places, found):
-    assert first_arrangement(places, lambda _places: True) == found
-
-
-PLACES = st.lists(st.lists(st.integers(0, 4), unique=True).map(sorted), min_size=1, max_size=4)
-ACCEPTED = st.frozensets(st.frozensets(st.integers(0, 4), min_size=1, max_size=4), max_size=12)
-
-
-@given(PLACES, ACCEPTED)
-def test_arrangement_is_that_of_a_search_through_all(places, accepted):
-    ways = (
-        way
-        for way in permutations(range(5), len(places))
-        if all(place in some for place, some in zip(way, places, strict=True))
-        and frozenset(way) in accepted
-    )
-    assert first_arrangement(places, lambda some: frozenset(some) in accepted) == next(ways, None)
-
-
-def test_each_set_of_places_is_judged_once():
-    judged = []
-    places = [list(range(16))] * 8
-    assert first_arrangement(places, lambda some: judged.append(frozenset(some))) is None
-    assert len(judged) == len(set(judged)) == 12870
-
-
-def test_search_gives_up_after_so_many_sets(monkeypatch):
-    monkeypatch.setattr(numa_fit, "MOST_SETS", 100)
-    judged = []
-    assert first_arrangement([list(range(64))] * 32, judged.append) is None
-    assert len(judged) <= 100
 
 
 ONE = an_instance(asked(shared=[0]))

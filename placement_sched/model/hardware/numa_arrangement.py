@@ -1,0 +1,102 @@
+"""Which NUMA node of a host each node of an instance gets, where some sets of nodes will not do."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
+
+#: So many steps one request may cost, a fifth of a second: each takes about ten microseconds.
+MOST_STEPS = 20_000
+#: So many steps every host may cost: the first arrangement is always tried.
+LEAST_STEPS = 50
+#: What it costs to judge a set of nodes, by the devices and networks near them.
+_JUDGED = 10
+
+
+class Effort:
+    """How much work the search for arrangements may still make, on all hosts of one request."""
+
+    def __init__(self, steps: int | None = None) -> None:
+        """Allow so many steps, by default :data:`MOST_STEPS`."""
+        self.left = MOST_STEPS if steps is None else steps
+        #: Whether the last search ended before all was tried.
+        self.gave_up = False
+
+
+def first_arrangement(
+    places: Sequence[Iterable[int]],
+    accepts: Callable[[Sequence[int]], bool | None],
+    kinds: Callable[[], Sequence[Hashable]] | None = None,
+    effort: Effort | None = None,
+) -> tuple[int, ...] | None:
+    """Return a place for each item, no place twice, that ``accepts`` takes; None without any.
+
+    ``places`` has those where each item fits, best first, and is iterated many times: the earlier
+    an item, the more its order counts. ``accepts`` must not care about the order of the places,
+    nor which of several places of equal ``kinds`` there are; without those each place is its own.
+
+    What is left does not depend on how the places taken so far were shared out, nor on which were
+    taken of equal kinds where the same items fit. So each such choice is tried once: the
+    number of ways does not grow with the factorial of the nodes (nova's bug 1978372). None is
+    returned as well where the search gives up, and ``effort`` says so.
+    """
+    return _Search(places, accepts, kinds, effort or Effort()).run()
+
+
+class _Search:
+    def __init__(
+        self,
+        places: Sequence[Iterable[int]],
+        accepts: Callable[[Sequence[int]], bool | None],
+        kinds: Callable[[], Sequence[Hashable]] | None,
+        effort: Effort,
+    ) -> None:
+        self._places, self._accepts, self._kinds, self._effort = places, accepts, kinds, effort
+        self._steps = max(effort.left, LEAST_STEPS)
+        self._hopeless: set[tuple[int, ...]] = set()
+
+    def run(self) -> tuple[int, ...] | None:
+        before, effort = self._steps, self._effort
+        found = self._rest(())
+        effort.gave_up = found is None and self._steps < 0
+        effort.left = max(effort.left - before + self._steps, 0)
+        return found
+
+    def _rest(self, taken: tuple[int, ...]) -> tuple[int, ...] | None:
+        # Nothing is asked about the places before the first failure: most hosts have none.
+        if self._hopeless and self._alike(taken) in self._hopeless:
+            return None
+        complete = len(taken) == len(self._places)
+        self._steps -= _JUDGED if complete else 1
+        if self._steps < 0:
+            return None
+        if complete:
+            found = taken if self._accepts(taken) else None
+        else:
+            rest = (self._rest((*taken, place)) for place in self._free(taken))
+            found = next((way for way in rest if way is not None), None)
+        if found is None:
+            self._hopeless.add(self._alike(taken))
+        return found
+
+    def _free(self, taken: tuple[int, ...]) -> Iterable[int]:
+        for place in self._places[len(taken)]:
+            if self._steps < 0:
+                return
+            if place not in taken:
+                yield place
+
+    def _alike(self, taken: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(map(self._classes.__getitem__, taken)))
+
+    @cached_property
+    def _classes(self) -> Mapping[int, int]:
+        """Return a number for each place, equal where the kind and the items that fit are."""
+        fits: dict[int, list[int]] = {}
+        for item, places in enumerate(self._places):
+            for place in places:
+                fits.setdefault(place, []).append(item)
+        kinds = range(max(fits, default=-1) + 1) if self._kinds is None else self._kinds()
+        numbers: dict[Hashable, int] = {}
+        return {
+            place: numbers.setdefault((kinds[place], tuple(items)), len(numbers))
+            for place, items in fits.items()
+        }

@@ -1,0 +1,196 @@
+"""Which NUMA nodes an instance gets where sets of nodes will not do: the first that a search finds.
+
+All sets are searched, each that differs from others once.
+"""
+
+from itertools import combinations, permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement_sched.model.hardware import numa_arrangement
+from placement_sched.model.hardware.numa import NUMATopologyLimits
+from placement_sched.model.hardware.numa_arrangement import Effort, first_arrangement
+from placement_sched.model.hardware.numa_fit import fit_candidates, fit_to_host
+from placement_sched.model.hardware.pci_pools import Devices, PciPools
+from placement_sched.model.hardware.requested_pci import AFFINITY_POLICIES, InstancePCIRequest
+from placement_sched.model.verdict import Refusal
+from tests.model.hardware.fitting import a_cell, a_host, an_instance, asked
+
+
+@pytest.mark.parametrize(
+    ("places", "found"),
+    [
+        ([[0, 1]], (0,)),
+        ([[0, 1], [0, 1]], (0, 1)),
+        ([[0, 1], [0]], (1, 0)),
+        ([[0], [0]], None),
+        ([[0, 1, 2], [0, 1], [0, 1]], (2, 0, 1)),
+        ([[1], []], None),
+        ([], ()),
+    ],
+)
+def test_earlier_items_choose_first(places, found):
+    assert first_arrangement(places, lambda _places: True) == found
+
+
+PLACES = st.lists(st.lists(st.integers(0, 4), unique=True).map(sorted), min_size=1, max_size=4)
+ACCEPTED = st.frozensets(st.frozensets(st.integers(0, 4), min_size=1, max_size=4), max_size=12)
+
+
+@given(PLACES, ACCEPTED)
+def test_arrangement_is_that_of_a_search_through_all(places, accepted):
+    ways = (
+        way
+        for way in permutations(range(5), len(places))
+        if all(place in some for place, some in zip(way, places, strict=True))
+        and frozenset(way) in accepted
+    )
+    assert first_arrangement(places, lambda some: frozenset(some) in accepted) == next(ways, None)
+
+
+def test_each_set_of_places_is_judged_once():
+    judged, effort = [], Effort(1_000_000)
+    places = [list(range(16))] * 8
+
+    def judge(some):
+        judged.append(frozenset(some))
+
+    assert first_arrangement(places, judge, effort=effort) is None
+    assert len(judged) == len(set(judged)) == 12870
+
+
+@given(PLACES, st.lists(st.sampled_from("abc"), min_size=5, max_size=5), st.data())
+def test_places_of_equal_kinds_stand_for_each_other(places, kinds, data):
+    counts = st.lists(st.sampled_from("abc"), min_size=len(places), max_size=len(places))
+    accepted = data.draw(st.lists(counts.map(sorted), max_size=4))
+
+    def accepts(some):
+        return sorted(kinds[place] for place in some) in accepted
+
+    ways = (
+        way
+        for way in permutations(range(5), len(places))
+        if all(place in some for place, some in zip(way, places, strict=True)) and accepts(way)
+    )
+    assert first_arrangement(places, accepts, lambda: kinds) == next(ways, None)
+
+
+def test_sets_of_alike_places_are_judged_once():
+    judged = []
+    kinds = ["near", *["far"] * 15]
+    assert first_arrangement([range(16)] * 8, judged.append, lambda: kinds) is None
+    assert len(judged) == 2
+
+
+def test_search_gives_up_when_its_effort_is_spent():
+    judged, effort = [], Effort(1000)
+    assert first_arrangement([list(range(64))] * 32, judged.append, effort=effort) is None
+    assert (effort.gave_up, effort.left) == (True, 0)
+    assert len(judged) <= 100
+
+
+def test_first_arrangement_is_tried_when_no_effort_is_left():
+    effort = Effort(0)
+    assert first_arrangement([range(16)] * 16, lambda _: True, effort=effort) == tuple(range(16))
+    assert not effort.gave_up
+    assert first_arrangement([range(32)] * 16, lambda _: False, effort=effort) is None
+    assert effort.gave_up
+
+
+POOLS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "vendor_id": st.just("10de"),
+            "product_id": st.sampled_from("ab"),
+            "numa_node": st.sampled_from([None, 0, 1, 2, 3]),
+            "count": st.integers(1, 3),
+        },
+        optional={"dev_type": st.sampled_from(["type-PF", "type-VF"]), "physnet": st.just("x")},
+    ),
+    max_size=5,
+)
+REQUESTS = st.lists(
+    st.builds(
+        InstancePCIRequest,
+        count=st.integers(1, 4),
+        spec=st.sampled_from(
+            [({"product_id": "a"},), ({"product_id": "b"},), ({"vendor_id": "10de"},)]
+        ),
+        numa_policy=st.sampled_from([None, *AFFINITY_POLICIES]),
+    ),
+    min_size=1,
+    max_size=3,
+)
+SOCKETS = st.lists(st.sampled_from([0, 1]), min_size=4, max_size=4)
+
+
+@given(POOLS, REQUESTS, SOCKETS, st.integers(1, 4), st.sets(st.integers(0, 3)))
+def test_devices_are_found_wherever_a_search_through_all_sets_finds_them(
+    pools, requests, sockets, count, full
+):
+    numa = {"cells": [{"id": node, "socket": socket} for node, socket in enumerate(sockets)]}
+    stats = PciPools.of(pools, numa)
+    cells = [a_cell(node, shared=[node], memory=1 if node in full else 512) for node in range(4)]
+    instance = an_instance(*(asked(node, shared=[node], memory=512) for node in range(count)))
+    found = fit_to_host(a_host(*cells), instance, None, Devices(stats, requests))
+    served = any(
+        not full.intersection(some)
+        and stats.support_requests(requests, None, [cells[node] for node in some])
+        for some in combinations(range(4), count)
+    )
+    assert isinstance(found, Refusal) is not served
+    if served:
+        assert stats.support_requests(requests, None, found)
+
+
+class Counted(PciPools):
+    """Pools that count how often they are asked."""
+
+    __slots__ = ("asked",)
+
+    def support_requests(self, requests, provider_mapping=None, numa_cells=None):
+        self.asked = getattr(self, "asked", 0) + 1
+        return super().support_requests(requests, provider_mapping, numa_cells)
+
+
+def _gpus(pools, count, policy="required"):
+    spec = ({"vendor_id": "10de", "product_id": "1db4"},)
+    one = {"vendor_id": "10de", "product_id": "1db4"}
+    stats = Counted.of([{**one, "numa_node": node, "count": number} for node, number in pools])
+    return Devices(stats, [InstancePCIRequest(count=count, spec=spec, numa_policy=policy)])
+
+
+@pytest.mark.parametrize(
+    ("pools", "asks", "nodes", "full", "tried"),
+    [
+        ([(0, 2)], 1, 4, {0}, 1),
+        ([(0, 2)], 3, 8, set(), 2),
+        ([(node, 1) for node in range(16)], 9, 8, set(), 1),
+        ([(0, 2), (1, 2)], 5, 8, set(), 3),
+    ],
+    ids=["no room near", "too few", "one at each", "two groups"],
+)
+def test_few_sets_of_sixteen_nodes_are_tried_for_devices(pools, asks, nodes, full, tried):
+    cells = [a_cell(n, shared=[n], memory=1 if n in full else 512) for n in range(16)]
+    instance = an_instance(*(asked(n, shared=[n], memory=512) for n in range(nodes)))
+    devices = _gpus(pools, asks)
+    found = fit_to_host(a_host(*cells), instance, None, devices)
+    assert "cannot be served near NUMA nodes" in found.reason
+    assert devices.stats.asked == tried
+
+
+def test_search_of_one_request_is_bounded_on_all_hosts_together(monkeypatch):
+    monkeypatch.setattr(numa_arrangement, "MOST_STEPS", 1000)
+    cells = [a_cell(n, shared=[n], memory=512) for n in range(16)]
+    instance = an_instance(*(asked(n, shared=[n], memory=512) for n in range(8)))
+    effort, tried = Effort(), []
+    for _ in range(10):
+        devices = _gpus([(node, node + 1) for node in range(16)], 500)
+        limits = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)
+        found = fit_candidates(a_host(*cells), instance, limits, devices, None, effort)
+        assert "not all sets of NUMA nodes were tried" in found.reason
+        tried.append(devices.stats.asked)
+    assert tried[0] <= 100
+    assert max(tried[1:]) <= 10
