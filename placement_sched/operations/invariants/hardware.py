@@ -90,12 +90,18 @@ def _pinned(node: ComputeNode, instances: Sequence[Instance]) -> _Found:
 
 
 def _cpus_of(instance: Instance) -> int:
-    """Return how many CPUs of its host an instance has for itself; 0 where it is not known."""
+    """Return how many CPUs of its host an instance has for itself; 0 where it is not known.
+
+    An isolated emulator has one, of one NUMA node, beside those of the virtual CPUs.
+    """
     try:
         topology = _hardware(instance).numa_topology
     except Invalid:
         return 0
-    return sum(len(cell.pcpuset) for cell in topology.cells) if topology else 0
+    if not topology:
+        return 0
+    pinned = sum(len(cell.pcpuset) for cell in topology.cells)
+    return pinned + (pinned > 0 and topology.emulator_threads_isolated)
 
 
 def _devices(

@@ -701,6 +701,17 @@ def test_host_with_too_few_cpus_for_pinning_is_reported(app, database):
     assert SECOND in found.detail
 
 
+def test_cpu_of_an_isolated_emulator_is_counted_among_those_that_are_pinned(app, database):
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", numa_topology={"cells": [CELL]})])
+    specs = {"hw:cpu_policy": "dedicated", "hw:emulator_threads_policy": "isolate"}
+    put(app, FIRST, flavor(vcpus=2, extra_specs=specs))
+    assert_invariants(database)
+    put(app, SECOND, flavor(vcpus=1, extra_specs={"hw:cpu_policy": "dedicated"}))
+    (found,) = verified(database).violations
+    assert found.invariant is Invariant.PINNED_CPUS
+    assert "on host cn1 pin 4 CPUs, and it has 3 for pinning" in found.detail
+
+
 ALIAS = '{"name": "nic", "vendor_id": "8086", "product_id": "1520"}'
 
 
