@@ -16,7 +16,7 @@ from placement_sched.api.errors import TooLarge, UnsupportedMediaType
 from placement_sched.api.microversion import Version
 from placement_sched.api.request_context import context_of
 from placement_sched.errors import Invalid
-from placement_sched.model.document import DEEPEST, is_deeper
+from placement_sched.model.document import DEEPEST, encoded, is_deeper
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 
 Pairs = tuple[tuple[str, str], ...]
@@ -61,7 +61,7 @@ class OrjsonProvider(JSONProvider):
 
     def dumps(self, obj: Any, **kwargs: Any) -> str:  # noqa: ARG002 - Flask's signature
         """Return ``obj`` as JSON."""
-        return orjson.dumps(obj).decode()
+        return encoded(obj).decode()
 
     def loads(self, s: str | bytes, **kwargs: Any) -> Any:  # noqa: ARG002 - Flask's signature
         """Return what a JSON text says; raise :class:`ValueError` where it is malformed.

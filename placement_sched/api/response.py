@@ -16,6 +16,7 @@ from werkzeug.http import http_date
 from placement_sched.api.call import Answer
 from placement_sched.api.errors import RETRY_AFTER
 from placement_sched.api.request_context import StartResponse, context_of
+from placement_sched.model.document import encoded
 
 JSON = "application/json"
 HTML = "text/html"
@@ -48,8 +49,8 @@ class Response(flask.Response):
             headers["Location"] = quote(headers["Location"], safe=_OF_URLS)
         content: bytes | None = None
         if answer.status not in _BARE:
-            encoded = body is None or isinstance(body, bytes)
-            content = (body or b"") if encoded else orjson.dumps(body)
+            ready = body is None or isinstance(body, bytes)
+            content = (body or b"") if ready else encoded(body)
         super().__init__(content, _LINES[answer.status], list(headers.items()))
 
     def get_wsgi_headers(self, environ: dict[str, Any]) -> Headers:  # noqa: ARG002 - werkzeug's

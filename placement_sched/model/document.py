@@ -1,7 +1,11 @@
 """JSON documents, and the values made from them that nova's plugins read."""
 
+import json
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
+
+import orjson
 
 #: A JSON object, and one that is only read.
 Json = dict[str, Any]
@@ -11,6 +15,23 @@ _EXACT = 2**53
 #: So many lists and objects may be in one another: Python's own functions that read a document
 #: whole (``repr``, ``json.dumps``) end with an error at some hundreds.
 DEEPEST = 100
+
+
+def encoded(document: Any) -> bytes:
+    """Return a document as JSON.
+
+    A capacity may be a whole number of more than 64 bits, which orjson does not write.
+    """
+    try:
+        return orjson.dumps(document)
+    except orjson.JSONEncodeError as failure:
+        if "64-bit" not in str(failure):
+            raise
+    # Moments are written as orjson writes them.
+    text = json.dumps(
+        document, ensure_ascii=False, separators=(",", ":"), default=datetime.isoformat
+    )
+    return text.encode()
 
 
 def with_whole_numbers(document: Any) -> Any:

@@ -59,6 +59,8 @@ def or_id(schema: Json) -> Json:
 #: How a list is narrowed to a page: at most ``limit`` after the one that ``marker`` names.
 PAGING: Json = {"limit": {"type": "string", "pattern": "^[1-9][0-9]{0,8}$"}, "marker": UUID}
 
+#: nova sets no bound; each is looked at on each host.
+MOST_EXTRA_SPECS = 1000
 #: nova's Flavor: memory and swap in MB, disks in GB. The compute API writes no swap as "".
 FLAVOR: Json = an_object(
     {
@@ -69,8 +71,9 @@ FLAVOR: Json = an_object(
         "swap": {**AMOUNT, "type": ["integer", "string"], "pattern": "^$"},
         "extra_specs": {
             "type": ["object", "null"],
+            "maxProperties": MOST_EXTRA_SPECS,
             "propertyNames": {"minLength": 1, "maxLength": 255},
-            "additionalProperties": {"type": ["string", "number"]},
+            "additionalProperties": {"type": ["string", "number"], "maxLength": 255},
         },
         "rxtx_factor": {"type": ["number", "null"]},
         "vcpu_weight": {"type": ["integer", "null"]},
@@ -79,8 +82,9 @@ FLAVOR: Json = an_object(
     }
 )
 
-#: What a property may be: glance keeps text, other clients send what JSON has for it.
-_PROPERTY: Json = {"type": ["string", "number", "boolean", "null"]}
+#: What a property may be: glance keeps text, up to 65 535 bytes, other clients send what JSON has
+#: for it.
+_PROPERTY: Json = {"type": ["string", "number", "boolean", "null"], "maxLength": 65535}
 #: glance has 128 by default, of all that an image has.
 _MOST_PROPERTIES = 1000
 #: The properties that nova keeps as lists of objects, under their names of then and now.

@@ -1,8 +1,12 @@
 """A whole number is an integer, however JSON wrote it."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from placement_sched.model.document import with_whole_numbers
+from placement_sched.model.document import encoded, with_whole_numbers
+
+MOMENT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -20,3 +24,21 @@ from placement_sched.model.document import with_whole_numbers
 )
 def test_whole_numbers_are_integers_at_any_depth(given, read):
     assert repr(with_whole_numbers(given)) == read
+
+
+@pytest.mark.parametrize(
+    ("document", "written"),
+    [
+        ({"a": [1, "é"]}, '{"a":[1,"é"]}'),
+        ({"a": [2**70, "é", None]}, f'{{"a":[{2**70},"é",null]}}'),
+        ([2**70, MOMENT], f'[{2**70},"2026-01-02T03:04:05+00:00"]'),
+        ([MOMENT], '["2026-01-02T03:04:05+00:00"]'),
+    ],
+)
+def test_whole_numbers_of_any_size_are_written(document, written):
+    assert encoded(document) == written.encode()
+
+
+def test_what_is_no_document_is_not_written():
+    with pytest.raises(TypeError):
+        encoded({"a": object()})

@@ -90,6 +90,14 @@ _INSTANCE_GROUP: Json = {
 
 #: A string, or a list (a JSON query may be nested).
 _HINT: Json = {"type": ["string", "array"], "items": {"type": ["string", "number", "array"]}}
+#: A text, or a list of texts: what names instances or a scheduling policy.
+_NAMING_HINT: Json = {"type": ["string", "array"], "items": {"type": "string"}}
+_NAMING_HINTS = ("same_host", "different_host", "sched_policy")
+_HINTS: Json = {
+    "type": "object",
+    "properties": dict.fromkeys(_NAMING_HINTS, _NAMING_HINT),
+    "additionalProperties": _HINT,
+}
 
 _REQUEST_GROUP = parts.an_object(
     {
@@ -184,7 +192,7 @@ REQUEST_SPEC: Json = parts.an_object(
         "retry": parts.or_null(_RETRY),
         "limits": parts.or_null(_LIMITS),
         "instance_group": _INSTANCE_GROUP,
-        "scheduler_hints": parts.or_null({"type": "object", "additionalProperties": _HINT}),
+        "scheduler_hints": parts.or_null(_HINTS),
         "requested_resources": parts.or_null(parts.a_list(_REQUEST_GROUP)),
         "request_level_params": parts.or_null(_LEVEL_PARAMS),
         "requested_networks": parts.or_null(parts.a_list(_NETWORK, maxItems=_MOST_NETWORKS)),

@@ -12,6 +12,8 @@ import orjson
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from placement_sched.model.document import encoded
+
 
 class ReadGauges(Collector):
     """Gauges that are read when a scrape comes and those known are ``kept`` seconds old.
@@ -76,7 +78,7 @@ class SharedFile:
         """Put a document in the place of what there is, whole at any moment."""
         if self._path is not None:
             written = self._path.with_suffix(f".{os.getpid()}")
-            written.write_bytes(orjson.dumps(document))
+            written.write_bytes(encoded(document))
             written.replace(self._path)
 
     def age(self) -> float | None:

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from placement_sched.errors import Invalid
+from placement_sched.model.document import is_larger
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
@@ -20,6 +21,10 @@ from placement_sched.scheduler.filters.changed_requests import without_hint
 
 _HINT = "$.request_spec.scheduler_hints.query"
 _DEEPEST = 50
+#: So many operators and operands a query may have: each is looked at on each host.
+_MOST = 200
+#: So many characters: a refusal on each host repeats them.
+_LONGEST = 4_096
 
 
 class JsonFilter(BaseHostFilter):
@@ -40,7 +45,13 @@ class JsonFilter(BaseHostFilter):
 
     def check(self, spec_obj: RequestSpec) -> None:
         """Raise :class:`Invalid` for a query that cannot be read, with the place in it."""
-        _check(_query(spec_obj), "query", 0)
+        query = _query(spec_obj)
+        _check(query, "query", 0)
+        if is_larger(query, _MOST) or len(orjson.dumps(query)) > _LONGEST:
+            raise Invalid(
+                f"the query has more than {_MOST} operators and operands, or {_LONGEST} characters "
+                f"(at {_HINT})"
+            )
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
         """Return the query, and what the host has of what it names."""

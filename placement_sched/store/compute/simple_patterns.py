@@ -1,4 +1,4 @@
-r"""Regular expressions that are quick in Python, which SQLite asks to match them.
+"""Regular expressions that are quick in Python, which SQLite asks to match them.
 
 Python's ``re`` tries every way in which an expression may match, and nothing can stop it: a
 repetition in another, or alternatives that are repeated, take longer than anybody waits.

@@ -21,6 +21,18 @@ cpu_allocation_ratio = 8.0
 LONG_AGO = "2020-01-01T00:00:00"
 
 
+def test_capacity_of_more_than_64_bits_is_shown(app):
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    path = f"/placement/resource_providers/{uuid_of('cn1')}"
+    given = app.get(f"{path}/inventories", headers=LATEST_HEADERS).json
+    given["inventories"]["VCPU"] = {"total": 2**31 - 1, "allocation_ratio": 3e38}
+    app.put_json(f"{path}/inventories", given, headers=LATEST_HEADERS)
+    ask = {"request_spec": {}, "flavors": [flavor()]}
+    assert app.get(f"{HOSTS}/cn1").json
+    assert app.post_json("/scheduler/v1/capacity", ask).json
+    assert "cn1" in app.get("/console/hosts/cn1", headers={"Host": "localhost"}).text
+
+
 def put(app, path, body):
     app.put_json(f"/placement{path}", body, headers=LATEST_HEADERS)
 

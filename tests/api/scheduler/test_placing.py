@@ -159,10 +159,27 @@ SPEC = [
     ("$.request_spec.flavor", {"flavor": {**FLAVOR, "bogus": 1}}),
     ("$.request_spec.flavor.vcpus", {"flavor": {**FLAVOR, "vcpus": -1}}),
     ("$.request_spec.flavor.extra_specs.a", {"flavor": {**FLAVOR, "extra_specs": {"a": None}}}),
+    (
+        "$.request_spec.flavor.extra_specs.a",
+        {"flavor": {**FLAVOR, "extra_specs": {"a": "x" * 256}}},
+    ),
+    (
+        "$.request_spec.flavor.extra_specs",
+        {"flavor": {**FLAVOR, "extra_specs": {f"a{number}": "x" for number in range(1001)}}},
+    ),
     *(
         (path, {"flavor": FLAVOR, **changes})
         for path, changes in [
             ("$.request_spec.num_instances", {"num_instances": 0}),
+            (
+                "$.request_spec.scheduler_hints.same_host[0]",
+                {"scheduler_hints": {"same_host": [1]}},
+            ),
+            (
+                "$.request_spec.scheduler_hints.different_host[0]",
+                {"scheduler_hints": {"different_host": [[1]]}},
+            ),
+            ("$.request_spec.image.properties.a", {"image": {"properties": {"a": "x" * 65_536}}}),
             ("$.request_spec.num_instances", {"num_instances": 10_001}),
             ("$.request_spec.instance_uuids", {"instance_uuids": []}),
             ("$.request_spec.instance_uuids[0]", {"instance_uuids": ["x"]}),

@@ -37,7 +37,8 @@ _IMAGE: Json = {
     "type": "object",
     "properties": {**ATTRIBUTES, "tags": {"type": "array", "items": TAG}},
     "propertyNames": PROPERTY_NAME,
-    "additionalProperties": {"type": "string"},
+    # As long as glance's own table keeps them on MariaDB.
+    "additionalProperties": {"type": "string", "maxLength": 65535},
 }
 CREATE = Schemas(_IMAGE)
 #: Each operation copies what the image has; an image has no more than some hundred of anything.
