@@ -20,11 +20,8 @@ from placement_sched.scheduler.filters import (
 from placement_sched.scheduler.filters.changed_requests import without_hint
 
 _HINT = "$.request_spec.scheduler_hints.query"
-_DEEPEST = 50
-#: So many operators and operands a query may have: each is looked at on each host.
-_MOST = 200
-#: So many characters: a refusal on each host repeats them.
-_LONGEST = 4_096
+#: The most lists, values and characters: a query is looked at, and repeated in refusals, for hosts.
+_DEEPEST, _MOST, _LONGEST = 50, 200, 4_096
 
 
 class JsonFilter(BaseHostFilter):
@@ -48,10 +45,8 @@ class JsonFilter(BaseHostFilter):
         query = _query(spec_obj)
         _check(query, "query", 0)
         if is_larger(query, _MOST) or len(orjson.dumps(query)) > _LONGEST:
-            raise Invalid(
-                f"the query has more than {_MOST} operators and operands, or {_LONGEST} characters "
-                f"(at {_HINT})"
-            )
+            words = f"more than {_MOST} values or {_LONGEST} characters"
+            raise Invalid(f"the query has {words} (at {_HINT})")
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
         """Return the query, and what the host has of what it names."""
