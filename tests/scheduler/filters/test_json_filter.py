@@ -103,7 +103,7 @@ def test_query_may_be_the_list_itself():
         ('{"=": 1}', "query is not a list"),
         ("[" * 600 + "]" * 600, "not an operator|deep"),
         ('["not", ' * 60 + "true" + "]" * 60, "more than 50 lists deep"),
-        (["or", *[["=", 1, 2]] * 60], "more than 200 values"),
+        (["or", *[["=", 1, 2]] * 60], "over 200 values"),
         (["=", "a" * 5000], "or 4096 characters"),
     ],
 )
