@@ -45,9 +45,7 @@ class JsonFilter(BaseHostFilter):
         query = _query(spec_obj)
         _check(query, "query", 0)
         if is_larger(query, _MOST) or len(orjson.dumps(query)) > _LONGEST:
-            raise Invalid(
-                f"the query has over {_MOST} values or {_LONGEST} characters (at {_HINT})"
-            )
+            raise Invalid(f"query has over {_MOST} values or {_LONGEST} characters (at {_HINT})")
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
         """Return the query, and what the host has of what it names."""
