@@ -41,6 +41,8 @@ GROUP_POLICY: Json = {"type": "string", "enum": list(POLICIES)}
 #: A name of an image's tag.
 TAG: Json = {**_TEXT, "format": "printable-name"}
 PROPERTY_NAME: Json = NAME
+#: As long as glance's own table keeps it on MariaDB.
+PROPERTY: Json = {"type": "string", "maxLength": 65535}
 MEMBER_STATUS: Json = {"type": "string", "enum": list(MEMBER_STATUSES)}
 _IMAGE_ID: Json = {"type": ["null", "string"], "pattern": naming.UUID}
 #: Properties that name other images.

@@ -110,7 +110,7 @@ _IMAGE = an_object(
         **dict.fromkeys(("size", "virtual_size"), _BYTES),
         "tags": a_list(fields.TAG),
         "properties": {
-            **a_mapping(fields.PROPERTY_NAME, {"type": "string"}),
+            **a_mapping(fields.PROPERTY_NAME, fields.PROPERTY),
             "properties": {key: {**one, "type": "string"} for key, one in fields.IMAGE_IDS.items()},
         },
         "members": a_mapping(NAME, fields.MEMBER_STATUS),

@@ -25,7 +25,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.image import ACTIVE, DEACTIVATED, StoredImage
 from placement_sched.operations import images
 from placement_sched.operations.images import SETTABLE, ImageChange, check_settable
-from placement_sched.schemas.fields import PROPERTY_NAME, TAG
+from placement_sched.schemas.fields import PROPERTY, PROPERTY_NAME, TAG
 from placement_sched.store.images import search
 
 blueprint = Blueprint("images", __name__)
@@ -37,8 +37,7 @@ _IMAGE: Json = {
     "type": "object",
     "properties": {**ATTRIBUTES, "tags": {"type": "array", "items": TAG}},
     "propertyNames": PROPERTY_NAME,
-    # As long as glance's own table keeps them on MariaDB.
-    "additionalProperties": {"type": "string", "maxLength": 65535},
+    "additionalProperties": PROPERTY,
 }
 CREATE = Schemas(_IMAGE)
 #: Each operation copies what the image has; an image has no more than some hundred of anything.
