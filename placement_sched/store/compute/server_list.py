@@ -127,7 +127,7 @@ def _conditions(connection: Connection, wanted: ServersWanted) -> list[ColumnEle
         exactly = "(?-i)" if connection.dialect.name in {"mysql", "mariadb"} else ""
         found.append(_COLUMNS.display_name.regexp_match(f"{exactly}{wanted.name}"))
     if wanted.statuses is not None:
-        found.append(or_(false(), *map(_has_status, sorted(wanted.statuses & _SHOWN))))
+        found.append(or_(false(), *map(_has_status, sorted(_SHOWN.intersection(wanted.statuses)))))
     if wanted.power_state is not None:
         found.append(_has_power_state(wanted.power_state))
     if wanted.zone is not None:

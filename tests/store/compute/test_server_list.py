@@ -43,7 +43,7 @@ def test_status_and_power_state_asked_of_the_database_are_those_told(database):
     assert UNKNOWN in statuses
     for status in statuses:
         told = {one.uuid for one in every if status_of(one.vm_state, one.task_state) == status}
-        assert uuids(statuses=(status,)) == told, status
+        assert uuids(statuses=frozenset({status})) == told, status
     for number in {0, *POWER_STATES.values()}:
         told = {one.uuid for one in every if power_state_of(one.vm_state) == number}
         assert uuids(power_state=number) == told, number
