@@ -12,6 +12,8 @@ from placement_sched.api.placement.routes.inventories import (
 )
 from placement_sched.api.schema import Schemas
 from placement_sched.db.transaction import Connection
+from placement_sched.errors import Invalid
+from placement_sched.model.document import Json
 from placement_sched.model.naming import LIKE_UUID
 from placement_sched.store.placement import reshape
 
@@ -25,6 +27,8 @@ _INVENTORIES = shared.keyed(
 
 #: The most consumers of one request: that they hold exactly what is said takes a second of CPU.
 MOST_CONSUMERS = 7_000
+#: The most amounts that they hold in all.
+MOST_AMOUNTS = 20_000
 # A reshape may move inventories alone.
 _CONSUMERS = {"minProperties": 0, "maxProperties": MOST_CONSUMERS}
 POST = Schemas(
@@ -49,6 +53,7 @@ POST = Schemas(
 def post(call: Call, connection: Connection) -> Answer:
     """Make providers have, and consumers hold, exactly what the body says: all of it or nothing."""
     stocks = call.body["inventories"]
+    _refuse_too_many(call.body["allocations"])
     claims = claims_of(call, call.body["allocations"])
     generations = {uuid: stock["resource_provider_generation"] for uuid, stock in stocks.items()}
     names = {name for stock in stocks.values() for name in stock["inventories"]}
@@ -67,3 +72,13 @@ def post(call: Call, connection: Connection) -> Answer:
     }
     reshape.write(connection, wanted, claims, call.now())
     return Answer(status=204)
+
+
+def _refuse_too_many(allocations: Json) -> None:
+    held = (one for consumer in allocations.values() for one in consumer["allocations"].values())
+    number = sum(len(one["resources"]) for one in held)
+    if number > MOST_AMOUNTS:
+        raise Invalid(
+            f"JSON does not validate: $.allocations: the consumers hold {number} amounts, and one "
+            f"request may name {MOST_AMOUNTS} at most."
+        )
