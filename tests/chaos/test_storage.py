@@ -23,6 +23,8 @@ VERSION = f"placement {LATEST}"
 ROUNDS = times(2, 20)
 #: How often the disk of a database server is full.
 FILLED = times(2, 12)
+#: How many times more, where a database ended itself each time before it refused anything.
+MORE = 10
 #: What is refused on a full disk is refused with this, and what it says in part.
 REASON = "its disk is full, or fails"
 #: Refusals for a full disk that each time has, and writes within which they come.
@@ -154,6 +156,9 @@ def _uses_up_the_log(postgresql: PostgreSQL) -> bool:
 def survives_full_disks(filled: Filled, database: Database) -> str:
     """Let clients claim meanwhile; check what is there, and say how much it was."""
     tried = survives(database, [filled.server], filled.happen, FILLED, PAUSES, "times full")
+    # Each time so far the database may have ended itself rather than refused a write.
+    while len(filled.refused) < REFUSALS and filled.rounds < FILLED + MORE:
+        filled.happen()
     of_provider = (
         select(resource_providers.c.uuid, func.count(resource_provider_aggregates.c.aggregate_id))
         .outerjoin(
