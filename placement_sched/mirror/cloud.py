@@ -32,8 +32,6 @@ class ProviderTable:
     parents: _Ids = field(default_factory=lambda: np.empty(0, np.int64))
     #: As the search describes each, made when it is first found.
     described: NDArray[np.object_] = field(default_factory=lambda: np.empty(0, np.object_))
-    #: Whether that has a root: 1 or 0, and -1 of those that are not described yet.
-    have_root: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, np.int8))
 
     @property
     def nbytes(self) -> int:
@@ -51,14 +49,12 @@ class ProviderTable:
         self.roots = np.insert(self.roots, places, 0)
         self.parents = np.insert(self.parents, places, 0)
         self.described = np.insert(self.described, places, _objects([None] * len(ids)))
-        self.have_root = np.insert(self.have_root, places, -1)
 
     def delete(self, keep: NDArray[np.bool_]) -> None:
         """Drop all but these."""
         self.ids, self.uuids = self.ids[keep], self.uuids[keep]
         self.generations, self.roots = self.generations[keep], self.roots[keep]
         self.parents, self.described = self.parents[keep], self.described[keep]
-        self.have_root = self.have_root[keep]
 
 
 class MirroredCloud:
@@ -165,7 +161,6 @@ class MirroredCloud:
                 column[places] = moved
                 self.shape += 1
         providers.described[places] = None
-        providers.have_root[places] = -1
 
     def _stock(self, places: RowNumbers, found: ProviderRows) -> None:
         numbers = np.array(found.inventories, np.float64).reshape(-1, 8)
@@ -208,18 +203,15 @@ class MirroredCloud:
 
         The very same object describes a provider until it is replaced.
         """
-        described, have_root = self.providers.described, self.providers.have_root
-        if (have_root[rows] < 0).any():
-            lacking = rows[have_root[rows] < 0]
-            made = self._describe_rows(lacking)
-            described[lacking] = _objects(made)
-            have_root[lacking] = [one.root_uuid is not None for one in made]
-        if not have_root[rows].all():
-            rows = rows[have_root[rows] == 1]
-        found: list[CandidateProvider] = described[rows].tolist()
-        return found
+        known = self.providers.described
+        found: list[Any] = known[rows].tolist()
+        if None in found:
+            lacking = rows[[one is None for one in found]]
+            known[lacking] = _objects(self._describe_rows(lacking))
+            found = known[rows].tolist()
+        return [one for one in found if one.root_uuid is not None]
 
-    def _describe_rows(self, rows: RowNumbers) -> list[CandidateProvider]:
+    def _describe_rows(self, rows: RowNumbers) -> list[Any]:
         providers = self.providers
         columns = zip(
             providers.ids[rows].tolist(),
