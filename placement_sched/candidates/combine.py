@@ -12,6 +12,7 @@ from math import inf, prod
 from time import monotonic
 
 from placement_sched.candidates.feasibility import TraitCoverage, can_assign
+from placement_sched.candidates.subtrees import Subtrees
 from placement_sched.errors import TooComplex, Unavailable
 
 #: The provider chosen for each slot, by the slot's position in the request.
@@ -95,8 +96,8 @@ class Budget:
             )
 
 
-#: So many slots in rules of subtrees are looked at for one step.
-_SUBTREE_SLOTS = 6
+#: A try of a provider is one step, and another for every so many slots of the request.
+_SLOTS = 16
 #: From so many combinations on it pays to check feasibility before they are tried.
 _MANY = 1000
 
@@ -110,8 +111,11 @@ def combinations(tree: ProviderTree, rules: Rules, budget: Budget) -> Iterator[C
         yield from products(tree, budget)
         return
     number = prod(map(len, tree.options))
-    if number and (number < _MANY or _is_feasible(tree, rules, budget)):
-        yield from _Chooser(tree, rules, budget).choose()
+    if number and (number < _MANY or _is_feasible(tree, rules, budget, tree.options)):
+        chooser = _Chooser(tree, rules, budget)
+        if number >= _MANY:
+            chooser.narrow()
+        yield from chooser.choose()
 
 
 def products(tree: ProviderTree, budget: Budget) -> Iterator[Combination]:
@@ -147,12 +151,15 @@ def check_trees(
         yield root, known[id(tree)]
 
 
-def _is_feasible(tree: ProviderTree, rules: Rules, budget: Budget) -> bool:
+def _is_feasible(
+    tree: ProviderTree, rules: Rules, budget: Budget, choices: Sequence[Sequence[int]]
+) -> bool:
     """Return whether there are providers for all isolated groups, and capacity for each class.
 
-    False is final; True is not, since capacity is checked for one class at a time.
+    ``choices`` are the providers that each slot may have. False is final; True is not, since
+    capacity is checked for one class at a time.
     """
-    isolated = [tree.options[at] for at, slot in enumerate(rules.slots) if slot.suffix]
+    isolated = [choices[at] for at, slot in enumerate(rules.slots) if slot.suffix]
     if rules.isolate and not can_assign(isolated, {}, budget.spend):
         return False
     by_class: dict[int, dict[int, int]] = defaultdict(dict)
@@ -162,7 +169,7 @@ def _is_feasible(tree: ProviderTree, rules: Rules, budget: Budget) -> bool:
     for class_id, amounts in by_class.items():
         if len(amounts) == 1:
             continue
-        options, least = [tree.options[slot] for slot in amounts], min(amounts.values())
+        options, least = [choices[slot] for slot in amounts], min(amounts.values())
         # Only of this tree: ``free`` is of all trees that were read with it.
         places = {
             provider: min(free.amount, free.max_unit) // least
@@ -182,19 +189,27 @@ class _Chooser:
         # The slot with the fewest choices first: a contradiction is found early.
         self._order = sorted(range(len(rules.slots)), key=lambda slot: len(tree.options[slot]))
         self._alone = [rules.isolate and bool(rules.slots[slot].suffix) for slot in self._order]
-        budget.spend(sum(map(len, rules.subtrees)) // _SUBTREE_SLOTS)
-        self._completed = _completed(self._order, rules)
+        self._subtrees = _subtrees(self._order, tree, rules, budget) if rules.subtrees else None
         self._coverage = _coverage(self._order, tree, rules) if rules.trait_choices else None
         self._chosen: dict[int, int] = {}
         self._isolated: set[int] = set()
         self._taken: dict[tuple[int, int], int] = defaultdict(int)
 
+    def narrow(self) -> None:
+        """Rule out the tops of subtrees that have too few providers below, before all are tried."""
+        tree, rules, budget = self._tree, self._rules, self._budget
+        if self._subtrees is None or not (rules.isolate or tree.free):
+            return
+        for one in self._subtrees.rules:
+            below = {top: self._subtrees.below(top, tree.options, one) for top in one.tops}
+            one.keep(top for top in below if _is_feasible(tree, rules, budget, below[top]))
+
     def choose(self) -> Iterator[Combination]:
         """Yield each combination; the providers left to try at each depth are in a stack."""
-        if self._coverage is not None and not self._coverage.is_possible:
+        if not all(rule.is_possible for rule in (self._coverage, self._subtrees) if rule):
             return
         order, options, chosen = self._order, self._tree.options, self._chosen
-        slots, spend = range(len(order)), self._budget.spend
+        slots, spend, price = range(len(order)), self._budget.spend, 1 + len(order) // _SLOTS
         untried = [iter(options[order[0]])]
         while untried:
             depth = len(untried) - 1
@@ -206,7 +221,7 @@ class _Chooser:
                 if self._tree.free:
                     self._take(slot, before, -1)
             for provider in untried[-1]:
-                spend(1)
+                spend(price)
                 if self._fits(depth, provider):
                     self._put(depth, provider)
                     break
@@ -224,7 +239,7 @@ class _Chooser:
             and (not self._rules.one_of_a_tree or self._is_alone_in_its_tree(provider))
             and (not self._tree.free or self._has_capacity(self._order[depth], provider))
             and (self._coverage is None or self._coverage.allows(depth, provider))
-            and (not self._completed[depth] or self._subtrees_hold(depth, provider))
+            and (self._subtrees is None or self._subtrees.allows(depth, provider))
         )
 
     def _put(self, depth: int, provider: int) -> None:
@@ -232,6 +247,8 @@ class _Chooser:
         self._chosen[slot] = provider
         if self._coverage is not None:
             self._coverage.put(depth, provider)
+        if self._subtrees is not None:
+            self._subtrees.put(depth, provider)
         if self._alone[depth]:
             self._isolated.add(provider)
         if self._tree.free:
@@ -256,21 +273,6 @@ class _Chooser:
         for class_id, amount in self._rules.slots[slot].amounts:
             self._taken[provider, class_id] += sign * amount
 
-    def _subtrees_hold(self, depth: int, provider: int) -> bool:
-        lineage = self._tree.lineage
-        looked_at = 0
-        for others in self._completed[depth]:
-            looked_at += 1 + len(others)
-            if looked_at > _SUBTREE_SLOTS:
-                self._budget.spend(1)
-                looked_at = 0
-            providers = {provider, *(self._chosen[slot] for slot in others)}
-            if len(providers) > 1 and not providers.intersection(
-                *map(lineage.__getitem__, providers)
-            ):
-                return False
-        return True
-
 
 def _coverage(order: Sequence[int], tree: ProviderTree, rules: Rules) -> TraitCoverage:
     counted = [() if rules.slots[slot].suffix else tree.options[slot] for slot in order]
@@ -283,11 +285,5 @@ def lacks_traits(tree: ProviderTree, rules: Rules) -> bool:
     return bool(rules.trait_choices) and not _coverage(every, tree, rules).is_possible
 
 
-def _completed(order: Sequence[int], rules: Rules) -> list[list[list[int]]]:
-    """Return the other slots of each rule of subtrees that a slot completes, in this order."""
-    completed: list[list[list[int]]] = [[] for _ in order]
-    depths = {slot: depth for depth, slot in enumerate(order)} if rules.subtrees else {}
-    for slots in rules.subtrees:
-        last = max(slots, key=depths.__getitem__)
-        completed[depths[last]].append([slot for slot in slots if slot != last])
-    return completed
+def _subtrees(order: Sequence[int], tree: ProviderTree, rules: Rules, budget: Budget) -> Subtrees:
+    return Subtrees(rules.subtrees, order, tree.options, tree.lineage, budget.spend)

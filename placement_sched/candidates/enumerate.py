@@ -21,7 +21,7 @@ from placement_sched.candidates.tree_loader import TreeBatch, TreeLoader
 _Found = tuple[int, Combination]
 
 #: So many characters of the answer count as one step of the budget.
-STEP = 20
+STEP = 40
 #: The characters of a candidate, each provider, each slot and each amount, beside their names.
 _CANDIDATE, _PROVIDER, _SLOT, _AMOUNT = 34, 60, 46, 8
 

@@ -31,8 +31,8 @@ from placement_sched.model.placement.query import (
 from placement_sched.model.results.stages import NearMiss, NearMisses
 from placement_sched.settings import Settings
 
-#: The part of the search's budget that an explanation may spend, about a second's worth.
-_PART = 20
+#: The part of the search's budget that an explanation may spend, a quarter of a second's worth.
+_PART = 4
 #: Steps for each tree on top, several times what a tree without difficulties takes.
 _EACH = 100
 

@@ -26,12 +26,12 @@ PLACEMENT = described(
     cfg.IntOpt("allocation_conflict_retry_count", default=10, min=0),
     "How often a write, of allocations or anything else, is retried, with jitter, after a deadlock "
     "or a concurrent update, before it is answered with 409 or 503.",
-    cfg.IntOpt("allocation_candidates_budget", default=5_000_000, min=0, mutable=True),
+    cfg.IntOpt("allocation_candidates_budget", default=1_000_000, min=0, mutable=True),
     "How much work one request for candidates may make where groups, trees and sharing providers "
-    "are combined: a step for each provider tried for a group (more where it completes many rules "
-    "of same_subtree), and one for every 20 characters of a candidate found (the more groups and "
-    "providers it names, the more: 10 for one of one group). A request that needs more is "
-    "answered with 400; 0 no bound. A million steps take one to three seconds, or 20 MB of "
+    "are combined: a step for each provider tried for a group (more where there are many groups or "
+    "many rules of same_subtree), and one for every 40 characters of a candidate found (the more "
+    "groups and providers it names, the more: 5 for one of one group). A request that needs more "
+    "is answered with 400; 0 no bound. A million steps take about a second, or 40 MB of "
     "candidates.",
     cfg.IntOpt("max_request_groups", default=64, min=1, mutable=True),
     "How many groups (resources, resources1, resources_NET, ...) one request for candidates may "

@@ -168,13 +168,13 @@ def test_request_that_no_host_serves_is_explained_in_a_part_of_the_budget(app):
     assert "VCPU:4000 rejected the last remaining host" in error["detail"]
 
 
-def test_explanation_may_make_a_twentieth_of_what_the_search_may(settings):
+def test_explanation_may_make_a_quarter_of_what_the_search_may(settings):
     steps = settings.placement.allocation_candidates_budget
     budget = explanation_budget(settings, 0)
-    budget.spend(steps // 20)
+    budget.spend(steps // 4)
     with pytest.raises(TooComplex):
         budget.spend(1)
-    explanation_budget(settings, 7).spend(steps // 20 + 700)
+    explanation_budget(settings, 7).spend(steps // 4 + 700)
     explanation_budget(settings.overridden({BUDGET: 0}), 0).spend(steps)
     explanation_budget(settings.overridden({BUDGET: 1}), 0).spend(1)
 

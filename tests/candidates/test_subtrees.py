@@ -1,0 +1,106 @@
+"""Groups that same_subtree ties together: all combinations are found, hopeless ones given up."""
+
+from itertools import product
+from random import Random
+
+import pytest
+
+from placement_sched.candidates import combine
+from placement_sched.candidates.combine import (
+    Budget,
+    FreeCapacity,
+    ProviderTree,
+    Rules,
+    Slot,
+    combinations,
+)
+
+#: Trees of each kind that are compared with what trying everything finds.
+TREES = 300
+VF = 1
+
+
+def _rules(groups, *, isolate=False, subtrees=None):
+    slots = tuple(Slot(suffix=f"_{number}", amounts=((VF, 1),)) for number in range(groups))
+    return Rules(slots=slots, isolate=isolate, subtrees=subtrees or (tuple(range(groups)),))
+
+
+def _devices(number, *, under=8):
+    """Return the lineages of devices, some under each NUMA node (100 and on) of a host (99)."""
+    nodes = range(100, 100 + (number + under - 1) // under)
+    lineage = {one: frozenset({one, 100 + one // under, 99}) for one in range(number)}
+    return lineage | {one: frozenset({one, 99}) for one in nodes} | {99: frozenset({99})}
+
+
+def _free(devices, amount):
+    return {(one, VF): FreeCapacity(amount=amount, max_unit=amount) for one in range(devices)}
+
+
+def test_groups_on_sibling_devices_are_given_up_with_the_second_group():
+    tree = ProviderTree(
+        options=(tuple(range(8)),) * 8, free=_free(8, amount=8), lineage=_devices(8)
+    )
+    found = list(combinations(tree, _rules(8), Budget(2000)))
+    assert found == [(device,) * 8 for device in range(8)]
+
+
+def test_isolated_groups_cannot_share_the_only_device_on_top():
+    options = (tuple(range(60)),) * 6
+    tree = ProviderTree(options=options, free=_free(60, amount=8), lineage=_devices(60))
+    assert not list(combinations(tree, _rules(6, isolate=True), Budget(5000)))
+
+
+def test_numa_nodes_with_too_few_devices_below_are_left_out_before_all_are_tried():
+    options = (tuple(range(100, 107)), *[tuple(range(56))] * 9)
+    tree = ProviderTree(options=options, lineage=_devices(56))
+    assert not list(combinations(tree, _rules(10, isolate=True), Budget(5000)))
+
+
+def _random_tree(dice, groups):
+    """Return a tree of up to nine providers, some of which are below others."""
+    ids = list(range(dice.randint(2, 9)))
+    lineage = {0: frozenset({0})}
+    for one in ids[1:]:
+        lineage[one] = lineage[dice.choice(ids[:one])] | {one}
+    options = tuple(
+        tuple(sorted(dice.sample(ids, dice.randint(1, len(ids))))) for _ in range(groups)
+    )
+    free = {(one, VF): FreeCapacity(amount=dice.randint(1, 5), max_unit=9) for one in ids}
+    return ProviderTree(options=options, free=free, lineage=lineage)
+
+
+def _serves(tree, rules, chosen):
+    if rules.isolate and len(set(chosen)) < len(chosen):
+        return False
+    for (provider, _), free in tree.free.items():
+        if chosen.count(provider) > free.amount:
+            return False
+    return all(
+        any(
+            all(top in tree.lineage[chosen[slot]] for slot in tied)
+            for top in {chosen[one] for one in tied}
+        )
+        for tied in rules.subtrees
+    )
+
+
+@pytest.mark.parametrize("many", [0, 1000], ids=["narrowed", "as they are"])
+@pytest.mark.parametrize("isolate", [False, True])
+def test_what_is_found_is_what_trying_everything_finds(many, isolate, monkeypatch):
+    monkeypatch.setattr(combine, "_MANY", many)
+    found_any = 0
+    for seed in range(TREES):
+        dice = Random(seed)
+        groups = dice.randint(1, 4)
+        tied = [
+            tuple(dice.sample(range(groups), dice.randint(1, groups)))
+            for _ in range(dice.randint(1, 3))
+        ]
+        rules = _rules(groups, isolate=isolate, subtrees=tuple(tied))
+        tree = _random_tree(dice, groups)
+        expected = {one for one in product(*tree.options) if _serves(tree, rules, one)}
+        found = list(combinations(tree, rules, Budget(0)))
+        assert len(found) == len(set(found))
+        assert set(found) == expected
+        found_any += bool(found)
+    assert found_any > TREES / 4
