@@ -40,16 +40,23 @@ class MariaDB:
     command: list[str]
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
-    def start(self) -> None:
-        """Start it, and wait until it answers."""
+    def start(self, *options: str) -> None:
+        """Start it, with options beside its own, and wait until it answers."""
         self.process = subprocess.Popen(
-            self.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [*self.command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         until = time.monotonic() + _PATIENCE
         while not self.answers():
             assert self.process.poll() is None, "MariaDB ended as it started"
             assert time.monotonic() < until, "MariaDB does not answer"
             time.sleep(0.05)
+
+    def restart(self, *options: str) -> None:
+        """End it in order, all written, and start it with options beside its own."""
+        assert self.process is not None
+        self.process.terminate()
+        self.process.wait(timeout=60)
+        self.start(*options)
 
     def kill(self) -> None:
         """End it at once with SIGKILL."""

@@ -36,7 +36,7 @@ _BY_CODES = ((_DEADLOCK, DEADLOCK), (_OTHER_CHANGE, SERIALIZATION), (_LOCKED, LO
 # A statement was stopped after [placement_database] read_timeout.
 _LATE = {"57014", 1969, 3024, "interrupted"}
 # The server is a standby, or was set to take no writes.
-_READ_ONLY = {"25006", 1290, 1792, 1836}
+_READ_ONLY = {"25006", 1036, 1290, 1792, 1836}
 _READ_ONLY_FILE = "readonly database"
 _NO_TABLE = {"42P01", 1146}
 # There is no room for what is written; SQLite says so of any file that cannot grow.

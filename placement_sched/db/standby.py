@@ -46,10 +46,12 @@ _LAST_WRITES = select(last_writes.c.share, last_writes.c.version).where(
     last_writes.c.place == bindparam("at")
 )
 
-#: Of a primary what is flushed: commits wait for that, and it is sent to standbys. A standby that
-#: was promoted is a primary; and ``connection`` may lead to a standby, whose own position counts.
+#: Of a primary what is flushed: commits wait for that, and it is sent to standbys. With
+#: synchronous_commit off they do not wait, and what is inserted counts. A standby that was promoted
+#: is a primary; and ``connection`` may lead to a standby, whose own position counts.
 POSITION = (
     "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() "
+    "WHEN current_setting('synchronous_commit') = 'off' THEN pg_current_wal_insert_lsn() "
     "ELSE pg_current_wal_flush_lsn() END - '0/0'::pg_lsn"
 )
 #: How far a connection's server was known to have come.

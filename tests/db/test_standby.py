@@ -177,6 +177,23 @@ def test_claim_sees_what_the_standby_does_not(made, servers):
     assert answer.json["selections"][0][0]["service_host"] == "cn2"
 
 
+def test_own_writes_are_read_where_commits_do_not_wait_for_the_disk(made, servers):
+    primary = servers[0]
+    settings = ("synchronous_commit = off", "wal_writer_delay = '10s'")
+    for one in settings:
+        primary.ask(f"ALTER SYSTEM SET {one}")
+    primary.ask("SELECT pg_reload_conf()")
+    try:
+        client = made()
+        for number in range(10):
+            create(client, f"p{number}")
+            assert len(names(client)) == number + 1
+    finally:
+        for one in settings:
+            primary.ask(f"ALTER SYSTEM RESET {one.split()[0]}")
+        primary.ask("SELECT pg_reload_conf()")
+
+
 @pytest.mark.usefixtures("patient")
 def test_lag_that_is_allowed_hides_writes_of_others_and_none_of_ones_own(made, servers):
     client = made(placement_database__max_replica_lag=3600.0)

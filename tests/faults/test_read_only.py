@@ -108,6 +108,19 @@ def test_mariadb_that_is_made_read_only_is_written_again_after(make_app, record_
     record_property(TRIED, "1 MariaDB made read-only")
 
 
+def test_mariadb_whose_engine_is_read_only_is_written_again_after(make_app, record_property):
+    with mariadb() as server:
+        app = make_app(make_settings(server.new_database()))
+        sync(app.app.services.database, utcnow)
+        check_writing(app)
+        server.restart("--innodb-read-only=1")
+        check_refusing(app)
+        server.restart()
+        check_writing(app)
+        app.app.services.database.dispose()
+    record_property(TRIED, "1 MariaDB with a read-only InnoDB")
+
+
 @pytest.mark.parametrize("first", ["a write", "the question whether it is ready"])
 def test_sessions_of_postgresql_opened_while_it_was_read_only_are_replaced(
     make_app, first, record_property
