@@ -11,7 +11,7 @@ from datetime import datetime
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict, Invalid, NotFound
 from placement_sched.model.compute_node import Service
-from placement_sched.operations.reports import DISABLED_TRAIT
+from placement_sched.operations.root_providers import DISABLED_TRAIT
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, host_aggregates, services
 from placement_sched.store.placement import provider_trees, traits

@@ -9,7 +9,7 @@ from placement_sched.model.placement.allocation import Amounts
 from placement_sched.model.placement.provider import Inventory
 from placement_sched.operations.fleet import cloud
 from placement_sched.operations.fleet.cloud import ProviderState, State
-from placement_sched.operations.reports import DISABLED_TRAIT
+from placement_sched.operations.root_providers import DISABLED_TRAIT
 from placement_sched.scheduler.policies.registry import NO_RATIOS, Policies, Ratios
 from placement_sched.schemas.formats import DocumentError
 from placement_sched.schemas.node_report import Defaults

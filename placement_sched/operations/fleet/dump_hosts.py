@@ -13,7 +13,7 @@ from placement_sched.operations.aggregate_policies import with_ratios
 from placement_sched.operations.fleet.cloud import ProviderState, State, derived_uuid
 from placement_sched.operations.fleet.draft import Terms
 from placement_sched.operations.fleet.names import escape, natural_key, patterns_for, unquoted
-from placement_sched.operations.reports import DISABLED_TRAIT
+from placement_sched.operations.root_providers import DISABLED_TRAIT
 from placement_sched.scheduler.policies.registry import NO_RATIOS
 from placement_sched.schemas.fields import INVENTORY
 from placement_sched.schemas.node_report import read_report

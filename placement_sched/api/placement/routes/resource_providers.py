@@ -17,6 +17,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
 from placement_sched.model.naming import canonical
 from placement_sched.model.placement.provider import Provider
+from placement_sched.operations import root_providers
 from placement_sched.schemas.fields import PROVIDER_NAME
 from placement_sched.schemas.parts import an_object
 from placement_sched.store.placement import provider_search, provider_trees, resource_providers
@@ -129,9 +130,12 @@ def index(call: Call) -> Answer:
     answer=ANSWER,
 )
 def create(call: Call) -> Answer:
-    """Create a provider; with a parent it joins that one's tree."""
+    """Create a provider; with a parent it joins that one's tree.
+
+    The root provider of a compute node joins the aggregates of the node's host.
+    """
     provider = call.write(
-        provider_trees.create,
+        root_providers.create,
         uuid=canonical(call.body["uuid"]) if "uuid" in call.body else str(uuid4()),
         name=call.body["name"],
         parent_uuid=call.body.get("parent_provider_uuid"),
