@@ -6,14 +6,18 @@ documentation, "Attaching physical PCI devices to guests" and "PCI tracking in P
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from oslo_utils.strutils import bool_from_string
 
-from placement_sched.model.hardware.requested_pci import InstancePCIRequest, InstancePCIRequests
+from placement_sched.model.hardware.requested_pci import (
+    OF_PLACEMENT,
+    InstancePCIRequest,
+    InstancePCIRequests,
+)
 from placement_sched.model.verdict import Refusal
 
 Pool = dict[str, Any]
@@ -21,10 +25,10 @@ Pools = Sequence[Pool]
 #: The resource providers of each group of a candidate: uuids by the group's suffix.
 Mappings = Mapping[str, Sequence[str]]
 
-#: The keys of a spec about the provider, which placement has checked.
-_OF_PLACEMENT = frozenset({"resource_class", "traits", "rp_uuid", "rp_uuids"})
 #: Types of device that are given only to requests for this type.
 _ONLY_IF_NAMED = ("type-PF", "vdpa")
+#: So many keys are looked for in a pool one by one.
+_FEW = 16
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,19 @@ def shortage(pools: Pools, demand: Demand) -> Refusal | None:
 
 def is_specified(pool: Pool, request: InstancePCIRequest) -> bool:
     """Return whether the devices of a pool are as a request specifies."""
-    return any(_matches(pool, spec) for spec in request.spec)
+    # There are many more pools than kinds of them, and a request may name more keys than they have.
+    named = request.named
+    if len(named) <= _FEW:
+        has: Hashable = tuple(map(pool.get, named))
+    else:
+        has = tuple(item for item in pool.items() if item[0] in named)
+    try:
+        found = request.suits.get(has)
+    except TypeError:  # a plugin's pools may hold lists
+        return any(_matches(pool, spec) for spec in request.spec)
+    if found is None:
+        found = request.suits[has] = any(_matches(pool, spec) for spec in request.spec)
+    return found
 
 
 def number_of(pools: Iterable[Mapping[str, Any]]) -> int:
@@ -161,7 +177,8 @@ def _is_split(pools: Pools) -> bool:
 
 
 def _as_specified(pools: Pools, demand: Demand) -> Pools:
-    return [pool for pool in pools if is_specified(pool, demand.request)]
+    request = demand.request
+    return [pool for pool in pools if is_specified(pool, request)]
 
 
 def _matches(pool: Pool, spec: Mapping[str, Any]) -> bool:
@@ -169,7 +186,7 @@ def _matches(pool: Pool, spec: Mapping[str, Any]) -> bool:
         # Without regard to case; numbers of a pool are like no text of a spec.
         has = pool.get(key)
         compared = has.lower() if isinstance(has, str) else has
-        if key not in _OF_PLACEMENT and compared != (None if asked is None else str(asked).lower()):
+        if key not in OF_PLACEMENT and compared != (None if asked is None else str(asked).lower()):
             return False
     return True
 
@@ -220,10 +237,7 @@ def _migratable(pools: Pools, demand: Demand) -> Pools:
 
 
 def _spec_of(demand: Demand) -> str:
-    specs = " or ".join(
-        ", ".join(f"{key} {value}" for key, value in spec.items() if key not in _OF_PLACEMENT)
-        for spec in demand.request.spec
-    )
+    specs = demand.request.described
     return f"with {specs}" if specs.strip(" or") else "as specified"
 
 

@@ -7,8 +7,9 @@ Placement", "Extra Specs" (``pci_passthrough:alias``, ``hw:pci_numa_affinity_pol
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 from uuid import UUID, uuid5
@@ -21,6 +22,8 @@ from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.model.document import NovaObject
 from placement_sched.model.flavor import Flavor
 
+#: The keys of a spec about the provider, which placement has checked.
+OF_PLACEMENT = frozenset({"resource_class", "traits", "rp_uuid", "rp_uuids"})
 #: How near a PCI device must be to the instance's NUMA nodes.
 AFFINITY_POLICIES = ("required", "legacy", "preferred", "socket")
 _ID = re.compile("[0-9a-fA-F]{4}")
@@ -133,11 +136,16 @@ _KEY = "pci_passthrough:alias"
 _WHERE = f"flavor extra spec {_KEY!r}"
 #: Devices of one alias: no host has more, and each is a request group where placement knows them.
 _MOST_DEVICES = 4096
+#: Requests of one instance: for 64 aliases, as many as a flavor has room for, and some ports.
+MOST_REQUESTS = 100
+#: Keys in the specs of all of them; a spec without any counts as one. Each is looked for in each
+#: pool of each host.
+MOST_KEYS = 1_000
 #: Under which the ids of requests are made.
 _IDS = UUID("5a0f3c52-8f6f-4a3b-9d0e-6f6b1f6f2c11")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class InstancePCIRequest(NovaObject):
     """``count`` devices, each of which matches one of ``spec``.
 
@@ -167,6 +175,28 @@ class InstancePCIRequest(NovaObject):
         """Return what requests it: the flavor, by an alias, or a port, which has none."""
         return self.NEUTRON_PORT if self.alias_name is None else self.FLAVOR_ALIAS
 
+    @cached_property
+    def named(self) -> frozenset[str]:
+        """Return the keys of its specs that the devices themselves must have."""
+        return frozenset().union(*self.spec) - OF_PLACEMENT
+
+    @cached_property
+    def suits(self) -> dict[Hashable, bool]:
+        """Return whether devices suit, by what they have under :attr:`named`.
+
+        It is filled while pools are looked at: those of many hosts are alike.
+        """
+        return {}
+
+    @cached_property
+    def described(self) -> str:
+        """Return what the devices must have, in words; the same for all hosts, and maybe long."""
+        specs = (
+            ", ".join(f"{key} {value}" for key, value in spec.items() if key not in OF_PLACEMENT)
+            for spec in self.spec
+        )
+        return " or ".join(specs)
+
     def is_live_migratable(self) -> bool:
         """Return whether every device that matches can move with a running instance."""
         return all(spec.get("live_migratable") == "true" for spec in self.spec)
@@ -180,8 +210,18 @@ class InstancePCIRequests(NovaObject):
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the requests that a request's JSON object (contract, ``pci_requests``) gives."""
-        return cls(requests=tuple(map(InstancePCIRequest.from_document, document["requests"])))
+        """Return the requests that a request's JSON object (contract, ``pci_requests``) gives.
+
+        Raises :class:`Invalid` for more than are looked at on each host in a moment.
+        """
+        requests = tuple(map(InstancePCIRequest.from_document, document["requests"]))
+        where = "(at $.request_spec.pci_requests.requests)"
+        if len(requests) > MOST_REQUESTS:
+            raise Invalid(f"{len(requests)} PCI requests, at most {MOST_REQUESTS} {where}")
+        keys = sum(len(spec) or 1 for request in requests for spec in request.spec)
+        if keys > MOST_KEYS:
+            raise Invalid(f"{keys} keys in the specs of PCI requests, at most {MOST_KEYS} {where}")
+        return cls(requests=requests)
 
 
 def pci_requests(

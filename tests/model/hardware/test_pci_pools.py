@@ -86,6 +86,32 @@ def test_one_spec_of_several_will_do_and_none_will_not():
     assert not PciPools.of(pools).support_requests([without])
 
 
+class _Spec(dict):
+    """A spec that counts how often it is compared with a pool."""
+
+    compared = 0
+
+    def items(self):
+        self.compared += 1
+        return super().items()
+
+
+@pytest.mark.parametrize("number", [1, 40])
+def test_specs_are_compared_once_with_pools_that_are_alike(number):
+    specs = [_Spec({f"key{key}": "1"}) for key in range(number)]
+    asking = request(1, *specs)
+    for host in range(10):
+        pools = [pool(host, pool_of=str(host), **({"key0": "2"} if host % 2 else {}))]
+        assert not PciPools.of(pools).support_requests([asking])
+    assert {spec.compared for spec in specs} == {2}
+
+
+def test_pools_of_plugins_may_hold_lists():
+    pools = [pool(1, tags=["a"])]
+    assert PciPools.of(pools).support_requests([request(1, {"tags": "a"}, {"vendor_id": "8086"})])
+    assert not PciPools.of(pools).support_requests([request(1, {"tags": "a"})])
+
+
 @pytest.mark.parametrize(
     ("kind", "asked", "fits"),
     [

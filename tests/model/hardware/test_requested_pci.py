@@ -4,6 +4,8 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.model.hardware.requested_pci import (
+    MOST_KEYS,
+    MOST_REQUESTS,
     InstancePCIRequest,
     InstancePCIRequests,
     aliases_of,
@@ -28,6 +30,26 @@ def test_requests_are_read_from_a_document():
         count=2, spec=(SPEC,), alias_name="nic", numa_policy="legacy"
     )
     assert by_port == InstancePCIRequest(count=1, request_id="r", requester_id="p")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ([{"count": 1}] * (MOST_REQUESTS + 1), "101 PCI requests, at most 100"),
+        ([{"count": 1, "spec": [{}] * (MOST_KEYS + 1)}], "1001 keys in the specs"),
+        ([{"count": 1, "spec": [{"a": "1", "b": "2"}] * 10}] * 51, "1020 keys in the specs"),
+    ],
+    ids=["requests", "specs", "keys"],
+)
+def test_more_requests_than_hosts_can_be_asked_in_a_moment_are_refused(asked, said):
+    with pytest.raises(Invalid, match=said):
+        InstancePCIRequests.from_document({"requests": asked})
+
+
+def test_as_many_requests_as_hosts_can_be_asked_in_a_moment_are_read():
+    keys = {f"key{number}": "1" for number in range(MOST_KEYS // MOST_REQUESTS)}
+    asked = [{"count": 1, "spec": [keys]}] * MOST_REQUESTS
+    assert len(InstancePCIRequests.from_document({"requests": asked}).requests) == MOST_REQUESTS
 
 
 def test_request_without_an_alias_comes_from_a_port():
