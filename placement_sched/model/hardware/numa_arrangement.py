@@ -7,6 +7,9 @@ from functools import cached_property
 MOST_STEPS = 20_000
 #: So many steps every host may cost: the first arrangement is always tried.
 LEAST_STEPS = 50
+#: So many allocation candidates of one request may cost as much, besides the first of each host: as
+#: many as placement returns by default. Each takes about a fifth of a millisecond.
+MOST_CANDIDATES = 1_000
 #: What it costs to judge a set of nodes, by the devices and networks near them.
 _JUDGED = 10
 
@@ -16,9 +19,32 @@ class Effort:
 
     def __init__(self, steps: int | None = None) -> None:
         """Allow so many steps, by default :data:`MOST_STEPS`."""
-        self.left = MOST_STEPS if steps is None else steps
+        self._left = MOST_STEPS if steps is None else steps
+        self._here, self._candidates = LEAST_STEPS, MOST_CANDIDATES
         #: Whether the last search ended before all was tried.
         self.gave_up = False
+        #: Whether it found that the items have no places at once, whichever are accepted.
+        self.has_no_room = False
+
+    @property
+    def left(self) -> int:
+        """Return how many steps there still are for this host."""
+        return max(self._left, self._here)
+
+    def next_host(self) -> None:
+        """Allow a further host the least."""
+        self._here = LEAST_STEPS
+
+    def next_candidate(self) -> bool:
+        """Return whether a further candidate of the host may be tried, and allow it the least."""
+        if self._candidates:
+            self._candidates -= 1
+            self._here = LEAST_STEPS
+        return self.left > 0
+
+    def spend(self, steps: int) -> None:
+        """Take away what a search has cost."""
+        self._left, self._here = max(self._left - steps, 0), max(self._here - steps, 0)
 
 
 def first_arrangement(
@@ -35,7 +61,8 @@ def first_arrangement(
 
     What is left does not depend on how the places taken so far were shared out, nor on which were
     taken of equal kinds where the same items fit. So each such choice is tried once: the
-    number of ways does not grow with the factorial of the nodes (nova's bug 1978372). None is
+    number of ways does not grow with the factorial of the nodes (nova's bug 1978372). And once an
+    item was left without a place it is seen ahead whether the others have room. None is
     returned as well where the search gives up, and ``effort`` says so.
     """
     return _Search(places, accepts, kinds, effort or Effort()).run()
@@ -50,14 +77,17 @@ class _Search:
         effort: Effort,
     ) -> None:
         self._places, self._accepts, self._kinds, self._effort = places, accepts, kinds, effort
-        self._steps = max(effort.left, LEAST_STEPS)
+        self._steps = effort.left
         self._hopeless: set[tuple[int, ...]] = set()
+        # Whether an item was left without a place, and whether all are, wherever each goes.
+        self._is_tight = self._has_no_room = False
 
     def run(self) -> tuple[int, ...] | None:
         before, effort = self._steps, self._effort
         found = self._rest(())
-        effort.gave_up = found is None and self._steps < 0
-        effort.left = max(effort.left - before + self._steps, 0)
+        effort.has_no_room = self._has_no_room
+        effort.gave_up = found is None and self._steps < 0 and not self._has_no_room
+        effort.spend(before - self._steps)
         return found
 
     def _rest(self, taken: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -70,6 +100,8 @@ class _Search:
             return None
         if complete:
             found = taken if self._accepts(taken) else None
+        elif self._is_tight and not self._have_room(taken):
+            found = None
         else:
             rest = (self._rest((*taken, place)) for place in self._free(taken))
             found = next((way for way in rest if way is not None), None)
@@ -78,11 +110,41 @@ class _Search:
         return found
 
     def _free(self, taken: tuple[int, ...]) -> Iterable[int]:
+        were_any = False
         for place in self._places[len(taken)]:
-            if self._steps < 0:
+            if self._steps < 0 or self._has_no_room:
                 return
             if place not in taken:
+                were_any = True
                 yield place
+        if not were_any and not self._is_tight:
+            # Most hosts are never so full that it is worth to look ahead.
+            self._is_tight = True
+            self._has_no_room = not self._have_room(())
+
+    def _have_room(self, taken: Sequence[int]) -> bool:
+        """Return whether the other items have a place each at once, whichever are accepted.
+
+        Each in turn gets one, for which earlier ones move on where they can (augmenting paths).
+        """
+        holders: dict[int, int] = {}
+
+        def settle(item: int, seen: set[int]) -> bool:
+            for place in self._fitting[item]:
+                if place not in seen:
+                    seen.add(place)
+                    if place not in holders or settle(holders[place], seen):
+                        holders[place] = item
+                        return True
+            return False
+
+        rest = range(len(taken), len(self._places))
+        self._steps -= len(rest)
+        return all(settle(item, set(taken)) for item in rest)
+
+    @cached_property
+    def _fitting(self) -> Sequence[Sequence[int]]:
+        return [tuple(places) for places in self._places]
 
     def _alike(self, taken: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(sorted(map(self._classes.__getitem__, taken)))

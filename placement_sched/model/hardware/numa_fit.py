@@ -38,6 +38,7 @@ def fit_candidates(
     on this host and others.
     """
     effort = effort or Effort()
+    effort.next_host()
     ways = _ways(host, instance, limits, devices)
     if isinstance(ways, Refusal):
         return ways
@@ -45,12 +46,17 @@ def fit_candidates(
         found = ways.first(devices, effort)
         return found if isinstance(found, Refusal) else None
     refusal, left = Refusal("no allocation candidate is left"), []
-    for candidate in candidates:
+    for tried, candidate in enumerate(candidates):
+        if tried and not effort.next_candidate():
+            # Others may be as good, but thousands of them would take the request seconds.
+            return left or _given_up(refusal)
         found = ways.first(replace(devices, mapping=candidate["mappings"]), effort)
         if isinstance(found, Refusal):
             refusal = found
         else:
             left.append(candidate)
+        if effort.has_no_room:  # which devices there are does not matter
+            return refusal
     return left or refusal
 
 
@@ -67,6 +73,11 @@ def fit_to_host(
     """
     ways = _ways(host, instance, limits, devices)
     return ways if isinstance(ways, Refusal) else ways.first(devices, Effort())
+
+
+def _given_up(refusal: Refusal) -> Refusal:
+    reason = refusal.reason.removesuffix(_GAVE_UP) + _GAVE_UP
+    return replace(refusal, reason=reason)
 
 
 def with_usage(host: numa.NUMATopology, fitted: Iterable[FittedNUMACell]) -> numa.NUMATopology:
@@ -145,7 +156,7 @@ class _Ways:
         if found is not None:
             return self._fitted(found)
         refusal = refusals[0] if refusals else self._too_close()
-        return replace(refusal, reason=refusal.reason + _GAVE_UP) if effort.gave_up else refusal
+        return _given_up(refusal) if effort.gave_up else refusal
 
     def _too_close(self) -> Refusal:
         where = "; ".join(

@@ -194,3 +194,50 @@ def test_search_of_one_request_is_bounded_on_all_hosts_together(monkeypatch):
         tried.append(devices.stats.asked)
     assert tried[0] <= 100
     assert max(tried[1:]) <= 10
+
+
+def test_nodes_that_do_not_fit_at_once_are_seen_without_trying_all_ways():
+    places = [list(range(15 - item)) for item in range(14, 0, -1)]
+    places[-2:] = [[0], [0]]
+    effort = Effort(100)
+    assert first_arrangement(places, lambda _some: True, effort=effort) is None
+    assert (effort.has_no_room, effort.gave_up) == (True, False)
+
+
+def test_the_one_way_in_which_nodes_fit_is_found_in_few_steps():
+    # Without a look ahead the last two are found to lack room once for each set of the others.
+    places = [list(range(16))] * 13 + [[0], [0, 1], [0, 1, 2]]
+    effort = Effort(5_000)
+    found = first_arrangement(places, lambda _some: True, effort=effort)
+    assert found == (*range(3, 16), 0, 1, 2)
+
+
+def test_search_for_candidates_beyond_the_first_is_bounded_for_all_hosts_together(monkeypatch):
+    monkeypatch.setattr(numa_arrangement, "MOST_CANDIDATES", 10)
+    cells = [a_cell(n, shared=[n], memory=512) for n in range(16)]
+    instance = an_instance(*(asked(n, shared=[n], memory=512) for n in range(8)))
+    limits = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)
+    candidates = [{"mappings": {"": [str(number)]}} for number in range(1000)]
+    many, few = _gpus([(node, 1) for node in range(16)], 500), _gpus([(3, 1)], 1, "preferred")
+    refused = fit_candidates(a_host(*cells), instance, limits, many, candidates, Effort(0))
+    assert refused.reason.count("not all sets of NUMA nodes were tried") == 1
+    assert 10 < many.stats.asked < 100
+    left = fit_candidates(a_host(*cells), instance, limits, few, candidates, Effort(0))
+    assert candidates[: len(left)] == left
+    assert 10 < len(left) < 50
+    spent = Effort(0)
+    fit_candidates(a_host(*cells), instance, limits, many, candidates, spent)
+    assert 1 <= len(fit_candidates(a_host(*cells), instance, limits, few, candidates, spent)) < 10
+    enough = Effort(100_000)
+    assert fit_candidates(a_host(*cells), instance, limits, few, candidates, enough) == candidates
+
+
+def test_allocation_candidates_do_not_matter_to_nodes_without_room():
+    cells = [a_cell(0, shared=[0], memory=512), a_cell(1, shared=[1], memory=1)]
+    instance = an_instance(*(asked(n, shared=[n], memory=512) for n in range(2)))
+    limits = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)
+    devices, candidates = _gpus([(0, 1)], 1), [{"mappings": {}}] * 1000
+    effort = Effort(100)
+    refused = fit_candidates(a_host(*cells), instance, limits, devices, candidates, effort)
+    assert "do not fit all at once" in refused.reason
+    assert effort.left > 80
