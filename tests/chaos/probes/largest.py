@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from placement_sched.api.placement.routes.reshaper import MOST_CONSUMERS
+from placement_sched.api.placement.routes.reshaper import MOST_AMOUNTS, MOST_CONSUMERS
 from placement_sched.api.request import MOST_VALUES
 from placement_sched.api.scheduler.planning import MOST_FLAVORS
 from placement_sched.api.scheduler.request_spec import MOST_INSTANCES
@@ -20,7 +20,7 @@ QUERY = 64_000
 #: So many names a question may have in one list.
 NAMES = 10_000
 #: Of :func:`others`, the writes that are accepted, and so cost less if they are sent again.
-ACCEPTED = {"consumers", "consumers to reshape", "reports"}
+ACCEPTED = {"consumers", "consumers to reshape", "amounts to reshape", "reports"}
 
 
 def bodies(most: int) -> Mapping[str, bytes]:
@@ -146,9 +146,28 @@ def others() -> Iterator[tuple[str, str, str, object]]:
     stock = {"inventories": {"VCPU": {"total": 1}}, "resource_provider_generation": 0}
     body = {"inventories": {provider: stock}, "allocations": _consumers("reshaped", MOST_CONSUMERS)}
     yield "consumers to reshape", "POST", "/placement/reshaper", body
+    yield from _amounts_to_reshape()
     # The last: it makes the cloud a larger one.
     reports = [report(f"more {number}") for number in range(MOST_REPORTS)]
     yield "reports", "POST", f"{scheduler}/compute_nodes", reports
+
+
+def _amounts_to_reshape() -> Iterator[tuple[str, str, str, object]]:
+    """Yield a reshape of the most amounts, many for each of few consumers, and what it needs."""
+    classes = [f"CUSTOM_MOST_{number}" for number in range(100)]
+    for name in classes:
+        yield f"class {name}", "PUT", f"/placement/resource_classes/{name}", None
+    provider = str(report("reshaped amounts")["uuid"])
+    made = {"uuid": provider, "name": "reshaped amounts"}
+    yield "another provider", "POST", "/placement/resource_providers", made
+    stock = {name: {"total": MOST_AMOUNTS} for name in classes}
+    held = {provider: {"resources": dict.fromkeys(classes, 1)}}
+    consumers = _consumers("amounts", MOST_AMOUNTS // len(classes))
+    body = {
+        "inventories": {provider: {"inventories": stock, "resource_provider_generation": 0}},
+        "allocations": {one: {**said, "allocations": held} for one, said in consumers.items()},
+    }
+    yield "amounts to reshape", "POST", "/placement/reshaper", body
 
 
 def _consumers(name: str, number: int) -> dict[str, object]:

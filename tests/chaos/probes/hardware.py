@@ -1,0 +1,275 @@
+"""The largest questions about hardware: NUMA nodes, PCI devices, extra specs, image properties.
+
+Each is to be asked of hosts with several NUMA nodes and many pools of PCI devices, and with filters
+that are not enabled by default.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from placement_sched.model.hardware.cpu_sets import LONGEST
+from placement_sched.model.hardware.requested_pci import MOST_KEYS, MOST_REQUESTS
+from placement_sched.model.image_properties import MOST_NUMA_NODES
+from placement_sched.schemas.parts import MOST_EXTRA_SPECS
+from tests.placing import flavor, report, spec
+
+#: Characters of an extra spec's value, and of an image property.
+VALUE, PROPERTY = 255, 65_535
+#: Names of devices, one of each pool of a host, that flavors request them by.
+ALIASES = [f"a{number}" for number in range(48)]
+#: NUMA nodes of a host, and CPUs for pinning of each, two threads a core.
+CELLS, CPUS = 8, 32
+#: Lists within lists, values and characters of a query of JsonFilter.
+_DEEPEST, _MOST, _LONGEST = 50, 200, 4096
+
+_FILTERS = """[filter_scheduler]
+enabled_filters = ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,\
+AggregateInstanceExtraSpecsFilter,JsonFilter,PciPassthroughFilter,NUMATopologyFilter
+[pci]
+"""
+
+
+def configuration() -> str:
+    """Return the configuration of the server that is asked."""
+    aliases = (json.dumps({"name": name, **_device(name)}) for name in ALIASES)
+    return _FILTERS + "".join(f"alias = {alias}\n" for alias in aliases)
+
+
+def hosts(number: int) -> list[dict[str, object]]:
+    """Return reports of so many hosts, each with other CPUs in use."""
+    pools = [
+        {**_device(name), "numa_node": at % CELLS, "count": 4} for at, name in enumerate(ALIASES)
+    ]
+    return [
+        report(
+            f"cn{host}",
+            vcpus=CELLS * CPUS,
+            memory_mb=CELLS * 65_536,
+            numa_topology={"cells": [_cell(host, cell) for cell in range(CELLS)]},
+            pci_device_pools=pools,
+            stats={"arch": "x86_64"},
+        )
+        for host in range(number)
+    ]
+
+
+def questions() -> Mapping[str, dict[str, Any]]:
+    """Return bodies of an explanation, with the most of each kind."""
+    specs = {
+        **{name: spec(flavor=flavor(extra_specs=one)) for name, one in _extra_specs().items()},
+        **{name: _queried(query) for name, query in _conditions().items()},
+        **{f"image property {name}": _imaged({name: text}) for name, text in _properties().items()},
+        **_numa_topologies(),
+        **_pci_requests(),
+        "numbered nodes": _numbered(),
+        "nodes of an image": _imaged(
+            {"hw_numa_nodes": "128"}
+            | {f"hw_numa_cpus.{node}": "0-1," * 1500 for node in range(MOST_NUMA_NODES)}
+        ),
+    }
+    return {name: {"request_spec": one} for name, one in specs.items()}
+
+
+def _device(name: str) -> dict[str, str]:
+    return {"vendor_id": "8086", "product_id": f"{ALIASES.index(name):04x}"}
+
+
+def _cell(host: int, cell: int) -> dict[str, object]:
+    """Return a NUMA node with two more free CPUs than another, up to all of one: unequal ones."""
+    first = cell * CPUS
+    cpus = list(range(first, first + CPUS))
+    used = 2 * ((host + cell) % CELLS)
+    return {
+        "id": cell,
+        "cpuset": [],
+        "pcpuset": cpus,
+        "pinned_cpus": cpus[:used],
+        "siblings": [[cpu, cpu + 1] for cpu in cpus[::2]],
+        "memory": 65_536,
+        "mempages": [
+            {"size_kb": 4, "total": 8 * 2**20},
+            {"size_kb": 2048, "total": 8 * 2**10},
+            {"size_kb": 2**20, "total": 16},
+        ],
+        "network_metadata": {"physnets": [f"net{cell % 4}"], "tunneled": cell == 0},
+        "socket": cell // 4,
+    }
+
+
+def _extra_specs() -> Mapping[str, Mapping[str, str]]:
+    """Return extra specs by what is large in them."""
+    either = "<or> " + " <or> ".join(str(number) for number in range(30))
+    many = range(MOST_EXTRA_SPECS)
+    return {
+        "long extra specs": {f"capabilities:arch{n}": "x" * VALUE for n in many},
+        "alternatives": _within({f"capabilities:stats:arch{n}": either for n in many}),
+        "alternatives that hold": {
+            ("capabilities:arch" + " " * n)[:255]: "<or> " + "x86_64 <or> " * 19 + "x" for n in many
+        },
+        "all in": _within({f"s{n}": "<all-in> " + "x " * 120 for n in many}),
+        "numbers": _within({f"n{n}": ">= " + "9" * 250 for n in many}),
+        "traits of long names": {
+            f"trait{n}:CUSTOM_{'T' * (230 - len(str(n)))}{n}": "required" for n in many
+        },
+        "resources of long names": {
+            f"resources:CUSTOM_{'R' * (230 - len(str(n)))}{n}": "1" for n in many
+        },
+        "misspelt keys": {f"hw:{'cpu_policy' * 20}{n}": "1" for n in many},
+        "masks of real time": {
+            "hw:cpu_policy": "dedicated",
+            "hw:cpu_realtime": "yes",
+            "hw:cpu_realtime_mask": _text("^0-65535", ",^0-65535", VALUE),
+        },
+        "dedicated CPUs": {
+            "hw:cpu_policy": "mixed",
+            "hw:cpu_dedicated_mask": _text("0-65535", ",0-65535", VALUE),
+        },
+    }
+
+
+def _within(extra_specs: Mapping[str, str]) -> dict[str, str]:
+    return {key: value[:VALUE] for key, value in extra_specs.items()}
+
+
+def _conditions() -> Mapping[str, object]:
+    """Return conditions of JsonFilter, each as large as it reads them."""
+    deep: list[object] = ["=", "$host", "no"]
+    for _ in range(_DEEPEST - 1):
+        deep = ["or", deep]
+    wide = ["or", *(["<", "$free_ram_mb", -1] for _ in range((_MOST - 2) // 4))]
+    names = ["in", "$host", *(f"{number:018}" for number in range(_MOST - 10))]
+    return {
+        "deep condition": deep,
+        "wide condition": wide,
+        "long condition": names,
+        "condition of variables": ["and", *(f"$stats.k{n}" for n in range(_MOST - 10)), ["="]],
+        "condition of all devices": [
+            "=",
+            "no",
+            *(["$pci_device_pools", "$numa_topology"] * ((_MOST - 10) // 2)),
+        ],
+        "condition of all candidates": ["=", *(["$allocation_candidates"] * 160), "no"],
+    }
+
+
+def _queried(query: object) -> dict[str, object]:
+    text = json.dumps(query, separators=(",", ":"))
+    assert len(text) <= _LONGEST, text[:50]
+    return spec(scheduler_hints={"query": text})
+
+
+def _properties() -> Mapping[str, str]:
+    """Return properties of an image by their names, as long as they may be."""
+    return {
+        "hw_numa_cpus.0": "0-65535," * (LONGEST // 8),
+        "hw_cpu_dedicated_mask": "^1," * (PROPERTY // 3),
+        "hw_mem_page_size": "9" * PROPERTY,
+        "hw_numa_nodes": "9" * PROPERTY,
+        "img_hv_requested_version": ">=1," * (PROPERTY // 4 - 1) + "<9",
+        "hw_pci_numa_affinity_policy": "x" * PROPERTY,
+        "hypervisor_type": "q" * PROPERTY,
+        "os_shutdown_timeout": "9" * PROPERTY,
+        "hw_cpu_max_sockets": "1" * PROPERTY,
+        "trait:CUSTOM_X": "required" + " " * (PROPERTY - 8),
+        "hw_emulation_architecture": "x" * PROPERTY,
+    }
+
+
+def _imaged(properties: Mapping[str, str]) -> dict[str, object]:
+    dedicated = {"hw:cpu_policy": "dedicated", "hw:mem_page_size": "any"}
+    image = {"id": None, "name": "large", "properties": dict(properties)}
+    return spec(flavor=flavor(vcpus=2, extra_specs=dedicated), image=image)
+
+
+def _numbered() -> dict[str, object]:
+    """Return a request for as many NUMA nodes as can be numbered, each of long sets of CPUs."""
+    extra = {"hw:numa_nodes": str(MOST_NUMA_NODES)}
+    for node in range(MOST_NUMA_NODES):
+        extra[f"hw:numa_cpus.{node}"] = _text(f"{node}", f",{node}", VALUE)
+        extra[f"hw:numa_mem.{node}"] = "8"
+    return spec(
+        flavor=flavor(
+            vcpus=MOST_NUMA_NODES, memory_mb=8 * MOST_NUMA_NODES, root_gb=0, extra_specs=extra
+        )
+    )
+
+
+def _numa_topologies() -> Mapping[str, dict[str, object]]:
+    """Return requests for NUMA nodes that fit one by one, and nowhere all at once."""
+    least = CPUS - 2 * (CELLS - 1)
+    fitting = [least + 2 * node for node in range(CELLS)]
+    # Two nodes that only the same one of a host has room for, after all others.
+    growing = [*fitting[:-2], CPUS, CPUS]
+    unequal = [2, *fitting[1:-2], CPUS - 2, CPUS - 2]
+    networks = {"physnets": ["net0", "net1", "net2", "net3"], "tunneled": True}
+    devices = {"requests": [_asked(name, 4, "required") for name in ALIASES[:4]]}
+    pages = [{"pagesize": -3}, {"pagesize": 2**20}] * (CELLS // 2)
+    return {
+        "nodes that nearly fit": _nodes(growing),
+        "nodes of which two do not fit": _nodes(unequal),
+        "nodes that fit one way": _nodes(fitting),
+        "nodes on whole cores": _nodes(growing, {"cpu_thread_policy": "require"}),
+        "nodes with pages": _nodes(growing, *pages),
+        "nodes near networks": {**_nodes(fitting[:4]), "network_metadata": networks},
+        "nodes near devices": {**_nodes(fitting[:4]), "pci_requests": devices},
+        "instances with nodes": {
+            **_nodes([2, 4, 6, 8]),
+            "instance_uuids": None,
+            "num_instances": 100,
+        },
+    }
+
+
+def _nodes(sizes: Iterable[int], *more: Mapping[str, object]) -> dict[str, object]:
+    """Return a request for nodes of so many dedicated CPUs each."""
+    cells: list[dict[str, object]] = []
+    begin = 0
+    for node, size in enumerate(sizes):
+        cpus = list(range(begin, begin := begin + size))
+        own = more[node % len(more)] if more else {}
+        cell = {"id": node, "cpuset": [], "pcpuset": cpus, "memory": 1024}
+        cells.append({**cell, "cpu_policy": "dedicated", **own})
+    asked = flavor(vcpus=begin, memory_mb=1024 * len(cells), root_gb=0)
+    return spec(flavor=asked, numa_topology={"cells": cells})
+
+
+def _pci_requests() -> Mapping[str, dict[str, object]]:
+    """Return requests for many devices, by aliases and as nova writes them."""
+    short = "a47:1," * (VALUE // 6)
+    every = ",".join(f"{name}:3" for name in ALIASES)[:VALUE].rpartition(",")[0]
+    asked = [_asked(name, 1, "preferred") for name in ALIASES]
+    many = [_asked(ALIASES[at % len(ALIASES)], 1, "preferred") for at in range(MOST_REQUESTS)]
+    others = [{"vendor_id": "ffff", "product_id": f"{n:04x}"} for n in range(MOST_KEYS // 2 - 1)]
+    keys = [{f"key{n}": "ffff"} for n in range(MOST_KEYS // MOST_REQUESTS - 1)]
+    return {
+        "aliases": spec(flavor=flavor(extra_specs={"pci_passthrough:alias": every})),
+        "one alias many times": spec(
+            flavor=flavor(extra_specs={"pci_passthrough:alias": short.rstrip(",")})
+        ),
+        "many devices": spec(flavor=flavor(extra_specs={"pci_passthrough:alias": "a0:4096"})),
+        "devices": spec(pci_requests={"requests": asked}),
+        "more devices": spec(pci_requests={"requests": many}),
+        "too many devices": spec(pci_requests={"requests": many * 70}),
+        "kinds of device": spec(pci_requests={"requests": [{"count": 1, "spec": [*others, {}]}]}),
+        "keys of devices": spec(
+            pci_requests={"requests": [{"count": 1, "spec": [*keys, {}]}] * MOST_REQUESTS}
+        ),
+        "keys of one device": spec(
+            pci_requests={
+                "requests": [{"count": 1, "spec": [{f"key{n}": "f"} for n in range(MOST_KEYS)]}]
+            }
+        ),
+        "too many kinds of device": spec(
+            pci_requests={"requests": [{"count": 1, "spec": others * 15}]}
+        ),
+    }
+
+
+def _asked(name: str, count: int, policy: str) -> dict[str, object]:
+    return {"count": count, "alias_name": name, "spec": [_device(name)], "numa_policy": policy}
+
+
+def _text(first: str, further: str, most: int) -> str:
+    """Return a text that begins with one, and has as many others after it as there is room for."""
+    return first + further * ((most - len(first)) // len(further))

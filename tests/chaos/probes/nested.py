@@ -1,0 +1,51 @@
+"""The costliest queries of candidates in a tree of many providers, and what makes it.
+
+A host has 60 network cards (physical functions), of which eight have virtual functions.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from tests.clouds import uuid_of
+
+#: Cards of the host, and those of them with virtual functions.
+CARDS, SHARED = 60, 8
+_ROOT = uuid_of("nested host")
+
+
+def writes() -> Iterator[tuple[str, str, object]]:
+    """Yield method, path and body of what makes the tree, in their order."""
+    path = "/placement/resource_providers"
+    yield "POST", path, {"name": "nested host", "uuid": _ROOT}
+    for number in range(CARDS):
+        uuid = uuid_of(f"card {number}")
+        made = {"name": f"card {number}", "uuid": uuid, "parent_provider_uuid": _ROOT}
+        yield "POST", path, made
+        amounts = {"PCI_DEVICE": {"total": 1}}
+        if number < SHARED:
+            amounts["SRIOV_NET_VF"] = {"total": SHARED}
+        stock = {"resource_provider_generation": 0, "inventories": amounts}
+        yield "PUT", f"{path}/{uuid}/inventories", stock
+
+
+def queries() -> Mapping[str, str]:
+    """Return queries of the candidates, of which the tree has very many or none."""
+    functions = _groups(SHARED, "SRIOV_NET_VF:1")
+    more = _groups(SHARED, f"SRIOV_NET_VF:{SHARED // 2 + 1}")
+    every = ",".join(f"_{number}" for number in range(SHARED))
+    pairs = "&".join(f"same_subtree=_{n},_{n + 1}" for n in range(0, SHARED, 2))
+    return {
+        "functions": f"{functions}&group_policy=none",
+        "functions of one card": f"{functions}&same_subtree={every}&group_policy=none",
+        "functions of one card by twos": f"{functions}&{pairs}&group_policy=none",
+        "functions apart": f"{functions}&group_policy=isolate",
+        "functions of one card that has too few": f"{more}&same_subtree={every}&group_policy=none",
+        "cards apart": f"{_groups(6, 'PCI_DEVICE:1')}&group_policy=isolate",
+        "cards apart on one card": (
+            f"{_groups(6, 'PCI_DEVICE:1')}&same_subtree=_0,_1,_2,_3,_4,_5&group_policy=isolate"
+        ),
+        "too many functions apart": f"{_groups(SHARED + 1, 'SRIOV_NET_VF:1')}&group_policy=isolate",
+    }
+
+
+def _groups(number: int, resources: str) -> str:
+    return "&".join(f"resources_{each}={resources}" for each in range(number))
