@@ -45,7 +45,8 @@ def fit_candidates(
     if devices is None or candidates is None:
         found = ways.first(devices, effort)
         return found if isinstance(found, Refusal) else None
-    refusal, left = Refusal("no allocation candidate is left"), []
+    refusal = Refusal("no allocation candidate is left")
+    left: list[_Candidate] = []
     for tried, candidate in enumerate(candidates):
         if tried and not effort.next_candidate():
             # Others may be as good, but thousands of them would take the request seconds.

@@ -20,7 +20,13 @@ QUERY = 64_000
 #: So many names a question may have in one list.
 NAMES = 10_000
 #: Of :func:`others`, the writes that are accepted, and so cost less if they are sent again.
-ACCEPTED = {"consumers", "consumers to reshape", "amounts to reshape", "reports"}
+ACCEPTED = {
+    "consumers",
+    "consumers to reshape",
+    "amounts to reshape",
+    "a few amounts to reshape",
+    "reports",
+}
 
 
 def bodies(most: int) -> Mapping[str, bytes]:
@@ -153,21 +159,22 @@ def others() -> Iterator[tuple[str, str, str, object]]:
 
 
 def _amounts_to_reshape() -> Iterator[tuple[str, str, str, object]]:
-    """Yield a reshape of the most amounts, many for each of few consumers, and what it needs."""
+    """Yield reshapes of the most amounts, of few consumers and of many, and what they need."""
     classes = [f"CUSTOM_MOST_{number}" for number in range(100)]
     for name in classes:
         yield f"class {name}", "PUT", f"/placement/resource_classes/{name}", None
-    provider = str(report("reshaped amounts")["uuid"])
-    made = {"uuid": provider, "name": "reshaped amounts"}
-    yield "another provider", "POST", "/placement/resource_providers", made
     stock = {name: {"total": MOST_AMOUNTS} for name in classes}
-    held = {provider: {"resources": dict.fromkeys(classes, 1)}}
-    consumers = _consumers("amounts", MOST_AMOUNTS // len(classes))
-    body = {
-        "inventories": {provider: {"inventories": stock, "resource_provider_generation": 0}},
-        "allocations": {one: {**said, "allocations": held} for one, said in consumers.items()},
-    }
-    yield "amounts to reshape", "POST", "/placement/reshaper", body
+    for name, each in (("amounts to reshape", 100), ("a few amounts to reshape", 3)):
+        provider = str(report(name)["uuid"])
+        made = {"uuid": provider, "name": name}
+        yield f"a provider of {name}", "POST", "/placement/resource_providers", made
+        held = {provider: {"resources": dict.fromkeys(classes[:each], 1)}}
+        consumers = _consumers(name, MOST_AMOUNTS // each)
+        body = {
+            "inventories": {provider: {"inventories": stock, "resource_provider_generation": 0}},
+            "allocations": {one: {**said, "allocations": held} for one, said in consumers.items()},
+        }
+        yield name, "POST", "/placement/reshaper", body
 
 
 def _consumers(name: str, number: int) -> dict[str, object]:
