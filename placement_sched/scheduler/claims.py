@@ -36,8 +36,8 @@ from placement_sched.scheduler.decisions import Retention, digest_of_request
 from placement_sched.scheduler.host_state import assigned
 from placement_sched.scheduler.hosts.caches import KeptNodes
 from placement_sched.settings.view import Settings
-from placement_sched.store import decisions
-from placement_sched.store.compute import instances, server_groups
+from placement_sched.store import change_counters, decisions
+from placement_sched.store.compute import host_aggregates, instances, server_groups
 from placement_sched.store.placement import allocations
 
 LOG = log.getLogger(__name__)
@@ -214,6 +214,7 @@ class Claims:
         Every consumer must be new, so that a concurrent request with the same instance uuids
         cannot be overwritten.
         """
+        _hold_zones(connection, placing.first.run)
         placed = self._allocated(connection, placing, now, held=())
         run, decision = placed.run, placed.decision
         if run.request.names_group:
@@ -228,6 +229,7 @@ class Claims:
         Consumers must be as they are read here, so that no other change of what they hold is
         overwritten, and the same request sent again is not added twice.
         """
+        _hold_zones(connection, placing.first.run)
         first = placing.first.decision
         uuids = placing.first.run.request.spec.instance_uuids
         held = allocations.of_consumers(connection, uuids)
@@ -354,6 +356,20 @@ def _instances_of(run: Run, decision: Decision) -> list[Instance]:
         )
         for uuid, (best, *_) in zip(spec.instance_uuids, run.selections, strict=True)
     ]
+
+
+def _hold_zones(connection: Connection, run: Run) -> None:
+    """Keep host aggregates as the choice was made by, where the request names a zone.
+
+    The zone of a host with instances cannot change, and one that is just placed may not be recorded
+    yet. Raises :class:`ConcurrentUpdate` where aggregates have changed since the choice.
+    """
+    known = run.cloud.known_aggregates
+    if not run.request.spec.availability_zone or known is None:
+        return
+    # Before providers are locked, as who changes aggregates does it.
+    if change_counters.hold(connection, host_aggregates.SUBJECT) != known.version:
+        raise ConcurrentUpdate("host aggregates changed during scheduling")
 
 
 def _join_group(connection: Connection, spec: RequestSpec) -> None:

@@ -37,10 +37,11 @@ IGNORED = 1000
 
 
 class Aggregates:
-    """All host aggregates of one moment."""
+    """All host aggregates of one moment, by id, and the version that they have at least."""
 
-    def __init__(self, every: Iterable[HostAggregate] = ()) -> None:
-        self.every = tuple(every)  # by id
+    def __init__(self, every: Iterable[HostAggregate] = (), version: int = 0) -> None:
+        self.every = tuple(every)
+        self.version = version
 
     @cached_property
     def by_host(self) -> dict[str, tuple[HostAggregate, ...]]:
@@ -77,7 +78,8 @@ class AggregateCache:
         version = change_counters.version(connection, host_aggregates.SUBJECT)
         seen = self._seen
         if seen is None or seen[0] != version:
-            seen = self._seen = (version, Aggregates(host_aggregates.snapshot(connection)))
+            every = Aggregates(host_aggregates.snapshot(connection), version)
+            seen = self._seen = (version, every)
         return seen[1]
 
     def policies_in_use(self, database: Database) -> frozenset[str]:

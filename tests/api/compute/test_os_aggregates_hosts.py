@@ -13,6 +13,7 @@ from placement_sched.db.tables import (
 from tests.api.compute.conftest import URL
 from tests.at_once import at_once
 from tests.hosts import add_instance, add_node, add_service
+from tests.placing import report, spec
 from tests.statements import counted
 
 
@@ -213,6 +214,20 @@ def test_rival_zones_never_both_win_a_host(api, database):
     numbers = [api.make(zone, zone) for zone in ("za", "zb", "zc", "zd")]
     answers = at_once(*(partial(api.add_host, number, "h1", status="*") for number in numbers))
     assert sorted(answer.status_int for answer in answers) == [200, 409, 409, 409]
+
+
+def test_host_of_an_instance_just_placed_by_its_zone_does_not_change_zone(api):
+    select = partial(api.app.post_json, "/scheduler/v1/select_destinations", status="*")
+    for number in range(12):
+        host = f"host{number}"
+        api.app.post_json("/scheduler/v1/compute_nodes", [report(host)])
+        aggregate = api.make(host, host)
+        asked = spec(availability_zone="nova", force_hosts=[host])
+        placed, added = at_once(
+            partial(select, {"request_spec": asked}),
+            partial(api.add_host, aggregate, host, status="*"),
+        )
+        assert sorted([placed.status_int, added.status_int]) == [200, 409], added.text
 
 
 def statements_with(api, database, size):
