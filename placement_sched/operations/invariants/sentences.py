@@ -103,7 +103,8 @@ def violation_of(invariant: Invariant, found: Mapping[str, object]) -> Violation
     if "changed" in row:
         times = _times(row["made"], row["changed"], row["written"])
         allowed = times is not _BEFORE
-        row["times"] = times.format(**row)
+        known = {name: row[name] or "an unknown time" for name in ("changed", "written")}
+        row["times"] = times.format(**known)
     if invariant is Invariant.OVER_CAPACITY:
         total, reserved, ratio = (row[one] for one in ("total", "reserved", "allocation_ratio"))
         row["capacity"] = capacity_of(total, reserved, ratio)  # type: ignore[arg-type]

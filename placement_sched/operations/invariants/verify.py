@@ -21,7 +21,16 @@ from placement_sched.operations.invariants import growth, hardware
 from placement_sched.operations.invariants.sentences import amounts_of, violation_of
 from placement_sched.settings import Settings
 from placement_sched.store import census
-from placement_sched.store.invariants import QUESTIONS, answers, hosts, recorded, references, trees
+from placement_sched.store.invariants import (
+    QUESTIONS,
+    answers,
+    hosts,
+    recorded,
+    references,
+    times,
+    trees,
+)
+from placement_sched.store.invariants.hardware import MALFORMED
 
 #: So many violations of one invariant are named; that there are more is reported.
 MOST = 1000
@@ -87,14 +96,35 @@ def _compared(earlier: EarlierKnown, now: GenerationsSeen | None) -> Iterator[tu
 
 def _found(connection: Connection, settings: Settings) -> _Found:
     """Yield what violates an invariant, with what its sentence names."""
+    illegible = set[tuple[object, object]]()
+    for bad in times.illegible(connection, MOST + 1):
+        if (bad.what, bad.uuid) not in illegible:
+            yield Invariant.RECORD_UNREADABLE, bad._asdict()
+        illegible.add((bad.what, bad.uuid))
     asked = ((one, answers(connection, one, MOST + 1)) for one in QUESTIONS)
     yield from chain.from_iterable(((one, row) for row in rows) for one, rows in asked)
     yield from trees.faults(connection)
     for row in hosts.elsewhere(connection, MOST + 1):
         yield Invariant.ANOTHER_HOST, row
     yield from _of_claims(connection)
-    yield from hardware.faults(connection, settings)
-    for kind, aggregate, names in differing_aggregates(connection):
+    for invariant, row in hardware.faults(connection, settings):
+        # One whose time cannot be read is named already.
+        if invariant is not Invariant.RECORD_UNREADABLE or (
+            (row["what"], row["uuid"]) not in illegible
+        ):
+            yield invariant, row
+    yield from _of_aggregates(connection, is_legible=not illegible)
+
+
+def _of_aggregates(connection: Connection, *, is_legible: bool) -> _Found:
+    """Yield where aggregates differ; where a time of one cannot be read, they are not compared."""
+    try:
+        found = list(differing_aggregates(connection))
+    except MALFORMED:
+        if is_legible:
+            raise
+        return
+    for kind, aggregate, names in found:
         yield _OF_AGGREGATES[kind], {"aggregate": aggregate, "hosts": names}
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, Select
 
 from placement_sched.model.results.invariants import Invariant
-from placement_sched.store.invariants import amounts, hosts, recorded, references
+from placement_sched.store.invariants import amounts, hosts, recorded, references, times
 
 #: What returns a row for each violation.
 QUESTIONS: Mapping[Invariant, Select[Any]] = {
@@ -27,4 +27,8 @@ def answers(
     Which of more they are is left to the database: an order would make it find all of them first.
     """
     rows = connection.execute(QUESTIONS[invariant].limit(most)).mappings().all()
-    yield from ({str(key): value for key, value in row.items()} for row in rows)
+    for row in rows:
+        yield {
+            str(key): times.read(value) if key in amounts.TIMES else value
+            for key, value in row.items()
+        }

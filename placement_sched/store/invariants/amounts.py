@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy import Select, select
 
 from placement_sched.db.tables import allocations, inventories, resource_classes, resource_providers
+from placement_sched.store.invariants.times import as_text
 from placement_sched.store.placement.capacity import overfull, used_of
 
 _HELD, _OWNED = allocations.c, inventories.c
@@ -19,9 +20,11 @@ _SAME_PLACE = sa.and_(
     _HELD.resource_provider_id == _OWNED.resource_provider_id,
     _HELD.resource_class_id == _OWNED.resource_class_id,
 )
-_CHANGED = sa.func.coalesce(_OWNED.updated_at, _OWNED.created_at)
-_MADE = _OWNED.created_at.label("made")
+_CHANGED = as_text(sa.func.coalesce(_OWNED.updated_at, _OWNED.created_at))
+_MADE = as_text(_OWNED.created_at).label("made")
 _WRITTEN = sa.func.coalesce(_HELD.updated_at, _HELD.created_at)
+#: What of a row is a time, as text.
+TIMES = frozenset({"changed", "made", "written"})
 _NAMES = (
     resource_providers.c.uuid.label("provider"),
     resource_providers.c.name,
@@ -39,7 +42,7 @@ def over_capacity() -> Select[Any]:
         used.label("used"),
         _CHANGED.label("changed"),
         _MADE,
-        last.scalar_subquery().label("written"),
+        as_text(last.scalar_subquery()).label("written"),
     )
     return _with_names(query.select_from(inventories), _OWNED).where(overfull(inventories))
 
@@ -55,7 +58,7 @@ def units_ignored() -> Select[Any]:
         *(_OWNED[name] for name in ("min_unit", "max_unit", "step_size")),
         _CHANGED.label("changed"),
         _MADE,
-        _WRITTEN.label("written"),
+        as_text(_WRITTEN).label("written"),
     )
     query = query.select_from(allocations).join(inventories, _SAME_PLACE)
     wrong = sa.or_(_HELD.used < _OWNED.min_unit, _HELD.used > _OWNED.max_unit, steps != 0)

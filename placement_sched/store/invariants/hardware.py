@@ -8,7 +8,9 @@ from typing import NamedTuple, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, select
+from sqlalchemy.exc import DataError
 
+from placement_sched.db import sql
 from placement_sched.db.tables import compute_nodes, embedded_flavors, instances
 from placement_sched.errors import Invalid, one_line
 from placement_sched.model.compute_node import ComputeNode
@@ -23,10 +25,17 @@ _DEVICES = ("%pci_passthrough:alias%",)
 
 
 T = TypeVar("T")
-V = TypeVar("V")
 
 #: What reading a document raises that has another form than this service writes.
-MALFORMED = (Invalid, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+MALFORMED = (
+    Invalid,
+    ArithmeticError,
+    AttributeError,
+    DataError,  # a time of PostgreSQL that Python does not have
+    LookupError,
+    TypeError,
+    ValueError,
+)
 
 
 class Unread(NamedTuple):
@@ -46,30 +55,34 @@ def demanding(connection: Connection) -> tuple[list[Instance], list[Unread]]:
         _has(_INSTANCES.image, *_PINNING),
         _INSTANCES.flavor_digest.in_(digests),
     )
-    query = select(instances).where(_INSTANCES.host.is_not(None), _INSTANCES.node.is_not(None))
-    rows = connection.execute(query.where(asking).order_by(_INSTANCES.id)).all()
-    return _read(rows, lambda some: instances_store.of_rows(connection, some), lambda row: row.uuid)
+    there = (_INSTANCES.host.is_not(None), _INSTANCES.node.is_not(None))
+    query = select(_INSTANCES.uuid).where(*there, asking).order_by(_INSTANCES.id)
+    found = connection.scalars(query).all()
+    return _read(found, lambda some: instances_store.by_uuids(connection, some))
 
 
 def nodes_of(connection: Connection, hosts: set[str]) -> tuple[list[ComputeNode], list[Unread]]:
     """Return the compute nodes of these hosts with what they reported last."""
     found = sorted(nodes_store.uuids_by_name(connection, hosts).values())
-    return _read(found, lambda some: nodes_store.by_uuids(connection, some), str)
+    return _read(found, lambda some: nodes_store.by_uuids(connection, some))
 
 
 def _read(
-    some: Sequence[V], read: Callable[[Sequence[V]], Iterable[T]], uuid_of: Callable[[V], str]
+    uuids: Sequence[str], read: Callable[[Sequence[str]], Iterable[T]]
 ) -> tuple[list[T], list[Unread]]:
-    """Read all together; where that fails, one by one: only those that fail are left out."""
-    try:
-        return list(read(some)), []
-    except MALFORMED:
-        whole, unread = list[T](), list[Unread]()
-    for one in some:
+    """Read many together; where that fails, one by one: only those that fail are left out."""
+    whole, unread = list[T](), list[Unread]()
+    for batch in sql.batches(uuids, sql.AT_ONCE):
         try:
-            whole += read([one])
-        except MALFORMED as failure:
-            unread.append(Unread(uuid_of(one), reason_of(failure)))
+            whole += read(batch)
+            continue
+        except MALFORMED:
+            pass
+        for one in batch:
+            try:
+                whole += read([one])
+            except MALFORMED as failure:
+                unread.append(Unread(one, reason_of(failure)))
     return whole, unread
 
 

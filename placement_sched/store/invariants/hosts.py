@@ -22,6 +22,7 @@ from placement_sched.db.tables import (
     resource_providers,
 )
 from placement_sched.model.results.decision import SELECT, SELECTED
+from placement_sched.store.invariants import times
 
 #: What is written within so long before a cell was last read, or later, may not be seen in the
 #: records of its instances yet: nova writes both, and clocks differ.
@@ -52,7 +53,7 @@ def elsewhere(connection: Connection, most: int) -> Iterator[Mapping[str, object
 
 
 def _is_read_since(row: Mapping[Any, Any]) -> bool:
-    written, read = row["written"], row["read_at"]
+    written, read = times.read(row["written"]), times.read(row["read_at"])
     return written is not None and read is not None and bool(written < read - LAG)
 
 
@@ -62,6 +63,7 @@ def _elsewhere() -> Select[Any]:
         sa.or_(_INSTANCES.node.is_(None), _NODES.hypervisor_hostname == _INSTANCES.node),
     )
     recorded = (_INSTANCES.uuid, _INSTANCES.host, _INSTANCES.node)
+    written = func.max(func.coalesce(_HELD.updated_at, _HELD.created_at))
     provider = resource_providers.c
     return (
         select(
@@ -70,8 +72,8 @@ def _elsewhere() -> Select[Any]:
             _INSTANCES.node,
             func.min(_NODES.host).label("there"),
             func.count(cells.c.id).label("of_cells"),
-            func.min(cells.c.read_at).label("read_at"),
-            func.max(func.coalesce(_HELD.updated_at, _HELD.created_at)).label("written"),
+            times.as_text(func.min(cells.c.read_at)).label("read_at"),
+            times.as_text(written).label("written"),
         )
         .join(allocations, _HELD.consumer_id == _INSTANCES.uuid)
         .join(resource_providers, provider.id == _HELD.resource_provider_id)

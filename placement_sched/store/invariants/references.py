@@ -8,6 +8,7 @@ from sqlalchemy import Column, Select, Table, func, select
 
 from placement_sched.db import tables
 from placement_sched.model.results.invariants import Generations, GenerationsSeen, Invariant
+from placement_sched.store.invariants import times
 
 _HELD, _OWNED, _CONSUMERS = tables.allocations.c, tables.inventories.c, tables.consumers.c
 _HAS, _IN = tables.resource_provider_traits.c, tables.resource_provider_aggregates.c
@@ -145,6 +146,7 @@ def generations(connection: sa.Connection) -> GenerationsSeen:
 
 
 def _generations(connection: sa.Connection, of: Table) -> Generations:
-    columns = (of.c.id, of.c.uuid, of.c.created_at, func.coalesce(of.c.generation, 0))
+    generation = func.coalesce(of.c.generation, 0)
+    columns = (of.c.id, of.c.uuid, times.as_text(of.c.created_at), generation)
     rows = connection.execute(select(*columns)).all()
-    return {(number, uuid, made): generation for number, uuid, made, generation in rows}
+    return {(number, uuid, times.read(made)): last for number, uuid, made, last in rows}
