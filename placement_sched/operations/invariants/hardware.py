@@ -2,7 +2,7 @@
 
 Which CPUs and devices an instance has is known to its nova-compute alone, and reported in sums: so
 what is found is that there are fewer than the recorded instances request. Of CPUs all are counted,
-of devices those of the instances that were placed after the last report, against what was free then
+of devices those of the instances that were claimed after the last report, of what was free then
 (where placement tracks devices, they are allocations, and the capacity of these is verified).
 """
 
@@ -10,19 +10,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import Conflict, Invalid
+from placement_sched.errors import Invalid
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.hardware.pci_pools import PciPools
 from placement_sched.model.hardware.requested_hardware import RequestedHardware
 from placement_sched.model.hardware.requested_pci import Alias
 from placement_sched.model.image import Image
 from placement_sched.model.instance import Instance
 from placement_sched.model.naming import in_short
 from placement_sched.model.results.invariants import Invariant
+from placement_sched.operations.invariants import devices
 from placement_sched.scheduler.policies.registry import pci_aliases
 from placement_sched.settings import Settings
-from placement_sched.store.invariants import hardware
+from placement_sched.store.invariants import claims, hardware
 
 _Found = Iterator[tuple[Invariant, Mapping[str, object]]]
 
@@ -39,9 +39,15 @@ def faults(connection: Connection, settings: Settings) -> _Found:
     yield from _unreadable("compute node", unread)
     tracked = settings.filter_scheduler.pci_in_placement
     aliases = None if tracked else pci_aliases(settings)
+    places = {} if aliases is None else claims.places_of(connection, _with_devices(found))
     for node in nodes:
+        there = on.get((node.host, node.hypervisor_hostname), [])
         try:
-            yield from _of_node(node, on.get((node.host, node.hypervisor_hostname), []), aliases)
+            whole, unread = _legible(there)
+            yield from _unreadable("instance", unread)
+            yield from _pinned(node, whole)
+            if aliases is not None:
+                yield from _devices(connection, node, whole, places, aliases)
         except hardware.MALFORMED as failure:
             reason = hardware.reason_of(failure)
             yield from _unreadable("compute node", [hardware.Unread(node.uuid, reason)])
@@ -52,23 +58,23 @@ def _unreadable(what: str, unread: Iterable[hardware.Unread]) -> _Found:
         yield Invariant.RECORD_UNREADABLE, {"what": what, "uuid": uuid, "reason": reason}
 
 
-def _of_node(
-    node: ComputeNode, instances: Sequence[Instance], aliases: Mapping[str, Alias] | None
-) -> _Found:
-    whole = []
+def _with_devices(instances: Iterable[Instance]) -> list[str]:
+    return [one.uuid for one in instances if hardware.DEVICES in str(one.flavor)]
+
+
+def _legible(instances: Iterable[Instance]) -> tuple[list[Instance], list[hardware.Unread]]:
+    """Return those of which the hardware that they request can be read, and the others."""
+    whole, unread = list[Instance](), list[hardware.Unread]()
     for one in instances:
         try:
             _hardware(one)
         except Invalid:  # what it requests cannot be known: those below leave it out
             pass
         except hardware.MALFORMED as failure:
-            reason = hardware.reason_of(failure)
-            yield from _unreadable("instance", [hardware.Unread(one.uuid, reason)])
+            unread.append(hardware.Unread(one.uuid, hardware.reason_of(failure)))
             continue
         whole.append(one)
-    yield from _pinned(node, whole)
-    if aliases is not None:
-        yield from _devices(node, whole, aliases)
+    return whole, unread
 
 
 def _pinned(node: ComputeNode, instances: Sequence[Instance]) -> _Found:
@@ -105,20 +111,19 @@ def _cpus_of(instance: Instance) -> int:
 
 
 def _devices(
-    node: ComputeNode, instances: Iterable[Instance], aliases: Mapping[str, Alias]
+    connection: Connection,
+    node: ComputeNode,
+    instances: Sequence[Instance],
+    places: devices.Places,
+    aliases: Mapping[str, Alias],
 ) -> _Found:
-    pools = PciPools(node.reported_pools)
-    reported = node.updated_at
-    for one in instances:
-        if reported is None or one.created_at is None or one.created_at <= reported:
-            continue
-        try:
-            pools.apply_requests(_hardware(one).pci_requests(aliases))
-        except Conflict as lacking:
-            about = {"instance": one.uuid, "host": node.host, "reason": lacking.detail}
-            yield Invariant.PCI_DEVICES, about
-        except Invalid:  # the alias was configured when it was placed, and is no more
-            continue
+    found = list(devices.lacking(node, instances, places, _hardware, aliases))
+    seen = devices.seen_at(node)
+    # Asked for few hosts: only where devices lack.
+    if not found or seen is None or claims.has_left(connection, node.host, seen):
+        return
+    for one, reason in found:
+        yield Invariant.PCI_DEVICES, {"instance": one.uuid, "host": node.host, "reason": reason}
 
 
 def _hardware(instance: Instance) -> RequestedHardware:

@@ -59,7 +59,7 @@ _SENTENCES: Mapping[Invariant, str] = {
     Invariant.PINNED_CPUS: "the recorded instances on host {host} pin {asked} CPUs, and it has "
     "{there} for pinning: two instances share one ({instances})",
     Invariant.PCI_DEVICES: "instance {instance} was placed on host {host} after its last report, "
-    "and earlier instances have the PCI devices that it requests: {reason}",
+    "and earlier instances have the PCI devices that it requests ({reason})",
     Invariant.NO_DECISION: "a place of instance {instance} is recorded for the decision "
     "{decision}, which does not exist",
     Invariant.NOT_CLAIMED: "instance {instance} was placed on host {host} by decision {decision} "

@@ -21,7 +21,8 @@ from placement_sched.store.compute import instances as instances_store
 _INSTANCES, _NODES = instances.c, compute_nodes.c
 #: What the flavor or the image of such an instance has in it; others are not even read.
 _PINNING = ("%cpu_policy%", "%PCPU%")
-_DEVICES = ("%pci_passthrough:alias%",)
+DEVICES = "pci_passthrough:alias"
+_DEVICES = (f"%{DEVICES}%",)
 
 
 T = TypeVar("T")

@@ -712,29 +712,6 @@ def test_cpu_of_an_isolated_emulator_is_counted_among_those_that_are_pinned(app,
     assert "on host cn1 pin 4 CPUs, and it has 3 for pinning" in found.detail
 
 
-ALIAS = '{"name": "nic", "vendor_id": "8086", "product_id": "1520"}'
-
-
-def test_host_with_too_few_devices_for_what_it_got_since_its_report_is_reported(app, database):
-    pool = {"vendor_id": "8086", "product_id": "1520", "numa_node": None, "count": 1}
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", pci_device_pools=[pool])])
-    asked = flavor(extra_specs={"pci_passthrough:alias": "nic:1"})
-    for uuid in (FREE, FIRST, SECOND):
-        put(app, uuid, asked)
-    # Of the first the report, which came with it or later, had the device out of its pools.
-    break_tables(
-        database,
-        recorded(FIRST, created_at=LATER),
-        recorded(SECOND, created_at=LATER),
-        recorded(FREE, created_at=datetime.fromisoformat("2020-01-01T12:00:00")),
-    )
-    (found,) = verified(database, pci__alias=[ALIAS]).violations
-    assert found.invariant is Invariant.PCI_DEVICES
-    assert found.detail.startswith(f"instance {SECOND} was placed on host cn1 after its last")
-    tracked = {"pci__alias": [ALIAS], "filter_scheduler__pci_in_placement": True}
-    assert verified(database, **tracked).violations == ()
-
-
 def test_of_very_many_violations_some_are_named(sqlite_database, monkeypatch):
     monkeypatch.setattr("placement_sched.operations.invariants.verify.MOST", 3)
     broken = [allocation(ABSENT, class_of("VCPU"), FREE) for _ in range(5)]

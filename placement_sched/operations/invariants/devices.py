@@ -1,0 +1,84 @@
+"""Finds instances for which their host lacks PCI devices, by what it had free in its last report.
+
+Only those are counted whose devices that report cannot have taken away already: nova-compute claims
+them after the decision. A host of which an instance with devices is gone is left out, since it may
+have more free than it reported.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from placement_sched.errors import Invalid
+from placement_sched.model.compute_node import ComputeNode
+from placement_sched.model.hardware.pci_matching import Pool, is_specified
+from placement_sched.model.hardware.requested_hardware import RequestedHardware
+from placement_sched.model.hardware.requested_pci import Alias, InstancePCIRequest
+from placement_sched.model.instance import Instance
+from placement_sched.store.invariants import claims
+
+Places = Mapping[str, Sequence[claims.Place]]
+Hardware = Callable[[Instance], RequestedHardware]
+
+
+def lacking(
+    node: ComputeNode,
+    instances: Iterable[Instance],
+    places: Places,
+    hardware: Hardware,
+    aliases: Mapping[str, Alias],
+) -> Iterator[tuple[Instance, str]]:
+    """Yield the instances for which devices lack on a node, those decided last, and why."""
+    seen = seen_at(node)
+    if seen is None:
+        return
+    counted = []
+    for one in instances:
+        at = claims.since(one, places.get(one.uuid, ()), node.host)
+        if at is not None and at > seen:
+            counted.append((at, one.uuid, one))
+    pools = node.reported_pools.pools
+    taken: Counter[frozenset[int]] = Counter()
+    for _, _, one in sorted(counted, key=lambda each: each[:2]):
+        try:
+            asked = hardware(one).pci_requests(aliases)
+        except Invalid:  # the alias was configured when it was placed, and is no more
+            continue
+        wanted: Counter[frozenset[int]] = Counter()
+        for request in asked:
+            wanted[_serving(pools, request)] += request.count
+        if reason := _lack(pools, taken + wanted, wanted):
+            yield one, reason
+        else:
+            taken += wanted
+
+
+def seen_at(node: ComputeNode) -> datetime | None:
+    """Return when a host said last what it has.
+
+    One that reports the same again has its heartbeat noted, and nothing else.
+    """
+    if node.updated_at is None:
+        return None
+    return max(node.updated_at, node.last_seen_up)
+
+
+def _serving(pools: Sequence[Pool], request: InstancePCIRequest) -> frozenset[int]:
+    return frozenset(at for at, pool in enumerate(pools) if is_specified(pool, request))
+
+
+def _lack(
+    pools: Sequence[Pool], every: Counter[frozenset[int]], wanted: Collection[frozenset[int]]
+) -> str | None:
+    """Return which devices do not suffice, whichever each request takes; None where all may.
+
+    The requests that no other pools can serve need no more than these pools have.
+    """
+    for some in every:
+        if not any(one <= some for one in wanted):  # what was enough for the others still is
+            continue
+        asked = sum(number for others, number in every.items() if others <= some)
+        there = sum(pools[at]["count"] for at in some)
+        if asked > there:
+            return f"{asked} requested since, {there} free then"
+    return None
