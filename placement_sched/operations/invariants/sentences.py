@@ -66,6 +66,12 @@ _SENTENCES: Mapping[Invariant, str] = {
     "and holds no allocations",
     Invariant.CLAIM_DIFFERS: "instance {instance} holds {held}, and decision {decision} claimed "
     "{asked} for it",
+    Invariant.MISPLACED: "decision {decision} chose host {chosen} for instance {instance}, and its "
+    "place is recorded on host {host}",
+    Invariant.DECIDED_AGAIN: "instance {instance} is recorded as placed by decision {decision}, "
+    "and the later decision {later} selected for it as well: one of them has no claim",
+    Invariant.CLAIMED_BEFORE: "instance {instance} is recorded as placed by decision {decision}, "
+    "and holds what was claimed for it before",
     Invariant.REFUSED_DECISION: "instance {instance} is recorded as placed by decision {decision}, "
     "which did not place it (kind {kind}, outcome {outcome})",
     Invariant.CLAIM_UNRECORDED: "instance {instance} holds what decision {decision} claimed for it "

@@ -24,6 +24,7 @@ from placement_sched.store import census
 from placement_sched.store.invariants import (
     QUESTIONS,
     answers,
+    decided,
     hosts,
     recorded,
     references,
@@ -41,6 +42,12 @@ _Found = Iterator[tuple[Invariant, Mapping[str, object]]]
 _OF_AGGREGATES = {
     CloudFault.AGGREGATE_LACKS_HOSTS: Invariant.NOT_IN_PLACEMENT,
     CloudFault.AGGREGATE_HAS_OTHER_HOSTS: Invariant.STALE_IN_PLACEMENT,
+}
+_OF_DECISIONS: Mapping[type[decided.Fault], Invariant] = {
+    decided.Misplaced: Invariant.MISPLACED,
+    decided.DecidedAgain: Invariant.DECIDED_AGAIN,
+    decided.ClaimedBefore: Invariant.CLAIMED_BEFORE,
+    recorded.Unreadable: Invariant.DECISION_UNREADABLE,
 }
 #: What was looked at, of what a census counts.
 _CHECKED = ("providers", "inventories", "allocations", "consumers", "aggregates")
@@ -129,9 +136,15 @@ def _of_aggregates(connection: Connection, *, is_legible: bool) -> _Found:
 
 
 def _of_claims(connection: Connection) -> _Found:
+    unreadable = set[recorded.Unreadable]()
+    for fault in decided.faults(connection, DECISIONS):
+        if isinstance(fault, recorded.Unreadable):
+            unreadable.add(fault)
+        yield _OF_DECISIONS[type(fault)], fault._asdict()
     for one in recorded.claimed(connection, DECISIONS):
         if isinstance(one, recorded.Unreadable):
-            yield Invariant.DECISION_UNREADABLE, one._asdict()
+            if one not in unreadable:
+                yield Invariant.DECISION_UNREADABLE, one._asdict()
         elif one.asked != one.held:
             yield (
                 Invariant.CLAIM_DIFFERS,

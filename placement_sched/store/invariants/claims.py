@@ -68,7 +68,7 @@ def since(one: Instance, places: Sequence[Place], host: str) -> datetime | None:
     number = next(
         (at for at, each in enumerate(places) if each.decision == one.decision_uuid), None
     )
-    if number is None or one.created_at is None:
+    if number is None or one.created_at is None or one.created_at.tzinfo is not None:
         return None
     last, before = places[number], places[:number]
     if last.at is None:

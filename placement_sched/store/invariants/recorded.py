@@ -25,7 +25,7 @@ from placement_sched.model.server_group import AFFINITY, ANTI_AFFINITY
 _INSTANCES, _GROUPS = instances.c, server_groups.c
 _DECISIONS, _PLACES, _CONSUMERS = decisions.c, decision_places.c, consumers.c
 #: The generation of a consumer that nothing was written of since it was claimed.
-_AS_CLAIMED = 1
+AS_CLAIMED = 1
 _OF_GROUP = (_GROUPS.uuid.label("group"), _GROUPS.name)
 
 
@@ -127,13 +127,13 @@ def _claimed(connection: Connection, uuids: tuple[str, ...]) -> Iterator[Claimed
         )
         .join(consumers, _CONSUMERS.uuid == _INSTANCES.uuid)
         .join(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)
-        .where(_CONSUMERS.generation == _AS_CLAIMED, _CONSUMERS.created_at <= _DECISIONS.created_at)
+        .where(_CONSUMERS.generation == AS_CLAIMED, _CONSUMERS.created_at <= _DECISIONS.created_at)
     )
     places = list(sql.rows_among(connection, query, _PLACES.decision_uuid, uuids))
     wanted = sorted({decision for decision, _, _ in places})
     answers = select(_DECISIONS.uuid, _DECISIONS.selections)
     chosen = {
-        uuid: _document(text)
+        uuid: document_of(text)
         for uuid, text in sql.rows_among(connection, answers, _DECISIONS.uuid, wanted)
     }
     holding = held(connection, [instance for _, _, instance in places])
@@ -145,7 +145,7 @@ def _claimed(connection: Connection, uuids: tuple[str, ...]) -> Iterator[Claimed
             yield Claimed(instance, decision, asked, holding.get(instance, {}))
 
 
-def _document(text: str) -> Any:
+def document_of(text: str) -> Any:
     """Return what a text of JSON says; None where it cannot be read."""
     try:
         return orjson.loads(text)

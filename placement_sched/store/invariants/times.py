@@ -37,9 +37,11 @@ def as_text(moment: ColumnElement[Any]) -> ColumnElement[str]:
 def read(text: str | None) -> datetime | None:
     """Return the time of a text; None where there is none, or it cannot be read."""
     try:
-        return None if text is None else datetime.fromisoformat(text)
+        moment = None if text is None else datetime.fromisoformat(text)
     except ValueError:
         return None
+    # One with a zone cannot be compared with the others, which are of UTC and do not say so.
+    return None if moment is None or moment.tzinfo is not None else moment
 
 
 def illegible(connection: Connection, most: int) -> Iterator[Illegible]:

@@ -66,6 +66,7 @@ class Cloud:
             update(tables.instances)
             .where(tables.instances.c.uuid == uuid)
             .values(flavor=kept, created_at=at, updated_at=at),
+            update(tables.consumers).where(tables.consumers.c.uuid == uuid).values(created_at=at),
             update(tables.decisions)
             .where(tables.decisions.c.uuid == decision)
             .values(created_at=at, request=request),

@@ -1,0 +1,111 @@
+"""Decisions and what is recorded of them, one to one: their places, and who claimed for whom.
+
+An instance may have several decisions: it is moved by a new one, and rebuilt by one that claims
+nothing. The last that claimed is the one that it is recorded with, since both are written in the
+transaction of the claim.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy import Connection, Select, select
+
+from placement_sched.db import sql
+from placement_sched.db.tables import consumers, decision_places, decisions, instances
+from placement_sched.model.results.decision import SELECT, SELECTED
+from placement_sched.store.invariants import times
+from placement_sched.store.invariants.recorded import AS_CLAIMED, Unreadable, document_of
+
+_DECISIONS, _PLACES = decisions.c, decision_places.c
+_INSTANCES, _CONSUMERS = instances.c, consumers.c
+_RECORDED = decisions.alias("recorded")
+_IS_CLAIM = sa.and_(_DECISIONS.outcome == SELECTED, _DECISIONS.kind == SELECT)
+
+
+class Misplaced(NamedTuple):
+    """An instance whose place is another than the one chosen in the answer; None is nowhere."""
+
+    instance: str
+    decision: str
+    host: str | None
+    chosen: str | None
+
+
+class DecidedAgain(NamedTuple):
+    """An instance recorded with a decision that is not the last that claimed for it."""
+
+    instance: str
+    decision: str
+    later: str
+
+
+class ClaimedBefore(NamedTuple):
+    """An instance recorded with a decision that is later than what it was claimed by."""
+
+    instance: str
+    decision: str
+
+
+Fault = Misplaced | DecidedAgain | ClaimedBefore | Unreadable
+
+
+def faults(connection: Connection, most: int) -> Iterator[Fault]:
+    """Yield where the latest decisions, ``most`` of them, are not as what is recorded of them."""
+    newest = select(_DECISIONS.uuid).order_by(_DECISIONS.id.desc()).limit(most)
+    for batch in sql.batches(connection.scalars(newest).all(), sql.AT_ONCE):
+        answers = select(_DECISIONS.uuid, _DECISIONS.selections)
+        chosen = {
+            uuid: document_of(text)
+            for uuid, text in sql.rows_among(connection, answers, _DECISIONS.uuid, batch)
+        }
+        for row in sql.rows_among(connection, _places(), _PLACES.decision_uuid, batch):
+            yield from _of_place(row, chosen.get(row.decision))
+
+
+def _places() -> Select[Any]:
+    """Return the question for places, whether a later claim was, and whether an earlier one is."""
+    own = _INSTANCES.decision_uuid == _DECISIONS.uuid
+    # A claim makes the consumer, or raises the generation of the one that is there.
+    is_unwritten = sa.and_(own, _CONSUMERS.generation == AS_CLAIMED)
+    return (
+        select(
+            _PLACES.decision_uuid.label("decision"),
+            _PLACES.position,
+            _PLACES.instance_uuid.label("instance"),
+            _PLACES.host,
+            _DECISIONS.outcome,
+            _RECORDED.c.uuid.label("recorded"),
+            _flag(sa.and_(_IS_CLAIM, _DECISIONS.id > _RECORDED.c.id)).label("is_later"),
+            _flag(sa.and_(_IS_CLAIM, is_unwritten)).label("is_unwritten"),
+            times.as_text(_CONSUMERS.created_at).label("made"),
+            times.as_text(_DECISIONS.created_at).label("at"),
+        )
+        .join(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)
+        .outerjoin(instances, _INSTANCES.uuid == _PLACES.instance_uuid)
+        .outerjoin(_RECORDED, _RECORDED.c.uuid == _INSTANCES.decision_uuid)
+        .outerjoin(consumers, _CONSUMERS.uuid == _PLACES.instance_uuid)
+    )
+
+
+def _flag(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
+    return sa.case((condition, 1), else_=0)
+
+
+def _of_place(row: Any, answer: Any) -> Iterator[Fault]:
+    try:
+        best = answer["selections"][row.position][0]
+        chosen, claims = best["service_host"], best["allocation_request"] is not None
+    except (LookupError, TypeError):
+        if row.outcome == SELECTED:
+            yield Unreadable(row.instance, row.decision, row.position)
+            return
+        chosen, claims = None, False
+    if chosen != row.host:
+        yield Misplaced(row.instance, row.decision, row.host, chosen)
+    if claims and row.is_later:  # one of a rebuild claims nothing
+        yield DecidedAgain(row.instance, row.recorded, row.decision)
+    # Compared here: of a time that cannot be read it is not known which is earlier.
+    made, at = times.read(row.made), times.read(row.at)
+    if claims and row.is_unwritten and made is not None and at is not None and made < at:
+        yield ClaimedBefore(row.instance, row.decision)

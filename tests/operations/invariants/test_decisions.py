@@ -1,0 +1,162 @@
+"""Decisions, places and claims match one to one, and what moves and rebuilds leave does too."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from sqlalchemy import insert, select, update
+
+from placement_sched.db import tables
+from placement_sched.model.results.invariants import Invariant
+from tests.invariants import assert_invariants, break_tables, verified
+from tests.placing import instance, report, spec
+from tests.versions import LATEST_HEADERS
+
+FIRST, SECOND, OTHER = instance(1), instance(2), instance(999)
+SELECT = "/scheduler/v1/select_destinations"
+DECISIONS, PLACES = tables.decisions, tables.decision_places
+
+
+class Cloud:
+    """Three hosts, and what is placed there."""
+
+    def __init__(self, app, database):
+        self.app, self.database = app, database
+        hosts = [report(f"cn{number}") for number in (1, 2, 3)]
+        app.post_json("/scheduler/v1/compute_nodes", hosts)
+
+    def place(self, *uuids, status=200, options=None, **changes):
+        asked = {"request_spec": spec(*uuids, **changes), **(options or {})}
+        return self.app.post_json(SELECT, asked, status=status).json
+
+    def free(self, uuid):
+        self.app.delete(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS)
+
+    def row_of(self, table, uuid):
+        with self.database.read() as connection:
+            query = select(table).where(table.c.uuid == uuid)
+            return dict(connection.execute(query).mappings().one())
+
+    def copy(self, decision, **changes):
+        """Record a decision once more, under another uuid, with its place."""
+        row = self.row_of(DECISIONS, decision)
+        del row["id"]
+        place = {"decision_uuid": OTHER, "position": 0, "instance_uuid": FIRST, "host": "cn1"}
+        break_tables(
+            self.database,
+            insert(DECISIONS).values({**row, "uuid": OTHER, **changes}),
+            insert(PLACES).values(place),
+        )
+
+    def kinds(self):
+        return sorted(one.invariant for one in verified(self.database).violations)
+
+
+@pytest.fixture
+def cloud(app, database):
+    return Cloud(app, database)
+
+
+@pytest.mark.parametrize("options", [{}, {"claim": False}], ids=str)
+@pytest.mark.parametrize("host", ["cn3", None])
+def test_place_on_another_host_than_was_chosen_is_reported(cloud, host, options):
+    made = cloud.place(FIRST, force_hosts=["cn1"], options=options)["decision"]
+    assert_invariants(cloud.database)
+    break_tables(cloud.database, update(PLACES).values(host=host))
+    (found,) = verified(cloud.database).violations
+    assert found.invariant is Invariant.MISPLACED
+    assert found.detail == (
+        f"decision {made} chose host cn1 for instance {FIRST}, and its place is recorded on host "
+        f"{host}"
+    )
+
+
+def test_place_of_one_that_found_no_host_is_nowhere(cloud):
+    cloud.place(FIRST, force_hosts=["nowhere"], status=409)
+    assert_invariants(cloud.database)
+    break_tables(cloud.database, update(PLACES).values(host="cn1"))
+    assert cloud.kinds() == [Invariant.MISPLACED]
+
+
+def test_second_decision_for_the_claim_of_one_is_reported(cloud):
+    made = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
+    cloud.copy(made)
+    (found,) = verified(cloud.database).violations
+    assert found.invariant is Invariant.DECIDED_AGAIN
+    assert f"placed by decision {made}, and the later decision {OTHER}" in found.detail
+
+
+def test_record_that_names_another_decision_than_the_one_that_claimed_is_reported(cloud):
+    made = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
+    later = cloud.row_of(DECISIONS, made)["created_at"] + timedelta(seconds=5)
+    cloud.copy(made, created_at=later)
+    break_tables(cloud.database, update(tables.instances).values(decision_uuid=OTHER))
+    assert cloud.kinds() == [Invariant.CLAIMED_BEFORE]
+
+
+def test_second_decision_without_a_claim_is_none_of_the_two(cloud):
+    made = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
+    cloud.copy(made, kind="no_claim")
+    assert cloud.kinds() == []
+
+
+def test_instance_that_is_moved_placed_again_or_asked_again_is_of_its_last_decision(cloud):
+    for host in ("cn1", "cn2", "cn1"):
+        first = cloud.place(FIRST, force_hosts=[host])
+        assert cloud.place(FIRST, force_hosts=[host]) == first
+        assert_invariants(cloud.database)
+        cloud.free(FIRST)
+    cloud.place(FIRST, SECOND)
+    cloud.app.delete(f"/scheduler/v1/instances/{FIRST}")
+    assert_invariants(cloud.database)
+    cloud.place(FIRST)
+    assert_invariants(cloud.database)
+
+
+def test_instance_that_is_evacuated_holds_what_two_decisions_claimed(cloud):
+    cloud.place(FIRST, force_hosts=["cn1"])
+    cloud.place(FIRST, ignore_hosts=["cn1"], options={"claim": "add"})
+    held = cloud.app.get(f"/placement/allocations/{FIRST}", headers=LATEST_HEADERS).json
+    assert len(held["allocations"]) == 2
+    assert_invariants(cloud.database)
+
+
+def test_rebuild_claims_nothing_and_is_not_the_decision_of_its_instance(cloud):
+    cloud.place(FIRST, force_hosts=["cn1"])
+    hints = {"_nova_check_type": ["rebuild"]}
+    asked = {"scheduler_hints": hints, "requested_destination": {"host": "cn1", "node": "cn1"}}
+    made = cloud.place(FIRST, **asked)
+    assert made["selections"][0][0]["allocation_request"] is None
+    assert_invariants(cloud.database)
+
+
+def test_alternate_that_nova_claimed_itself_is_no_other_decision(cloud):
+    made = cloud.place(FIRST, options={"return_alternates": True})
+    *_, other = made["selections"][0]
+    cloud.free(FIRST)
+    body = {
+        "allocations": other["allocation_request"]["allocations"],
+        "project_id": "p1",
+        "user_id": "u1",
+        "consumer_type": "INSTANCE",
+        "consumer_generation": None,
+    }
+    cloud.app.put_json(f"/placement/allocations/{FIRST}", body, headers=LATEST_HEADERS)
+    host = other["service_host"]
+    record = {"host": host, "node": host, "project_id": "p1", "user_id": "u1"}
+    cloud.app.put_json(f"/scheduler/v1/instances/{FIRST}", record)
+    # Times have whole seconds, and a build takes longer than that to fail.
+    later = datetime.fromisoformat("2038-01-01T12:00:00")
+    break_tables(cloud.database, update(tables.consumers).values(created_at=later))
+    assert_invariants(cloud.database)
+
+
+def test_decisions_that_are_deleted_leave_nothing_to_compare(cloud):
+    made = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
+    cloud.free(FIRST)
+    cloud.place(FIRST, force_hosts=["cn2"])
+    break_tables(
+        cloud.database,
+        PLACES.delete().where(PLACES.c.decision_uuid == made),
+        DECISIONS.delete().where(DECISIONS.c.uuid == made),
+    )
+    assert_invariants(cloud.database)
