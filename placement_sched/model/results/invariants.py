@@ -38,6 +38,7 @@ class Invariant(StrEnum):
     AFFINITY = "affinity"
     ANTI_AFFINITY = "anti_affinity"
     PINNED_CPUS = "pinned_cpus"
+    PINNED_ON_NODES = "pinned_cpus_of_numa_nodes"
     PCI_DEVICES = "pci_devices"
     NO_DECISION = "place_without_decision"
     NOT_CLAIMED = "decision_without_claim"

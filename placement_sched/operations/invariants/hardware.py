@@ -8,18 +8,20 @@ of devices those of the instances that were claimed after the last report, of wh
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.flavor import Flavor
+from placement_sched.model.hardware.numa import InstanceNUMATopology
 from placement_sched.model.hardware.requested_hardware import RequestedHardware
 from placement_sched.model.hardware.requested_pci import Alias
 from placement_sched.model.image import Image
 from placement_sched.model.instance import Instance
 from placement_sched.model.naming import in_short
 from placement_sched.model.results.invariants import Invariant
-from placement_sched.operations.invariants import devices
+from placement_sched.operations.invariants import devices, pinning
 from placement_sched.scheduler.policies.registry import pci_aliases
 from placement_sched.settings import Settings
 from placement_sched.store.invariants import claims, hardware
@@ -82,32 +84,23 @@ def _pinned(node: ComputeNode, instances: Sequence[Instance]) -> _Found:
     cpus = frozenset[int]().union(*(cell.pcpuset for cell in cells))
     if not cpus:  # not reported: how many there are is not known
         return
-    asked = {one.uuid: number for one in instances if (number := _cpus_of(one))}
-    if sum(asked.values()) > len(cpus):
-        yield (
-            Invariant.PINNED_CPUS,
-            {
-                "host": node.host,
-                "asked": sum(asked.values()),
-                "there": len(cpus),
-                "instances": in_short(sorted(asked)),
-            },
-        )
+    cores = pinning.cores_of(cells)
+    asked = {one.uuid: pinning.withheld(_topology_of(one), cores) for one in instances}
+    asked = {uuid: some for uuid, some in asked.items() if any(some)}
+    number = sum(map(sum, asked.values()))
+    about = {"host": node.host, "instances": in_short(sorted(asked))}
+    if number > len(cpus):
+        yield Invariant.PINNED_CPUS, {**about, "asked": number, "there": len(cpus)}
+    elif found := pinning.excess(cells, asked):
+        yield Invariant.PINNED_ON_NODES, {**about, **asdict(found)}
 
 
-def _cpus_of(instance: Instance) -> int:
-    """Return how many CPUs of its host an instance has for itself; 0 where it is not known.
-
-    An isolated emulator has one, of one NUMA node, beside those of the virtual CPUs.
-    """
+def _topology_of(instance: Instance) -> InstanceNUMATopology | None:
+    """Return the NUMA nodes of an instance; None where it has none, or they are not known."""
     try:
-        topology = _hardware(instance).numa_topology
+        return _hardware(instance).numa_topology
     except Invalid:
-        return 0
-    if not topology:
-        return 0
-    pinned = sum(len(cell.pcpuset) for cell in topology.cells)
-    return pinned + (pinned > 0 and topology.emulator_threads_isolated)
+        return None
 
 
 def _devices(

@@ -58,6 +58,8 @@ _SENTENCES: Mapping[Invariant, str] = {
     "host {host}, where {most} may be",
     Invariant.PINNED_CPUS: "the recorded instances on host {host} pin {asked} CPUs, and it has "
     "{there} for pinning: two instances share one ({instances})",
+    Invariant.PINNED_ON_NODES: "the recorded instances on host {host} have {asked} NUMA nodes that "
+    "withhold {each} CPUs or more each, and its own have room for {there} ({instances})",
     Invariant.PCI_DEVICES: "instance {instance} was placed on host {host} after its last report, "
     "and earlier instances have the PCI devices that it requests ({reason})",
     Invariant.NO_DECISION: "a place of instance {instance} is recorded for the decision "

@@ -1,0 +1,149 @@
+"""Instances that pin more CPUs than a host, or its NUMA nodes, can have are reported; no others."""
+
+import random
+
+import pytest
+
+from placement_sched.model.hardware.numa import (
+    InstanceNUMACell,
+    InstanceNUMATopology,
+    NUMACell,
+    NUMATopology,
+)
+from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
+from placement_sched.model.results.invariants import Invariant
+from placement_sched.model.verdict import Refusal
+from placement_sched.operations.invariants import pinning
+from tests.invariants import verified
+from tests.placing import flavor, instance, report
+
+
+def cell(number, cpus, threads=1, *, shared=True):
+    """A NUMA node of so many CPUs, in cores of so many threads."""
+    ids = list(range(number * 100, number * 100 + cpus))
+    cores = [ids[at : at + threads] for at in range(0, cpus, threads)]
+    return {
+        "id": number,
+        "cpuset": ids if shared else [],
+        "pcpuset": ids,
+        "memory": 65536,
+        "pinned_cpus": [],
+        "siblings": cores if threads > 1 else [],
+    }
+
+
+def pinned(vcpus, **specs):
+    named = {f"hw:{name}": str(value) for name, value in specs.items()}
+    return flavor(vcpus=vcpus, extra_specs={"hw:cpu_policy": "dedicated", **named})
+
+
+def found(app, database, cells, *flavors):
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", numa_topology={"cells": cells})])
+    for number, asked in enumerate(flavors):
+        body = {"host": "cn1", "node": "cn1", "project_id": "p", "user_id": "u", "flavor": asked}
+        app.put_json(f"/scheduler/v1/instances/{instance(number)}", body)
+    return [(one.invariant, one.detail) for one in verified(database).violations]
+
+
+ALONE = {"cpu_thread_policy": "isolate"}
+TWO = {"numa_nodes": 2}
+#: The NUMA nodes of a host, and flavors of instances that fit there together.
+FITTING = {
+    "isolated": ([cell(0, 8, 2)], [pinned(2, **ALONE), pinned(2, **ALONE)]),
+    "isolated beside others": ([cell(0, 8, 2)], [pinned(3, **ALONE), pinned(2)]),
+    "isolated without threads": ([cell(0, 4)], [pinned(2, **ALONE), pinned(2, **ALONE)]),
+    "on two nodes": ([cell(0, 4), cell(1, 4)], [pinned(4, **TWO), pinned(2), pinned(2)]),
+    "one on each node": ([cell(0, 4), cell(1, 4)], [pinned(3), pinned(3), pinned(1), pinned(1)]),
+}
+#: The same, of instances that cannot; which invariant that violates, and words of its sentence.
+LACKING = {
+    "isolated": (
+        [cell(0, 8, 2)],
+        [pinned(2, **ALONE), pinned(3, **ALONE)],
+        Invariant.PINNED_CPUS,
+        "pin 10 CPUs, and it has 8",
+    ),
+    "isolated beside others": (
+        [cell(0, 8, 2)],
+        [pinned(3, **ALONE), pinned(3)],
+        Invariant.PINNED_CPUS,
+        "pin 9 CPUs, and it has 8",
+    ),
+    "three large ones on two nodes": (
+        [cell(0, 5), cell(1, 5)],
+        [pinned(3), pinned(3), pinned(3)],
+        Invariant.PINNED_ON_NODES,
+        "have 3 NUMA nodes that withhold 3 CPUs or more each, and its own have room for 2",
+    ),
+    "larger than any node": (
+        [cell(0, 4), cell(1, 4)],
+        [pinned(5)],
+        Invariant.PINNED_ON_NODES,
+        "have 1 NUMA nodes that withhold 5 CPUs or more each, and its own have room for 0",
+    ),
+    "two of one instance on one node": (
+        [cell(0, 8), cell(1, 2)],
+        [pinned(6, **TWO)],
+        Invariant.PINNED_ON_NODES,
+        "have 2 NUMA nodes that withhold 3 CPUs or more each, and its own have room for 1",
+    ),
+    "isolated on nodes": (
+        [cell(0, 4, 2), cell(1, 4, 2)],
+        [pinned(3, **ALONE)],
+        Invariant.PINNED_ON_NODES,
+        "have 1 NUMA nodes that withhold 6 CPUs or more each, and its own have room for 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FITTING)
+def test_instances_that_fit_are_not_reported(sqlite_app, sqlite_database, name):
+    cells, flavors = FITTING[name]
+    assert found(sqlite_app, sqlite_database, cells, *flavors) == []
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_instances_that_cannot_be_there_together_are_reported(app, database, name):
+    cells, flavors, kind, words = LACKING[name]
+    ((invariant, detail),) = found(app, database, cells, *flavors)
+    assert invariant is kind
+    assert words in detail
+
+
+def drawn(dice):
+    """Draw a NUMA topology of an instance that pins its CPUs."""
+    policy = dice.choice([None, "isolate", "require", "prefer"])
+    cells = tuple(
+        InstanceNUMACell(
+            id=number,
+            cpuset=frozenset(),
+            pcpuset=frozenset(range(number * 10, number * 10 + dice.randint(1, 4))),
+            memory=1,
+            cpu_policy="dedicated",
+            cpu_thread_policy=policy,
+        )
+        for number in range(dice.randint(1, 3))
+    )
+    emulator = dice.choice([None, "isolate"])
+    return InstanceNUMATopology(cells=cells, emulator_threads_policy=emulator)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_what_fits_one_after_the_other_is_never_more_than_there_is(seed):
+    dice = random.Random(seed)
+    shape = [(dice.randint(1, 12), dice.randint(1, 3)) for _ in range(dice.randint(1, 4))]
+    kept = []
+    for number, (cpus, threads) in enumerate(shape):
+        given = cell(number, cpus, threads)
+        sets = {name: frozenset(given[name]) for name in ("cpuset", "pcpuset")}
+        cores = tuple(map(frozenset, given["siblings"]))
+        kept.append(NUMACell(id=number, memory=65536, siblings=cores, **sets))
+    host, cores, asked = NUMATopology(kept), pinning.cores_of(kept), {}
+    for number in range(30):
+        one = drawn(dice)
+        fitted = fit_to_host(host, one)
+        if not isinstance(fitted, Refusal):
+            host = with_usage(host, fitted)
+            asked[str(number)] = pinning.withheld(one, cores)
+    assert sum(map(sum, asked.values())) <= sum(map(len, (each.pcpuset for each in kept)))
+    assert pinning.excess(kept, asked) is None
