@@ -17,7 +17,7 @@ from placement_sched.model.hardware.requested_pci import Alias, InstancePCIReque
 from placement_sched.model.instance import Instance
 from placement_sched.store.invariants import claims
 
-Places = Mapping[str, Sequence[claims.Place]]
+Places = Mapping[str, Sequence[claims.ClaimedPlace]]
 Hardware = Callable[[Instance], RequestedHardware]
 
 

@@ -24,7 +24,7 @@ _CLAIMED = sa.and_(_DECISIONS.outcome == SELECTED, _DECISIONS.kind == SELECT)
 _DEVICES = "%pci_passthrough:alias%"
 
 
-class Place(NamedTuple):
+class ClaimedPlace(NamedTuple):
     """Where a decision placed an instance; ``hosts`` are that host and the alternates."""
 
     decision: str
@@ -34,7 +34,7 @@ class Place(NamedTuple):
     ignored: frozenset[str]
 
 
-def places_of(connection: Connection, uuids: Iterable[str]) -> Mapping[str, Sequence[Place]]:
+def places_of(connection: Connection, uuids: Iterable[str]) -> Mapping[str, Sequence[ClaimedPlace]]:
     """Return where decisions placed each of these instances, the earliest first.
 
     What cannot be read of a decision is as if it said nothing.
@@ -47,17 +47,17 @@ def places_of(connection: Connection, uuids: Iterable[str]) -> Mapping[str, Sequ
         .where(_CLAIMED)
         .order_by(_DECISIONS.id)
     )
-    found: dict[str, list[Place]] = {}
+    found: dict[str, list[ClaimedPlace]] = {}
     for batch in sql.batches(uuids, sql.AT_ONCE):
         for row in sql.rows_among(connection, query, _PLACES.instance_uuid, batch):
             instance, position, host, decision, at, selections, request = row
             hosts = frozenset({host} - {None}) | _hosts(selections, position)
-            place = Place(decision, times.read(at), host, hosts, _ignored(request))
+            place = ClaimedPlace(decision, times.read(at), host, hosts, _ignored(request))
             found.setdefault(instance, []).append(place)
     return found
 
 
-def since(one: Instance, places: Sequence[Place], host: str) -> datetime | None:
+def since(one: Instance, places: Sequence[ClaimedPlace], host: str) -> datetime | None:
     """Return from when on an instance has what it has on a host; None where that is not known.
 
     It is the time of the decision that it is recorded as placed by, where it had nothing of that
