@@ -14,6 +14,8 @@ from tests.placing import flavor, report, spec
 PROVIDERS = "/placement/resource_providers"
 CLASSES = "/placement/resource_classes"
 GROUPS = "/compute/v2.1/os-server-groups"
+NODES = "/scheduler/v1/compute_nodes"
+AGGREGATES = "/compute/v2.1/os-aggregates"
 SELECT = "/scheduler/v1/select_destinations"
 
 
@@ -21,7 +23,7 @@ SELECT = "/scheduler/v1/select_destinations"
 def cloud(nodes):
     """Two hosts with much room."""
     plenty = {"vcpus": 1024, "memory_mb": 4194304, "local_gb": 100000}
-    nodes.made("POST", "/scheduler/v1/compute_nodes", [report(n, **plenty) for n in ("cn1", "cn2")])
+    nodes.made("POST", NODES, [report(n, **plenty) for n in ("cn1", "cn2")])
     return nodes
 
 
@@ -135,25 +137,61 @@ def test_no_inventory_is_left_of_a_class_that_is_deleted(nodes):
     assert broken(pairs(), race) == []
 
 
-def test_node_that_arrives_is_in_the_aggregate_that_its_host_joins(nodes):
-    aggregates = "/compute/v2.1/os-aggregates"
+def aggregate_of(nodes, name, zone=None):
+    """Make an aggregate, and return what puts a host into it."""
+    asked = {"aggregate": {"name": name, "availability_zone": zone}}
+    made = nodes.made("POST", AGGREGATES, asked)["aggregate"]
+    return "POST", f"{AGGREGATES}/{made['id']}/action", {"add_host": {"host": name}}
 
+
+def members(nodes):
+    """Return the names of all providers that are in an aggregate."""
+    found = nodes.rows(
+        "SELECT provider.name FROM resource_providers AS provider "
+        "JOIN resource_provider_aggregates AS member "
+        "ON member.resource_provider_id = provider.id"
+    )
+    return {name for (name,) in found}
+
+
+def test_node_that_arrives_is_in_the_aggregate_that_its_host_joins(nodes):
     def race(number, via):
         host = f"host{number}"
-        asked = {"aggregate": {"name": host, "availability_zone": None}}
-        made = nodes.made("POST", aggregates, asked)["aggregate"]
+        join = aggregate_of(nodes, host)
         known, new = (report(f"{host}{which}", host=host) for which in "ab")
-        nodes.made("POST", "/scheduler/v1/compute_nodes", [known])
-        nodes.at_once(
-            (via[0], "POST", f"{aggregates}/{made['id']}/action", {"add_host": {"host": host}}),
-            (via[1], "POST", "/scheduler/v1/compute_nodes", [new]),
+        nodes.made("POST", NODES, [known])
+        nodes.at_once((via[0], *join), (via[1], "POST", NODES, [new]))
+        assert {f"{host}a", f"{host}b"} <= members(nodes)
+
+    assert broken(pairs(), race) == []
+
+
+def test_provider_that_nova_compute_creates_is_in_the_aggregates_of_its_host(nodes):
+    def race(number, via):
+        host = f"own{number}"
+        join = aggregate_of(nodes, host)
+        known, new = (report(f"{host}{which}", host=host, inventories=False) for which in "ab")
+        nodes.made("POST", NODES, [known])
+        first, second = (
+            ("POST", PROVIDERS, {"name": one["hypervisor_hostname"], "uuid": one["uuid"]})
+            for one in (known, new)
         )
-        members = nodes.rows(
-            "SELECT provider.name FROM resource_providers AS provider "
-            "JOIN resource_provider_aggregates AS member "
-            "ON member.resource_provider_id = provider.id ORDER BY provider.name"
-        )
-        assert {(f"{host}a",), (f"{host}b",)} <= set(members)
+        # Its host joins an aggregate meanwhile; then its node is reported meanwhile.
+        nodes.at_once((via[0], *join), (via[1], *first))
+        nodes.at_once((via[0], "POST", NODES, [new]), (via[1], *second))
+        assert {f"{host}a", f"{host}b"} <= members(nodes)
+
+    assert broken(pairs(), race) == []
+
+
+def test_host_of_an_instance_just_placed_by_its_zone_does_not_change_zone(nodes):
+    def race(number, via):
+        host = f"zone{number}"
+        join = aggregate_of(nodes, host, zone=host)
+        nodes.made("POST", NODES, [report(host)])
+        asked = {"request_spec": spec(availability_zone="nova", force_hosts=[host])}
+        answers = nodes.at_once((via[0], "POST", SELECT, asked), (via[1], *join))
+        assert statuses(answers) == [200, 409]
 
     assert broken(pairs(), race) == []
 
