@@ -136,6 +136,11 @@ def is_read_only(failure: Exception) -> bool:
     return isinstance(cause, DBAPIError) and _is_read_only(_code(cause))
 
 
+def refuses_writes(failure: Exception) -> bool:
+    """Return whether a driver's own error is that the database takes no writes."""
+    return _is_read_only(_code_of(failure))
+
+
 def is_late(failure: Exception) -> bool:
     """Return whether :class:`Unavailable` was raised for a statement that took too long."""
     cause = failure.__cause__
@@ -175,9 +180,13 @@ def _sentence(failure: DBAPIError) -> str | None:
 
 def _code(failure: DBAPIError) -> object:
     """Return MariaDB's number (its SQLSTATE says less), PostgreSQL's SQLSTATE, SQLite's text."""
-    original = failure.orig
-    first = next(iter(getattr(original, "args", ())), None)
-    return first if isinstance(first, int) else getattr(original, "sqlstate", None) or first
+    return _code_of(failure.orig)
+
+
+def _code_of(failure: BaseException | None) -> object:
+    """Return the same of a driver's own error."""
+    first = next(iter(getattr(failure, "args", ())), None)
+    return first if isinstance(first, int) else getattr(failure, "sqlstate", None) or first
 
 
 def _said(failure: DBAPIError) -> str:

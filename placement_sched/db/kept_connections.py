@@ -5,7 +5,7 @@ for a short statement (doc/decisions/0014). The pool's bounds hold: what is kept
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 from typing import Any
@@ -17,14 +17,27 @@ from placement_sched.db.failures import connected
 
 #: Where a connection's ``info`` has when it was opened, and how often all were closed before.
 _OPENED, _CLOSINGS = "placement_sched.opened", "placement_sched.closings"
+#: Where it has when it was last checked, and the seconds until it is checked again.
+_CHECKED = "placement_sched.checked"
+CHECK_AGAIN = 5.0
 
 
 class KeptConnections:
     """The idle connections of an engine that commits each statement; the last used comes first."""
 
-    def __init__(self, engine: Engine, *, most: int, seconds: float) -> None:
-        """Keep up to ``most`` connections, each for so many seconds (below 0: without an end)."""
-        self._engine = engine
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        most: int,
+        seconds: float,
+        serves: Callable[[Any], bool] = lambda _driver: True,
+    ) -> None:
+        """Keep up to ``most`` connections, each for so many seconds (below 0: without an end).
+
+        ``serves`` is asked from time to time whether the connection of a driver still does.
+        """
+        self._engine, self._serves = engine, serves
         self._most, self._seconds = most, seconds
         self._idle: list[Connection] = []
         self._process = os.getpid()
@@ -100,7 +113,13 @@ class KeptConnections:
         pooled = connection.connection
         if 0 <= self._seconds < monotonic() - pooled.info[_OPENED]:
             return False
-        return is_open(connection.dialect, pooled.driver_connection)
+        if not is_open(connection.dialect, pooled.driver_connection):
+            return False
+        now = monotonic()
+        if now - (pooled.info.get(_CHECKED) or pooled.info[_OPENED]) < CHECK_AGAIN:
+            return True
+        pooled.info[_CHECKED] = now
+        return self._serves(pooled.driver_connection)
 
 
 @contextmanager

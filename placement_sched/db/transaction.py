@@ -28,6 +28,7 @@ from placement_sched.db.failures import (
     connected,
     is_read_only,
     is_worth_retrying,
+    refuses_writes,
     translated,
 )
 from placement_sched.db.kept_connections import KeptConnections, answering
@@ -106,6 +107,7 @@ class Database:
             self.reader,
             most=options.max_pool_size or sys.maxsize,
             seconds=options.connection_recycle_time,
+            serves=self._leads_to_writes,
         )
 
     def check(self) -> None:
@@ -148,8 +150,23 @@ class Database:
         except Unavailable as failure:
             if is_read_only(failure):
                 # The next may lead to another, or begin after the setting was taken back.
-                self._close_readers_at_times()
+                self._close_at_times()
             raise
+
+    def _leads_to_writes(self, driver: Any) -> bool:
+        """Return whether a connection for reading leads to a database that takes writes.
+
+        A worker that only reads would else not learn that its connections lead to an old standby.
+        """
+        try:
+            with closing(driver.cursor()) as cursor:
+                cursor.execute(str(_OF_NONE))
+        except self.reader.dialect.loaded_dbapi.Error as failure:
+            if refuses_writes(failure):
+                self._close_at_times()
+                return False
+            return engine.is_open(self.reader.dialect, driver)  # the schema may not be there yet
+        return True
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -233,17 +250,17 @@ class Database:
         Return whether it is a file that takes writes by now: connections to a file stay as the
         first of them was opened, whatever its permissions are since.
         """
-        file = self.url.get_backend_name() == "sqlite"
-        self.writer.dispose()
-        if file:
+        if self.url.get_backend_name() == "sqlite":
+            self.writer.dispose()
             self._close_readers()
             return self._file_takes_writes()
-        self._close_readers_at_times()
+        self._close_at_times()
         return False
 
-    def _close_readers_at_times(self) -> None:
-        """Close the connections for reading unless that was done a moment ago."""
+    def _close_at_times(self) -> None:
+        """Close the connections, unless those for reading were closed a moment ago."""
         self._refused = True
+        self.writer.dispose()
         # A standby may be read for long: its connections are not closed at each request.
         if time.monotonic() >= self._may_leave:
             self._may_leave = time.monotonic() + PAUSE

@@ -47,6 +47,21 @@ def test_the_one_that_was_read_on_last_is_read_on_again(database):
         assert not again.in_transaction()
 
 
+def test_one_that_leads_to_a_database_without_writes_is_replaced(database, monkeypatch):
+    with database.read() as first:
+        before = driver_of(first)
+    with database.read() as again:  # not checked again yet
+        assert driver_of(again) is before
+    monkeypatch.setattr(kept_connections, "CHECK_AGAIN", 0.0)
+    with database.read() as again:
+        assert driver_of(again) is before
+        session = {"mysql": "SET SESSION tx_read_only = 1"}
+        default = "SET default_transaction_read_only = on"
+        again.exec_driver_sql(session.get(again.dialect.name, default))
+    with database.read() as other:
+        assert driver_of(other) is not before
+
+
 def test_one_on_which_something_failed_goes_back_to_the_pool(database):
     with pytest.raises(ZeroDivisionError), database.read():
         raise ZeroDivisionError

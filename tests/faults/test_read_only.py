@@ -14,6 +14,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.event import listen
 from webtest import TestApp
 
+from placement_sched.db import kept_connections
 from placement_sched.db.transaction import PAUSE, Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
@@ -210,6 +211,31 @@ def test_what_is_written_is_read_after_the_proxy_leads_from_the_standby_to_the_p
         app.app.services.database.dispose()
         proxy.stop()
     record_property(TRIED, "1 proxy that leads from a standby of PostgreSQL to its primary")
+
+
+def test_a_worker_that_only_reads_leaves_the_standby_that_the_proxy_led_to(
+    make_app, monkeypatch, record_property
+):
+    with primary_and_standby(synchronous=True) as (primary, standby):
+        primary.ask("ALTER SYSTEM SET synchronous_commit = remote_apply")
+        primary.ask("SELECT pg_reload_conf()")
+        prepare(primary.url())
+        proxy = CuttingProxy(("127.0.0.1", standby.port))
+        proxy.start()
+        url = make_url(primary.url()).set(port=proxy.port)
+        reads = make_app(make_settings(url.render_as_string(hide_password=False)))
+        reads.get("/placement/resource_providers", headers=LATEST_HEADERS)
+        standby.ask("SELECT pg_wal_replay_pause()")
+        primary.ask("ALTER SYSTEM RESET synchronous_standby_names")
+        primary.ask("SELECT pg_reload_conf()")
+        proxy.lead_to(("127.0.0.1", primary.port))
+        uuid = write(make_app(make_settings(primary.url())), 200).json["uuid"]
+        # The time until connections are checked again is over.
+        monkeypatch.setattr(kept_connections, "CHECK_AGAIN", 0.0)
+        reads.get(f"/placement/resource_providers/{uuid}", headers=LATEST_HEADERS)
+        reads.app.services.database.dispose()
+        proxy.stop()
+    record_property(TRIED, "1 proxy that leads from a standby to its primary, and a mere reader")
 
 
 @contextmanager
