@@ -57,6 +57,7 @@ class ServiceRecord:
     def __init__(self, engine: Engine, host: str, down_after: int) -> None:
         self._engine, self._host = engine, host
         self._down_after = timedelta(seconds=down_after)
+        #: The heartbeats that the record has; None where that is not known.
         self._count: int | None = None
 
     def beat(self, now: datetime) -> Beat:
@@ -64,16 +65,17 @@ class ServiceRecord:
 
         No other record is changed. Raises :class:`Unavailable` where the database does not answer.
         """
+        before, self._count = self._count, None
         with translated():
+            # Where this raises, it may be written all the same, as only the answer to COMMIT was
+            # lost: then no count is known that the next could be compared with.
             try:
-                count = self._once(now)
+                self._count = self._once(now)
             except IntegrityError:  # made by another process meanwhile
-                count = self._once(now)
+                self._count = self._once(now)
             with self._engine.connect() as connection:
                 others = self._others(connection, now)
-        shared = self._count is not None and count != self._count + 1
-        self._count = count
-        return Beat(shared, others)
+        return Beat(before is not None and self._count != before + 1, others)
 
     def _once(self, now: datetime) -> int:
         """Write the record; return how many heartbeats it has."""

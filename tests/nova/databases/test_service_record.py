@@ -127,6 +127,47 @@ def test_another_service_that_writes_the_same_record_is_noticed(nova, records):
     assert not mine.beat(NOW).shared
 
 
+def lose_the_answer_to_commit(engine, *, done):
+    """Let a connection be lost as it commits, after that is done or before."""
+    dialect = engine.dialect
+    commit = dialect.do_commit
+
+    def lose(connection):
+        dialect.do_commit = commit
+        (commit if done else dialect.do_rollback)(connection)
+        raise dialect.loaded_dbapi.OperationalError("the connection was lost")
+
+    dialect.do_commit = lose
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
+def test_heartbeat_whose_commit_had_no_answer_is_not_taken_for_another_service(nova, records, done):
+    mine, other = records("ctl1"), records("ctl1")
+    mine.beat(NOW)
+    lose_the_answer_to_commit(mine._engine, done=done)
+    with pytest.raises(Unavailable):
+        mine.beat(NOW)
+    assert rows(nova, "report_count") == [(2 if done else 1,)]
+    assert not mine.beat(NOW).shared
+    assert not mine.beat(NOW).shared
+    other.beat(NOW)
+    assert mine.beat(NOW).shared
+
+
+def test_heartbeat_is_counted_where_only_the_others_cannot_be_read(records, monkeypatch):
+    mine = records("ctl1")
+    mine.beat(NOW)
+    with monkeypatch.context() as broken:
+        broken.setattr(mine, "_others", away)
+        with pytest.raises(Unavailable):
+            mine.beat(NOW)
+    assert not mine.beat(NOW).shared
+
+
+def away(*_):
+    raise Unavailable("the database does not answer")
+
+
 def test_database_that_does_not_answer_is_unavailable(tmp_path):
     url = f"sqlite:///{tmp_path}/nowhere/nova.db"
     record = record_of(make_settings("sqlite://", database__connection=url, DEFAULT__host="ctl1"))
