@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection
@@ -94,14 +95,19 @@ class InstanceUpkeep:
                 cell.instances_read = started
 
     def _add(self, records: Sequence[NewRecord], account: Account, *, dry: bool) -> None:
+        """Record instances that are new, in those of their groups that are still there."""
         for one in records:
             account.differs(_NOUN, one.uuid, (), new=True)
         if records and not dry:
             texts, rows = _flavors_of(records), [one.row() for one in records]
+            groups = {row["server_group"] for row in rows} - {None}
 
             def add(connection: Connection) -> None:
+                # They were read before: one that went meanwhile would still have members.
+                server_groups.lock_many(connection, groups)
+                gone = groups - server_groups.existing(connection, groups)
                 embedded_flavors.keep(connection, texts)
-                instances.add(connection, rows)
+                instances.add(connection, [_outside(row, gone) for row in rows])
 
             self._database.write(add)
 
@@ -327,6 +333,11 @@ class InstanceUpkeep:
         """Return the uuids of the instances that are recorded on a host."""
         with self._database.read() as connection:
             return instances.uuids_on_host(connection, host)
+
+
+def _outside(row: dict[str, Any], gone: Collection[str]) -> dict[str, Any]:
+    """Return a row of an instance that is in none of these groups."""
+    return {**row, "server_group": None} if row["server_group"] in gone else row
 
 
 def _flavors_of(records: Iterable[NewRecord]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Instances: what was claimed here stays until nova knows, and what nova deletes goes."""
 
 from datetime import timedelta
+from threading import Thread
 from uuid import UUID, uuid4
 
 import pytest
@@ -9,9 +10,14 @@ from sqlalchemy import select
 from placement_sched.db import tables
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import Instance
-from placement_sched.store.compute import instances
+from placement_sched.model.results.invariants import Invariant
+from placement_sched.nova.sync.instances import InstanceUpkeep
+from placement_sched.store.compute import embedded_flavors, instances, server_groups
+from tests.invariants import assert_invariants
 from tests.nova_clouds import flavor_text
 
+#: What is recorded of these instances only.
+NOT_CLAIMED = {Invariant.NOT_CLAIMED}
 IMAGE = {"id": str(UUID(int=7)), "properties": {"hw_architecture": "x86_64"}}
 
 
@@ -220,3 +226,53 @@ def test_an_instance_that_joins_a_group_is_recorded_in_it(follower, nova, record
     nova.join(group, uuid)
     follower.round()
     assert recorded()[uuid].server_group == group
+
+
+def remove_group(database, uuid):
+    """Delete a group as the API does."""
+
+    def remove(connection):
+        server_groups.lock(connection, uuid)
+        server_groups.remove(connection, uuid)
+
+    database.write(remove)
+
+
+def test_a_new_instance_is_in_no_group_that_was_deleted_after_it_was_read(
+    follower, nova, database, recorded, monkeypatch
+):
+    kept, gone = nova.add_group("kept"), nova.add_group("gone")
+    inside, outside = nova.add_instance("cn1", group=kept), nova.add_instance("cn1", group=gone)
+    read = InstanceUpkeep._groups
+
+    def read_before_it_goes(self, uuids):
+        found = read(self, uuids)
+        if found.get(outside) == gone:
+            remove_group(database, gone)
+        return found
+
+    monkeypatch.setattr(InstanceUpkeep, "_groups", read_before_it_goes)
+    follower.full()
+    groups = {uuid: one.server_group for uuid, one in recorded().items()}
+    assert groups == {inside: kept, outside: None}
+    assert_invariants(database, but=NOT_CLAIMED)
+
+
+def test_a_group_is_not_deleted_while_new_instances_are_recorded_in_it(
+    follower, nova, database, recorded, monkeypatch
+):
+    group = nova.add_group("pair")
+    uuid = nova.add_instance("cn1", group=group)
+    deletion = Thread(target=remove_group, args=(database, group))
+    keep = embedded_flavors.keep
+
+    def keep_meanwhile(connection, texts):
+        deletion.start()
+        deletion.join(0.3)  # it would be over where nothing kept it waiting
+        keep(connection, texts)
+
+    monkeypatch.setattr(embedded_flavors, "keep", keep_meanwhile)
+    follower.full()
+    deletion.join(60)
+    assert recorded()[uuid].server_group is None
+    assert_invariants(database, but=NOT_CLAIMED)
