@@ -16,11 +16,16 @@ from tests.servers import Server
 LOG = logging.getLogger(__name__)
 
 SECONDS = times(2, 15)
-FEW, LOADS = 8, (8, 16, 32)
-#: How much of the best goodput is left at four times the load.
-AT_LEAST = 0.8
+#: In the short form the loads take turns, so that other work on the machine meets all of them.
+FEW, LOADS, TURNS, SECONDS_OF_A_TURN = 8, (8, 16, 32), times(3, 1), times(1, 15)
+#: How much of the best goodput is left at four times the load. On a machine that is idle otherwise
+#: it is nearly all; half of it is left also where other work takes the processors now and then.
+AT_LEAST = 0.8 if WHOLE else 0.5
 #: Seconds that a request may wait: more than it does at the least load, less than at the greatest.
 QUEUE_TIMEOUT = 0.06
+#: How often a client can be refused in a second, as it waits for that long each time: no other work
+#: on the machine makes it more. A server that lets nobody wait refuses ten times as often.
+REFUSED_AT_MOST = 20
 #: Clients that wait for a shorter time than all of them would have to wait in turn, and how long.
 IMPATIENT, PATIENCE = 64, 0.1
 #: How much of the goodput of patient clients they still get, who also have to connect again.
@@ -58,20 +63,20 @@ def _ask(
 def test_goodput_does_not_collapse_under_four_times_the_load(serve, database_url, record_property):
     server = started(serve, database_url, OS_API__QUEUE_TIMEOUT=str(QUEUE_TIMEOUT))
     asked(server, FEW, 1)
-    rates = {}
-    for load in LOADS:
-        outcomes = asked(server, load, SECONDS)
-        assert set(outcomes) <= {"200", "503"}
-        rates[load] = outcomes["200"] / SECONDS
-    LOG.info("answers a second by clients: %s", rates)
-    record_property(
-        TRIED,
-        f"answers a second by clients: { {k: round(v) for k, v in rates.items()} }, "
-        f"{outcomes['503']} refused",
-    )
-    if WHOLE:  # a measure, which other work on the machine would spoil
+    answered, refused = Counter[int](), 0
+    for load in LOADS * TURNS:
+        outcomes = asked(server, load, SECONDS_OF_A_TURN)
+        assert set(outcomes) <= {"200", "503"}  # each of these with Retry-After
+        assert outcomes["503"] <= REFUSED_AT_MOST * SECONDS_OF_A_TURN * load
+        answered[load] += outcomes["200"]
+        refused += outcomes["503"]
+    rates = {load: round(many / SECONDS_OF_A_TURN / TURNS) for load, many in answered.items()}
+    LOG.info("answers a second by clients: %s, %s refused", rates, refused)
+    record_property(TRIED, f"answers a second by clients: {rates}, {refused} refused")
+    assert all(answered[load] for load in LOADS)
+    assert answered[LOADS[-1]] >= AT_LEAST * max(answered.values())
+    if WHOLE:  # which depends on how fast the machine is
         assert outcomes["503"]
-        assert rates[LOADS[-1]] >= AT_LEAST * max(rates.values())
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
