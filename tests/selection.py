@@ -71,7 +71,13 @@ SYSTEM = (
 #: but of those that need OpenStack's placement or a cluster.
 SHORT_FORMS = (
     "chaos/test_all_writes.py::test_nothing_breaks_where_all_write_everything_at_once[sqlite]",
+    "chaos/test_all_writes.py::test_nothing_breaks_where_all_write_everything_at_once[postgresql]",
+    "chaos/test_all_writes.py::test_nothing_breaks_where_all_write_everything_at_once[mysql]",
     "chaos/test_kills.py::test_one_worker_after_the_other_is_killed[postgresql]",
+    "chaos/test_kills.py::test_one_of_two_servers_is_killed_with_its_workers[mysql]",
+    "chaos/test_kills.py::test_single_processes_of_postgresql_are_killed",
+    "chaos/test_kills.py::test_whole_database_is_killed_and_started_again[postgresql]",
+    "chaos/test_kills.py::test_whole_database_is_killed_and_started_again[mariadb]",
     "chaos/test_overload.py::test_goodput_does_not_collapse_under_four_times_the_load[postgresql]",
     "chaos/test_storage.py::test_a_full_disk_refuses_writes_and_is_used_again_when_there_is_room[sqlite]",
     "cli/test_serve_slow_clients.py::test_a_body_that_stops_in_a_chunk_ends_as_well",
