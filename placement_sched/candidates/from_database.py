@@ -17,6 +17,7 @@ from placement_sched.candidates.resolve import ResolvedNames
 from placement_sched.candidates.slots import TreeSearch
 from placement_sched.candidates.source import ProviderContents, SharingPair, TreeProvider
 from placement_sched.candidates.summary_rows import read_contents, read_used
+from placement_sched.db.histories import History, history_of
 from placement_sched.db.sql import among, batches
 from placement_sched.db.tables import resource_provider_traits, resource_providers
 from placement_sched.model.placement.candidate import CandidateProvider, Usages
@@ -29,6 +30,11 @@ class DatabaseProviders:
     """The providers in the database, as :class:`ProviderSource` has them."""
 
     connection: Connection
+
+    @property
+    def history(self) -> History:
+        """That of the connection."""
+        return history_of(self.connection)
 
     @property
     def reads_cheaply(self) -> bool:

@@ -14,6 +14,7 @@ from placement_sched.candidates.mirrored_constraints import Constrained, Counted
 from placement_sched.candidates.resolve import ResolvedNames, Topology, checked
 from placement_sched.candidates.slots import SlotGroup, TreeSearch
 from placement_sched.candidates.source import ProviderContents, SharingPair, TreeProvider
+from placement_sched.db.histories import History
 from placement_sched.db.sql import SIZE, batches
 from placement_sched.mirror.cloud import MirroredCloud
 from placement_sched.mirror.columns import Mask, RowNumbers, SomeRows
@@ -35,10 +36,12 @@ _FEW = 16
 class MirroredProviders:
     """The providers in the mirror, as :class:`ProviderSource` has them.
 
-    Each method holds the mirror, and so answers of one moment.
+    Each method holds the mirror, and so answers of one moment. The ``history`` is that of the
+    connection by which the mirror was brought up to date, as the log of changes sees to.
     """
 
     mirror: Mirror
+    history: History = None
 
     @property
     def reads_cheaply(self) -> bool:

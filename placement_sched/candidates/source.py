@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from placement_sched.candidates.combine import FreeCapacity
 from placement_sched.candidates.resolve import ResolvedNames
 from placement_sched.candidates.slots import TreeSearch
+from placement_sched.db.histories import History
 from placement_sched.model.placement.candidate import CandidateProvider, Usages
 from placement_sched.model.placement.query import CandidatesQuery
 
@@ -56,6 +57,10 @@ class ProviderSource(Protocol):
 
     Methods raise :class:`Unavailable` and :class:`TooComplex` as statements do.
     """
+
+    @property
+    def history(self) -> History:
+        """The history of the database that the answers are of (``db/histories.py``)."""
 
     @property
     def reads_cheaply(self) -> bool:

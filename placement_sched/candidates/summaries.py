@@ -9,7 +9,8 @@ with that object. Bounded, per process, and correct beside other writers.
 
 Nothing is remembered where a provider may get the id of a deleted one (OpenStack placement's
 database on SQLite): created again, it may be equal in all that is compared, even in its times,
-which have a resolution of one second.
+which have a resolution of one second. Nor is anything remembered for another history of the
+database, where a generation may be that of other inventories.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ from typing import NamedTuple
 import orjson
 
 from placement_sched.candidates.source import ProviderSource
+from placement_sched.db.histories import History
 from placement_sched.db.sql import AT_ONCE, batches
 from placement_sched.model.placement.candidate import CandidateProvider, Usages
 
@@ -81,14 +83,18 @@ class _Summary(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """Fragments and summaries by provider id, and the names of classes that are in them."""
+    """Fragments and summaries by provider id, and the names of classes that are in them.
 
+    They were read in one ``history`` of the database.
+    """
+
+    history: History = None
     class_names: Mapping[int, str] = field(default_factory=dict)
     fragments: dict[int, _Fragment] = field(default_factory=dict)
     summaries: dict[int, _Summary] = field(default_factory=dict)
 
-    def agrees_with(self, class_names: Mapping[int, str]) -> bool:
-        return self.class_names.items() <= class_names.items()
+    def agrees_with(self, history: History, class_names: Mapping[int, str]) -> bool:
+        return self.history == history and self.class_names.items() <= class_names.items()
 
 
 class Summaries:
@@ -136,7 +142,7 @@ class Summaries:
     ) -> Sequence[_Summary]:
         """Return the summaries in the newest form, making at once those not in memory."""
         memory = self._memory
-        held = memory.summaries if memory.agrees_with(class_names) else {}
+        held = memory.summaries if memory.agrees_with(source.history, class_names) else {}
         found = [held.get(provider.id) for provider in providers]
         # The very same: of one that is equal the usages may be others.
         lacking = [
@@ -154,7 +160,8 @@ class Summaries:
             if source.describes_once and len(made) <= KEPT_WHOLE:
                 providers_of = (one.provider for one in fragments)
                 lasting = [one.id for one in providers_of if one.generation != _NEVER]
-                self._remember({}, {key: made[key] for key in lasting}, class_names)
+                whole = {key: made[key] for key in lasting}
+                self._remember(source.history, class_names, {}, whole)
         return [
             made[provider.id] if one is None or one.provider is not provider else one
             for provider, one in zip(providers, found, strict=True)
@@ -168,7 +175,7 @@ class Summaries:
     ) -> Sequence[_Fragment]:
         """Return a fragment of each provider, loading at once those not in memory."""
         memory = self._memory
-        known = memory.fragments if memory.agrees_with(class_names) else {}
+        known = memory.fragments if memory.agrees_with(source.history, class_names) else {}
         found: dict[int, _Fragment] = {}
         missing = []
         for provider in providers:
@@ -180,24 +187,25 @@ class Summaries:
         if missing:
             loaded = _load(source, missing, class_names)
             found.update(loaded)
-            self._remember(loaded, {}, class_names)
+            self._remember(source.history, class_names, loaded, {})
         return [found[provider.id] for provider in providers]
 
     def _remember(
         self,
+        history: History,
+        class_names: Mapping[int, str],
         loaded: Mapping[int, _Fragment],
         made: Mapping[int, _Summary],
-        class_names: Mapping[int, str],
     ) -> None:
         with self._lock:
             memory = self._memory
-            if memory.class_names != class_names:
-                known = memory if memory.agrees_with(class_names) else _Memory()
-                memory = _Memory(class_names, known.fragments, known.summaries)
+            if (memory.history, memory.class_names) != (history, class_names):
+                known = memory if memory.agrees_with(history, class_names) else _Memory()
+                memory = _Memory(history, class_names, known.fragments, known.summaries)
             if len(memory.fragments) + len(loaded) > self._most:
-                memory = _Memory(class_names)
+                memory = _Memory(history, class_names)
             if len(memory.summaries) + len(made) > KEPT_WHOLE:
-                memory = _Memory(class_names, memory.fragments)
+                memory = _Memory(history, class_names, memory.fragments)
             memory.fragments.update(loaded)
             memory.summaries.update(made)
             self._memory = memory

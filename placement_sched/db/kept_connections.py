@@ -32,12 +32,14 @@ class KeptConnections:
         most: int,
         seconds: float,
         serves: Callable[[Any], bool] = lambda _driver: True,
+        is_past: Callable[[dict[Any, Any]], bool] = lambda _info: False,
     ) -> None:
         """Keep up to ``most`` connections, each for so many seconds (below 0: without an end).
 
-        ``serves`` is asked from time to time whether the connection of a driver still does.
+        ``serves`` is asked from time to time whether the connection of a driver still does. Those
+        whose ``info`` ``is_past`` are closed, like those that were taken before all were.
         """
-        self._engine, self._serves = engine, serves
+        self._engine, self._serves, self._is_past = engine, serves, is_past
         self._most, self._seconds = most, seconds
         self._idle: list[Connection] = []
         self._process = os.getpid()
@@ -92,8 +94,9 @@ class KeptConnections:
         connection.close()
 
     def _is_to_be_closed(self, connection: Connection) -> bool:
-        """Return whether an open connection was taken before all were closed."""
-        return bool(connection.info[_CLOSINGS] != self._closings)
+        """Return whether an open connection was taken before all were closed, or is of the past."""
+        info = connection.info
+        return bool(info[_CLOSINGS] != self._closings) or self._is_past(info)
 
     @property
     def _may_keep(self) -> bool:

@@ -31,6 +31,7 @@ from placement_sched.db.failures import (
     refuses_writes,
     translated,
 )
+from placement_sched.db.histories import Histories, History
 from placement_sched.db.kept_connections import KeptConnections, answering
 from placement_sched.errors import (
     CapacityExceeded,
@@ -88,6 +89,9 @@ class Database:
         self._max_retries: int = settings.placement.allocation_conflict_retry_count
         self.reader: Engine = engine.make_engine(self.url, settings, autocommit=True)
         self.writer: Engine = engine.make_engine(self.url, settings, autocommit=False)
+        self._histories = Histories()
+        for one in (self.reader, self.writer):
+            self._histories.follow(one)
         self._gate: AbstractContextManager[None] = (
             WriteGate() if self.url.get_backend_name() == "sqlite" else nullcontext()
         )
@@ -108,7 +112,13 @@ class Database:
             most=options.max_pool_size or sys.maxsize,
             seconds=options.connection_recycle_time,
             serves=self._leads_to_writes,
+            is_past=self._histories.is_past,
         )
+
+    @property
+    def history(self) -> History:
+        """The history of the database that its newest connection leads to (``db/histories.py``)."""
+        return self._histories.current
 
     def check(self) -> None:
         """Return: what is read of the database itself has no end of its own, as a trial has."""

@@ -7,6 +7,7 @@ from threading import Lock
 
 from sqlalchemy import Connection
 
+from placement_sched.db.histories import History, history_of
 from placement_sched.model.placement.candidate import Candidates
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes
@@ -27,36 +28,38 @@ class CapacityMemory:
     claim, other inventories. What frees room need not (OpenStack placement does not for a deleted
     allocation). So a provider that had room and is still of that generation has room, and no usage
     need be summed. Of one that had none, nothing is known. Right with any number of processes, also
-    of OpenStack, that write to the database.
+    of OpenStack, that write to the database: within one ``history`` of it.
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[AmountsById, str] = OrderedDict()
+        self._known: OrderedDict[tuple[History, AmountsById], str] = OrderedDict()
         self._lock = Lock()
 
-    def known(self, amounts: AmountsById) -> str:
+    def known(self, amounts: AmountsById, history: History = None) -> str:
         """Return the providers known to have room for so much."""
+        key = history, amounts
         with self._lock:
-            if amounts in self._known:
-                self._known.move_to_end(amounts)
-            return self._known.get(amounts, "")
+            if key in self._known:
+                self._known.move_to_end(key)
+            return self._known.get(key, "")
 
-    def known_with(self, amounts: AmountsById, found: Candidates) -> str:
+    def known_with(self, amounts: AmountsById, found: Candidates, history: History = None) -> str:
         """Return the same, and those that a search for so much of each has just found.
 
         One statement read the room and the generation, if it summed usages. Of a sample the
         generation was read later.
         """
-        known = [text] if (text := self.known(amounts)) else []
+        known = [text] if (text := self.known(amounts, history)) else []
         if found.usages.classes:
             known += [str(one.id * GENERATIONS + (one.generation or 0)) for one in found.providers]
         return ",".join(known)
 
-    def note(self, amounts: AmountsById, known: str) -> None:
+    def note(self, amounts: AmountsById, known: str, history: History = None) -> None:
         """Remember those providers in place of those known before."""
+        key = history, amounts
         with self._lock:
-            self._known[amounts] = known
-            self._known.move_to_end(amounts)
+            self._known[key] = known
+            self._known.move_to_end(key)
             if len(self._known) > _KEPT:
                 self._known.popitem(last=False)
 
@@ -69,11 +72,12 @@ class NodeNames:
     """
 
     def __init__(self) -> None:
-        self._seen: tuple[int, Mapping[str, tuple[str, str]]] | None = None
+        self._seen: tuple[tuple[History, int], Mapping[str, tuple[str, str]]] | None = None
 
     def current(self, connection: Connection) -> Mapping[str, tuple[str, str]]:
         """Return the names as they are now."""
-        version = change_counters.version(connection, compute_nodes.NAMES)
+        history = history_of(connection)
+        version = history, change_counters.version(connection, compute_nodes.NAMES)
         seen = self._seen
         if seen is None or seen[0] != version:
             seen = self._seen = (version, compute_nodes.names_by_uuid(connection))

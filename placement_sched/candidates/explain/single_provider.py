@@ -17,6 +17,7 @@ from placement_sched.candidates.explain.memory import GENERATIONS, CapacityMemor
 from placement_sched.candidates.explain.stages import named
 from placement_sched.candidates.search import Search
 from placement_sched.db.engine import PLANNED_BY_VALUE
+from placement_sched.db.histories import history_of
 from placement_sched.db.sql import ArrayText, among
 from placement_sched.db.tables import resource_providers
 from placement_sched.model.placement.candidate import Candidates
@@ -59,10 +60,12 @@ def first_unmet(
     other = _first([_unmet(one) == 1 for one in others], len(amounts))
     remembers = bool(amounts) and connection.dialect.name == "postgresql"
     more = []
+    history = history_of(connection)
     if remembers:
         # Such a statement is planned by value: only so PostgreSQL looks up the known providers
         # rather than goes through all of them for each row.
-        known = sa.literal(f"{{{memory.known_with(amounts, found)}}}", ArrayText(sa.BigInteger()))
+        there = memory.known_with(amounts, found, history)
+        known = sa.literal(f"{{{there}}}", ArrayText(sa.BigInteger()))
         version = sa.cast(columns.id, sa.BigInteger) * GENERATIONS + sa.func.coalesce(
             columns.generation, 0
         )
@@ -84,7 +87,7 @@ def first_unmet(
         rows = connection.execute(both, execution_options=PLANNED_BY_VALUE).all()
         (noted,) = (row.host for row in rows if row.id is None)
         if noted is not None:
-            memory.note(amounts, noted)
+            memory.note(amounts, noted, history)
     return sorted(
         RejectedProvider(host or "", node or "", key, (room if room >= 0 else other,))
         for host, node, key, room, other in rows

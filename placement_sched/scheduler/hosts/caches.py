@@ -14,6 +14,7 @@ from placement_sched.candidates.explain.memory import ExplanationMemory
 from placement_sched.candidates.from_database import DatabaseProviders
 from placement_sched.candidates.from_mirror import MirroredProviders
 from placement_sched.candidates.source import ProviderSource
+from placement_sched.db.histories import History, history_of
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.mirror.upkeep import Mirror, MirrorFigures
 from placement_sched.model.compute_node import ComputeNode
@@ -67,15 +68,17 @@ class AggregateCache:
 
     Each use reads the aggregates' change counter, one row, and loads them again only when it
     moved. The counter is read before the aggregates: a change that comes between is loaded under
-    the older version, so the next use finds the counter moved and loads once more.
+    the older version, so the next use finds the counter moved and loads once more. A version of
+    another history of the database is another one.
     """
 
     def __init__(self) -> None:
-        self._seen: tuple[int, Aggregates] | None = None
+        self._seen: tuple[tuple[History, int], Aggregates] | None = None
 
     def current(self, connection: Connection) -> Aggregates:
         """Return the aggregates as they are now, to be used through one request."""
-        version = change_counters.version(connection, host_aggregates.SUBJECT)
+        history = history_of(connection)
+        version = history, change_counters.version(connection, host_aggregates.SUBJECT)
         seen = self._seen
         if seen is None or seen[0] != version:
             every = Aggregates(host_aggregates.snapshot(connection), version)
@@ -101,19 +104,21 @@ class KeptNodes:
         self._kept: dict[str, ComputeNode] = {}
         self._placed: dict[str, list[RequestSpec]] = defaultdict(list)
         self._since: datetime | None = None
+        self._history: History = None
         self._lock = Lock()
 
-    def refresh(self, now: datetime, interval: int) -> float:
+    def refresh(self, now: datetime, interval: int, history: History = None) -> float:
         """Forget all that was read more than ``interval`` seconds ago; return the age in seconds.
 
-        A negative interval never does.
+        A negative interval never does. What was read in another history is forgotten at once.
         """
         with self._lock:
             age = 0.0 if self._since is None else (now - self._since).total_seconds()
-            if self._since is None or 0 <= interval <= age:
+            late = self._since is None or 0 <= interval <= age
+            if late or history != self._history:
                 self._kept.clear()
                 self._placed.clear()
-                self._since, age = now, 0.0
+                self._since, self._history, age = now, history, 0.0
             return age
 
     def get(
@@ -128,7 +133,8 @@ class KeptNodes:
             new = self._read.get(connection, lacking, parts)
             known |= {node.uuid: node for node in new}
             with self._lock:
-                self._kept |= {node.uuid: node for node in new}
+                if history_of(connection) == self._history:
+                    self._kept |= {node.uuid: node for node in new}
         return [known[uuid] for uuid in asked if uuid in known]
 
     def placed_on(self, uuid: str) -> Sequence[RequestSpec]:
@@ -149,24 +155,26 @@ class NodeTraitCache:
     Each use reads the fingerprint of what the answer follows from, one statement, and looks at all
     nodes again only when it is another. What is remembered is an answer and the fingerprint of the
     same moment: a fingerprint read before might come back later, as a trait that is put on and
-    taken off again leaves the same providers, and would then stand for the answer between.
+    taken off again leaves the same providers, and would then stand for the answer between. That
+    of another history of the database says nothing.
     """
 
     def __init__(self) -> None:
         # Random, so that no change goes unseen by the same chance in every process.
         self._salt = 1 + secrets.randbelow(node_traits.SALTS - 1)
-        self._seen: dict[str, node_traits.Coverage] = {}
+        self._seen: dict[tuple[History, str], node_traits.Coverage] = {}
 
     def all_have(self, connection: Connection, trait: str) -> bool:
         """Return whether the root provider of every node whose service is enabled has a trait."""
-        seen = self._seen.get(trait)
+        key = history_of(connection), trait
+        seen = self._seen.get(key)
         if seen and seen.fingerprint == node_traits.fingerprint(connection, trait, self._salt):
             return seen.all_have
         found = node_traits.coverage(connection, trait, self._salt)
         if found.fingerprint is not None:
             if len(self._seen) >= TRAITS:
                 self._seen.clear()
-            self._seen[trait] = found
+            self._seen[key] = found
         return found.all_have
 
 
@@ -238,5 +246,5 @@ class Memory:
     def provider_source(self, connection: Connection) -> ProviderSource:
         """Return what a request asks about providers: the mirror, as it is now, or the database."""
         if self.mirror is not None and self.mirror.bring_up_to_date(connection):
-            return MirroredProviders(self.mirror)
+            return MirroredProviders(self.mirror, history_of(connection))
         return DatabaseProviders(connection)

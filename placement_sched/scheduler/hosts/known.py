@@ -3,13 +3,14 @@
 What is remembered holds while the change counter of its host's part is the same
 (``store/compute/host_changes``): one small statement a request, where nothing has changed. The
 counters are read before the rows: a change that comes between is remembered under the older
-version, and so is looked at once more.
+version, and so is looked at once more. Nothing holds in another history of the database.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from threading import Lock
 from typing import Any
 
+from placement_sched.db.histories import History, history_of
 from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.scheduler.host_state import NO_SERVICE, service_view
@@ -34,6 +35,7 @@ class NodeCache:
         self._limit = limit
         # Each with its host's part, and the version of that which it was read under.
         self._nodes: dict[str, tuple[ComputeNode, int, int]] = {}
+        self._history: History = None
         self._lock = Lock()
 
     def get(
@@ -44,9 +46,11 @@ class NodeCache:
         ``parts`` are the versions that the request read, if it has. No statement where nothing
         has changed, one more where something has, and another for nodes that are new or changed.
         """
+        history = history_of(connection)
         parts = host_changes.versions(connection) if parts is None else parts
         asked = list(dict.fromkeys(uuids))
         with self._lock:
+            self._begin(history)
             known = {uuid: held for uuid in asked if (held := self._nodes.get(uuid)) is not None}
         nodes: dict[str, ComputeNode] = {}
         doubtful: list[str] = []
@@ -67,17 +71,24 @@ class NodeCache:
                     changed.append(uuid)
         if changed:
             nodes |= {node.uuid: node for node in compute_nodes.by_uuids(connection, changed)}
-        self._keep(nodes, known, parts)
+        self._keep(nodes, known, parts, history)
         return [nodes[uuid] for uuid in asked if uuid in nodes]
+
+    def _begin(self, history: History) -> None:
+        """Forget what was read in another history."""
+        if history != self._history:
+            self._history, self._nodes = history, {}
 
     def _keep(
         self,
         nodes: Mapping[str, ComputeNode],
         known: Mapping[str, tuple[ComputeNode, int, int]],
         parts: HostVersions,
+        history: History,
     ) -> None:
-        kept = self._nodes
         with self._lock:
+            self._begin(history)
+            kept = self._nodes
             # As long as there is room for all, it is no matter which were used last.
             ordered = 2 * (len(kept) + len(nodes)) > self._limit
             for uuid, node in nodes.items():
@@ -103,8 +114,9 @@ class ServiceCache:
 
     def __init__(self, limit: int = NODES) -> None:
         self._limit = limit
-        # Each with its host's part, and the version of that which it was read under.
-        self._views: dict[str, tuple[Mapping[str, Any], int, int]] = {}
+        # Each with its host's part, and the version of that which it was read under; all together
+        # with the history that they were read in.
+        self._views: tuple[History, dict[str, tuple[Mapping[str, Any], int, int]]] = (None, {})
 
     def get(
         self, connection: Connection, hosts: Collection[str], parts: HostVersions
@@ -112,7 +124,9 @@ class ServiceCache:
         """Return the service of each host; one statement where some may have changed."""
         found: dict[str, Mapping[str, Any]] = {}
         changed: list[str] = []
-        held_of, version_of = self._views.get, parts.get
+        history = history_of(connection)
+        views = self._of(history)
+        held_of, version_of = views.get, parts.get
         for host in hosts:
             held = held_of(host)
             if held is not None and version_of(held[1], 0) == held[2]:
@@ -122,14 +136,23 @@ class ServiceCache:
         if not changed:
             return found
         read = services.by_hosts(connection, changed)
-        if len(self._views) + len(changed) > self._limit:
-            self._views = {}
+        if len(views) + len(changed) > self._limit:
+            views = {}
+            self._views = history, views
         for host in changed:
             service, part = read.get(host), host_changes.part_of(host)
             view = NO_SERVICE if service is None else service_view(service)
             found[host] = view
-            self._views[host] = (view, part, version_of(part, 0))
+            views[host] = (view, part, version_of(part, 0))
         return found
 
+    def _of(self, history: History) -> dict[str, tuple[Mapping[str, Any], int, int]]:
+        """Return what was read in this history, having forgotten what was in another."""
+        known, views = self._views
+        if known != history:
+            views = {}
+            self._views = history, views
+        return views
+
     def __len__(self) -> int:
-        return len(self._views)
+        return len(self._views[1])

@@ -21,6 +21,7 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 from placement_sched.candidates.source import ProviderSource
+from placement_sched.db.histories import history_of
 from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.host_aggregate import HostAggregate
@@ -69,7 +70,8 @@ class CloudView:
         driver, age = request.plugins.driver, None
         if driver.keeps_states and not request.spec.is_rebuild:
             interval = request.settings.scheduler.periodic_task_interval
-            age = memory.kept_nodes.refresh(driver.now(), interval)
+            history = history_of(connection)
+            age = memory.kept_nodes.refresh(driver.now(), interval, history)
         return cls(connection, memory, request.aggregates, request.policies, age)
 
     @cached_property

@@ -1,0 +1,116 @@
+"""Histories of a database: within one, what has once been read of it is never undone.
+
+Caches of a process compare versions and generations, which say that nothing has changed only as
+long as they go on from where they were. A server that takes over may lack what another one had
+committed last, and one that was started again may have lost it (``synchronous_commit``,
+``innodb_flush_log_at_trx_commit``). The next writer then gives the same numbers to other contents.
+So whatever is remembered of the database is remembered with the history of the connection that it
+was read by, asked *before* it is read: what a request under way has read of another history is
+never taken for what the database says now.
+
+Each new connection is asked once for the start of its server, no request is: a server has to start
+before it can lack what it has shown, and any user may ask for it. PostgreSQL's timeline says less:
+it stays where a server lost what it had not written yet. The nodes of a Galera cluster (or of
+MySQL's group replication) share one history, that of the cluster, since a proxy may lead each
+connection to another node.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from oslo_log import log
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.exc import DisconnectionError
+
+LOG = log.getLogger(__name__)
+
+#: A history as it is compared; None where there is but one, as of a file.
+History = Hashable | None
+
+#: Where a connection's ``info`` has the history that it is of.
+HISTORY = "placement_sched.history"
+
+_OF_POSTGRESQL = (
+    "SELECT extract(epoch FROM pg_postmaster_start_time())::text, "
+    # A database that was restored from a dump under its old name.
+    "(SELECT oid::text FROM pg_database WHERE datname = current_database())"
+)
+# A node without a quorum answers SHOW, and nothing else.
+_OF_CLUSTERS = (
+    "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_state_uuid'",
+    "SHOW GLOBAL VARIABLES LIKE 'group_replication_group_name'",
+)
+# UUID_SHORT() begins with the server's number and the second of its last start; many servers have
+# the number 1.
+_OF_MARIADB = "SELECT UUID_SHORT() >> 24, @@hostname, @@port"
+
+
+def history_of(connection: Connection) -> History:
+    """Return the history that is read by a connection: asked when it was opened, no statement."""
+    found: History = connection.info.get(HISTORY)
+    return found
+
+
+def note_servers(engine: Engine, note: Callable[[dict[Any, Any], History], None]) -> None:
+    """Call ``note`` with the ``info`` of each new connection of an engine, and its history.
+
+    Files have but one.
+    """
+    kind = engine.dialect.name
+    if kind == "sqlite":
+        return
+
+    @event.listens_for(engine, "connect")
+    def ask(connection: Any, record: Any) -> None:
+        with connection.cursor() as cursor:
+            found = _of_postgresql(cursor) if kind == "postgresql" else _of_mariadb(cursor)
+        connection.rollback()  # a question opens a transaction where they are not committed at once
+        note(record.info, found)
+
+
+class Histories:
+    """The history that the connections of a process lead to now, after which others are closed.
+
+    A server that was taken for dead may still answer: connections to it must not serve once another
+    has taken over.
+    """
+
+    def __init__(self) -> None:
+        #: That of the connection opened last; None before there is one.
+        self.current: History = None
+
+    def follow(self, engine: Engine) -> None:
+        """Note the history of each new connection of an engine, and replace those of others."""
+        note_servers(engine, self._note)
+
+        @event.listens_for(engine, "checkout")
+        def check(_connection: Any, record: Any, _proxy: object) -> None:
+            if self.is_past(record.info):
+                raise DisconnectionError
+
+    def is_past(self, info: dict[Any, Any]) -> bool:
+        """Return whether a connection with this ``info`` is of another history than the current."""
+        return bool(info.get(HISTORY, self.current) != self.current)
+
+    def _note(self, info: dict[Any, Any], found: History) -> None:
+        info[HISTORY] = found
+        before, self.current = self.current, found
+        if before not in {None, found}:
+            LOG.warning(
+                "the database was started again, or another server has taken over: what this "
+                "process remembers of it is read again"
+            )
+
+
+def _of_postgresql(cursor: Any) -> History:
+    cursor.execute(_OF_POSTGRESQL)
+    return tuple(cursor.fetchone())
+
+
+def _of_mariadb(cursor: Any) -> History:
+    for question in _OF_CLUSTERS:
+        cursor.execute(question)
+        if (row := cursor.fetchone()) and row[1]:
+            return tuple(row)
+    cursor.execute(_OF_MARIADB)
+    return tuple(cursor.fetchone())
