@@ -25,6 +25,7 @@ from sqlalchemy.engine import URL
 
 from placement_sched.db import engine
 from placement_sched.db.failures import is_late, translated
+from placement_sched.db.histories import HISTORY, History, history_of, note_servers
 from placement_sched.db.kept_connections import KeptConnections
 from placement_sched.db.tables import last_writes
 from placement_sched.db.transaction import Database
@@ -40,6 +41,8 @@ PAUSE = 5.0
 #: Seconds between the looks at a standby that has not come far enough yet: after the last one, the
 #: primary answers.
 LOOKS = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032)
+#: So many starts of standbys are distinguished.
+SERVERS = 64
 #: How many tokens are distinguished; those that share a place see each other's writes, too.
 _PLACES = 1 << 12
 _LAST_WRITES = select(last_writes.c.share, last_writes.c.version).where(
@@ -65,17 +68,22 @@ class StandbyUnfit(Unavailable):
 
 
 class PrimaryPosition(NamedTuple):
-    """Where the primary's log was at a time of the monotonic clock."""
+    """Where the primary's log was at a time of the monotonic clock, in which history."""
 
     time: float
     lsn: int
+    history: History = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Wanted:
-    """What a standby must have: the primary's log up to here, and what was counted for a place."""
+    """What a standby must have: the primary's log up to here, and what was counted for a place.
+
+    ``history`` is the primary's.
+    """
 
     lsn: int = 0
+    history: History = None
     place: int = 0
     counts: Mapping[int, int] = field(default_factory=dict)
 
@@ -134,6 +142,10 @@ class Standby:
         self.reader = engine.make_engine(with_timeout(url), settings, autocommit=True)
         engine.count_statements((self.reader,), self.tally)
         engine.plan_by_value(self.reader)
+        #: The standbys that were read, each as it was started. One that was started again may have
+        #: been rewound: then it lacks what it has shown.
+        self._servers = frozenset[History]()
+        note_servers(self.reader, self._note_server)
         self._kept = KeptConnections(
             self.reader,
             most=options.max_pool_size or sys.maxsize,
@@ -170,6 +182,11 @@ class Standby:
         finally:
             self._wanted.reset(before)
 
+    def _note_server(self, _info: object, server: History) -> None:
+        if server not in self._servers:
+            known = self._servers if len(self._servers) < SERVERS else frozenset[History]()
+            self._servers = known | {server}
+
     def check(self) -> None:
         """Return: what is read here has no end of its own, as a trial has."""
 
@@ -183,7 +200,10 @@ class Standby:
             with translated(self.tally):
                 connection = self._kept.take()
                 try:
-                    self._wait_for(connection, self._wanted.get())
+                    wanted = self._wanted.get()
+                    # Not its own: a URL may name several standbys, which lag the same primary.
+                    connection.info[HISTORY] = (wanted.history, self._servers)
+                    self._wait_for(connection, wanted)
                     yield connection
                 except BaseException:
                     self._kept.discard(connection)
@@ -199,14 +219,14 @@ class Standby:
             raise StandbyUnfit(failure.detail) from failure
 
     def _wanted_by(self, token: str, primary: Connection) -> _Wanted:
-        now, known = self._clock(), self._known
-        if known is None or known.time < now - self._lag:
+        now, known, history = self._clock(), self._known, history_of(primary)
+        if known is None or known.time < now - self._lag or known.history != history:
             # What was committed by ``now`` is before this position.
-            known = self._known = PrimaryPosition(now, position_of(primary))
+            known = self._known = PrimaryPosition(now, position_of(primary), history)
         if not self._lag:
-            return _Wanted(known.lsn)
+            return _Wanted(known.lsn, history)
         place = place_of(token)
-        return _Wanted(known.lsn, place, _counts(primary, place))
+        return _Wanted(known.lsn, history, place, _counts(primary, place))
 
     def _wait_for(self, connection: Connection, wanted: _Wanted) -> None:
         """Return when the server has what is wanted; raise :class:`StandbyUnfit` if it has not."""

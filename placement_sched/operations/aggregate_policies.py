@@ -19,6 +19,7 @@ from typing import Any
 
 from oslo_log import log
 
+from placement_sched.db.histories import History, history_of
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConfigurationError, Conflict, Error
@@ -189,6 +190,7 @@ def with_ratios(node: ComputeNode, ratios: Mapping[str, Any]) -> ComputeNode:
 class PolicyUpkeep:
     """Brings inventories to the ratios of policies at the start, and whenever settings change.
 
+    And where another server of the database has taken over, which may lack what was written last.
     Called before every request, it costs one look at the settings. What is to be done at the start
     is done before the call returns, and raises :class:`Unavailable` where the database does not
     answer. Later it is done beside the requests; where it fails, the next request tries again.
@@ -198,11 +200,13 @@ class PolicyUpkeep:
         self._database, self._settings, self._clock = database, settings, clock
         self._turn = Lock()
         self._done: Settings | None = None
+        self._history: History = None
 
     def __call__(self) -> None:
         """See to it that inventories have the ratios of the settings in effect now."""
         settings = self._settings()
-        if settings is self._done or not self._turn.acquire(blocking=False):
+        done = settings is self._done and self._database.history == self._history
+        if done or not self._turn.acquire(blocking=False):
             return
         if self._done is None:
             self._apply(settings)
@@ -218,14 +222,14 @@ class PolicyUpkeep:
     def _apply(self, settings: Settings) -> None:
         try:
             policies = policies_for(settings, self._clock)
-            if policies.imaginable:
-                with self._database.read() as connection:
-                    found = host_aggregates.snapshot(connection)
-                # Their hosts are under the default policy.
-                for fault in faults(found, policies):
-                    LOG.warning("%s", fault)
+            with self._database.read() as connection:
+                history = history_of(connection)
+                found = host_aggregates.snapshot(connection) if policies.imaginable else ()
+            # Their hosts are under the default policy.
+            for fault in faults(found, policies):
+                LOG.warning("%s", fault)
             hosts, changed = apply(self._database, policies, self._clock)
-            self._done = settings
+            self._done, self._history = settings, history
         finally:
             self._turn.release()
         if changed:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from placement_sched.db.histories import History, history_of
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict
@@ -50,6 +51,8 @@ class NodeUpkeep:
         # By uuid, what a row of nova's said when it was last found to be recorded as it is, and the
         # version of that record: most are read again and again, and reading JSON takes long.
         self._same: dict[str, tuple[int, int]] = {}
+        # The history of this service's database that these versions are of.
+        self._history: History = None
 
     def everything(
         self, cell: FollowedCell, account: Account, done: Callable[[int], None], *, dry: bool
@@ -117,6 +120,8 @@ class NodeUpkeep:
         """
         for _ in range(_TRIES):
             with self._database.read() as connection:
+                if (history := history_of(connection)) != self._history:
+                    self._history, self._same = history, {}
                 before = compute_nodes.versions(connection, uuids)
             living, nodes = self._read(cell, uuids, before, account)
             with self._database.read() as connection:

@@ -57,6 +57,7 @@ class Follower:
         self._turn = Lock()
         self._refreshing = SharedReading(self._refresh)
         self._full_due = self._round_due = monotonic()
+        self._history = database.history
         self._misfits = MisfitLog()
 
     def full(self, progress: Progress | None = None) -> Findings:
@@ -189,6 +190,10 @@ class Follower:
         """
         options = self.settings.scheduler
         now = monotonic()
+        before, self._history = self._history, self.database.history
+        if before not in {None, self._history}:
+            # What was recorded may be lost, though nothing has changed in nova since.
+            self._full_due = now
         if now >= self._full_due:
             if self._attempt(self.full):
                 self._full_due = monotonic() + options.nova_full_sync_interval
