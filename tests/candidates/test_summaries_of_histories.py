@@ -1,0 +1,59 @@
+"""Summaries that were read of a write that a failover lost are not shown for the next one."""
+
+from random import Random
+
+import pytest
+from sqlalchemy import update
+
+from placement_sched.candidates.from_database import DatabaseProviders
+from placement_sched.candidates.from_mirror import MirroredProviders
+from placement_sched.candidates.search import find, prepare
+from placement_sched.candidates.summaries import Summaries, SummaryFields
+from placement_sched.db.histories import HISTORY, history_of
+from placement_sched.db.tables import inventories
+from placement_sched.mirror.upkeep import Mirror
+from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
+from tests.candidates.documented import provider
+from tests.clouds import Cloud, load
+from tests.mirror.changing import NotedChanges
+
+QUERY = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
+
+
+def _mirrored(connection):
+    mirror = Mirror(NotedChanges())  # which reads all again, as the log of changes is in doubt
+    assert mirror.bring_up_to_date(connection)
+    return MirroredProviders(mirror, history_of(connection))
+
+
+def _give(database, total):
+    """Write inventories that the next writer would give the same generation."""
+    database.write(lambda connection: connection.execute(update(inventories).values(total=total)))
+
+
+@pytest.mark.parametrize("source_of", [DatabaseProviders, _mirrored])
+@pytest.mark.parametrize("trees", [True, False], ids=["newest form", "older form"])
+def test_generations_of_another_history_are_others(
+    sqlite_database, sqlite_settings, source_of, trees
+):
+    load(sqlite_database, Cloud((provider("CN", {"VCPU": 8}),)))
+    summaries = Summaries()
+    fields = SummaryFields(classes=None, traits=True, tree=trees)
+
+    def shown(history):
+        with sqlite_database.read() as connection:
+            connection.info[HISTORY] = history
+            source = source_of(connection)
+            search = prepare(source, QUERY)
+            found = find(source, search, sqlite_settings, Random(1))
+            names = search.names.class_names
+            return summaries.render(source, found.providers, names, fields, found.usages)
+
+    def capacity(history):
+        return int(b"".join(shown(history)).partition(b'"capacity":')[2].partition(b",")[0])
+
+    assert capacity("first") == 8
+    _give(sqlite_database, 99)
+    assert capacity("first") == 8  # what the generation alone says
+    assert capacity("second") == 99
+    assert capacity("second") == 99

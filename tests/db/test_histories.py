@@ -1,0 +1,109 @@
+"""Each connection knows the history that it reads, and those of a past one are closed."""
+
+import pytest
+from sqlalchemy import text
+
+from placement_sched.db.engine import database_url, make_engine
+from placement_sched.db.histories import HISTORY, Histories, history_of
+from placement_sched.db.kept_connections import KeptConnections
+from placement_sched.db.transaction import Database
+from tests.conftest import make_settings
+
+
+@pytest.fixture(params=["postgresql_server", "mysql_server"])
+def settings(request):
+    return make_settings(request.getfixturevalue(request.param))
+
+
+@pytest.fixture(params=[True, False], ids=["reader", "writer"])
+def engine(request, settings):
+    made = make_engine(database_url(settings), settings, autocommit=request.param)
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def histories(engine):
+    made = Histories()
+    made.follow(engine)
+    return made
+
+
+def driver_of(connection):
+    return connection.connection.driver_connection
+
+
+def test_all_connections_to_a_server_are_of_one_history_without_a_statement(settings):
+    database = Database(settings)
+    assert database.history is None
+    with database.read() as one, database.read() as other:
+        assert history_of(one) == history_of(other) == database.history is not None
+    assert database.write(history_of) == database.history
+    assert database.tally.statements == 0
+    database.dispose()
+
+
+def test_a_file_has_but_one(sqlite_database):
+    with sqlite_database.read() as connection:
+        assert history_of(connection) is None
+
+
+def test_new_connection_has_no_transaction_open(engine, histories):
+    with engine.connect() as connection:
+        assert histories.current == history_of(connection)
+        if engine.dialect.name == "postgresql":
+            assert driver_of(connection).info.transaction_status.name == "IDLE"
+
+
+def test_connection_of_a_past_history_is_replaced(engine, histories, caplog):
+    with engine.connect() as connection:
+        old, here = driver_of(connection), histories.current
+    histories.current = ("another server",)
+    with engine.connect() as connection:
+        assert driver_of(connection) is not old
+        assert history_of(connection) == histories.current == here
+    assert "another server has taken over" in caplog.text
+
+
+@pytest.mark.parametrize("in_use", [True, False], ids=["given back later", "idle"])
+def test_kept_connection_of_a_past_history_is_closed(engine, histories, in_use):
+    kept = KeptConnections(engine, most=3, seconds=-1, is_past=histories.is_past)
+    connection = kept.take()
+    old = driver_of(connection)
+    if not in_use:
+        kept.give_back(connection)
+    histories.current = ("another server",)
+    if in_use:
+        kept.give_back(connection)
+    again = kept.take()
+    assert driver_of(again) is not old
+    assert history_of(again) == histories.current
+    kept.give_back(again)
+    kept.close()
+
+
+def test_any_user_of_postgresql_may_ask(postgresql_server):
+    database = Database(make_settings(postgresql_server))
+    asked = "SELECT has_function_privilege('public', 'pg_postmaster_start_time()', 'execute')"
+    with database.read() as connection:
+        assert connection.scalar(text(asked))
+        assert connection.info[HISTORY] == database.history
+    database.dispose()
+
+
+def test_database_that_is_made_anew_under_its_name_is_another(postgresql_server):
+    database = Database(make_settings(postgresql_server))
+    histories = set()
+    with database.read() as connection:
+        for _ in range(2):
+            connection.execute(text("DROP DATABASE IF EXISTS placement_sched_restored"))
+            connection.execute(text("CREATE DATABASE placement_sched_restored"))
+            url = database_url(make_settings(postgresql_server))
+            restored = url.set(database="placement_sched_restored")
+            other = Database(make_settings(restored.render_as_string(hide_password=False)))
+            with other.read() as opened:
+                histories.add(history_of(opened))
+            other.dispose()
+        connection.execute(text("DROP DATABASE placement_sched_restored"))
+    database.dispose()
+    assert len(histories) == 2
