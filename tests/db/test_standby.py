@@ -16,6 +16,7 @@ from webtest import AppError
 
 from placement_sched.db import standby as module
 from placement_sched.db import standby_lag
+from placement_sched.db.histories import history_of
 from placement_sched.db.tables import traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
@@ -519,3 +520,24 @@ def test_servers_of_a_url_are_those_that_it_names(place, servers):
     for one in found.values():
         assert one.query == {"sslmode": "require"}
         assert (one.username, one.password, one.database) == ("u", "p", "d")
+
+
+def test_what_is_remembered_of_standbys_is_of_the_primary_s_history(servers, url):
+    primary, standby = servers
+    settings = make_settings(primary.url(url))
+    database = Database(settings)
+    reader = module.Standby(make_url(standby.url(url)), database, settings)
+
+    def history():
+        with reader.recent_enough(), reader.read() as connection:
+            return history_of(connection)
+
+    wait_until(lambda: standby.ask(f"SELECT 1 FROM pg_database WHERE datname = '{url}'"))
+    first = history()
+    assert first == history()
+    assert first[0] == database.history is not None
+    # Another standby, or this one after it was rewound.
+    reader._note_server({}, ("another start",))
+    assert history() != first
+    reader.dispose()
+    database.dispose()

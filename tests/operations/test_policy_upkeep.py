@@ -3,7 +3,10 @@
 import threading
 
 import pytest
+from sqlalchemy import update
 
+from placement_sched.db.tables import inventories
+from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.operations import aggregate_policies
 from placement_sched.operations.aggregate_policies import PolicyUpkeep
@@ -111,3 +114,18 @@ def test_change_that_failed_is_tried_again_with_the_next_request(small, monkeypa
     assert small.cloud.ratios() == EVERYTHING
     small.request()
     assert small.cloud.ratios() == OWN
+
+
+def test_ratios_that_a_failover_lost_are_written_again(small, monkeypatch):
+    history = ["first"]
+    monkeypatch.setattr(Database, "history", property(lambda _database: history[0]))
+    monkeypatch.setattr(aggregate_policies, "history_of", lambda _connection: history[0])
+    small.request()
+    assert small.cloud.ratios() == EVERYTHING
+    lost = update(inventories).values(allocation_ratio=3.0)
+    small.cloud.database.write(lambda connection: connection.execute(lost))
+    small.request()
+    assert small.cloud.ratios() == (3.0, 3.0, 3.0)
+    history[0] = "second"
+    small.request()
+    assert small.cloud.ratios() == EVERYTHING

@@ -1,5 +1,6 @@
 """What is recorded here follows nova: everything at first, then what changes."""
 
+from placement_sched.db.transaction import Database
 from placement_sched.store.compute import (
     cells,
     compute_nodes,
@@ -147,3 +148,17 @@ def test_the_background_work_never_raises(make_follower, nova):
     with nova.api.engine.begin() as connection:
         connection.exec_driver_sql("DROP TABLE cell_mappings")
     assert follower.keep_up() >= 0
+
+
+def test_what_a_failover_lost_is_recorded_again(follower, nova, database, monkeypatch):
+    history = ["first"]
+    monkeypatch.setattr(Database, "history", property(lambda _database: history[0]))
+    nova.add_host("cn1")
+    follower.keep_up()
+    with database.read() as connection:
+        uuids = [node.uuid for node in compute_nodes.search(connection)]
+    database.write(lambda connection: compute_nodes.remove_many(connection, uuids))
+    history[0] = "second"
+    follower.keep_up()
+    with database.read() as connection:
+        assert [node.uuid for node in compute_nodes.search(connection)] == uuids
