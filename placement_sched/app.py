@@ -34,7 +34,6 @@ from placement_sched.console import blueprint as console
 from placement_sched.console.guards import guarding
 from placement_sched.db.engine import database_url, standby_url
 from placement_sched.db.standby import Standby
-from placement_sched.db.standby_lag import StandbyLags, StandbyState
 from placement_sched.db.transaction import Database
 from placement_sched.model.capacity_figures import CapacityFigures
 from placement_sched.model.clock import Clock, utcnow
@@ -55,6 +54,7 @@ from placement_sched.scheduler.requests.networks import neutron_of
 from placement_sched.settings import Settings, logs
 from placement_sched.settings.conf import CONF
 from placement_sched.store import cloud_figures
+from placement_sched.store.standby_lag import StandbyLags, StandbyState
 
 FACES = (PLACEMENT, COMPUTE, IMAGE, IDENTITY, SCHEDULER)
 

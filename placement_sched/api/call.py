@@ -13,7 +13,6 @@ from placement_sched.api.microversion import Headers, Version
 from placement_sched.api.policies import Policy
 from placement_sched.candidates.summaries import Summaries
 from placement_sched.db.standby import Standby, StandbyUnfit
-from placement_sched.db.standby_lag import StandbyLags
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.db.trial import Readable
 from placement_sched.errors import Forbidden
@@ -22,6 +21,7 @@ from placement_sched.model.request_ids import RequestIds
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.policies.registry import Policies, policies_for
 from placement_sched.settings import Settings
+from placement_sched.store.standby_lag import StandbyLags
 
 #: The header that has the caller's token.
 TOKEN = "X-Auth-Token"  # noqa: S105 - a name

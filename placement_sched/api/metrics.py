@@ -19,13 +19,13 @@ from prometheus_client.registry import Collector
 
 from placement_sched.api.request_context import WSGI
 from placement_sched.db.engine import Tally
-from placement_sched.db.standby_lag import StandbyState
 from placement_sched.errors import ConfigurationError
 from placement_sched.mirror.upkeep import MirrorFigures
 from placement_sched.model.results.decision import DecisionLabels
 from placement_sched.operations.gauges.capacity import CapacityGauges, CountFlavors
 from placement_sched.operations.gauges.cloud import CloudGauges, ReadFigures
 from placement_sched.operations.gauges.standbys import StandbyGauges
+from placement_sched.store.standby_lag import StandbyState
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 

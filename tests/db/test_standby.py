@@ -15,13 +15,13 @@ from sqlalchemy.engine import make_url
 from webtest import AppError
 
 from placement_sched.db import standby as module
-from placement_sched.db import standby_lag
 from placement_sched.db.histories import history_of
 from placement_sched.db.tables import traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.gauges import standbys as standby_gauges
 from placement_sched.operations.prepare import sync
+from placement_sched.store import standby_lag
 from tests.at_once import at_once
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings

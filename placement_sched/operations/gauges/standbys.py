@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from oslo_log import log
 from prometheus_client.core import GaugeMetricFamily
 
-from placement_sched.db.standby_lag import StandbyState
 from placement_sched.errors import Error
 from placement_sched.operations.gauges.reading import ReadGauges
+from placement_sched.store.standby_lag import StandbyState
 
 LOG = log.getLogger(__name__)
 
