@@ -1,0 +1,17 @@
+"""The nodes of a cluster share one history: what is remembered stays as a proxy alternates."""
+
+from placement_sched.db.transaction import Database
+from tests.conftest import make_settings
+
+
+def test_nodes_share_the_history_of_their_cluster(galera):
+    found = []
+    for node in galera.nodes:
+        database = Database(make_settings(node.url("mysql")))
+        with database.read():
+            found.append(database.history)
+        database.dispose()
+    assert len(found) > 1
+    assert set(found) == {
+        ("wsrep_cluster_state_uuid", galera.nodes[0].status("cluster_state_uuid"))
+    }
