@@ -81,7 +81,7 @@ class AggregateCache:
         version = history, change_counters.version(connection, host_aggregates.SUBJECT)
         seen = self._seen
         if seen is None or seen[0] != version:
-            every = Aggregates(host_aggregates.snapshot(connection), version)
+            every = Aggregates(host_aggregates.snapshot(connection), version[1])
             seen = self._seen = (version, every)
         return seen[1]
 
