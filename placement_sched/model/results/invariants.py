@@ -30,6 +30,7 @@ class Invariant(StrEnum):
     NO_PARENT = "parent_unknown"
     PARENT_LOOP = "parent_loop"
     WRONG_ROOT = "wrong_root"
+    PROVIDER_TWICE = "provider_twice"
     PROVIDER_GENERATION = "provider_generation"
     CONSUMER_GENERATION = "consumer_generation"
     GENERATION_FELL = "generation_fell"

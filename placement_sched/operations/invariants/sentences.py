@@ -6,6 +6,7 @@ from typing import Any
 
 from placement_sched.model.placement.provider import capacity_of
 from placement_sched.model.results.invariants import HeldAmounts, Invariant, Violation
+from placement_sched.store.invariants.amounts import LEAST
 
 _PROVIDER = "provider {name} ({provider})"
 _SENTENCES: Mapping[Invariant, str] = {
@@ -46,6 +47,7 @@ _SENTENCES: Mapping[Invariant, str] = {
     Invariant.PARENT_LOOP: _PROVIDER + " has no root: its parents go in a circle",
     Invariant.WRONG_ROOT: _PROVIDER + " has the provider number {number} as root, and the root of "
     "its tree is number {real}",
+    Invariant.PROVIDER_TWICE: "provider {provider} has {times} records, in different spellings",
     Invariant.PROVIDER_GENERATION: _PROVIDER + " has the generation {generation}",
     Invariant.CONSUMER_GENERATION: "consumer {consumer} has the generation {generation}",
     Invariant.GENERATION_FELL: "the generation of {what} {uuid} went from {before} to {after}",
@@ -96,6 +98,7 @@ _AT_ONCE = (
     "; the inventory and the last allocation were both written at {changed}: allowed, if the "
     "inventory was reduced after it"
 )
+_NEVER = "; no inventory allows less than 1"
 _BEFORE = "; allocated at {written}, the inventory was written at {changed}"
 
 
@@ -104,11 +107,14 @@ def violation_of(invariant: Invariant, found: Mapping[str, object]) -> Violation
 
     One of amounts is allowed where the inventory was written in a later second than all that is
     allocated: OpenStack's placement lets inventories shrink below that. Of the same second the
-    order is not known, and it is allowed as well, but for an inventory that was made in it.
+    order is not known, and it is allowed as well, but for an inventory that was made in it. An
+    amount below 1 is never allowed.
     """
     row = {name: int(one) if isinstance(one, Decimal) else one for name, one in found.items()}
     allowed = False
-    if "changed" in row:
+    if invariant is Invariant.UNITS and row["used"] < LEAST:  # type: ignore[operator]
+        row["times"] = _NEVER
+    elif "changed" in row:
         times = _times(row["made"], row["changed"], row["written"])
         allowed = times is not _BEFORE
         known = {name: row[name] or "an unknown time" for name in ("changed", "written")}

@@ -13,7 +13,7 @@ from sqlalchemy import Select, select
 
 from placement_sched.db.tables import allocations, inventories, resource_classes, resource_providers
 from placement_sched.store.invariants.times import as_text
-from placement_sched.store.placement.capacity import overfull, used_of
+from placement_sched.store.placement.capacity import overfull
 
 _HELD, _OWNED = allocations.c, inventories.c
 _SAME_PLACE = sa.and_(
@@ -23,6 +23,8 @@ _SAME_PLACE = sa.and_(
 _CHANGED = as_text(sa.func.coalesce(_OWNED.updated_at, _OWNED.created_at))
 _MADE = as_text(_OWNED.created_at).label("made")
 _WRITTEN = sa.func.coalesce(_HELD.updated_at, _HELD.created_at)
+#: No inventory lets anyone allocate less, whatever its min_unit is or was.
+LEAST = 1
 #: What of a row is a time, as text.
 TIMES = frozenset({"changed", "made", "written"})
 _NAMES = (
@@ -34,7 +36,14 @@ _NAMES = (
 
 def over_capacity() -> Select[Any]:
     """Return the inventories of which more is allocated than they have."""
-    used = used_of(_OWNED.resource_provider_id, _OWNED.resource_class_id)
+    # An amount below zero, which no API writes, makes no room for the others.
+    taken = sa.func.sum(sa.case((_HELD.used > 0, _HELD.used), else_=0))
+    used = (
+        select(sa.func.coalesce(taken, 0))
+        .where(_SAME_PLACE)
+        .correlate(inventories)
+        .scalar_subquery()
+    )
     last = select(sa.func.max(_WRITTEN)).where(_SAME_PLACE).correlate(inventories)
     query = select(
         *_NAMES,
@@ -44,11 +53,11 @@ def over_capacity() -> Select[Any]:
         _MADE,
         as_text(last.scalar_subquery()).label("written"),
     )
-    return _with_names(query.select_from(inventories), _OWNED).where(overfull(inventories))
+    return _with_names(query.select_from(inventories), _OWNED).where(overfull(inventories, used))
 
 
 def units_ignored() -> Select[Any]:
-    """Return the allocations that min_unit, max_unit or step_size do not allow."""
+    """Return the allocations that min_unit, max_unit or step_size do not allow, or no inventory."""
     # A step of 0 can be written by hand alone, and would divide by zero.
     steps = _HELD.used % sa.func.nullif(_OWNED.step_size, 0)
     query = select(
@@ -61,7 +70,8 @@ def units_ignored() -> Select[Any]:
         as_text(_WRITTEN).label("written"),
     )
     query = query.select_from(allocations).join(inventories, _SAME_PLACE)
-    wrong = sa.or_(_HELD.used < _OWNED.min_unit, _HELD.used > _OWNED.max_unit, steps != 0)
+    too_little = sa.or_(_HELD.used < _OWNED.min_unit, _HELD.used < LEAST)
+    wrong = sa.or_(too_little, _HELD.used > _OWNED.max_unit, steps != 0)
     return _with_names(query, _HELD).where(wrong)
 
 

@@ -61,8 +61,6 @@ def _twice() -> sa.Subquery:
 
 def _of_consumers() -> dict[Invariant, Select[Any]]:
     uuid = _CONSUMERS.uuid.label("consumer")
-    # Letters of either case, with hyphens or without: all are the same uuid.
-    same = func.replace(func.lower(_CONSUMERS.uuid), "-", "")
     owners = {
         Invariant.NO_PROJECT: (_CONSUMERS.project_id, tables.projects),
         Invariant.NO_USER: (_CONSUMERS.user_id, tables.users),
@@ -76,11 +74,7 @@ def _of_consumers() -> dict[Invariant, Select[Any]]:
             kind: _lacking(column, owner, uuid, column.label("number"))
             for kind, (column, owner) in owners.items()
         },
-        Invariant.CONSUMER_TWICE: select(
-            func.lower(func.min(_CONSUMERS.uuid)).label("consumer"), func.count().label("times")
-        )
-        .group_by(same)
-        .having(func.count() > 1),
+        Invariant.CONSUMER_TWICE: _spelt_twice(_CONSUMERS.uuid, "consumer"),
         Invariant.CONSUMER_GENERATION: select(uuid, _CONSUMERS.generation).where(
             _CONSUMERS.generation < 0
         ),
@@ -120,10 +114,20 @@ def _of_providers() -> dict[Invariant, Select[Any]]:
             _lacking(aggregate, tables.placement_aggregates, aggregate.label("number")),
             _IN.resource_provider_id,
         ),
+        Invariant.PROVIDER_TWICE: _spelt_twice(columns.uuid, "provider"),
         Invariant.PROVIDER_GENERATION: select(
             columns.uuid.label("provider"), columns.name, columns.generation
         ).where(sa.or_(columns.generation.is_(None), columns.generation < 0)),
     }
+
+
+def _spelt_twice(uuid: Column[Any], name: str) -> Select[Any]:
+    """Return the uuids, as ``name``, that several rows have in different spellings."""
+    # Letters of either case, with hyphens or without: all are the same uuid.
+    same = func.replace(func.lower(uuid), "-", "")
+    shown = func.lower(func.min(uuid)).label(name)
+    query = select(shown, func.count().label("times")).group_by(same)
+    return query.having(func.count() > 1)
 
 
 def _lacking(column: Column[Any], owner: Table, *shown: Any, by: str = "id") -> Select[Any]:

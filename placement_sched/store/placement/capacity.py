@@ -77,13 +77,16 @@ def has_room(
     )
 
 
-def overfull(owned: sa.FromClause) -> ColumnElement[bool]:
+def overfull(owned: sa.FromClause, used: ColumnElement[int] | None = None) -> ColumnElement[bool]:
     """Return whether more is allocated of the inventories ``owned`` than they have.
+
+    ``used`` is what is allocated of them; without, it is summed here.
 
     One may reserve more than its total (a reshape writes that): its capacity is below zero then,
     and it is not overfull while nothing of it is allocated.
     """
-    used = used_of(owned.c.resource_provider_id, owned.c.resource_class_id)
+    if used is None:
+        used = used_of(owned.c.resource_provider_id, owned.c.resource_class_id)
     capacity = _capacity(owned)
     return used > sa.case((capacity < 0, 0), else_=capacity)
 

@@ -434,6 +434,17 @@ def number_of_aliased(uuid):
     return select(inner.c.id).where(inner.c.uuid == uuid).scalar_subquery()
 
 
+def test_provider_with_a_second_record_without_hyphens_is_there_twice(cloud, database):
+    row = select(tables.resource_providers).where(tables.resource_providers.c.uuid == CN2)
+    with database.read() as connection:
+        values = dict(connection.execute(row).mappings().one())
+    again = {"id": ABSENT, "root_provider_id": ABSENT, "uuid": CN2.replace("-", ""), "name": "x"}
+    break_tables(database, insert(tables.resource_providers).values(values | again))
+    (found,) = verified(database).violations
+    assert found.invariant is Invariant.PROVIDER_TWICE
+    assert f"provider {CN2} has 2 records, in different spellings" in found.detail
+
+
 def test_two_spellings_of_a_consumer_are_one_too_many(sqlite_database, sqlite_app):
     lower = "aaaaaaaa-0000-4000-8000-000000000001"
     Cloud(sqlite_app).place(lower)
@@ -510,6 +521,29 @@ def test_inventory_that_shrank_after_the_claim_is_allowed_and_reported(cloud, da
     break_tables(database, held_by(FREE, updated_at=LATER + timedelta(seconds=1)))
     kinds = {one.invariant for one in verified(database).violations}
     assert kinds == {Invariant.OVER_CAPACITY, Invariant.UNITS}
+
+
+@pytest.mark.parametrize("used", [0, -5])
+def test_amount_below_one_is_excused_by_no_change_of_the_inventory(cloud, database, used):
+    later = update(tables.inventories).values(updated_at=LATER, min_unit=-10)
+    break_tables(database, later, held_by(FREE, used=used), consumer(FREE, generation=2))
+    found = verified(database)
+    assert found.allowed == ()
+    assert {one.invariant for one in found.violations} == {Invariant.UNITS}
+    assert all("no inventory allows less than 1" in one.detail for one in found.violations)
+    assert len(found.violations) == 3
+
+
+def test_amount_below_zero_makes_no_room_for_others(cloud, database):
+    beside = {"resource_provider_id": number_of(CN1), "updated_at": LATER}
+    break_tables(
+        database,
+        update(tables.allocations).values(**beside),
+        held_by(FIRST, used=2_000_000),
+        held_by(FREE, used=-3_000_000),
+    )
+    kinds = {one.invariant for one in verified(database).violations}
+    assert Invariant.OVER_CAPACITY in kinds
 
 
 def test_inventories_that_are_put_again_as_they_were_excuse_nothing(cloud, database):
