@@ -3,7 +3,8 @@
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select
@@ -17,7 +18,7 @@ from placement_sched.model.placement.allocation import (
     ConsumerClaim,
     Taken,
 )
-from placement_sched.store.placement import capacity, next_best
+from placement_sched.store.placement import capacity, inventories, next_best
 from placement_sched.store.placement import consumers as holders
 from placement_sched.store.placement import resource_providers as providers
 from placement_sched.store.placement.capacity import InventoryIds, Want
@@ -25,6 +26,8 @@ from placement_sched.store.placement.consumers import PROVIDER, Owner, Record
 from placement_sched.store.placement.resource_providers import BySpelling
 
 _COLUMNS = tables.allocations.c
+#: Times are kept in whole seconds.
+_RESOLUTION = timedelta(seconds=1)
 
 # Statements of every claim are built once: building one takes longer than sending it.
 _OF_CONSUMERS = _COLUMNS.consumer_id.in_(bindparam("consumers", expanding=True))
@@ -136,7 +139,8 @@ def replace(
     that one moves away from).
 
     What is ``recorded`` is held already, whatever inventories have become since: that there is an
-    inventory is all that is asked of it.
+    inventory is all that is asked of it. Its rows are written as older than the inventories: so
+    the verification of invariants knows those that an inventory may have shrunk below since.
 
     Raises :class:`Invalid` for an unknown provider or class, :class:`ConcurrentUpdate` for another
     generation than the one given, and :class:`CapacityExceeded`.
@@ -144,11 +148,14 @@ def replace(
     prepared = _prepare(connection, claims, now)
     wants = next_best.wants_of(connection, prepared.holding, prepared.provider_ids)
     _lock(connection, prepared, wants)
+    times: Mapping[InventoryIds, datetime] = {}
     if recorded:
         capacity.check_stocked(connection, wants)
+        changed = inventories.changed_at(connection, {want.place[0] for want in wants})
+        times = {place: min(now, at - _RESOLUTION) for place, at in changed.items()}
     else:
         capacity.check(connection, wants, prepared.own)
-    _write(connection, prepared, wants, now)
+    _write(connection, prepared, wants, now, times)
 
 
 def replace_by_first(
@@ -230,11 +237,18 @@ def _lock(connection: Connection, prepared: _Prepared, wants: Collection[Want]) 
 
 
 def _write(
-    connection: Connection, prepared: _Prepared, wants: Sequence[Want], now: datetime
+    connection: Connection,
+    prepared: _Prepared,
+    wants: Sequence[Want],
+    now: datetime,
+    times: Mapping[InventoryIds, datetime] = MappingProxyType({}),
 ) -> None:
-    """Replace what the consumers hold, and raise the generations that this changes."""
+    """Replace what the consumers hold, and raise the generations that this changes.
+
+    ``times`` are those of what is held at places where it is older than ``now``.
+    """
     owners, records = prepared.owners, prepared.records
-    _rewrite(connection, prepared.held, wants, now)
+    _rewrite(connection, prepared.held, [(one, times.get(one.place, now)) for one in wants])
     holders.finish(connection, {uuid: records[uuid] for uuid in owners}, owners, now)
     holders.remove(connection, [records[uuid] for uuid in records.keys() - owners.keys()])
     bumped = prepared.left | {want.place[0] for want in wants}
@@ -294,8 +308,9 @@ def _check_generations(
 
 
 def _rewrite(
-    connection: Connection, held: Collection[_Held], wants: Sequence[Want], now: datetime
+    connection: Connection, held: Collection[_Held], wants: Iterable[tuple[Want, datetime]]
 ) -> None:
+    """Free what is held, and write what is wanted, each with its time."""
     for batch in sql.batches(sorted({one.consumer for one in held})):
         connection.execute(_FREE, {"consumers": batch})
     rows = [
@@ -304,10 +319,10 @@ def _rewrite(
             "resource_class_id": want.place[1],
             "consumer_id": want.consumer,
             "used": want.amount,
-            "created_at": now,
-            "updated_at": now,
+            "created_at": at,
+            "updated_at": at,
         }
-        for want in wants
+        for want, at in wants
     ]
     if rows:
         connection.execute(_HOLD, rows)

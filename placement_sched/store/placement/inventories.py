@@ -12,6 +12,7 @@ from placement_sched.db.tables import allocations, inventories, resource_classes
 from placement_sched.errors import InUse, Invalid
 from placement_sched.model.placement.provider import Inventory, Provider
 from placement_sched.store.placement import resource_classes as classes
+from placement_sched.store.placement.capacity import InventoryIds
 from placement_sched.store.placement.resource_providers import BySpelling
 
 _COLUMNS = inventories.c
@@ -82,6 +83,14 @@ def by_provider_id(
     else:
         rows = sql.rows_among(connection, _STOCK, _COLUMNS.resource_provider_id, ids)
     return sql.nested((row.resource_provider_id, row.name, _inventory(row)) for row in rows)
+
+
+def changed_at(connection: Connection, provider_ids: Iterable[int]) -> dict[InventoryIds, datetime]:
+    """Return when each inventory of these providers was last written, where that is known."""
+    place = (_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
+    query = select(*place, func.coalesce(_COLUMNS.updated_at, _COLUMNS.created_at))
+    rows = sql.rows_among(connection, query, _COLUMNS.resource_provider_id, provider_ids)
+    return {(number, class_id): at for number, class_id, at in rows if at is not None}
 
 
 def replace(

@@ -1,11 +1,13 @@
 """A fleet file makes the cloud what it says, wholly or not at all, and leaves the rest alone."""
 
 import threading
+from datetime import timedelta
 
 import pytest
 from sqlalchemy import delete, update
 
 from placement_sched.db.tables import (
+    allocations,
     compute_nodes,
     inventories,
     resource_provider_aggregates,
@@ -13,8 +15,11 @@ from placement_sched.db.tables import (
     resource_providers,
 )
 from placement_sched.errors import Conflict, Invalid
+from placement_sched.model.results.invariants import Invariant
 from placement_sched.operations.fleet import load as operation
 from tests.clouds import uuid_of
+from tests.invariants import break_tables, verified
+from tests.reports import NOW
 from tests.statements import counted
 
 HOSTS = """
@@ -548,3 +553,41 @@ def test_a_heartbeat_that_moved_meanwhile_is_no_change(small):
         )
     )
     assert small.load(HOSTS) == []
+
+
+SHRUNK = """
+hosts:
+  - {host: cn1, vcpus: 8, memory_mb: 4096, local_gb: 20}
+"""
+HOLDING = """
+instances:
+  - {name: "web[1-2]", host: cn1, allocations: {cn1: {VCPU: 1, DISK_GB: 15}}}
+  - {name: large, host: cn1, allocations: {cn1: {DISK_GB: 25}}}
+"""
+
+
+def assert_allowed(cloud):
+    found = verified(cloud.database)
+    assert found.violations == ()
+    assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Invariant.UNITS}
+
+
+def test_what_is_held_of_hosts_that_shrank_violates_no_invariant(cloud):
+    cloud.load(SHRUNK + HOLDING)
+    assert_allowed(cloud)
+
+
+def test_what_is_loaded_onto_a_host_that_shrank_before_violates_no_invariant(cloud):
+    cloud.load(SHRUNK)
+    long_ago = NOW - timedelta(days=1000)
+    break_tables(
+        cloud.database, update(inventories).values(created_at=long_ago, updated_at=long_ago)
+    )
+    cloud.load(HOLDING)
+    assert_allowed(cloud)
+    # What is claimed of it later than that is not held already.
+    break_tables(cloud.database, update(allocations).values(updated_at=NOW + timedelta(seconds=1)))
+    assert {one.invariant for one in verified(cloud.database).violations} == {
+        Invariant.OVER_CAPACITY,
+        Invariant.UNITS,
+    }
