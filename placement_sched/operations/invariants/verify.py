@@ -24,6 +24,7 @@ from placement_sched.store import census
 from placement_sched.store.invariants import (
     QUESTIONS,
     answers,
+    class_names,
     decided,
     hosts,
     recorded,
@@ -141,11 +142,12 @@ def _of_claims(connection: Connection) -> _Found:
         if isinstance(fault, recorded.Unreadable):
             unreadable.add(fault)
         yield _OF_DECISIONS[type(fault)], fault._asdict()
+    names = class_names.ClassNames(connection)
     for one in recorded.claimed(connection, DECISIONS):
         if isinstance(one, recorded.Unreadable):
             if one not in unreadable:
                 yield Invariant.DECISION_UNREADABLE, one._asdict()
-        elif one.asked != one.held:
+        elif not class_names.agree(one.asked, one.held, names.since(one.at)):
             yield (
                 Invariant.CLAIM_DIFFERS,
                 {

@@ -1,6 +1,7 @@
 """Recorded instances that break the policy of their server group, and decisions without claims."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import orjson
@@ -21,6 +22,7 @@ from placement_sched.db.tables import (
 from placement_sched.model.results.decision import SELECT, SELECTED
 from placement_sched.model.results.invariants import HeldAmounts, Invariant
 from placement_sched.model.server_group import AFFINITY, ANTI_AFFINITY
+from placement_sched.store.invariants import times
 
 _INSTANCES, _GROUPS = instances.c, server_groups.c
 _DECISIONS, _PLACES, _CONSUMERS = decisions.c, decision_places.c, consumers.c
@@ -80,11 +82,13 @@ def _of_decisions() -> dict[Invariant, Select[Any]]:
 class Claimed(NamedTuple):
     """An instance as it was claimed: its place in the answer of its decision, and what it holds.
 
-    ``asked`` and ``held`` are amounts by provider uuid and resource class.
+    ``asked`` and ``held`` are amounts by provider uuid and resource class, ``at`` is when it was
+    claimed.
     """
 
     instance: str
     decision: str
+    at: datetime | None
     asked: HeldAmounts
     held: HeldAmounts
 
@@ -117,7 +121,12 @@ def claimed(connection: Connection, most: int) -> Iterator[Claimed | Unreadable]
 
 def _claimed(connection: Connection, uuids: tuple[str, ...]) -> Iterator[Claimed | Unreadable]:
     query = (
-        select(_PLACES.decision_uuid, _PLACES.position, _PLACES.instance_uuid)
+        select(
+            _PLACES.decision_uuid,
+            _PLACES.position,
+            _PLACES.instance_uuid,
+            times.as_text(_DECISIONS.created_at),
+        )
         .join(
             instances,
             sa.and_(
@@ -130,19 +139,19 @@ def _claimed(connection: Connection, uuids: tuple[str, ...]) -> Iterator[Claimed
         .where(_CONSUMERS.generation == AS_CLAIMED, _CONSUMERS.created_at <= _DECISIONS.created_at)
     )
     places = list(sql.rows_among(connection, query, _PLACES.decision_uuid, uuids))
-    wanted = sorted({decision for decision, _, _ in places})
+    wanted = sorted({decision for decision, *_ in places})
     answers = select(_DECISIONS.uuid, _DECISIONS.selections)
     chosen = {
         uuid: document_of(text)
         for uuid, text in sql.rows_among(connection, answers, _DECISIONS.uuid, wanted)
     }
-    holding = held(connection, [instance for _, _, instance in places])
-    for decision, position, instance in places:
+    holding = held(connection, [instance for _, _, instance, _ in places])
+    for decision, position, instance, at in places:
         asked = _asked(chosen.get(decision), position)
         if asked is None:
             yield Unreadable(instance, decision, position)
         else:
-            yield Claimed(instance, decision, asked, holding.get(instance, {}))
+            yield Claimed(instance, decision, times.read(at), asked, holding.get(instance, {}))
 
 
 def document_of(text: str) -> Any:

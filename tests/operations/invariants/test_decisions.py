@@ -8,7 +8,7 @@ from sqlalchemy import insert, select, update
 from placement_sched.db import tables
 from placement_sched.model.results.invariants import Invariant
 from tests.invariants import assert_invariants, break_tables, verified
-from tests.placing import instance, report, spec
+from tests.placing import flavor, instance, report, spec
 from tests.versions import LATEST_HEADERS
 
 FIRST, SECOND, OTHER = instance(1), instance(2), instance(999)
@@ -160,3 +160,47 @@ def test_decisions_that_are_deleted_leave_nothing_to_compare(cloud):
         DECISIONS.delete().where(DECISIONS.c.uuid == made),
     )
     assert_invariants(cloud.database)
+
+
+def with_custom_classes(cloud, *names):
+    """Let each host have of these classes, and place an instance that takes 1, 2, ... of them."""
+    for name in names:
+        cloud.app.put(f"/placement/resource_classes/{name}", headers=LATEST_HEADERS)
+    for host in ("cn1", "cn2", "cn3"):
+        path = f"/placement/resource_providers/{report(host)['uuid']}/inventories"
+        held = cloud.app.get(path, headers=LATEST_HEADERS).json
+        held["inventories"].update({name: {"total": 9} for name in names})
+        cloud.app.put_json(path, held, headers=LATEST_HEADERS)
+    specs = {f"resources:{name}": str(used) for used, name in enumerate(names, 1)}
+    cloud.place(FIRST, force_hosts=["cn1"], flavor=flavor(extra_specs=specs))
+
+
+def rename_class(cloud, old, new):
+    headers = {"OpenStack-API-Version": "placement 1.2"}
+    cloud.app.put_json(f"/placement/resource_classes/{old}", {"name": new}, headers=headers)
+
+
+def test_class_that_was_renamed_is_compared_by_amounts(cloud):
+    with_custom_classes(cloud, "CUSTOM_A", "CUSTOM_B")
+    rename_class(cloud, "CUSTOM_A", "CUSTOM_C")
+    assert_invariants(cloud.database)
+    # The names of the two are exchanged in the end.
+    rename_class(cloud, "CUSTOM_B", "CUSTOM_A")
+    rename_class(cloud, "CUSTOM_C", "CUSTOM_B")
+    assert_invariants(cloud.database)
+    held = tables.allocations
+    break_tables(cloud.database, update(held).where(held.c.used == 2).values(used=3))
+    assert cloud.kinds() == [Invariant.CLAIM_DIFFERS]
+
+
+def test_class_that_was_renamed_before_the_decision_is_compared_by_name(cloud):
+    with_custom_classes(cloud, "CUSTOM_A", "CUSTOM_B")
+    long_ago = datetime.fromisoformat("2020-01-01T12:00:00")
+    classes = tables.resource_classes
+    break_tables(cloud.database, update(classes).values(created_at=long_ago, updated_at=long_ago))
+    assert_invariants(cloud.database)
+    # As much of each provider, and of other classes.
+    for old, new in (("A", "X"), ("B", "A"), ("X", "B")):
+        named = update(classes).where(classes.c.name == f"CUSTOM_{old}")
+        break_tables(cloud.database, named.values(name=f"CUSTOM_{new}"))
+    assert cloud.kinds() == [Invariant.CLAIM_DIFFERS]

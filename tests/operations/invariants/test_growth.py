@@ -115,3 +115,25 @@ def test_consumer_that_is_gone_is_reported(client, database):
     (found,) = lost(database, _answered((HELD, True)))
     assert f"consumer {CONSUMER} holds nothing, and by the answers" in found.detail
     assert lost(database, _answered((HELD, True), ({}, False))) == ()
+
+
+def test_amounts_of_a_class_that_was_renamed_are_not_lost(client, database):
+    path = f"/placement/resource_providers/{CN1}/inventories"
+    client.put("/placement/resource_classes/CUSTOM_A", headers=LATEST_HEADERS)
+    stock = client.get(path, headers=LATEST_HEADERS).json
+    stock["inventories"]["CUSTOM_A"] = {"total": 9}
+    client.put_json(path, stock, headers=LATEST_HEADERS)
+    body = {
+        "allocations": {CN1: {"resources": {"VCPU": 1, "CUSTOM_A": 3}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": 1,
+        "consumer_type": "INSTANCE",
+    }
+    client.put_json(f"/placement/allocations/{CONSUMER}", body, headers=LATEST_HEADERS)
+    headers = {"OpenStack-API-Version": "placement 1.2"}
+    new = {"name": "CUSTOM_B"}
+    client.put_json("/placement/resource_classes/CUSTOM_A", new, headers=headers)
+    assert lost(database, _answered(({**HELD, (CN1, "CUSTOM_A"): 3}, True))) == ()
+    for wrong in ({(CN1, "CUSTOM_A"): 3}, {**HELD, (CN1, "CUSTOM_A"): 2}, HELD):
+        assert len(lost(database, _answered((wrong, True)))) == 1
