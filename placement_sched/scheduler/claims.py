@@ -261,7 +261,7 @@ class Claims:
         claims = [_beside(held, claim) for claim in self._claims_of(placing.first.run)]
         try:
             if len(claims) > 1:
-                allocations.replace(connection, claims, now)
+                allocations.replace(connection, claims, now, decided=True)
                 return placing.first
 
             first = claims[0]

@@ -23,6 +23,7 @@ from placement_sched.db.tables import (
 )
 from placement_sched.model.results.decision import SELECT, SELECTED
 from placement_sched.store.invariants import times
+from placement_sched.store.invariants.recorded import MAY_BE_CLAIMED
 
 #: What is written within so long before a cell was last read, or later, may not be seen in the
 #: records of its instances yet: nova writes both, and clocks differ.
@@ -89,9 +90,10 @@ def _elsewhere() -> Select[Any]:
 def unrecorded_claims() -> Select[Any]:
     """Return the instances that hold what a decision claimed for them, and have no record.
 
-    A consumer that was made after the decision is not the one of its claim: the instance was
-    deleted, and a client has allocated again for the same uuid. While the database of a nova's cell
-    does not answer, records of its instances may be gone that it still has.
+    A consumer that was made after the decision, or by a client in the same second, is not the one
+    of its claim: the instance was deleted, and a client has allocated again for the same uuid.
+    While the database of a nova's cell does not answer, records of its instances may be gone that
+    it still has.
     """
     away = sa.exists().where(
         _NODES.host == _PLACES.host,
@@ -110,7 +112,7 @@ def unrecorded_claims() -> Select[Any]:
         .where(
             _DECISIONS.outcome == SELECTED,
             _DECISIONS.kind == SELECT,
-            _CONSUMERS.created_at <= _DECISIONS.created_at,
+            MAY_BE_CLAIMED,
             _INSTANCES.id.is_(None),
             sa.exists().where(_HELD.consumer_id == _PLACES.instance_uuid),
             ~away,

@@ -28,6 +28,12 @@ _INSTANCES, _GROUPS = instances.c, server_groups.c
 _DECISIONS, _PLACES, _CONSUMERS = decisions.c, decision_places.c, consumers.c
 #: The generation of a consumer that nothing was written of since it was claimed.
 AS_CLAIMED = 1
+#: Whether a consumer may be that of a decision's claim. Both are made in one transaction, with
+#: equal times; one that was made in the same second, and not by a claim, has no updated_at.
+MAY_BE_CLAIMED = sa.or_(
+    _CONSUMERS.created_at < _DECISIONS.created_at,
+    sa.and_(_CONSUMERS.created_at == _DECISIONS.created_at, _CONSUMERS.updated_at.is_not(None)),
+)
 _OF_GROUP = (_GROUPS.uuid.label("group"), _GROUPS.name)
 
 
@@ -136,7 +142,7 @@ def _claimed(connection: Connection, uuids: tuple[str, ...]) -> Iterator[Claimed
         )
         .join(consumers, _CONSUMERS.uuid == _INSTANCES.uuid)
         .join(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)
-        .where(_CONSUMERS.generation == AS_CLAIMED, _CONSUMERS.created_at <= _DECISIONS.created_at)
+        .where(_CONSUMERS.generation == AS_CLAIMED, MAY_BE_CLAIMED)
     )
     places = list(sql.rows_among(connection, query, _PLACES.decision_uuid, uuids))
     wanted = sorted({decision for decision, *_ in places})

@@ -127,6 +127,7 @@ def replace(
     now: datetime,
     *,
     recorded: bool = False,
+    decided: bool = False,
 ) -> None:
     """Make each consumer hold exactly what its claim says: all claims, or (by an error) none.
 
@@ -142,10 +143,13 @@ def replace(
     inventory is all that is asked of it. Its rows are written as older than the inventories: so
     the verification of invariants knows those that an inventory may have shrunk below since.
 
+    What is ``decided`` is a claim of the scheduler, recorded with its decision; the consumers that
+    it makes are known apart from others.
+
     Raises :class:`Invalid` for an unknown provider or class, :class:`ConcurrentUpdate` for another
     generation than the one given, and :class:`CapacityExceeded`.
     """
-    prepared = _prepare(connection, claims, now)
+    prepared = _prepare(connection, claims, now, decided=decided)
     wants = next_best.wants_of(connection, prepared.holding, prepared.provider_ids)
     _lock(connection, prepared, wants)
     times: Mapping[InventoryIds, datetime] = {}
@@ -166,13 +170,13 @@ def replace_by_first(
     ``others``, the next best, are looked at only where there is no room for the claim, and are of
     the same consumer and owner. Returns the number of the claim that was written: 0 for the first,
     then 1, 2, ... What is found to have no room is judged under its lock, or by what was committed
-    last; what is written, under its lock always.
+    last; what is written, under its lock always. The scheduler alone claims so: it is ``decided``.
 
     Raises what :func:`replace` raises, and :class:`RoomElsewhere` where the claim that there is
     room for asks providers that come before those that are locked by now: to lock them as well
     could be a deadlock.
     """
-    prepared = _prepare(connection, [claim], now)
+    prepared = _prepare(connection, [claim], now, decided=True)
     wants = next_best.wants_of(connection, [claim], prepared.provider_ids)
     locked = _lock(connection, prepared, wants)
     at = 0
@@ -208,7 +212,9 @@ class _Prepared:
         return own
 
 
-def _prepare(connection: Connection, claims: Sequence[ConsumerClaim], now: datetime) -> _Prepared:
+def _prepare(
+    connection: Connection, claims: Sequence[ConsumerClaim], now: datetime, *, decided: bool
+) -> _Prepared:
     """Make and lock the consumers of claims; raise :class:`ConcurrentUpdate` as they say."""
     ordered = sorted(claims, key=lambda claim: claim.consumer)
     holding = [claim for claim in ordered if claim.allocations]
@@ -220,7 +226,7 @@ def _prepare(connection: Connection, claims: Sequence[ConsumerClaim], now: datet
     known = [one.consumer for one in ordered if one.generation is not None or not one.allocations]
     records = holders.lock(connection, known)
     unknown = {uuid: owner for uuid, owner in owners.items() if uuid not in records}
-    records |= holders.create(connection, unknown, now)
+    records |= holders.create(connection, unknown, now, decided=decided)
     held = _held(connection, [claim.consumer for claim in ordered])
     _check_generations(ordered, records, {one.consumer for one in held})
     refuse_unknown(asked, {uuid for kind, uuid in ids if kind == PROVIDER})

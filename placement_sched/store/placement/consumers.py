@@ -129,10 +129,15 @@ _LOCK = (
     .with_for_update()
 )
 _BY_ID = consumers.c.id.in_(bindparam("ids", expanding=True))
+_NOW = bindparam("now", type_=consumers.c.updated_at.type)
 _RAISE = (
     update(consumers)
     .where(_BY_ID)
-    .values(generation=consumers.c.generation + 1, updated_at=bindparam("now"))
+    .values(
+        generation=consumers.c.generation + 1,
+        # One that a client made stays without: see create().
+        updated_at=sa.case((consumers.c.updated_at.is_not(None), _NOW)),
+    )
 )
 _FINISH = (
     update(consumers).where(_BY_ID, consumers.c.generation == _UNFINISHED).values(generation=_FIRST)
@@ -205,20 +210,28 @@ def owners(
 
 
 def create(
-    connection: Connection, owners_by_uuid: Mapping[str, Owner], now: datetime
+    connection: Connection,
+    owners_by_uuid: Mapping[str, Owner],
+    now: datetime,
+    *,
+    decided: bool = False,
 ) -> dict[str, Record]:
     """Create the consumers of these uuids that are not there, and return all of them locked.
+
+    Those of a claim that a decision is recorded of (``decided``) have a time of their last change,
+    others never: so one that a client makes again, in the second of the decision, is known apart.
 
     One that another request made meanwhile is returned with the generation that it has now. Raises
     :class:`ConcurrentUpdate` where others make and remove one faster than it can be locked.
     """
     found: dict[str, Record] = {}
+    same = {"created_at": now, "updated_at": now if decided else None}
 
     def missing() -> list[str]:
         return [uuid for uuid in sorted(owners_by_uuid) if uuid not in found]
 
     def create_missing() -> dict[str, Record]:
-        found.update(_make(connection, {uuid: owners_by_uuid[uuid] for uuid in missing()}, now))
+        found.update(_make(connection, {uuid: owners_by_uuid[uuid] for uuid in missing()}, same))
         found.update(lock(connection, missing()))
         if missing():
             raise ConcurrentUpdate(
@@ -230,11 +243,13 @@ def create(
 
 
 def _make(
-    connection: Connection, owners_by_uuid: Mapping[str, Owner], now: datetime
+    connection: Connection, owners_by_uuid: Mapping[str, Owner], same: Mapping[str, datetime | None]
 ) -> dict[str, Record]:
-    """Create those of these consumers that are not there, and return them."""
-    same = {"generation": _FIRST, "created_at": now, "updated_at": now}
-    rows = [{"uuid": uuid, **owner._asdict(), **same} for uuid, owner in owners_by_uuid.items()]
+    """Create those of these consumers that are not there, with the ``same`` times; return them."""
+    rows = [
+        {"uuid": uuid, **owner._asdict(), "generation": _FIRST, **same}
+        for uuid, owner in owners_by_uuid.items()
+    ]
     if sql.can_insert_new(connection):
         new = sql.insert_new(connection, consumers, rows, ("uuid", "id"))
         made = {row.uuid: row.id for row in new}

@@ -204,3 +204,53 @@ def test_class_that_was_renamed_before_the_decision_is_compared_by_name(cloud):
         named = update(classes).where(classes.c.name == f"CUSTOM_{old}")
         break_tables(cloud.database, named.values(name=f"CUSTOM_{new}"))
     assert cloud.kinds() == [Invariant.CLAIM_DIFFERS]
+
+
+def again(cloud, host, times=1):
+    """Let a client allocate for the first instance, of a host, so many times."""
+    owner = {"project_id": "p1", "user_id": "u1", "consumer_type": "INSTANCE"}
+    for generation in (None, *range(1, times)):
+        held = {report(host)["uuid"]: {"resources": {"VCPU": 1 + (generation or 0)}}}
+        body = {**owner, "consumer_generation": generation, "allocations": held}
+        cloud.app.put_json(f"/placement/allocations/{FIRST}", body, headers=LATEST_HEADERS)
+
+
+def in_one_second(cloud):
+    """Let consumers and decisions be of one second, as they are where a client is quick."""
+    moment = datetime.fromisoformat("2038-01-01T12:00:00")
+    break_tables(
+        cloud.database,
+        update(tables.consumers).values(created_at=moment),
+        update(DECISIONS).values(created_at=moment),
+    )
+
+
+def test_instance_that_a_client_claims_again_in_the_same_second_is_not_compared(cloud):
+    cloud.place(FIRST, force_hosts=["cn1"])
+    cloud.free(FIRST)
+    again(cloud, "cn2")
+    in_one_second(cloud)
+    assert cloud.kinds() == [Invariant.ANOTHER_HOST]
+    record = {"host": "cn2", "node": "cn2", "project_id": "p1", "user_id": "u1"}
+    cloud.app.put_json(f"/scheduler/v1/instances/{FIRST}", record)
+    assert_invariants(cloud.database)
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_consumer_of_an_instance_that_is_deleted_in_the_same_second_is_another(cloud, times):
+    cloud.place(FIRST, force_hosts=["cn1"])
+    cloud.app.delete(f"/scheduler/v1/instances/{FIRST}")
+    again(cloud, "cn1", times)
+    in_one_second(cloud)
+    assert_invariants(cloud.database)
+
+
+@pytest.mark.parametrize("uuids", [[FIRST], [FIRST, SECOND]], ids=len)
+def test_claim_is_known_in_its_second(cloud, uuids):
+    cloud.place(*uuids)
+    in_one_second(cloud)
+    held = tables.allocations
+    break_tables(cloud.database, update(held).where(held.c.consumer_id == FIRST).values(used=2))
+    assert cloud.kinds() == [Invariant.CLAIM_DIFFERS]
+    break_tables(cloud.database, tables.instances.delete())
+    assert cloud.kinds() == [Invariant.CLAIM_UNRECORDED] * len(uuids)
