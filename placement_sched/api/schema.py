@@ -14,6 +14,7 @@ from placement_sched.api.microversion import EVER, Version
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, is_larger
 from placement_sched.model.naming import if_few, names_instead, nearest
+from placement_sched.schemas.fault_paths import found_at
 from placement_sched.schemas.formats import CHECKS
 
 #: Marks a parameter of a query string that may be given several times; a note to readers of the
@@ -77,9 +78,8 @@ class Schema:
             self._checker.validate(document)
         except jsonschema_rs.ValidationError as found:
             fault = found
-        steps = (
-            f"[{step}]" if isinstance(step, int) else f".{step}" for step in fault.instance_path
-        )
+        keys, _ = found_at(fault, document)
+        steps = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
         *path, keyword = fault.schema_path
         return _placed(fault.message, f"${''.join(steps)}", str(keyword), path)
 

@@ -8,6 +8,7 @@ import jsonschema_rs
 
 from placement_sched.model import naming
 from placement_sched.model.document import Json, is_larger
+from placement_sched.schemas.fault_paths import found_at, step_into
 from placement_sched.schemas.formats import READERS, DocumentError, shown
 
 #: Returns what a valid value means, or a value as it is.
@@ -217,14 +218,8 @@ def _resolved(root: Json, reference: str) -> Json:
 
 
 def _explained(fault: jsonschema_rs.ValidationError, document: Any, root: Json) -> DocumentError:
-    keys: list[str | int] = []
+    keys, value = found_at(fault, document)
     kind: Any = fault.kind
-    value = document
-    for step in fault.instance_path:
-        # The checker takes a key of digits for an index.
-        key = str(step) if isinstance(value, dict) else step
-        keys.append(key)
-        value = value[key]
     if kind.name == "additionalProperties":
         return DocumentError("the key is unknown", *keys, kind.unexpected[0], at_key=True)
     at_key = kind.name == "propertyNames"
@@ -239,7 +234,7 @@ def _around(fault: jsonschema_rs.ValidationError, root: Json) -> Json:
     schema: Any = root
     *path, _ = fault.schema_path
     for step in path:
-        schema = _resolved(root, schema[step]) if step == "$ref" else schema[step]
+        schema = _resolved(root, schema[step]) if step == "$ref" else step_into(schema, step)
     return dict(schema)
 
 

@@ -120,3 +120,22 @@ def test_digits_are_text_where_only_text_may_be():
     assert read(schema, given, digits_as_text=True) == {"a": "1", "b": ["2"], "c": 3, "d": "4"}
     with pytest.raises(Invalid, match=r"True is not a string; quotes make it one \(at \$\.a\)"):
         read(schema, {"a": True}, digits_as_text=True)
+
+
+@pytest.mark.parametrize("key", ["1", "+1", "01", "+0" + "0" * 5000 + "1", "0", " 1", "\u0661"])
+def test_a_key_that_looks_like_an_index_is_named_as_it_is_spelt(key):
+    with pytest.raises(Invalid) as refused:
+        read(a_list(a_mapping(NAME, a_mapping(NAME, INTEGER))), [{}, {key: {key: "x"}}])
+    assert refused.value.detail == f"'x' is not an integer (at $[1][{key!r}][{key!r}])"
+
+
+def test_of_keys_that_are_the_same_index_the_wrong_one_is_named():
+    nested = a_mapping(NAME, a_mapping(NAME, INTEGER))
+    document = {"1": {"a": 1}, "01": {"b": 1}, "001": {"a": 2, "1": 3, "+1": "x"}}
+    with pytest.raises(Invalid, match=r"'x' is not an integer \(at \$\['001'\]\['\+1'\]\)"):
+        read(nested, document)
+
+
+def test_a_property_of_a_schema_may_look_like_an_index():
+    with pytest.raises(Invalid, match=r"'x' is not an integer \(at \$\['01'\]\)"):
+        read(an_object({"01": INTEGER}), {"01": "x"})

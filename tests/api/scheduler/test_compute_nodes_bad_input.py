@@ -123,3 +123,22 @@ def test_other_methods_are_405(sqlite_app, method):
 
 def test_no_token_is_401(sqlite_app):
     TestApp(sqlite_app.app).get(NODES, status=401)
+
+
+@pytest.mark.parametrize("key", ["1", "+1", "01"])
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        (lambda key: {"stats": {key: {}}}, "$[0].stats"),
+        (
+            lambda key: {
+                "pci_device_pools": [{"vendor_id": "a", "product_id": "b", "count": 1, key: {}}]
+            },
+            "$[0].pci_device_pools[0]",
+        ),
+    ],
+)
+def test_a_wrong_value_under_a_key_of_digits_is_400_with_its_path(sqlite_app, changes, path, key):
+    report = {**a_report(1), **changes(key)}
+    answer = detail(sqlite_app.post_json(NODES, [report], status=400))
+    assert answer.endswith(f"(at {path}[{key!r}])")
