@@ -15,6 +15,13 @@ from oslo_config.sources import ConfigurationSource
 #: The variable that names configuration files for the WSGI entry points.
 FILES = "PLACEMENT_SCHED_CONFIG"
 
+#: The largest value of options that become a time span (68 years, in seconds), a number of tries
+#: or a place in a list: Python and the system's calls refuse larger ones only when they are used.
+LARGEST = 2**31 - 1
+#: The most seconds (20 days) that a database is made to wait: PostgreSQL takes milliseconds,
+#: as whole numbers of 32 bits.
+LONGEST_WAIT = 20 * 24 * 3600
+
 
 def files_named() -> list[str]:
     """Return the configuration files that ``PLACEMENT_SCHED_CONFIG`` names, colon-separated."""

@@ -1,7 +1,14 @@
 """Every option tells the operator what it is for."""
 
+import re
+from datetime import datetime, timedelta
+from threading import TIMEOUT_MAX
+
+from oslo_config import cfg
+
 from placement_sched.scheduler import loading
 from placement_sched.settings import options as core
+from placement_sched.settings.opts import LARGEST, LONGEST_WAIT
 
 OURS = [
     (group, option)
@@ -23,3 +30,31 @@ def test_options_have_help():
 def test_no_option_is_declared_twice():
     names = [(group, option.dest) for group, option in OURS]
     assert sorted(names) == sorted(set(names))
+
+
+#: Numbers that are only multiplied, added or compared with, or handed to what bounds them itself.
+ONLY_COUNTED_WITH = re.compile(
+    r"(allocation_ratio|multiplier|weight_of_unavailable|budget|per_host|_size|max_request_groups"
+    r"|max_member_of|\] workers)$"
+)
+
+
+def test_what_is_waited_for_or_counted_up_to_has_a_maximum():
+    """Python refuses a span of a million years only when it is made: the answer would be 500."""
+    unbounded = [
+        name
+        for group, option in OURS
+        if isinstance(option, cfg.IntOpt | cfg.FloatOpt)
+        and not isinstance(option, cfg.PortOpt)
+        and option.type.max is None
+        and not ONLY_COUNTED_WITH.search(name := f"[{group}] {option.dest}")
+    ]
+    assert unbounded == []
+
+
+def test_a_maximum_can_be_waited_for():
+    assert timedelta(seconds=LARGEST)
+    assert datetime(2026, 1, 1) - timedelta(seconds=LARGEST) > datetime(1900, 1, 1)
+    assert LARGEST <= TIMEOUT_MAX
+    # PostgreSQL's timeouts are in milliseconds, the socket's a little longer than the database's.
+    assert (LONGEST_WAIT + 3600) * 1000 < 2**31

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import insert
 
 from placement_sched.db.tables import placement_aggregates
+from placement_sched.settings.opts import LARGEST
 from tests.conftest import make_settings
 from tests.placing import flavor, report, spec
 from tests.scheduler.test_select_destinations import allocations, explain, instance, select
@@ -89,6 +90,8 @@ def test_overrides_evaluate_under_other_settings_and_leave_the_running_ones(clou
         ({"scheduler.decision_retention": 1}, "scheduler.decision_retention"),
         ({"default_availability_zone": ["a"]}, "default_availability_zone"),
         ({"filter_scheduler.enabled_filters": "ComputeFiltre"}, "ComputeFilter"),
+        ({"DEFAULT.service_down_time": 10**15}, "DEFAULT.service_down_time"),
+        ({"scheduler.max_attempts": "9" * 30}, "scheduler.max_attempts"),
     ],
     ids=[
         "unknown option",
@@ -101,12 +104,18 @@ def test_overrides_evaluate_under_other_settings_and_leave_the_running_ones(clou
         "not read per request",
         "list for one value",
         "unknown filter as text",
+        "more seconds than there can be",
+        "more tries than can be counted",
     ],
 )
 def test_override_that_cannot_be_is_refused_by_name(cloud, overrides, word):
     body = {"request_spec": spec(), "overrides": overrides}
     (error,) = cloud.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
     assert word in error["detail"]
+
+
+def test_the_longest_time_that_a_host_may_be_silent_is_counted_with(cloud):
+    explain(cloud, spec(), overrides={"DEFAULT.service_down_time": LARGEST})
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from oslo_config import cfg
 
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
+from placement_sched.settings.opts import LARGEST
 
 
 class CachingScheduler(FilterScheduler):
@@ -24,6 +25,7 @@ class CachingScheduler(FilterScheduler):
                 "periodic_task_interval",
                 default=60,
                 min=-1,
+                max=LARGEST,
                 deprecated_opts=[
                     cfg.DeprecatedOpt("driver_task_period", group="scheduler"),
                     cfg.DeprecatedOpt("scheduler_driver_task_period", group="DEFAULT"),

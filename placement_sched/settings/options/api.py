@@ -3,7 +3,7 @@
 from oslo_config import cfg
 from oslo_middleware import cors, http_proxy_to_wsgi
 
-from placement_sched.settings.opts import described
+from placement_sched.settings.opts import LARGEST, described
 
 #: The option that says how callers are authenticated.
 STRATEGY = "auth_strategy"
@@ -34,16 +34,16 @@ API = described(
     "with 400. A thousand aggregates take 40 KB. The server of placement-sched serve itself "
     "answers 414, without a body, to an address of 65535 bytes or more; under another server a "
     "larger value may be of use.",
-    cfg.FloatOpt("queue_timeout", default=30.0, min=0),
+    cfg.FloatOpt("queue_timeout", default=30.0, min=0, max=LARGEST),
     "Seconds that a request may wait for placement-sched serve to begin with it, where more is "
     "asked than can be answered. A later one is answered 503 with Retry-After, so that the server "
     "works for clients that still wait. 0: no bound. Other servers have bounds of their own.",
-    cfg.FloatOpt("shutdown_delay", default=0.0, min=0),
+    cfg.FloatOpt("shutdown_delay", default=0.0, min=0, max=LARGEST),
     "Seconds for which placement-sched serve goes on answering after SIGTERM, while "
     "/healthz/ready answers 503 and each answer closes its connection: load balancers take their "
     "requests elsewhere before the server refuses connections. It is longer than a load balancer "
     "takes to notice. A second signal ends it at once.",
-    cfg.FloatOpt("slow_request_seconds", default=10.0, min=0),
+    cfg.FloatOpt("slow_request_seconds", default=10.0, min=0, max=LARGEST),
     "Requests that take so many seconds or more are logged as warnings, with what took the time: "
     "SQL statements, candidates, each stage of scheduling, and how many hosts each stage of the "
     "funnel let through. 0 logs none.",

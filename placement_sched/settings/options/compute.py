@@ -4,7 +4,7 @@ from socket import gethostname
 
 from oslo_config import cfg
 
-from placement_sched.settings.opts import described, older
+from placement_sched.settings.opts import LARGEST, described, older
 
 #: The options whose values a host has that reports none; a scheduling policy may set them for the
 #: hosts of its aggregates.
@@ -31,7 +31,7 @@ DEFAULT = described(
     "The memory ratio where neither the report nor ram_allocation_ratio gives one.",
     cfg.FloatOpt("initial_disk_allocation_ratio", default=1.0, min=0.0),
     "The disk ratio where neither the report nor disk_allocation_ratio gives one.",
-    cfg.IntOpt("service_down_time", default=60, min=1, mutable=True),
+    cfg.IntOpt("service_down_time", default=60, min=1, max=LARGEST, mutable=True),
     "Seconds without a report after which a host's compute service counts as down.",
     cfg.StrOpt("default_availability_zone", default="nova", mutable=True),
     "The availability zone of hosts that are in no aggregate with a zone.",

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from oslo_config import cfg
 
-from placement_sched.settings.opts import described, older
+from placement_sched.settings.opts import LARGEST, described, older
 from placement_sched.settings.sources import named_ratios
 
 FILTER_SCHEDULER = described(
@@ -38,7 +38,12 @@ FILTER_SCHEDULER = described(
     "Weighers to run, as dotted paths. nova.scheduler.weights.all_weighers means the shipped ones "
     "too.",
     cfg.IntOpt(
-        "host_subset_size", default=1, min=1, mutable=True, **older("scheduler_host_subset_size")
+        "host_subset_size",
+        default=1,
+        min=1,
+        max=LARGEST,
+        mutable=True,
+        **older("scheduler_host_subset_size"),
     ),
     "Choose at random among this many best hosts, to spread concurrent requests.",
     cfg.BoolOpt("shuffle_best_same_weighed_hosts", default=False, mutable=True),

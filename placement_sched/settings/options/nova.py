@@ -5,7 +5,7 @@ They have the names and meanings of nova.conf, which is handed to the commands a
 
 from oslo_config import cfg
 
-from placement_sched.settings.opts import described
+from placement_sched.settings.opts import LARGEST, described
 
 API_DATABASE = described(
     cfg.StrOpt("connection", secret=True),
@@ -22,9 +22,9 @@ DATABASE = described(
 
 #: Beside what ``compute`` has of [DEFAULT].
 DEFAULT = described(
-    cfg.IntOpt("report_interval", default=10, min=1),
+    cfg.IntOpt("report_interval", default=10, min=1, max=LARGEST),
     "Seconds between two heartbeats of the service record of placement-sched nova-scheduler.",
-    cfg.IntOpt("graceful_shutdown_timeout", default=180, min=0),
+    cfg.IntOpt("graceful_shutdown_timeout", default=180, min=0, max=LARGEST),
     "Seconds that running requests of placement-sched nova-scheduler get to finish after SIGTERM; "
     "0 is without limit.",
 )
@@ -38,9 +38,9 @@ SCHEDULER = described(
     "Where placement-sched nova-scheduler serves /metrics for Prometheus, /healthz and "
     "/healthz/ready: ADDRESS:PORT, such as 127.0.0.1:9778, or the path of a unix socket. It asks "
     "for no token. Unset, nothing is served.",
-    cfg.IntOpt("nova_sync_interval", default=5, min=1),
+    cfg.IntOpt("nova_sync_interval", default=5, min=1, max=LARGEST),
     "Seconds between two readings of what changed in nova's databases. What a request depends on "
     "is read before it as well.",
-    cfg.IntOpt("nova_full_sync_interval", default=600, min=10),
+    cfg.IntOpt("nova_full_sync_interval", default=600, min=10, max=LARGEST),
     "Seconds between two full comparisons with nova's databases.",
 )

@@ -2,7 +2,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.settings.opts import described
+from placement_sched.settings.opts import LARGEST, LONGEST_WAIT, described
 
 #: The database of a first run: a file in the working directory.
 EMBEDDED = "sqlite:///placement_sched.db"
@@ -11,7 +11,7 @@ PLACEMENT = described(
     cfg.BoolOpt("randomize_allocation_candidates", default=False, mutable=True),
     "Answer GET /allocation_candidates with a fair random sample of what fits instead of the "
     "first by provider id. Without a limit only the order changes.",
-    cfg.IntOpt("max_allocation_candidates", default=-1, min=-1, mutable=True),
+    cfg.IntOpt("max_allocation_candidates", default=-1, min=-1, max=LARGEST, mutable=True),
     "Upper bound of candidates in one answer, whatever limit the caller gives; -1 none.",
     cfg.StrOpt(
         "allocation_candidates_generation_strategy",
@@ -23,7 +23,7 @@ PLACEMENT = described(
         mutable=True,
     ),
     "From which trees candidates are taken first when a limit cuts them.",
-    cfg.IntOpt("allocation_conflict_retry_count", default=10, min=0),
+    cfg.IntOpt("allocation_conflict_retry_count", default=10, min=0, max=LARGEST),
     "How often a write, of allocations or anything else, is retried, with jitter, after a deadlock "
     "or a concurrent update, before it is answered with 409 or 503.",
     cfg.IntOpt("allocation_candidates_budget", default=1_000_000, min=0, mutable=True),
@@ -63,25 +63,27 @@ PLACEMENT_DATABASE = described(
     "SQLAlchemy URL of hot standbys of PostgreSQL, from which GET /allocation_candidates, lists of "
     "resource providers, usages, explanations and capacity are answered. The primary answers all "
     "else, and these where no standby is recent enough. Of other databases it is not used.",
-    cfg.FloatOpt("max_replica_lag", default=0.0, min=0.0),
+    cfg.FloatOpt("max_replica_lag", default=0.0, min=0.0, max=LARGEST),
     "Seconds that an answer from a standby may lag the primary. 0: it has all that was "
     "committed before the request came, on whatever server. With more, it has all that the same "
     "token wrote, on whatever server. Where a standby lags more, the primary answers.",
     cfg.BoolOpt("sync_on_startup", default=False),
     "Create or upgrade the schema when the server starts (SQLite, which is embedded, always "
     "does). Otherwise run placement-sched db sync.",
-    cfg.IntOpt("max_pool_size", default=5, min=0),
+    cfg.IntOpt("max_pool_size", default=5, min=0, max=LARGEST),
     "Connections each worker keeps open, for reading and for writing alike; 0 all it has opened.",
-    cfg.IntOpt("max_overflow", default=50, min=0),
+    cfg.IntOpt("max_overflow", default=50, min=0, max=LARGEST),
     "Connections above max_pool_size that a worker may open for a while.",
-    cfg.IntOpt("pool_timeout", default=30, min=0),
+    cfg.IntOpt("pool_timeout", default=30, min=0, max=LARGEST),
     "Seconds a request waits for a free connection before it is answered with 503.",
-    cfg.IntOpt("connection_recycle_time", default=3600, min=-1, deprecated_name="idle_timeout"),
+    cfg.IntOpt(
+        "connection_recycle_time", default=3600, min=-1, max=LARGEST, deprecated_name="idle_timeout"
+    ),
     "Seconds after which an idle connection is replaced; -1 never.",
-    cfg.IntOpt("lock_timeout", default=10, min=1),
+    cfg.IntOpt("lock_timeout", default=10, min=1, max=LONGEST_WAIT),
     "Seconds a statement waits for a lock another writer holds (SQLite's busy timeout, "
     "lock_timeout of PostgreSQL, innodb_lock_wait_timeout of MariaDB).",
-    cfg.IntOpt("read_timeout", default=60, min=0),
+    cfg.IntOpt("read_timeout", default=60, min=0, max=LONGEST_WAIT),
     "Seconds a reading statement may run before the database stops it and the request is answered "
     "with 503 (statement_timeout of PostgreSQL, max_statement_time of MariaDB); 0 no bound. Most "
     "take milliseconds; it ends what takes too long. A search for candidates of several "

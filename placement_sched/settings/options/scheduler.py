@@ -2,7 +2,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.settings.opts import described, older
+from placement_sched.settings.opts import LARGEST, LONGEST_WAIT, described, older
 
 #: They change while the server runs, but not for one request: which scheduling policies there are,
 #: and what is counted beside requests.
@@ -15,9 +15,16 @@ SCHEDULER = described(
     cfg.StrOpt("driver", default="filter_scheduler", mutable=True, **older("scheduler_driver")),
     "How hosts are chosen: filter_scheduler, caching_scheduler or chance_scheduler, or a dotted "
     "path, of nova's drivers too.",
-    cfg.IntOpt("max_attempts", default=3, min=1, mutable=True, **older("scheduler_max_attempts")),
+    cfg.IntOpt(
+        "max_attempts",
+        default=3,
+        min=1,
+        max=LARGEST,
+        mutable=True,
+        **older("scheduler_max_attempts"),
+    ),
     "How many hosts an instance may be tried on: alternates are at most one fewer.",
-    cfg.IntOpt("max_placement_results", default=1000, min=1, mutable=True),
+    cfg.IntOpt("max_placement_results", default=1000, min=1, max=LARGEST, mutable=True),
     "How many allocation candidates are taken into filtering and weighing.",
     cfg.ListOpt("request_filters", default=[], mutable=True),
     "Request filters in the order in which they are to run: names, or dotted paths of classes, "
@@ -57,13 +64,13 @@ SCHEDULER = described(
     cfg.BoolOpt("default_policy_avoids_policy_aggregates", default=False, mutable=True),
     "Keep requests under the default policy off the hosts of aggregates that have a policy. "
     "Otherwise the enabled filters alone decide.",
-    cfg.IntOpt("what_if_timeout", default=10, min=1, mutable=True),
+    cfg.IntOpt("what_if_timeout", default=10, min=1, max=LONGEST_WAIT, mutable=True),
     "Seconds that a question about a changed cloud (changes of explain and capacity, plan, "
     "rebalance) may take. On PostgreSQL and MariaDB writers of what it changes wait for it so "
     "long at most.",
-    cfg.IntOpt("decision_retention", default=7 * 24 * 3600, min=0),
+    cfg.IntOpt("decision_retention", default=7 * 24 * 3600, min=0, max=LARGEST),
     "Seconds for which decisions are kept; 0 keeps them for ever.",
-    cfg.FloatOpt("capacity_budget", default=5.0, min=0, mutable=True),
+    cfg.FloatOpt("capacity_budget", default=5.0, min=0, max=LARGEST, mutable=True),
     "Seconds that a question about capacity may take to count its flavors, where it cannot just "
     "divide; then the answer is a lower bound. 0 is without bound. Flavors shown by /metrics have "
     "as many each.",

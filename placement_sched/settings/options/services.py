@@ -7,16 +7,16 @@ could say where the service is would be sent ``attestation_auth_blob``.
 from keystoneauth1 import loading
 from oslo_config import cfg
 
-from placement_sched.settings.opts import described
+from placement_sched.settings.opts import LARGEST, described
 
 #: Seconds to wait for one answer; nova waits for ever by default.
 TIMEOUT = 10
 
 NEUTRON = described(
-    cfg.IntOpt("http_retries", default=3, min=0),
+    cfg.IntOpt("http_retries", default=3, min=0, max=LARGEST),
     "How often a request to neutron is retried if it, or a proxy for it, does not answer, where "
     "connect_retries and status_code_retries are unset.",
-    cfg.IntOpt("extension_sync_interval", default=600, min=0),
+    cfg.IntOpt("extension_sync_interval", default=600, min=0, max=LARGEST),
     "Seconds for which it is remembered whether neutron has the segment extension.",
 )
 
@@ -34,7 +34,9 @@ TRUSTED_COMPUTING = described(
     "Base path of the attestation service's API.",
     cfg.StrOpt("attestation_auth_blob", secret=True, deprecated_name="auth_blob"),
     "Value of the header x-auth-blob, sent to the attestation service.",
-    cfg.IntOpt("attestation_auth_timeout", default=60, min=0, deprecated_name="auth_timeout"),
+    cfg.IntOpt(
+        "attestation_auth_timeout", default=60, min=0, max=LARGEST, deprecated_name="auth_timeout"
+    ),
     "Seconds for which a reported trust level is valid.",
     cfg.BoolOpt("attestation_insecure_ssl", default=False),
     "Do not verify the attestation service's certificate.",
