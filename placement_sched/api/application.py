@@ -45,7 +45,7 @@ from placement_sched.api.microversion import NotAcceptable, Version
 from placement_sched.api.request import OrjsonProvider, Pairs, Request, origin_of
 from placement_sched.api.response import JSON, Response, plain_error
 from placement_sched.api.schema import shortened
-from placement_sched.errors import Error, Invalid, NotFound
+from placement_sched.errors import Error, Invalid, NotFound, PluginFailed
 from placement_sched.operations.nova_cloud import check_not_novas
 
 LOG = logging.getLogger(__name__)
@@ -291,7 +291,9 @@ class Application(flask.Flask):
             reason = f" ({type(cause).__name__}: {cause})" if cause else ""
             LOG.error("%s", " ".join(f"{error}{reason}".split()))
         elif status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED:
-            LOG.error("%s", error, exc_info=failure)
+            # A plugin's own failure is logged with its traceback where it is called.
+            traced = None if isinstance(failure, PluginFailed) else failure
+            LOG.error("%s", error, exc_info=traced)
         error.detail = shortened(error.detail, DETAIL)
         if request.face is None:
             detail = error.detail

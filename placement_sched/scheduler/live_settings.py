@@ -26,7 +26,7 @@ from placement_sched.scheduler.plugin import path_of
 from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import restart_options, server_options
-from placement_sched.settings.sources import files_read
+from placement_sched.settings.sources import OF_REQUEST, files_read
 from placement_sched.settings.watch import Watch
 
 LOG = log.getLogger(__name__)
@@ -158,7 +158,7 @@ def _with_options_file(configured: Settings, clock: Clock) -> Settings:
 
 
 def overridden(
-    running: Settings, overrides: Mapping[str, Any], source: str = "overrides"
+    running: Settings, overrides: Mapping[str, Any], source: str = OF_REQUEST
 ) -> Settings:
     """Return the settings of a request with overrides, ``{"group.option": value}``.
 

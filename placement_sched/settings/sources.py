@@ -42,6 +42,8 @@ CONFIGURATION = "configuration"
 ENVIRONMENT = "environment"
 #: Set over the configuration by an override or the options file; the place says which.
 OVERRIDE = "override"
+#: Where the overrides of one request stand: what they make impossible is the caller's to change.
+OF_REQUEST = "overrides"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,14 @@ from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.model.naming import suggested
 from placement_sched.settings import sources
 from placement_sched.settings.opts import Conf, location_of, names_of
-from placement_sched.settings.sources import NO_SECTIONS, Assignment, Origin, Place, Sections
+from placement_sched.settings.sources import (
+    NO_SECTIONS,
+    OF_REQUEST,
+    Assignment,
+    Origin,
+    Place,
+    Sections,
+)
 
 #: How alike a name of an option is to one that may be meant: most share long parts.
 _ALIKE = 0.8
@@ -122,7 +129,7 @@ class Settings:
         found = sources.last_assignment(self.sections, names_of(option, group, name))
         return None if found is None else found.place
 
-    def overridden(self, overrides: Mapping[str, Any], source: str = "overrides") -> "Settings":
+    def overridden(self, overrides: Mapping[str, Any], source: str = OF_REQUEST) -> "Settings":
         """Return these settings with ``{"group.option": value}`` in place of their values.
 
         A key without a dot is of ``DEFAULT``, None stands for the option's default. Raises
@@ -164,7 +171,7 @@ class Settings:
         every = {group: {**self._options.get(group, {}), **known[group]} for group in known}
         return Settings(other.conf, every, groups, other.sections)
 
-    def meant_by(self, key: str, source: str = "overrides") -> tuple[str, str]:
+    def meant_by(self, key: str, source: str = OF_REQUEST) -> tuple[str, str]:
         """Return group and name that an override's key means; raises :class:`Invalid` for none."""
         group, _, name = key.rpartition(".")
         group = group or "DEFAULT"

@@ -480,3 +480,10 @@ def test_a_number_that_is_too_large_is_refused_in_words(sqlite_app, page):
     asked = f"/console/{page}?vcpus=99999999999999999999&ram=1&disk=1"
     refused = browser.get(asked, status=400)
     assert "VCPUs 1e+20: expected 2147483647 or less" in refused.html.find(role="alert").text
+
+
+def test_a_metric_that_no_host_reports_is_the_callers_to_change(cloud, caplog):
+    answer = cloud.get(f"{ASKED}&override=metrics.weight_setting%3Da%3D1", expect_errors=True)
+    assert answer.status_int < 500
+    assert "metrics.weight_setting: host cn1, node cn1 does not report a" in text_of(answer.html)
+    assert "Traceback" not in caplog.text

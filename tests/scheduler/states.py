@@ -21,7 +21,8 @@ NOW = datetime(2026, 1, 1, 12, 0, 0)
 def settings_with(**options: Any) -> Settings:
     """Return the default settings with ``group__option`` values laid over."""
     settings = Settings.from_conf(read_files(full_conf()))
-    return settings.overridden({key.replace("__", "."): value for key, value in options.items()})
+    values = {key.replace("__", "."): value for key, value in options.items()}
+    return settings.overridden(values, "nova.conf")  # as if they were configured
 
 
 def an_aggregate(number: int = 1, *hosts: str, **metadata: str) -> HostAggregate:

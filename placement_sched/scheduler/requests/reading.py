@@ -29,6 +29,7 @@ from placement_sched.scheduler.loading import Plugins, enforcer_of, plugins_for
 from placement_sched.scheduler.policies import registry
 from placement_sched.scheduler.requests.networks import NetworkDirectory, with_facts
 from placement_sched.schemas import formats
+from placement_sched.settings.sources import OF_REQUEST
 from placement_sched.settings.view import Settings
 from placement_sched.store import images
 from placement_sched.store.compute import flavors, server_groups
@@ -174,7 +175,7 @@ class RequestReader:
         try:
             registry.checked_plugins(settings, self.clock)
         except ConfigurationError as wrong:
-            raise Invalid(f"overrides: {wrong.detail}") from None
+            raise Invalid(f"{OF_REQUEST}: {wrong.detail}") from None
         return settings
 
     def _choose(

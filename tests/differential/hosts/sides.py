@@ -99,7 +99,7 @@ class Ours:
 
     def _settings_of(self, case: Case) -> Settings:
         enabled = {"filter_scheduler.enabled_filters": list(FILTERS)}
-        return self._settings.overridden({**case.options, **enabled})
+        return self._settings.overridden({**case.options, **enabled}, "nova.conf")
 
 
 def _clock() -> datetime:

@@ -7,7 +7,7 @@ import pytest
 from placement_sched.errors import PluginFailed
 from placement_sched.model.compute_node import Metric
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.loading import read_settings
+from placement_sched.scheduler.loading import full_conf, read_settings
 from placement_sched.scheduler.weights.metrics import MetricsWeigher
 from placement_sched.settings.conf import new_conf
 from tests.placing import report, spec
@@ -67,9 +67,7 @@ def test_negative_multiplier_turns_the_order_round():
 )
 def test_host_that_lacks_a_metric_fails_the_request_or_has_a_weight_of_its_own(lacking):
     options = {SETTING: ["cpu.percent=1"]}
-    with pytest.raises(
-        PluginFailed, match=r"MetricsWeigher failed: .* host cn4, node cn4 does not"
-    ):
+    with pytest.raises(PluginFailed, match=r"MetricsWeigher failed: host cn4, node cn4 does not"):
         run(MetricsWeigher, [*HOSTS, lacking], **options)
     told = raw(MetricsWeigher, [*HOSTS, lacking], **options, **{REQUIRED: False})
     assert told == {"cn1": 10, "cn2": 20, "cn3": 15, "cn4": -10000}
@@ -186,9 +184,56 @@ def test_fractions_of_nova_compute_count_times_100(sqlite_app):
     assert weights == [("cn3", 100.0), ("cn2", 90.0), ("cn1", 10.0)]
 
 
-def test_required_metric_that_a_host_lacks_is_500_and_names_both(cloud):
-    told = explain(cloud, 500, **{"metrics.weight_setting": ["cpu.idle.percent=1.0"]})
-    (error,) = told["errors"]
+IDLE = "cpu.idle.percent=1.0"
+LACKS = "host cn3, node cn3 does not report cpu.idle.percent"
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"metrics.weight_setting": [IDLE]},
+        {"metrics.weight_setting": IDLE, "metrics.required": True},
+    ],
+)
+def test_required_metric_of_an_override_that_a_host_lacks_is_400_and_names_both(
+    cloud, caplog, overrides
+):
+    (error,) = explain(cloud, 400, **overrides)["errors"]
+    assert error["detail"].startswith(f"overrides: metrics.weight_setting: {LACKS}, ")
+    assert "Traceback" not in caplog.text
+    assert not [one for one in caplog.records if one.levelno >= logging.ERROR]
+
+
+def test_metrics_that_an_override_makes_too_large_are_400(cloud):
+    setting = {"metrics.weight_setting": ["cpu.idle.percent=1e308"], "metrics.required": False}
+    (error,) = explain(cloud, 400, **setting)["errors"]
+    assert "host cn1, node cn1 weighs too much" in error["detail"]
+
+
+@pytest.fixture
+def configured(cloud, sqlite_url, make_app, monkeypatch, tmp_path):
+    """The same hosts under a configuration that asks for a metric which one of them lacks."""
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    file = tmp_path / "nova.conf"
+    file.write_text(f"""[metrics]
+weight_setting = {IDLE}
+[filter_scheduler]
+enabled_filters = ComputeFilter
+""")
+    return make_app(read_settings([str(file)], full_conf()))
+
+
+def test_required_metric_of_the_configuration_that_a_host_lacks_is_one_error(configured, caplog):
+    (error,) = explain(configured, 500)["errors"]
     assert error["code"] == "scheduler.filter_error"
-    assert "MetricsWeigher failed" in error["detail"]
-    assert "host cn3, node cn3 does not report cpu.idle.percent" in error["detail"]
+    assert f"MetricsWeigher failed: {LACKS}" in error["detail"]
+    (logged,) = [one for one in caplog.records if one.levelno >= logging.ERROR]
+    assert LACKS in logged.getMessage()
+    assert "Traceback" not in caplog.text
+
+
+def test_an_override_that_drops_metrics_filter_is_400(configured):
+    explain(configured, **{"filter_scheduler.enabled_filters": ["MetricsFilter"]})
+    told = explain(configured, 400, **{"filter_scheduler.enabled_filters": ["ComputeFilter"]})
+    (error,) = told["errors"]
+    assert error["detail"].startswith(f"overrides: filter_scheduler.enabled_filters: {LACKS}, ")
