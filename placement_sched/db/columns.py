@@ -76,3 +76,11 @@ def distinct_texts(name: str, column: str) -> Table:
     """Return a numbered table of unique texts in one column."""
     unique = UniqueConstraint(column, name=f"uniq_{name}0{column}")
     return numbered(name, Column(column, String(255), nullable=False), unique)
+
+
+def longest(column: Column[str]) -> int:
+    """Return how many characters a text in this column has at most: a longer one is in no row.
+
+    SQLite takes no pattern for LIKE of more than 50 000 bytes.
+    """
+    return int(getattr(column.type, "length", 0) or 0)

@@ -166,3 +166,37 @@ def test_same_subtree_that_is_repeated_is_asked_once(app, monkeypatch):
     assert app.get(path + "&same_subtree=_A,_B" * 1000, headers=HEADERS).json == once
     assert len(once["allocation_requests"]) == 2
     assert [len(one.same_subtrees) for one in asked] == [1, 1]
+
+
+#: Of what is stored no name is as long, and SQLite takes no such pattern.
+LONG = "A" * 60_000
+COMPUTE = "/compute/v2.1"
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "body"),
+    [
+        (f"/placement/traits?name=startswith:{LONG}", 200, {"traits": []}),
+        (f"/placement/traits?name=startswith:{'A' * 256}", 200, {"traits": []}),
+        (f"{COMPUTE}/os-hypervisors?hypervisor_hostname_pattern={LONG}", 404, None),
+        (f"{COMPUTE}/os-hypervisors/detail?hypervisor_hostname_pattern={LONG}", 404, None),
+        (f"{COMPUTE}/flavors?marker={LONG}", 400, None),
+    ],
+)
+def test_a_name_longer_than_any_that_is_stored_matches_nothing(app, path, status, body):
+    headers = {**HEADERS, "OpenStack-API-Version": "placement latest, compute 2.53"}
+    answer = app.get(path, headers=headers, status=status)
+    assert body in (None, answer.json)
+
+
+def test_a_part_of_a_name_longer_than_any_that_is_stored_is_found_in_none(app):
+    path = f"{COMPUTE}/os-hypervisors/{LONG}/search"
+    headers = {**HEADERS, "OpenStack-API-Version": "compute 2.1"}
+    assert "No hypervisor matching" in app.get(path, headers=headers, status=404).text
+
+
+def test_a_name_of_the_longest_that_is_stored_is_found(app):
+    name = f"CUSTOM_{'A' * 248}"
+    app.put(f"/placement/traits/{name}", headers=HEADERS, status=201)
+    found = app.get(f"/placement/traits?name=startswith:{name}", headers=HEADERS)
+    assert found.json == {"traits": [name]}

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, or_, select, update
 
 from placement_sched.db import sql
+from placement_sched.db.columns import longest
 from placement_sched.db.tables import flavor_extra_specs, flavor_projects, flavors
 from placement_sched.model.flavor import Flavor
 
@@ -280,6 +281,8 @@ def _sort_key(connection: Connection, name: str) -> ColumnElement[Any]:
 
 def _marked(wanted: FlavorsWanted, marker: str) -> ColumnElement[bool]:
     """Return whether a flavor is the marker; MariaDB alone takes "a" to equal "a "."""
+    if len(marker) > longest(_FLAVORS.flavorid):
+        return sa.false()
     is_marker = and_(
         _FLAVORS.flavorid == marker, _FLAVORS.flavorid.startswith(marker, autoescape=True)
     )

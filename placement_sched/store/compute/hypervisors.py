@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, select
 
 from placement_sched.db import sql, tables
+from placement_sched.db.columns import longest
 from placement_sched.errors import NotFound
 from placement_sched.model.compute_node import COMPUTE_BINARY, Hypervisor, WholeHypervisor
 from placement_sched.store.compute import compute_nodes as nodes
@@ -46,6 +47,8 @@ def page(
 
 def matching(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
     """Return the hypervisors whose name has this part, in whichever case, by number."""
+    if len(part) > longest(_NODES.hypervisor_hostname):
+        return ()
     named = _NODES.hypervisor_hostname.icontains(part, autoescape=True)
     return _read(connection, _NAMED.where(named).order_by(_NODES.id))
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Select, bindparam, delete, exists, func, select
 
 from placement_sched.db import sql, tables
+from placement_sched.db.columns import longest
 from placement_sched.db.tables import resource_provider_traits, traits
 from placement_sched.errors import InUse, NotFound
 from placement_sched.model.placement.provider import Trait
@@ -95,6 +96,8 @@ def search(
 
     Names are compared exactly, as they are by every other question about traits.
     """
+    if prefix is not None and len(prefix) > longest(traits.c.name):
+        return ()
     query = _TRAITS
     if names is not None:
         query = query.where(traits.c.name.in_(set(names)))
