@@ -7,7 +7,6 @@ from typing import Any, NoReturn
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import flask
-import orjson
 from flask.json.provider import JSONProvider
 
 from placement_sched.api.auth import ANONYMOUS, Identity
@@ -16,7 +15,7 @@ from placement_sched.api.errors import TooLarge, UnsupportedMediaType
 from placement_sched.api.microversion import Version
 from placement_sched.api.request_context import context_of
 from placement_sched.errors import Invalid
-from placement_sched.model.document import DEEPEST, encoded, is_deeper
+from placement_sched.model.document import decoded, encoded
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 
 Pairs = tuple[tuple[str, str], ...]
@@ -71,11 +70,9 @@ class OrjsonProvider(JSONProvider):
         text = s if isinstance(s, bytes) else s.encode()
         if (values := _values(text)) > MOST_VALUES:
             raise TooLarge(f"The request body has {values} values; at most {MOST_VALUES}.")
-        document = orjson.loads(text)
+        document = decoded(text)
         if _has_nul(text):
             raise ValueError("a NUL character (\\u0000) is not allowed")
-        if is_deeper(document, DEEPEST):
-            raise ValueError(f"its lists and objects are nested more than {DEEPEST} deep")
         return document
 
 

@@ -34,6 +34,18 @@ def encoded(document: Any) -> bytes:
     return text.encode()
 
 
+def decoded(text: str | bytes) -> Any:
+    """Return the JSON document that a text from outside says.
+
+    Raises :class:`ValueError`, with the place, for what is not JSON or cannot be encoded again,
+    as half of a pair of surrogates, and for lists and objects nested deeper than :data:`DEEPEST`.
+    """
+    document = orjson.loads(text)
+    if is_deeper(document, DEEPEST):
+        raise ValueError(f"its lists and objects are nested more than {DEEPEST} deep")
+    return document
+
+
 def with_whole_numbers(document: Any) -> Any:
     """Return a decoded JSON document in which every whole number is an ``int``."""
     if isinstance(document, dict):

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from placement_sched.errors import Invalid
-from placement_sched.model.document import Json
+from placement_sched.model.document import Json, decoded
 
 #: The short forms of changes.
 FORMS = (
@@ -28,7 +28,7 @@ def change_of(text: str, called: str) -> Json:
     """
     if text.lstrip().startswith("{"):
         try:
-            found: Json = orjson.loads(text)
+            found: Json = decoded(text)
         except ValueError as wrong:
             raise Invalid(f"{called} {text}: not JSON: {wrong}") from None
         return found

@@ -1,11 +1,10 @@
 """A request in single values, as the options of a command and the fields of a form have it."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from placement_sched.errors import Invalid
-from placement_sched.model.document import Json
+from placement_sched.model.document import Json, decoded
 
 #: Names of the values, for errors: ``{"zone": "--zone"}``.
 Called = Mapping[str, str]
@@ -97,7 +96,7 @@ def overrides(texts: Iterable[str], called: str) -> Json:
     found: Json = {}
     for key, value in pairs(texts, called).items():
         try:
-            found[key] = json.loads(value)
+            found[key] = decoded(value)
         except ValueError:
             found[key] = value
     return found

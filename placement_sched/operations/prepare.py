@@ -2,7 +2,6 @@
 
 import ctypes
 import gc
-import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from random import Random
 from threading import Lock, Semaphore
 
+import orjson
 from oslo_log import log
 from oslo_policy import opts as policy_options
 
@@ -306,7 +306,7 @@ def _policy_file(settings: Settings) -> Result:
     if path is None:
         return Result(name)
     try:
-        json.loads(Path(path).read_bytes())
+        orjson.loads(Path(path).read_bytes())
     except ValueError:
         return Result(name)
     return Result(

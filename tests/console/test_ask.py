@@ -487,3 +487,9 @@ def test_a_metric_that_no_host_reports_is_the_callers_to_change(cloud, caplog):
     assert answer.status_int < 500
     assert "metrics.weight_setting: host cn1, node cn1 does not report a" in text_of(answer.html)
     assert "Traceback" not in caplog.text
+
+
+def test_an_override_that_is_nested_too_deep_is_no_failure_of_the_page(cloud):
+    brackets = "%5B" * 20_000
+    answer = cloud.get(f"{ASKED}&override=scheduler.driver%3D{brackets}", expect_errors=True)
+    assert answer.status_int < 500

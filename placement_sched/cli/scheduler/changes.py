@@ -15,6 +15,7 @@ from placement_sched.model import flat_changes
 from placement_sched.model.document import Json
 from placement_sched.model.flat_changes import FORMS
 from placement_sched.model.naming import suggested
+from placement_sched.operations.fleet.yaml_file import YamlFile
 
 #: What a file of changes may have.
 _KEYS = ("changes", "flavors", "overrides")
@@ -78,8 +79,7 @@ class GivenFile:
                     break
                 name, node = pairs[step]
                 line = name.start_mark.line
-        called = "standard input" if self.name == "-" else self.name
-        return f"{called}:{line + 1}"
+        return f"{_called(self.name)}:{line + 1}"
 
 
 #: No file.
@@ -137,13 +137,12 @@ def read_file(name: str) -> GivenFile:
     """Return the JSON or YAML object of a file; a list alone is taken as its ``changes``."""
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-        document = yaml.safe_load(text)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        read = YamlFile(text, _called(name))
     except OSError as failure:
         raise Invalid(f"{name}: {failure.strerror}") from None
-    except (ValueError, yaml.YAMLError) as wrong:
-        reason = " ".join(str(wrong).split())
-        raise Invalid(f"{name}: neither YAML nor JSON: {reason}") from None
+    except UnicodeDecodeError as wrong:
+        raise Invalid(f"{name}: neither YAML nor JSON: {wrong}") from None
+    document, node = read.data, read.root
     if isinstance(document, list):
         return GivenFile(name, {"changes": document}, node)
     if not isinstance(document, dict):
@@ -154,6 +153,10 @@ def read_file(name: str) -> GivenFile:
             what = f"unknown key {key!r}{suggested('key', key, _KEYS)}"
             raise Invalid(f"{file.place([], key)}: {what}")
     return file
+
+
+def _called(name: str) -> str:
+    return "standard input" if name == "-" else name
 
 
 def change_of(text: str) -> Json:

@@ -1,7 +1,6 @@
 """The options that describe a request, and answers about it in the words of these options."""
 
 import argparse
-import json
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -13,7 +12,7 @@ from placement_sched.api.scheduler.request_spec import MOST_INSTANCES
 from placement_sched.cli.scheduler.wording import PathStep, keys_in, reworded, worded
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model import flat_request
-from placement_sched.model.document import Json
+from placement_sched.model.document import Json, decoded
 from placement_sched.model.flat_request import FlatRequest, hints, pairs
 from placement_sched.schemas.errors import without_place
 
@@ -150,7 +149,7 @@ def _spec_of_flags(arguments: argparse.Namespace) -> Json:
 def _read_object(name: str) -> Json:
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-        document = json.loads(text)
+        document = decoded(text)
     except OSError as failure:
         raise Invalid(f"{name}: {failure.strerror}") from None
     except ValueError as wrong:

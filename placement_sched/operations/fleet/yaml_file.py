@@ -20,6 +20,8 @@ Position = tuple[int, int]
 #: So many levels of lists and mappings are read.
 DEEPEST = 100
 _TOO_DEEP = f"more than {DEEPEST} levels deep"
+#: So many values aliases may repeat: a few lines of aliases of aliases would fill the memory.
+MOST_REPEATED = 1_000_000
 #: What PyYAML's parser calls it.
 _DEPTH = "maximum nesting depth"
 
@@ -54,6 +56,9 @@ class YamlFile:
         self._name = name
         self._made: dict[int, Any] = {}
         self._open: set[int] = set()
+        #: How many values each decoded node comes to, and all so far; some by aliases alone.
+        self._sizes: dict[int, int] = {}
+        self._decoded = self._repeated = 0
         try:
             self._refuse_deep(text)
             self._root = yaml.compose(text, Loader=yaml.CSafeLoader)
@@ -79,6 +84,11 @@ class YamlFile:
             if depth > DEEPEST:
                 self._refuse(_TOO_DEEP, _start(event))
 
+    @property
+    def root(self) -> Node | None:
+        """Return the document with the places of its parts; None for an empty one."""
+        return self._root
+
     def read(self, reader: Callable[[Any], T]) -> T:
         """Return what ``reader`` makes of the document; raises :class:`Invalid` with the place."""
         try:
@@ -95,12 +105,15 @@ class YamlFile:
     def _value(self, node: Node) -> Any:
         """Return the value of a node; a node that is anchored is decoded once."""
         if id(node) in self._made:
+            self._count_again(node)
             return self._made[id(node)]
         if id(node) in self._open:
             self._refuse("an anchor is used within itself", _start(node))
         if node.tag.removeprefix(_PREFIX) not in _KINDS:
             self._refuse(f"the tag {node.tag} is not known", _start(node))
         self._open.add(id(node))
+        before = self._decoded
+        self._decoded += 1
         value: Any
         if isinstance(node, MappingNode):
             value = self._mapping(node)
@@ -110,7 +123,16 @@ class YamlFile:
             value = self._scalar(node)
         self._open.discard(id(node))
         self._made[id(node)] = value
+        self._sizes[id(node)] = self._decoded - before
         return value
+
+    def _count_again(self, node: Node) -> None:
+        """Count a node that an alias repeats; refuse what comes to too many values."""
+        size = self._sizes[id(node)]
+        self._decoded += size
+        self._repeated += size
+        if self._repeated > MOST_REPEATED:
+            self._refuse(f"aliases repeat more than {MOST_REPEATED} values", _start(node))
 
     def _mapping(self, node: MappingNode) -> dict[str, Any]:
         own: dict[str, Any] = {}

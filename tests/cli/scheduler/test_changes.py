@@ -77,10 +77,19 @@ def test_what_is_wrong_with_a_change_is_one_line(answer, change, words):
     assert words in line
 
 
+#: Each line has the one above nine times.
+DOUBLED = "a0: &a0 [x, x]\n" + "\n".join(
+    f"a{line}: &a{line} [{', '.join([f'*a{line - 1}'] * 9)}]" for line in range(1, 10)
+)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("- [", "neither YAML nor JSON"),
+        ("- [", "changes:2:1: did not find expected node content"),
+        ("[" * 20_000 + "]" * 20_000, "changes:1:1001: more than 100 levels deep"),
+        (DOUBLED, "changes:6:5: aliases repeat more than 1000000 values"),
+        ('changes: [{drain: ["\\ud800"]}]', "changes:1:"),
         ("3", "expected a list"),
         ("changes: 3", ":1: changes: expected a list, not 3"),
     ],
@@ -90,6 +99,39 @@ def test_what_is_wrong_with_a_file_is_one_line(answer, tmp_path, text, words):
     status, _, err = answer("explain", "--vcpus", "1", "--changes", str(tmp_path / "changes"))
     assert status == 1
     assert words in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[" * 20_000 + "]" * 20_000, "not JSON: "),
+        ('{"a":' * 101 + "1" + "}" * 101, "nested more than 100 deep"),
+        (
+            '{"flavor": {"vcpus": 1, "memory_mb": 1, "extra_specs": {"\\ud800": "a"}}}',
+            "not JSON: no low surrogate in string: line 1 column 58",
+        ),
+    ],
+    ids=["too deep for Python", "too deep", "half a character"],
+)
+@pytest.mark.parametrize("command", ["explain", "capacity", "select"])
+def test_a_request_file_that_cannot_be_sent_is_one_line(answer, tmp_path, command, text, words):
+    file = tmp_path / "request.json"
+    file.write_text(text)
+    status, _, err = answer(command, str(file))
+    assert status == 1
+    assert err.startswith(f"placement-sched: {file}: ")
+    assert words in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "option", [("--override", "a.b=" + "[" * 20_000), ("--change", '{"a":' * 500 + "1" + "}" * 500)]
+)
+def test_a_value_of_an_option_that_is_nested_too_deep_is_one_line(answer, option):
+    status, _, err = answer("explain", "--vcpus", "1", *option)
+    assert status == 1
+    assert "RecursionError" not in err
     assert len(err.splitlines()) == 1
 
 

@@ -121,3 +121,16 @@ def test_it_is_yaml_for_others_too():
     assert yaml.safe_load(to_yaml({"hosts": [{"host": "cn1", "vcpus": 1}]})) == {
         "hosts": [{"host": "cn1", "vcpus": 1}]
     }
+
+
+def test_aliases_of_aliases_are_refused_where_they_come_to_too_much():
+    """Each line has the one above nine times: ten lines would come to 9**9 values."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
+    with pytest.raises(Invalid, match=r"^f:6:5: aliases repeat more than 1000000 values$"):
+        YamlFile("\n".join(lines), "f")
+
+
+def test_what_is_used_again_as_often_as_there_are_hosts_is_read():
+    lines = ["like: &like {a: 1, b: [1, 2, 3]}", "hosts:", *["- *like"] * 10_000]
+    assert len(YamlFile("\n".join(lines), "f").data["hosts"]) == 10_000
