@@ -3,11 +3,12 @@
 import asyncio
 import threading
 import time
+from http import HTTPStatus
 
 import pytest
 
 from placement_sched.api.serving.asgi import Bridge
-from placement_sched.api.serving.body_reading import REFUSED
+from placement_sched.api.serving.body_reading import REFUSED, BodyRefusal
 
 SCOPE = {
     "type": "http",
@@ -17,14 +18,15 @@ SCOPE = {
     "scheme": "http",
     "raw_path": b"/a%ff/%2f/%c3%a9/x%20y",
     "query_string": b"q=%ff&b=1",
-    "headers": [],
+    "headers": [(b"host", b"cloud:8778")],
     "method": "PUT",
 }
 
 
-def ask(application, *pieces, **scope):
+def ask(application, *pieces, bare=False, **scope):
     """Return status, headers and content of the answer to a request."""
     messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+    messages.append({"type": "http.request", "more_body": False})
     sent = []
 
     async def receive():
@@ -34,9 +36,18 @@ def ask(application, *pieces, **scope):
         sent.append(message)
 
     bridge = Bridge(application, most=1000, threads=1)
+    if not bare:
+        scope["headers"] = [*SCOPE["headers"], *scope.get("headers", ())]
     asyncio.run(bridge({**SCOPE, **scope}, receive, send))
     start, body = sent
     return start["status"], dict(start["headers"]), body["body"]
+
+
+def refused(environ, start_response):
+    """An application that answers what a request is refused with."""
+    refusal = environ.get(REFUSED) or BodyRefusal(HTTPStatus.OK, "")
+    start_response(f"{refusal.status.value} {refusal.status.phrase}", [])
+    return [refusal.detail.encode()]
 
 
 def environ_of(*pieces, **scope):
@@ -133,6 +144,50 @@ def test_an_answer_without_its_body_read_says_that_the_connection_closes(length,
 
     answered = ask(application, b"x" * 900, headers=[(b"content-length", length)])
     assert (answered[1].get(b"connection") == b"close") is closes
+
+
+@pytest.mark.parametrize(
+    ("hosts", "version", "status"),
+    [
+        ([b"cloud"], "1.1", 200),
+        ([b"cloud_1.example.org:8778"], "1.1", 200),
+        ([b"192.0.2.1:80"], "1.1", 200),
+        ([b"[2001:db8::1]:80"], "1.1", 200),
+        ([b""], "1.1", 200),
+        ([b"a", b"b"], "1", 400),
+        ([b"a", b"b"], "1.1", 400),
+        ([b"a", b"a"], "1.1", 400),
+        ([b'a b"<>'], "1.1", 400),
+        ([b"a/b"], "1.1", 400),
+        ([b"user@a"], "1.1", 400),
+        ([b"a:port"], "1.1", 400),
+        ([b"[::1"], "1.1", 400),
+        ([b"\xff"], "1.1", 400),
+    ],
+)
+def test_a_request_has_one_host_at_most(hosts, version, status):
+    headers = [(b"host", one) for one in hosts]
+    found = ask(refused, bare=True, headers=headers, http_version=version)
+    assert found[0] == status
+    assert (found[1].get(b"connection") == b"close") == (status != 200)
+
+
+@pytest.mark.parametrize(
+    ("codings", "status"),
+    [
+        ([b"chunked"], 200),
+        ([b"Chunked "], 200),
+        ([b"gzip, chunked"], 501),
+        ([b"gzip", b"chunked"], 501),
+        ([b"chunked, chunked"], 501),
+        ([b"identity"], 501),
+    ],
+)
+def test_no_transfer_coding_but_chunked_is_taken(codings, status):
+    headers = [(b"transfer-encoding", one) for one in codings]
+    found = ask(refused, b"abc", headers=headers)
+    assert found[0] == status
+    assert (found[1].get(b"connection") == b"close") == (status != 200)
 
 
 def asked_at_once(bridge, *paths, cancelled=(), gone=()):

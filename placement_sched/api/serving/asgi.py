@@ -35,6 +35,7 @@ from placement_sched.api.serving.body_reading import (
     Whole,
     complete,
 )
+from placement_sched.api.serving.framing import refusal_of
 
 LOG = logging.getLogger(__name__)
 
@@ -114,9 +115,13 @@ class Bridge:
             environ["wsgi.input"] = Whole()
         loop = asyncio.get_running_loop()
         answered: Future[Sequence[Awaitable[None]]] = loop.create_future()
-        job = _Job(environ, loop, answered, time.monotonic(), send, partial(self._closes, body))
+        fault = refusal_of(scope)
+        closes = partial(self._closes, body, fault)
+        job = _Job(environ, loop, answered, time.monotonic(), send, closes)
         if job.is_readiness and self._stopping():
             environ[REFUSED] = STOPPING
+        if fault is not None:
+            environ[REFUSED] = fault
         threads = self._living if job.is_liveness else self._threads
         waits = threads.answer(job)
         watches = tuple(self._watches(threads, job, body, receive)) if waits else ()
@@ -145,9 +150,13 @@ class Bridge:
             job.environ[REFUSED] = OVERLOADED
             self._living.answer(job)
 
-    def _closes(self, body: Body | None) -> bool:
-        """Return whether the connection ends with an answer that is sent now."""
-        return (body is not None and not body.ended) or self._stopping()
+    def _closes(self, body: Body | None, fault: BodyRefusal | None) -> bool:
+        """Return whether the connection ends with an answer that is sent now.
+
+        Others may read such a head otherwise, and see the next request begin elsewhere.
+        """
+        unread = body is not None and not body.ended
+        return unread or fault is not None or self._stopping()
 
     def _environ(self, scope: Scope) -> dict[str, Any]:
         """Return the request as PEP 3333 has it, without its body."""
