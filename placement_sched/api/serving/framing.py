@@ -1,4 +1,10 @@
-"""What RFC 9112 has a server refuse of a request's head, and granian's HTTP library does not."""
+"""What RFC 9112 has a server refuse of a request's head, and granian's HTTP library does not.
+
+A proxy before the server may read such a request otherwise, and let by what it would have refused.
+granian itself refuses a body whose last transfer coding is not chunked, and one of HTTP/1.0 with
+any; it closes the connection after a request with both Content-Length and Transfer-Encoding, whose
+length does not count.
+"""
 
 import re
 from collections.abc import Mapping
