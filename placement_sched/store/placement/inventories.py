@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, Select, bindparam, delete, func, select
@@ -21,6 +22,8 @@ _AMOUNTS = tuple(
     for one in dataclasses.fields(Inventory)
     if one.name not in {"resource_class", "created_at", "updated_at"}
 )
+# To ask a row for each by its name takes three times as long.
+_amounts_in = attrgetter(*_AMOUNTS)
 _FIELDS = ("resource_class", *_AMOUNTS, "created_at", "updated_at")
 
 _STOCK: Select[Any] = select(inventories, resource_classes.c.name).join(
@@ -44,14 +47,15 @@ _BY_UUID = BySpelling.of(
 )
 
 
-class _Held(NamedTuple):
+class Held(NamedTuple):
     """An inventory that is there, to be compared: without its times."""
 
     class_id: int
     inventory: Inventory
 
 
-_HeldByPlace = Mapping[tuple[int, str], _Held]
+#: Inventories that are there, by the provider's id and the name of the class.
+HeldByPlace = Mapping[tuple[int, str], Held]
 
 
 def of_provider(connection: Connection, provider_id: int) -> tuple[Inventory, ...]:
@@ -102,32 +106,42 @@ def replace(
     ``placement audit --invariants`` judges what is allocated of them. Raises :class:`InUse` where
     one that would go has allocations.
     """
-    found = _found(connection, [provider.id])
+    found = find(connection, [provider.id])
     kept = {(provider.id, one.resource_class) for one in wanted}
     _remove(connection, found, [place for place in found if place not in kept])
     _change(connection, found, {provider.id: wanted}, now)
 
 
 def put(
-    connection: Connection, by_provider_id: Mapping[int, Sequence[Inventory]], now: datetime
+    connection: Connection,
+    by_provider_id: Mapping[int, Sequence[Inventory]],
+    now: datetime,
+    found: HeldByPlace | None = None,
 ) -> None:
     """Insert or update inventories of providers that the caller has locked.
 
     One that is there as it is wanted stays, and keeps the time of its last change. The number of
-    statements does not depend on how many there are.
+    statements does not depend on how many there are. ``found`` is what :func:`find` has found of
+    these providers.
     """
-    _change(connection, _found(connection, by_provider_id), by_provider_id, now)
+    if found is None:
+        found = find(connection, by_provider_id)
+    _change(connection, found, by_provider_id, now)
 
 
 def remove(
-    connection: Connection, names_by_provider_id: Mapping[int, Collection[str]]
+    connection: Connection,
+    names_by_provider_id: Mapping[int, Collection[str]],
+    found: HeldByPlace | None = None,
 ) -> frozenset[int]:
     """Delete inventories of these classes where they are; return the providers that had one.
 
     The caller has locked the providers and bumps the generations of those that had one. Raises
-    :class:`InUse` where one is allocated.
+    :class:`InUse` where one is allocated. ``found`` is what :func:`find` has found of these
+    providers.
     """
-    found = _found(connection, names_by_provider_id)
+    if found is None:
+        found = find(connection, names_by_provider_id)
     wanted = [
         (number, name) for number, names in names_by_provider_id.items() for name in sorted(names)
     ]
@@ -143,7 +157,7 @@ def replace_many(
     generations of those that changed. The number of statements does not depend on how many
     providers there are.
     """
-    return _change(connection, _found(connection, by_provider_id), by_provider_id, now)
+    return _change(connection, find(connection, by_provider_id), by_provider_id, now)
 
 
 def set_ratios(
@@ -155,7 +169,7 @@ def set_ratios(
     may leave less than is allocated. The number of statements does not depend on how many
     providers there are.
     """
-    found = _found(connection, by_provider_id)
+    found = find(connection, by_provider_id)
     wanted = {
         number: [
             dataclasses.replace(held.inventory, allocation_ratio=ratio)
@@ -169,7 +183,7 @@ def set_ratios(
 
 def _change(
     connection: Connection,
-    found: _HeldByPlace,
+    found: HeldByPlace,
     wanted: Mapping[int, Sequence[Inventory]],
     now: datetime,
 ) -> frozenset[int]:
@@ -183,7 +197,7 @@ def _placed(wanted: Mapping[int, Sequence[Inventory]]) -> list[tuple[int, Invent
 
 
 def _different(
-    connection: Connection, found: _HeldByPlace, wanted: Mapping[int, Sequence[Inventory]]
+    connection: Connection, found: HeldByPlace, wanted: Mapping[int, Sequence[Inventory]]
 ) -> list[tuple[int, Inventory]]:
     """Return the inventories that are not among those found, each with its provider's id."""
     return [
@@ -221,7 +235,7 @@ def _put(connection: Connection, placed: Sequence[tuple[int, Inventory]], now: d
 
 
 def _remove(
-    connection: Connection, found: _HeldByPlace, places: Collection[tuple[int, str]]
+    connection: Connection, found: HeldByPlace, places: Collection[tuple[int, str]]
 ) -> frozenset[int]:
     """Delete inventories that were found at these places; return the providers that had one."""
     if not places:
@@ -264,9 +278,10 @@ def _refuse_used(connection: Connection, names: Mapping[tuple[int, int], str]) -
             )
 
 
-def _found(connection: Connection, provider_ids: Iterable[int]) -> _HeldByPlace:
+def find(connection: Connection, provider_ids: Iterable[int]) -> HeldByPlace:
+    """Return the inventories of providers, as the database gives them back, without their times."""
     return {
-        (row.resource_provider_id, row.name): _Held(
+        (row.resource_provider_id, row.name): Held(
             row.resource_class_id, _comparable(connection, _inventory(row))
         )
         for batch in sql.batches(sorted(provider_ids))
@@ -280,9 +295,11 @@ def _comparable(connection: Connection, inventory: Inventory) -> Inventory:
     if connection.dialect.name in {"mysql", "mariadb"}:
         # Placement's column is a FLOAT there, which is read back with six digits.
         ratio = float(f"{ratio:.6g}")
+    if ratio == inventory.allocation_ratio and not (inventory.created_at or inventory.updated_at):
+        return inventory  # as most are: to make a copy takes longer than to compare one
     return dataclasses.replace(inventory, allocation_ratio=ratio, created_at=None, updated_at=None)
 
 
 def _inventory(row: Row[Any], **times: Any) -> Inventory:
-    amounts = {name: getattr(row, name) for name in _AMOUNTS}
+    amounts = dict(zip(_AMOUNTS, _amounts_in(row), strict=True))
     return Inventory(resource_class=row.name, **amounts, **times)

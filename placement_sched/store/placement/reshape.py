@@ -5,6 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from placement_sched.db import sql
 from placement_sched.errors import ConcurrentUpdate, Invalid
 from placement_sched.model.placement.allocation import ConsumerClaim
 from placement_sched.model.placement.provider import Inventory, Provider
@@ -59,14 +60,13 @@ def write(
     Raises what :func:`allocations.replace` raises, and :class:`InUse` where an inventory that goes
     still has allocations.
     """
-    before = inventories.by_provider_id(connection, sorted(wanted))
-    inventories.put(connection, wanted, now)
+    # Looked at once: others change no inventory of a locked provider.
+    before = inventories.find(connection, wanted)
+    inventories.put(connection, wanted, now, before)
     filled = [number for number, stock in wanted.items() if stock]
     resource_providers.bump_generations(connection, filled, now)
     allocations.replace(connection, claims, now)
-    going = {
-        number: before.get(number, {}).keys() - {one.resource_class for one in stock}
-        for number, stock in wanted.items()
-    }
-    inventories.remove(connection, going)
+    kept = {(number, one.resource_class) for number, stock in wanted.items() for one in stock}
+    going = {number: set(names) for number, names in sql.grouped(before.keys() - kept).items()}
+    inventories.remove(connection, going, before)
     resource_providers.bump_generations(connection, wanted, now)

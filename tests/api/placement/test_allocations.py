@@ -4,6 +4,7 @@ from uuid import uuid4
 
 import pytest
 
+from placement_sched.api.placement.routes import allocations
 from placement_sched.model.placement.provider import Inventory
 from tests.api.placement.allocation_bodies import body_of, headers
 from tests.providers import make_provider
@@ -363,3 +364,27 @@ def test_others_than_administrators_and_services_may_not(sqlite_app, method, pat
         status=403,
     )
     assert rule in refused.text
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.12", LATEST])
+def test_more_amounts_than_a_second_of_work_are_refused_of_one_consumer(
+    sqlite_app, sqlite_provider, monkeypatch, version
+):
+    monkeypatch.setattr(allocations, "MOST_AMOUNTS", 1)
+    consumer, amounts = str(uuid4()), {"VCPU": 1, "MEMORY_MB": 64}
+    asked = body_of(version, {sqlite_provider: amounts})
+    refused = put(sqlite_app, consumer, asked, version, status=400)
+    assert "$.allocations: the consumers hold 2 amounts, and" in refused.text
+    assert get(sqlite_app, f"/allocations/{consumer}").json == {"allocations": {}}
+
+
+def test_more_amounts_than_a_second_of_work_are_refused_of_several_consumers(
+    sqlite_app, sqlite_provider, monkeypatch
+):
+    monkeypatch.setattr(allocations, "MOST_AMOUNTS", 1)
+    first, second = str(uuid4()), str(uuid4())
+    asked = {one: body_of(LATEST, {sqlite_provider: {"VCPU": 1}}) for one in (first, second)}
+    path = "/placement/allocations"
+    refused = sqlite_app.post_json(path, asked, headers=headers(LATEST), status=400)
+    assert "$: the consumers hold 2 amounts, and" in refused.text
+    assert get(sqlite_app, f"/allocations/{first}").json == {"allocations": {}}

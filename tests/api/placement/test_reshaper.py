@@ -115,6 +115,22 @@ def test_more_amounts_than_a_second_of_work_are_refused_and_change_nothing(app, 
     assert get(app, f"/allocations/{instance}")["allocations"].keys() == {host}
 
 
+def test_more_inventories_than_a_second_of_work_are_refused_and_change_nothing(
+    app, tree, monkeypatch
+):
+    host, disk, _ = tree
+    monkeypatch.setattr(reshaper, "MOST_INVENTORIES", 2)
+    refused = send(app, {host: stock(1, VCPU=9), disk: stock(0, DISK_GB=1, VCPU=1)}, status=400)
+    assert "$.inventories: the providers have 3 inventories, and" in refused.text
+    assert get(app, f"/resource_providers/{host}/inventories")["inventories"]["VCPU"]["total"] == 8
+
+
+def test_more_providers_than_a_second_of_work_are_refused(sqlite_app):
+    many = {str(uuid4()): stock(0) for _ in range(reshaper.MOST_INVENTORIES + 1)}
+    refused = send(sqlite_app, many, status=400)
+    assert "(at $.inventories). Failed validating 'maxProperties'" in refused.text
+
+
 def test_number_of_statements_depends_on_no_number_of_providers_and_consumers(app):
     database, counts = app.app.services.database, []
     for size in (1, 20):

@@ -1,6 +1,6 @@
 """Routes of allocations: what consumers hold, and the claims that change it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from placement_sched.api.blueprint import Blueprint
@@ -27,6 +27,10 @@ from placement_sched.store.placement import allocations
 blueprint = Blueprint("allocations", __name__)
 
 _OF_CONSUMER = "/allocations/<consumer_uuid>"
+
+#: The most amounts that the consumers of one request hold: the work for twice as many takes a
+#: second of CPU.
+MOST_AMOUNTS = 10_000
 
 _RESOURCES = keyed(shared.NAME, {"type": "integer", "minimum": 1}, minProperties=1)
 _LIST = a_list(record(resource_provider=record(uuid=UUID), resources=_RESOURCES), minItems=1)
@@ -161,6 +165,7 @@ def put(call: Call, consumer_uuid: str) -> Answer:
         # As OpenStack placement has it, the last of several entries for a provider counts.
         by_provider = {one["resource_provider"]["uuid"]: one for one in body["allocations"]}
         body = {**body, "allocations": by_provider}
+    refuse_too_many([body], "$.allocations", MOST_AMOUNTS)
     return _replace(call, [claim_of(call, consumer_uuid, body)])
 
 
@@ -174,6 +179,7 @@ def put(call: Call, consumer_uuid: str) -> Answer:
 )
 def post(call: Call) -> Answer:
     """Make several consumers hold exactly what the body says: all of it or nothing."""
+    refuse_too_many(call.body.values(), "$", MOST_AMOUNTS)
     return _replace(call, claims_of(call, call.body))
 
 
@@ -184,6 +190,17 @@ def delete(_call: Call, connection: Connection, consumer_uuid: str) -> Answer:
     if not allocations.remove(connection, spellings(consumer_uuid)):
         raise NotFound(f"No allocations for consumer '{consumer_uuid}'")
     return Answer(status=204)
+
+
+def refuse_too_many(claims: Iterable[Mapping[str, Any]], place: str, most: int) -> None:
+    """Raise :class:`Invalid` where claims, as of 1.12 or later, name more than ``most`` amounts."""
+    asked = (one for claim in claims for one in claim["allocations"].values())
+    number = sum(len(one["resources"]) for one in asked)
+    if number > most:
+        raise Invalid(
+            f"JSON does not validate: {place}: the consumers hold {number} amounts, and one "
+            f"request may name {most} at most."
+        )
 
 
 def claims_of(call: Call, body: Mapping[str, Any]) -> list[ConsumerClaim]:

@@ -4,7 +4,7 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call, in_transaction
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
-from placement_sched.api.placement.routes.allocations import BY_CONSUMER, claims_of
+from placement_sched.api.placement.routes import allocations
 from placement_sched.api.placement.routes.inventories import (
     BY_CLASS,
     inventory_from,
@@ -19,22 +19,27 @@ from placement_sched.store.placement import reshape
 
 blueprint = Blueprint("reshaper", __name__)
 
+#: The most inventories of one request, and the most providers. Inventories, consumers and amounts
+#: together take less than a second of CPU where a request has the most of each.
+MOST_INVENTORIES = 5_000
+#: The most consumers of one request.
+MOST_CONSUMERS = 5_000
+#: The most amounts that they hold in all.
+MOST_AMOUNTS = allocations.MOST_AMOUNTS
+
 _INVENTORIES = shared.keyed(
     LIKE_UUID,
     shared.record(resource_provider_generation=shared.INTEGER, inventories=BY_CLASS),
     minProperties=1,
+    maxProperties=MOST_INVENTORIES,
 )
 
-#: The most consumers of one request: that they hold exactly what is said takes a second of CPU.
-MOST_CONSUMERS = 7_000
-#: The most amounts that they hold in all.
-MOST_AMOUNTS = 20_000
 # A reshape may move inventories alone.
 _CONSUMERS = {"minProperties": 0, "maxProperties": MOST_CONSUMERS}
 POST = Schemas(
     *(
         (since, shared.record(inventories=_INVENTORIES, allocations={**claims, **_CONSUMERS}))
-        for since, claims in BY_CONSUMER.items()
+        for since, claims in allocations.BY_CONSUMER.items()
     )
 )
 
@@ -53,8 +58,9 @@ POST = Schemas(
 def post(call: Call, connection: Connection) -> Answer:
     """Make providers have, and consumers hold, exactly what the body says: all of it or nothing."""
     stocks = call.body["inventories"]
-    _refuse_too_many(call.body["allocations"])
-    claims = claims_of(call, call.body["allocations"])
+    _refuse_too_many(stocks)
+    allocations.refuse_too_many(call.body["allocations"].values(), "$.allocations", MOST_AMOUNTS)
+    claims = allocations.claims_of(call, call.body["allocations"])
     generations = {uuid: stock["resource_provider_generation"] for uuid, stock in stocks.items()}
     names = {name for stock in stocks.values() for name in stock["inventories"]}
     allocated = {
@@ -74,11 +80,10 @@ def post(call: Call, connection: Connection) -> Answer:
     return Answer(status=204)
 
 
-def _refuse_too_many(allocations: Json) -> None:
-    held = (one for consumer in allocations.values() for one in consumer["allocations"].values())
-    number = sum(len(one["resources"]) for one in held)
-    if number > MOST_AMOUNTS:
+def _refuse_too_many(stocks: Json) -> None:
+    number = sum(len(stock["inventories"]) for stock in stocks.values())
+    if number > MOST_INVENTORIES:
         raise Invalid(
-            f"JSON does not validate: $.allocations: the consumers hold {number} amounts, and one "
-            f"request may name {MOST_AMOUNTS} at most."
+            f"JSON does not validate: $.inventories: the providers have {number} inventories, and "
+            f"one request may name {MOST_INVENTORIES} at most."
         )
