@@ -54,6 +54,8 @@ class Held(NamedTuple):
     inventory: Inventory
 
 
+#: So many classes are named in one statement, beside some ten thousand providers.
+_CLASSES = 1000
 #: Inventories that are there, by the provider's id and the name of the class.
 HeldByPlace = Mapping[tuple[int, str], Held]
 
@@ -243,10 +245,13 @@ def _remove(
     # Not looked up by name: before microversion 1.7 a class could be renamed meanwhile.
     names = {(number, found[number, name].class_id): name for number, name in places}
     _refuse_used(connection, names)
-    numbers = sql.grouped((class_id, number) for number, class_id in names)
-    for class_id, some in numbers.items():
-        gone = delete(inventories).where(_COLUMNS.resource_class_id == class_id)
-        sql.change_among(connection, gone, _COLUMNS.resource_provider_id, some)
+    # One statement for all classes that go from the same providers.
+    numbers = sql.grouped((class_id, number) for number, class_id in sorted(names))
+    class_ids = sql.grouped((tuple(some), class_id) for class_id, some in numbers.items())
+    for some, ids in class_ids.items():
+        for batch in sql.batches(ids, _CLASSES):
+            gone = delete(inventories).where(_COLUMNS.resource_class_id.in_(batch))
+            sql.change_among(connection, gone, _COLUMNS.resource_provider_id, some)
     return frozenset(number for number, _ in places)
 
 

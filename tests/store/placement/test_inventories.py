@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -132,3 +133,16 @@ def test_many_are_removed_where_they_are(database):
     gone = database.write(lambda connection: inventories.remove(connection, wanted))
     assert gone == {ids[one]}
     assert set(held(database, one)) == set(held(database, two)) == {"DISK_GB"}
+
+
+def test_classes_that_go_from_the_same_providers_go_in_one_statement(database):
+    counts = []
+    for names in (["VCPU"], ["VCPU", "MEMORY_MB", "DISK_GB", "PCPU"]):
+        amounts = dict.fromkeys(names, 8)
+        numbers = [provider_of(database, make_provider(database, **amounts)).id for _ in range(3)]
+        with counted(database) as statements:
+            going = dict.fromkeys(numbers, names)
+            gone = database.write(partial(inventories.remove, names_by_provider_id=going))
+        assert gone == set(numbers)
+        counts.append(len(statements))
+    assert counts[0] == counts[1]

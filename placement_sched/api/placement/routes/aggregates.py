@@ -18,13 +18,19 @@ blueprint = Blueprint("aggregates", __name__, since=mv.PROVIDER_AGGREGATES)
 _PATH = "/resource_providers/<uuid>/aggregates"
 _POLICY = "placement:resource_providers:aggregates"
 
-_WITH_GENERATION = record(aggregates=listing(UUID), resource_provider_generation=INTEGER)
+_GIVEN = {**listing(UUID), "maxItems": shared.MOST_OF_PROVIDER}
 
-PUT = Schemas((mv.PROVIDER_AGGREGATES, listing(UUID)), (mv.AGGREGATE_GENERATIONS, _WITH_GENERATION))
+PUT = Schemas(
+    (mv.PROVIDER_AGGREGATES, _GIVEN),
+    (mv.AGGREGATE_GENERATIONS, record(aggregates=_GIVEN, resource_provider_generation=INTEGER)),
+)
 
 ANSWER = Schemas(
     (mv.PROVIDER_AGGREGATES, record(aggregates=listing(UUID))),
-    (mv.AGGREGATE_GENERATIONS, _WITH_GENERATION),
+    (
+        mv.AGGREGATE_GENERATIONS,
+        record(aggregates=listing(UUID), resource_provider_generation=INTEGER),
+    ),
 )
 
 

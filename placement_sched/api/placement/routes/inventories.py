@@ -36,7 +36,11 @@ _PROPERTIES: Json = {
 
 #: Inventories by resource class, as a whole body and inside a reshape. A name that no class
 #: can have is reported as an unknown class.
-BY_CLASS: Json = {"type": "object", "additionalProperties": an_object(_PROPERTIES, "total")}
+BY_CLASS: Json = {
+    "type": "object",
+    "additionalProperties": an_object(_PROPERTIES, "total"),
+    "maxProperties": shared.MOST_OF_PROVIDER,
+}
 
 POST = Schemas(an_object({**_PROPERTIES, "resource_class": UPPER_CASE}, "resource_class", "total"))
 

@@ -28,7 +28,11 @@ _ON_PROVIDER = "/resource_providers/<uuid>/traits"
 LIST = Schemas(an_object({"name": TEXT, "associated": TEXT}))
 
 # A name that no trait can have is reported as an unknown trait.
-_GIVEN = {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": _MAX_LENGTH}}
+_GIVEN = {
+    "type": "array",
+    "items": {"type": "string", "minLength": 1, "maxLength": _MAX_LENGTH},
+    "maxItems": shared.MOST_OF_PROVIDER,
+}
 
 PUT_ON_PROVIDER = Schemas(record(traits=_GIVEN, resource_provider_generation=INTEGER))
 

@@ -1,0 +1,35 @@
+"""What one request gives to a provider is bounded: more would take seconds of CPU."""
+
+from uuid import uuid4
+
+import pytest
+
+from placement_sched.api.placement.conventions import MOST_OF_PROVIDER
+from tests.api.placement.allocation_bodies import headers
+from tests.providers import make_provider
+from tests.versions import LATEST
+
+TOO_MANY = range(MOST_OF_PROVIDER + 1)
+GIVEN = {
+    "aggregates": ([str(uuid4()) for _ in TOO_MANY], "maxItems"),
+    "traits": ([f"CUSTOM_{number}" for number in TOO_MANY], "maxItems"),
+    "inventories": ({f"CUSTOM_{number}": {"total": 1} for number in TOO_MANY}, "maxProperties"),
+}
+
+
+@pytest.mark.parametrize("noun", GIVEN)
+def test_more_of_a_provider_than_a_second_of_work_is_refused(sqlite_app, noun):
+    provider = make_provider(sqlite_app.app.services.database)
+    given, keyword = GIVEN[noun]
+    body = {"resource_provider_generation": 0, noun: given}
+    path = f"/placement/resource_providers/{provider}/{noun}"
+    refused = sqlite_app.put_json(path, body, headers=headers(LATEST), status=400)
+    assert f"(at $.{noun}). Failed validating '{keyword}'" in refused.text
+
+
+def test_more_aggregates_are_refused_where_the_body_is_their_list(sqlite_app):
+    provider = make_provider(sqlite_app.app.services.database)
+    given, _ = GIVEN["aggregates"]
+    path = f"/placement/resource_providers/{provider}/aggregates"
+    refused = sqlite_app.put_json(path, given, headers=headers("1.1"), status=400)
+    assert "(at $). Failed validating 'maxItems'" in refused.text
