@@ -1,8 +1,8 @@
 """A request: Flask's, with what every check and handler asks of it read once and quickly."""
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache, cached_property
-from itertools import zip_longest
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -222,12 +222,18 @@ def origin_of(environ: dict[str, Any]) -> str:
 
 
 def _rounds(pairs: Pairs) -> Iterator[dict[str, str]]:
-    """Yield the first value of each parameter, then the second value of those that have one, ..."""
-    given: dict[str, list[str]] = {}
+    """Yield the first value of each parameter, then the second value of those that have one, ...
+
+    Takes no longer where there are thousands of names, of which one has thousands of values.
+    """
+    seen: Counter[str] = Counter()
+    rounds: list[dict[str, str]] = []
     for name, value in pairs:
-        given.setdefault(name, []).append(value)
-    for values in zip_longest(*given.values()):
-        yield {name: value for name, value in zip(given, values, strict=True) if value is not None}
+        if seen[name] == len(rounds):
+            rounds.append({})
+        rounds[seen[name]][name] = value
+        seen[name] += 1
+    return iter(rounds)
 
 
 def _check_characters(query: bytes) -> None:

@@ -1,6 +1,7 @@
 """A query parameter may be repeated, with any values in any order, on every route that is read."""
 
 import shutil
+import time
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -162,6 +163,17 @@ def test_thousands_of_values_are_answered_or_refused(app, path, name, values):
     headers = {"OpenStack-API-Version": FACES[path.partition("/")[0]][1]}
     answer = app.get(f"/{path}?{query}", headers=headers, status="*")
     assert answer.status_int < 500, answer.text[:300]
+
+
+def test_one_of_many_parameters_may_be_repeated_for_less_than_a_second_of_cpu(app):
+    names = [f"{number:x}" for number in range(8000)]
+    query = "&".join([*names, *["a"] * 13_000])
+    costs = []
+    while len(costs) < 3 and min(costs, default=1.0) >= 1:
+        began = time.process_time()
+        app.get(f"/compute/v2.1/servers?{query}")
+        costs.append(time.process_time() - began)
+    assert min(costs) < 1
 
 
 def test_a_sort_key_that_comes_again_orders_nothing(app):
