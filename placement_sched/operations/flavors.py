@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import Conflict, Duplicate, NotFound
+from placement_sched.errors import Conflict, Duplicate, Invalid, NotFound
 from placement_sched.model.flavor import Flavor
+from placement_sched.schemas.parts import MOST_EXTRA_SPECS
 from placement_sched.store import change_counters
 from placement_sched.store.compute import flavors as store
 
@@ -54,8 +55,19 @@ def delete(connection: Connection, flavorid: str) -> None:
 def set_extra_specs(
     connection: Connection, flavorid: str, changes: Mapping[str, str], now: datetime
 ) -> None:
-    """Set extra specs of a flavor, those not named stay; raises :class:`NotFound`."""
-    store.set_extra_specs(connection, _locked(connection, flavorid), changes, now)
+    """Set extra specs of a flavor, those not named stay.
+
+    Raises :class:`NotFound`, and :class:`Invalid` for more than a request for instances may have.
+    """
+    number = _locked(connection, flavorid)
+    before = get(connection, flavorid).extra_specs
+    has = len(before.keys() | changes.keys())
+    # A flavor from before there was a limit may have more, and keeps them.
+    if has > max(MOST_EXTRA_SPECS, len(before)):
+        raise Invalid(
+            f"Flavor {flavorid} would have {has} extra specs, at most {MOST_EXTRA_SPECS} allowed."
+        )
+    store.set_extra_specs(connection, number, changes, now)
 
 
 def remove_extra_spec(connection: Connection, flavorid: str, key: str) -> None:

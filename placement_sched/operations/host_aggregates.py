@@ -19,6 +19,7 @@ from placement_sched.model.host_aggregate import POLICY_KEY, ZONE_KEY, HostAggre
 from placement_sched.model.naming import in_short
 from placement_sched.operations import aggregate_policies
 from placement_sched.scheduler.policies.registry import Policies
+from placement_sched.schemas.fields import MOST_METADATA
 from placement_sched.settings import Settings
 from placement_sched.store import change_counters
 from placement_sched.store.compute import host_aggregates as store
@@ -76,10 +77,12 @@ def set_metadata(
 ) -> HostAggregate:
     """Set metadata keys of an aggregate; None removes a key, keys not named stay.
 
-    Raises :class:`NotFound`, :class:`Invalid` for a zone that cannot be, and :class:`Conflict` for
-    a policy that is not there or is not that of another aggregate of its hosts.
+    Raises :class:`NotFound`, :class:`Invalid` for a zone that cannot be and for too many keys, and
+    :class:`Conflict` for a policy that is not there or is not that of another aggregate of its
+    hosts.
     """
     aggregate = _locked(connection, aggregate_id)
+    _check_number(aggregate, changes)
     if ZONE_KEY in changes:
         _check_zone(connection, aggregate, changes[ZONE_KEY])
     if (policy := changes.get(POLICY_KEY)) is not None:
@@ -152,6 +155,17 @@ def delete(connection: Connection, aggregate_id: int) -> None:
         what = f"host aggregate is not empty, it has {len(aggregate.hosts)} host(s)"
         raise Invalid(f"Cannot delete aggregate {aggregate_id}: {what}.")
     store.remove(connection, aggregate_id)
+
+
+def _check_number(aggregate: HostAggregate, changes: Mapping[str, str | None]) -> None:
+    changed = {**aggregate.metadata, **changes}
+    number = sum(value is not None for value in changed.values())
+    # An aggregate from before there was a limit may have more, which may become fewer.
+    if number > max(MOST_METADATA, len(aggregate.metadata)):
+        raise Invalid(
+            f"Cannot update aggregate {aggregate.id}: it would have {number} metadata keys, at "
+            f"most {MOST_METADATA} allowed."
+        )
 
 
 def _check_name_is_free(connection: Connection, name: str) -> None:

@@ -30,7 +30,10 @@ KINDS: Json = {
             "name": NAME,
             "add_hosts": a_list(NAME, maxItems=MOST_HOSTS),
             "remove_hosts": a_list(NAME, maxItems=MOST_HOSTS),
-            "metadata": a_mapping(fields.KEY, or_null(fields.VALUE)),
+            "metadata": {
+                **a_mapping(fields.KEY, or_null(fields.VALUE)),
+                "maxProperties": fields.MOST_METADATA,
+            },
         },
         "name",
     ),

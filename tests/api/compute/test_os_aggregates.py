@@ -2,6 +2,7 @@
 
 import pytest
 
+from placement_sched.schemas.fields import MOST_METADATA
 from tests.api.compute.conftest import URL
 from tests.hosts import add_node
 
@@ -60,6 +61,21 @@ def test_times_are_as_nova_writes_them(api):
     shown = api.show(number).json["aggregate"]
     assert len(shown["created_at"]) == len("2026-11-20T08:57:03.000000")
     assert shown["updated_at"] >= shown["created_at"]
+
+
+def test_an_aggregate_has_a_thousand_metadata_keys_at_most(api):
+    number = api.make("a")
+    most = {f"k{each}": "v" for each in range(MOST_METADATA)}
+    refused = api.set_metadata(number, **most, more="v", status=400)
+    assert "Failed validating 'maxProperties'" in refused.json["badRequest"]["message"]
+    api.set_metadata(number, **most)
+    refused = api.set_metadata(number, more="v", k0=None, other="v", status=400)
+    words = "it would have 1001 metadata keys, at most 1000 allowed."
+    assert words in refused.json["badRequest"]["message"]
+    api.set_metadata(number, more="v", k0=None)
+    shown = api.show(number).json["aggregate"]["metadata"]
+    assert len(shown) == MOST_METADATA
+    assert "k0" not in shown
 
 
 def test_names_differ_by_case(api):

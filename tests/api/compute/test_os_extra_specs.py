@@ -2,6 +2,7 @@
 
 import pytest
 
+from placement_sched.schemas.parts import MOST_EXTRA_SPECS
 from tests.api.compute.flavors import message
 
 
@@ -39,6 +40,19 @@ def test_extra_specs_are_set_shown_changed_and_deleted(one, version):
 
 def test_setting_none_changes_nothing(sqlite_one):
     assert sqlite_one.tag("f", {}).json == {"extra_specs": {}}
+
+
+def test_a_flavor_has_a_thousand_extra_specs_at_most(one):
+    most = {f"k{number}": "v" for number in range(MOST_EXTRA_SPECS)}
+    refused = one.tag("f", {**most, "more": "v"}, status=400)
+    assert "Failed validating 'maxProperties'" in message(refused)
+    one.tag("f", most)
+    words = "Flavor f would have 1001 extra specs, at most 1000 allowed."
+    assert message(one.tag("f", {"more": "v"}, status=400)) == words
+    refused = one.ask("PUT", "/f/os-extra_specs/more", {"more": "v"}, status=400)
+    assert message(refused) == words
+    one.tag("f", {"k0": "w"})
+    assert specs(one) == {**most, "k0": "w"}
 
 
 def test_keys_and_values_are_kept_exactly(one):

@@ -15,7 +15,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.operations import host_aggregates
 from placement_sched.operations.nova_cloud import NovaNoun
-from placement_sched.schemas.fields import HOST, KEY, NAME, VALUE, ZONE
+from placement_sched.schemas.fields import HOST, KEY, MOST_METADATA, NAME, VALUE, ZONE
 from placement_sched.schemas.parts import UUID, an_object, or_null
 from placement_sched.store.compute.host_aggregates import all_aggregates
 
@@ -31,6 +31,7 @@ _METADATA: Json = {
     "type": "object",
     "patternProperties": {KEY["pattern"]: or_null(VALUE)},
     "additionalProperties": False,
+    "maxProperties": MOST_METADATA,
 }
 _IMAGES: Json = {"type": "array", "minItems": 1, "items": within("id", UUID)}
 CREATE = Schemas(within("aggregate", an_object(_FIELDS, "name")))

@@ -12,7 +12,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.naming import KEY
 from placement_sched.operations import flavors
 from placement_sched.scheduler import extra_specs
-from placement_sched.schemas.parts import an_object
+from placement_sched.schemas.parts import MOST_EXTRA_SPECS, an_object
 
 blueprint = Blueprint("os_extra_specs", __name__)
 
@@ -21,7 +21,10 @@ _ALL = "/v2.1/flavors/<flavor_id>/os-extra_specs"
 _ONE = f"{_ALL}/<key>"
 
 _VALUE: Json = {"type": ["string", "number"], "maxLength": 255}
-_EXTRA_SPECS: Json = an_object({}) | {"patternProperties": {KEY: _VALUE}}
+_EXTRA_SPECS: Json = an_object({}) | {
+    "patternProperties": {KEY: _VALUE},
+    "maxProperties": MOST_EXTRA_SPECS,
+}
 CREATE = Schemas(within("extra_specs", _EXTRA_SPECS))
 UPDATE = Schemas(_EXTRA_SPECS | {"minProperties": 1, "maxProperties": 1})
 
