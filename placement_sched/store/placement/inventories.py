@@ -47,7 +47,7 @@ _BY_UUID = BySpelling.of(
 )
 
 
-class Held(NamedTuple):
+class HeldInventory(NamedTuple):
     """An inventory that is there, to be compared: without its times."""
 
     class_id: int
@@ -57,7 +57,7 @@ class Held(NamedTuple):
 #: So many classes are named in one statement, beside some ten thousand providers.
 _CLASSES = 1000
 #: Inventories that are there, by the provider's id and the name of the class.
-HeldByPlace = Mapping[tuple[int, str], Held]
+HeldByPlace = Mapping[tuple[int, str], HeldInventory]
 
 
 def of_provider(connection: Connection, provider_id: int) -> tuple[Inventory, ...]:
@@ -286,7 +286,7 @@ def _refuse_used(connection: Connection, names: Mapping[tuple[int, int], str]) -
 def find(connection: Connection, provider_ids: Iterable[int]) -> HeldByPlace:
     """Return the inventories of providers, as the database gives them back, without their times."""
     return {
-        (row.resource_provider_id, row.name): Held(
+        (row.resource_provider_id, row.name): HeldInventory(
             row.resource_class_id, _comparable(connection, _inventory(row))
         )
         for batch in sql.batches(sorted(provider_ids))
