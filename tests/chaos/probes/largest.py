@@ -12,6 +12,7 @@ from placement_sched.api.scheduler.request_spec import MOST_INSTANCES
 from placement_sched.api.scheduler.routes.compute_nodes import MOST_REPORTS
 from placement_sched.model.server_group import POLICIES
 from placement_sched.schemas.changes import MOST_CHANGES, MOST_COPIES
+from tests.chaos.probes import collected
 from tests.clouds import uuid_of
 from tests.placing import flavor, report, spec
 
@@ -116,14 +117,13 @@ def others() -> Iterator[tuple[str, str, str, object]]:
     yield "moves", "POST", f"{scheduler}/rebalance", {"goal": "pack"}
     page = f"/console/ask?vcpus=1&change=add%3Dcn0*{MOST_COPIES}"
     yield "a page with hosts to add", "GET", page, None
-    specs = f"{compute}/flavors/most/os-extra_specs"
-    yield "extra specs", "POST", specs, {"extra_specs": many}
+    yield from collected.of_a_flavor_and_an_aggregate(many)
+    yield from collected.of_a_provider()
+    yield "servers by many names", "GET", f"{compute}/servers?{collected.repeated(QUERY)}", None
     yield "all flavors", "GET", f"{compute}/flavors/detail", None
     statuses = "&".join(["status=ACTIVE"] * 4500)
     yield "servers by status", "GET", f"{compute}/servers?{statuses}", None
     yield "servers by name", "GET", f"{compute}/servers?name={quote('(.+)+!')}", None
-    metadata = {"set_metadata": {"metadata": many}}
-    yield "metadata", "POST", f"{compute}/os-aggregates/1/action", metadata
     tags = {"name": "most", "tags": [f"t{number}" for number in range(20_000)]}
     yield "tags", "POST", f"{image}/images", tags
     yield "properties", "POST", f"{image}/images", {"name": "most", **many}

@@ -1,0 +1,44 @@
+"""The largest requests that give things the most of what they may have, and more."""
+
+from collections.abc import Iterator, Mapping
+
+from placement_sched.api.placement.conventions import MOST_OF_PROVIDER
+from placement_sched.schemas.fields import MOST_METADATA
+from placement_sched.schemas.parts import MOST_EXTRA_SPECS
+from tests.clouds import uuid_of
+
+
+def of_a_flavor_and_an_aggregate(many: Mapping[str, str]) -> Iterator[tuple[str, str, str, object]]:
+    """Yield what gives a flavor and an aggregate the most of what they collect, and more."""
+    specs = "/compute/v2.1/flavors/most/os-extra_specs"
+    yield "too many extra specs", "POST", specs, {"extra_specs": many}
+    most = dict.fromkeys(list(many)[:MOST_EXTRA_SPECS], "v" * 255)
+    yield "extra specs", "POST", specs, {"extra_specs": most}
+    action = "/compute/v2.1/os-aggregates/1/action"
+    yield "too much metadata", "POST", action, {"set_metadata": {"metadata": many}}
+    most = dict.fromkeys(list(many)[:MOST_METADATA], "v" * 255)
+    yield "metadata", "POST", action, {"set_metadata": {"metadata": most}}
+
+
+def of_a_provider() -> Iterator[tuple[str, str, str, object]]:
+    """Yield what sets the most that a provider may have of each, and what needs to be there."""
+    provider = uuid_of("provider of most")
+    path = f"/placement/resource_providers/{provider}"
+    made = {"uuid": provider, "name": "provider of most"}
+    yield "another provider", "POST", "/placement/resource_providers", made
+    for generation in range(2):
+        uuids = [uuid_of(f"{generation} {number}") for number in range(MOST_OF_PROVIDER)]
+        given = {"aggregates": uuids, "resource_provider_generation": generation}
+        yield f"aggregates of a provider {generation}", "PUT", f"{path}/aggregates", given
+    traits = [f"CUSTOM_{number}" for number in range(MOST_OF_PROVIDER)]
+    given = {"traits": traits, "resource_provider_generation": 2}
+    yield "unknown traits of a provider", "PUT", f"{path}/traits", given
+    stock = {name: {"total": 1} for name in traits}
+    given = {"inventories": stock, "resource_provider_generation": 2}
+    yield "unknown inventories of a provider", "PUT", f"{path}/inventories", given
+
+
+def repeated(most: int) -> str:
+    """Return a query of at most so many bytes: thousands of names, and one of them again."""
+    names = "&".join(f"{number:x}" for number in range(8000))
+    return names + "&a" * ((most - len(names)) // 2)
