@@ -10,9 +10,10 @@ never taken for what the database says now.
 
 Each new connection is asked once for the start of its server, no request is: a server has to start
 before it can lack what it has shown, and any user may ask for it. PostgreSQL's timeline says less:
-it stays where a server lost what it had not written yet. The nodes of a Galera cluster (or of
-MySQL's group replication) share one history, that of the cluster, since a proxy may lead each
-connection to another node.
+it stays where a server lost what it had not written yet. With ``synchronous_commit = off`` even a
+server that goes on after one of its processes crashed may lack it, which is not seen. The nodes of
+a Galera cluster (or of MySQL's group replication) share one history, that of the cluster, since a
+proxy may lead each connection to another node.
 """
 
 from collections.abc import Callable, Hashable

@@ -31,12 +31,12 @@ class KeptConnections:
         *,
         most: int,
         seconds: float,
-        serves: Callable[[Any], bool] = lambda _driver: True,
+        serves: Callable[[Any], bool] | None = None,
         is_past: Callable[[dict[Any, Any]], bool] = lambda _info: False,
     ) -> None:
         """Keep up to ``most`` connections, each for so many seconds (below 0: without an end).
 
-        ``serves`` is asked from time to time whether the connection of a driver still does. Those
+        ``serves``, if any, is asked from time to time whether a driver's connection does. Those
         whose ``info`` ``is_past`` are closed, like those that were taken before all were.
         """
         self._engine, self._serves, self._is_past = engine, serves, is_past
@@ -118,6 +118,8 @@ class KeptConnections:
             return False
         if not is_open(connection.dialect, pooled.driver_connection):
             return False
+        if self._serves is None:
+            return True
         now = monotonic()
         if now - (pooled.info.get(_CHECKED) or pooled.info[_OPENED]) < CHECK_AGAIN:
             return True

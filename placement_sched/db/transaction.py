@@ -111,7 +111,8 @@ class Database:
             self.reader,
             most=options.max_pool_size or sys.maxsize,
             seconds=options.connection_recycle_time,
-            serves=self._leads_to_writes,
+            # Whether a file takes writes is asked otherwise: a reader of it waits for no writer.
+            serves=None if self.url.get_backend_name() == "sqlite" else self._leads_to_writes,
             is_past=self._histories.is_past,
         )
 

@@ -214,13 +214,13 @@ class Claims:
         Every consumer must be new, so that a concurrent request with the same instance uuids
         cannot be overwritten.
         """
-        _hold_zones(connection, placing.first.run)
         placed = self._allocated(connection, placing, now, held=())
         run, decision = placed.run, placed.decision
         if run.request.names_group:
             _join_group(connection, run.request.spec)
         instances.record(connection, _instances_of(run, decision), now)
         decisions.record(connection, decision, now)
+        _hold_zones(connection, run)
         return placed
 
     def _add(self, connection: Connection, placing: "RunToClaim", now: datetime) -> "Placed":
@@ -229,7 +229,6 @@ class Claims:
         Consumers must be as they are read here, so that no other change of what they hold is
         overwritten, and the same request sent again is not added twice.
         """
-        _hold_zones(connection, placing.first.run)
         first = placing.first.decision
         uuids = placing.first.run.request.spec.instance_uuids
         held = allocations.of_consumers(connection, uuids)
@@ -248,6 +247,7 @@ class Claims:
         ]
         instances.record(connection, recorded, now)
         decisions.record(connection, decision, now)
+        _hold_zones(connection, run)
         return placed
 
     def _allocated(
@@ -367,7 +367,7 @@ def _hold_zones(connection: Connection, run: Run) -> None:
     known = run.cloud.known_aggregates
     if not run.request.spec.availability_zone or known is None:
         return
-    # Before providers are locked, as who changes aggregates does it.
+    # Last, because on PostgreSQL who shares a row goes before who waits to change it.
     if change_counters.hold(connection, host_aggregates.SUBJECT) != known.version:
         raise ConcurrentUpdate("host aggregates changed during scheduling")
 

@@ -239,7 +239,8 @@ def test_candidates_cost_the_characters_that_they_take(equal, query):
     app = equal(**{BUDGET: steps // 2})
     (error,) = _get(app, f"{query}&limit=8", status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
-    app = equal(**{BUDGET: steps * 2})
+    # And some for the providers that are tried for them.
+    app = equal(**{BUDGET: steps * 4})
     assert _get(app, f"{query}&limit=8").json["allocation_requests"] == reported
 
 

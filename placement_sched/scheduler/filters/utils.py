@@ -4,8 +4,10 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
+from placement_sched.model.document import DEEPEST, is_deeper
 from placement_sched.model.naming import canonical
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
@@ -78,7 +80,17 @@ def value_at(host_state: HostState, path: Sequence[str]) -> Any:
         value = host_state.stats.get(first)
     for name in rest:
         if isinstance(value, str):
-            with suppress(ValueError):
-                value = json.loads(value)
+            value = _decoded(value)
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
+
+
+# A host is asked for one extra spec after the other, and many hosts report the same.
+@lru_cache(maxsize=64)
+def _decoded(text: str) -> Any:
+    """Return what a text says in JSON, or the text where it says nothing or nests too deep."""
+    # Not orjson: to nova NaN is JSON, and a whole number may be of any size.
+    with suppress(ValueError, RecursionError):
+        document = json.loads(text)
+        return text if is_deeper(document, DEEPEST) else document
+    return text

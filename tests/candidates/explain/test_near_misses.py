@@ -6,6 +6,7 @@ import pytest
 from os_resource_classes import STANDARDS
 
 from placement_sched.candidates.combine import Budget
+from placement_sched.candidates.explain import near_misses as near_misses_module
 from placement_sched.candidates.explain.memory import ExplanationMemory
 from placement_sched.candidates.explain.near_misses import explanation_budget, near_misses
 from placement_sched.candidates.explain.report import explain
@@ -210,8 +211,9 @@ def test_what_a_limit_cut_is_counted_with_it_where_it_takes_too_long_to_try(
 
 
 def test_what_the_search_could_try_and_the_explanation_cannot_is_reported_without_a_reason(
-    sqlite_database, sqlite_settings
+    sqlite_database, sqlite_settings, monkeypatch
 ):
+    monkeypatch.setattr(near_misses_module, "_PART", 20)
     load(sqlite_database, Cloud(tuple(_nics("CN0", 6, 4))))
     _, reported = _reported(sqlite_database, sqlite_settings.overridden({BUDGET: 20_000}), CROWDED)
     last = reported.steps[-1]

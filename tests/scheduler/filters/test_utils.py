@@ -1,7 +1,10 @@
 """Reading aggregate metadata, the one number that counts, and what a host reports."""
 
+import json
+
 import pytest
 
+from placement_sched.scheduler.filters import utils
 from placement_sched.scheduler.filters.utils import (
     aggregate_metadata_get_by_host,
     aggregate_values_from_key,
@@ -9,6 +12,9 @@ from placement_sched.scheduler.filters.utils import (
     value_at,
 )
 from tests.scheduler.states import a_host, aggregates
+
+#: Too deep for any reader of JSON, and too deep for a document that is kept.
+DEEP = ("[" * 60_000, "[" * 200 + "]" * 200)
 
 HOST = a_host(aggregates=aggregates({"a": "1, 2", "b": "x"}, {"a": "3"}, {"c": "1"}))
 
@@ -64,3 +70,23 @@ REPORTING = a_host(cpu_info='{"arch": "x86_64", "maxphysaddr": {"bits": 40}}', s
 )
 def test_path_leads_through_attributes_stats_mappings_and_json(path, found):
     assert value_at(REPORTING, path.split(":")) == found
+
+
+@pytest.mark.parametrize("text", [*DEEP, "no JSON"])
+def test_text_that_says_nothing_ends_the_path(text):
+    assert value_at(a_host(stats={"a": text}), ["a", "b"]) is None
+    assert value_at(a_host(stats={"a": text}), ["a"]) == text
+
+
+@pytest.mark.parametrize("number", ["NaN", "1e400", f"1{'0' * 30}"])
+def test_numbers_are_read_as_nova_reads_them(number):
+    host = a_host(stats={"a": f'{{"b": {number}}}'})
+    assert str(value_at(host, ["a", "b"])) == str(json.loads(number))
+
+
+def test_text_is_read_once_for_all_extra_specs():
+    text = json.dumps({f"x{number}": number for number in range(100)})
+    host = a_host(stats={"a": text})
+    before = utils._decoded.cache_info()
+    assert [value_at(host, ["a", f"x{number}"]) for number in range(100)] == list(range(100))
+    assert utils._decoded.cache_info().misses == before.misses + 1
