@@ -359,17 +359,23 @@ def _instances_of(run: Run, decision: Decision) -> list[Instance]:
 
 
 def _hold_zones(connection: Connection, run: Run) -> None:
-    """Keep host aggregates as the choice was made by, where the request names a zone.
+    """Keep the zones of the chosen hosts as the choice was made by, where the request names one.
 
     The zone of a host with instances cannot change, and one that is just placed may not be recorded
-    yet. Raises :class:`ConcurrentUpdate` where aggregates have changed since the choice.
+    yet. Raises :class:`ConcurrentUpdate` where a zone has changed since the choice.
     """
     known = run.cloud.known_aggregates
     if not run.request.spec.availability_zone or known is None:
         return
     # Last, because on PostgreSQL who shares a row goes before who waits to change it.
-    if change_counters.hold(connection, host_aggregates.SUBJECT) != known.version:
-        raise ConcurrentUpdate("host aggregates changed during scheduling")
+    if change_counters.hold(connection, host_aggregates.SUBJECT) == known.version:
+        return
+    hosts = {best.service_host for best, *_ in run.selections}
+    now = host_aggregates.zones_of_hosts(connection, hosts)
+    for host in hosts:
+        then = {one.id: one.availability_zone for one in known.of_host(host)}
+        if now.get(host, {}) != {number: zone for number, zone in then.items() if zone is not None}:
+            raise ConcurrentUpdate(f"the zone of host {host} changed during scheduling")
 
 
 def _join_group(connection: Connection, spec: RequestSpec) -> None:
