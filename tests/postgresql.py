@@ -5,6 +5,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from tests.loopback import reserved_port
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_DATABASES"))
 #: PostgreSQL refuses to run as root.
 ACCOUNT = "postgres"
+#: Seconds until a standby that does not become a primary has failed.
+_PATIENCE = 120.0
 #: What makes servers that are soon thrown away quick to start.
 SETTINGS = {
     "fsync": "off",
@@ -100,7 +103,17 @@ class PostgreSQL:
 
     def promote(self) -> None:
         """Make a standby a primary."""
-        run("pg_ctl", "promote", "-w", "-D", str(self.data))
+        until = time.monotonic() + _PATIENCE
+        # A server that begins anew, since one of its processes was killed, misses the first word.
+        while not self._takes_writes():
+            assert time.monotonic() < until, "the standby was not promoted"
+            with suppress(subprocess.CalledProcessError):
+                run("pg_ctl", "promote", "-w", "-t", "5", "-D", str(self.data))
+
+    def _takes_writes(self) -> bool:
+        with suppress(psycopg.OperationalError):
+            return self.ask("SELECT pg_is_in_recovery()") == [False]
+        return False
 
     def url(self, database: str = "postgres", *others: "PostgreSQL") -> str:
         """Return the SQLAlchemy URL of a database; with others, of whichever of them writes."""
