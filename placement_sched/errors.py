@@ -187,3 +187,15 @@ def sentence(error: Error) -> str:
 def one_line(failure: BaseException | str) -> str:
     """Return the text of a failure on one line; the name of its class where it has none."""
     return " ".join(str(failure).split()) or type(failure).__name__
+
+
+def escaped(text: str) -> str:
+    """Return ``text`` with what could forge another line, or steer a terminal, escaped.
+
+    That is every line end, control character, mark of direction and half of a surrogate pair.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )

@@ -5,6 +5,8 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from traceback import TracebackException
+from types import TracebackType
 from typing import Any
 
 from oslo_config import cfg
@@ -12,7 +14,7 @@ from oslo_context.context import RequestContext
 from oslo_log import log
 from oslo_log.formatters import ContextFormatter
 
-from placement_sched.errors import ConfigurationError
+from placement_sched.errors import ConfigurationError, escaped
 
 PRODUCT = "placement_sched"
 #: How messages of libraries begin that say nothing to operators, or advise what they cannot do, by
@@ -21,6 +23,8 @@ _UNHELPFUL = {
     "alembic.runtime.migration": ("Context impl ", "Will assume "),
     "_granian": ("Configured number of workers ",),
 }
+#: Texts of a record that no request makes: colours are sequences of control characters.
+_NOT_ESCAPED = {"color", "exc_text", "stack_info"}
 
 
 def register(conf: cfg.ConfigOpts) -> None:
@@ -66,6 +70,9 @@ class QuickFormatter(ContextFormatter):
 
     The same line takes oslo.log half as long as a short read of the database takes. What this does
     not know of, other keys in the format among it, is left to oslo.log.
+
+    Texts are escaped: what a request says can begin no line of its own. The lines of a traceback
+    stay, the message of an exception in it is one.
     """
 
     _second, _shown = -1, ""
@@ -85,6 +92,27 @@ class QuickFormatter(ContextFormatter):
             except (KeyError, TypeError, ValueError):
                 pass
         return super().format(record)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """Return the first line of a record, its texts escaped; the format is the operator's."""
+        texts = {
+            key: escaped(value)
+            for key, value in record.__dict__.items()
+            if isinstance(value, str) and key not in _NOT_ESCAPED
+        }
+        return super().formatMessage(logging.makeLogRecord(record.__dict__ | texts))
+
+    def formatException(  # noqa: N802 - as above
+        self, ei: Any, *, record: logging.LogRecord | None = None
+    ) -> str:
+        """Return a traceback, each line after what the operator wants before it."""
+        lines = _traceback(ei[1], ei[2])
+        if record is None:
+            return "\n".join(lines)
+        nothing = super().formatException((None, None, None), record=record)
+        before = nothing.partition("NoneType: None\n")[2]
+        # oslo.log has one more, empty line.
+        return "\n".join(before + line for line in [*lines, ""])
 
     def _line(self, record: logging.LogRecord, context: RequestContext) -> str:
         """Return the line; raise :class:`KeyError` where the format has keys not known here."""
@@ -109,12 +137,42 @@ class QuickFormatter(ContextFormatter):
             "name": record.name,
             "global_request_id": context.global_request_id,
             "request_id": context.request_id,
-            "user_identity": self.conf.logging_user_identity_format % caller,
+            "user_identity": escaped(self.conf.logging_user_identity_format % caller),
             "instance": "",
-            "message": record.getMessage(),
+            "message": escaped(record.getMessage()),
         }
         line: str = self.conf.logging_context_format_string % values
         return line
+
+
+def _traceback(failure: BaseException | None, frames: TracebackType | None) -> list[str]:
+    """Return the traceback of an exception as lines, none of which a text of it began.
+
+    The messages and notes of the exception, of its causes and of a group are escaped.
+    """
+    if failure is None:  # it was logged outside of any
+        return ["NoneType: None"]
+    shown = TracebackException(type(failure), failure, frames)
+    waiting: list[TracebackException | None] = [shown]
+    while waiting:
+        one = waiting.pop()
+        if one is not None:
+            _escape(one)
+            waiting += [one.__cause__, one.__context__, *(one.exceptions or ())]
+    return "".join(shown.format()).removesuffix("\n").split("\n")
+
+
+def _escape(one: TracebackException) -> None:
+    """Escape what an exception says, and the source of one that is a wrong syntax."""
+    # ``_str`` is the message; ``filename``, ``text`` and ``msg`` are those of a SyntaxError.
+    for name in ("_str", "filename", "text", "msg"):
+        text = getattr(one, name, None)
+        if isinstance(text, str):
+            setattr(one, name, escaped(text.removesuffix("\n")))
+    notes: Any = one.__notes__  # a plugin may have set it to anything
+    if notes is not None:
+        each = notes if isinstance(notes, list | tuple) else [notes]
+        one.__notes__ = [escaped(str(note)) for note in each]
 
 
 @contextmanager

@@ -92,3 +92,87 @@ class FullDisk(StringIO):
 
     def write(self, _text):
         raise OSError(ENOSPC, "No space left on device")
+
+
+#: What a request may say to look like a line of the log, and to steer a terminal.
+FORGED = "a\n2026-01-01 ERROR forged\r\x1b[2Jb\x85c\u2028d\u2029e\x07f\udcff"
+IN_ONE_LINE = r"a\n2026-01-01 ERROR forged\r\x1b[2Jb\x85c\u2028d\u2029e\x07f\udcff"
+
+
+def formatted(record):
+    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with({}))
+    return QuickFormatter.like(slow).format(record)
+
+
+def with_failure(failure):
+    try:
+        raise failure
+    except type(failure) as raised:
+        return record_of(
+            logging.ERROR,
+            "%s failed",
+            ("it",),
+            exc_info=(type(raised), raised, raised.__traceback__),
+        )
+
+
+@pytest.mark.parametrize("level", [logging.INFO, logging.ERROR])
+@pytest.mark.parametrize("extra", [{}, {"context": RequestContext(IDS)}], ids=["none", "context"])
+def test_message_cannot_begin_a_line(level, extra):
+    line = formatted(record_of(level, "zone %s", (FORGED,), **extra))
+    assert line.splitlines() == [line]
+    assert f"zone {IN_ONE_LINE}" in line
+
+
+def chained():
+    failure = TypeError("outer")
+    failure.__cause__ = ValueError(FORGED)
+    return failure
+
+
+def noted():
+    failure = ValueError("noted")
+    failure.add_note(FORGED)
+    return failure
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        ValueError(FORGED),
+        chained(),
+        noted(),
+        ExceptionGroup("two", [ValueError(FORGED)]),
+        SyntaxError(FORGED, (FORGED, 1, 1, FORGED)),
+    ],
+    ids=["alone", "cause", "note", "group", "syntax"],
+)
+def test_text_of_an_exception_cannot_begin_a_line(failure):
+    text = formatted(with_failure(failure))
+    assert "Traceback (most recent call last)" in text
+    assert IN_ONE_LINE in text
+    assert not any("forged" in line and IN_ONE_LINE not in line for line in text.splitlines())
+    assert all(line.isprintable() for line in text.split("\n"))
+
+
+def test_traceback_without_texts_to_escape_is_that_of_oslo_log():
+    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with({}))
+    record = with_failure(ValueError("plain"))
+    again = record_of(logging.ERROR, **record.__dict__)
+    assert QuickFormatter.like(slow).format(record) == slow.format(again)
+
+
+def test_exception_that_is_none_is_that_of_oslo_log():
+    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with({}))
+    record = record_of(logging.ERROR, exc_info=(None, None, None))
+    again = record_of(logging.ERROR, **record.__dict__)
+    assert QuickFormatter.like(slow).format(record) == slow.format(again)
+
+
+def test_colours_of_the_operator_stay():
+    line = "%(color)s%(message)s\x1b[0m"
+    # Of the thread there may be a context left.
+    formats = {f"logging_{which}_format_string": line for which in ("default", "context")}
+    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with(formats))
+    line = QuickFormatter.like(slow).format(record_of(message="red", args=(), color="\x1b[31m"))
+    assert line == "\x1b[31mred\x1b[0m"

@@ -142,7 +142,7 @@ def _value(host_state: HostState, variable: str) -> Any:
         if value is None:
             return None
         if not isinstance(value, Mapping):
-            raise TypeError(f"{variable}: there is no {name} in {value!r}")
+            raise TypeError(f"{variable!r}: there is no {name!r} in {value!r}")
         value = value.get(name)
     return value
 

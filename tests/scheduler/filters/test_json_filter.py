@@ -125,4 +125,6 @@ def test_faults_of_the_query_are_400_and_of_the_comparison_500(make_app, sqlite_
     assert error["code"] == "scheduler.filter_error"
     assert "JsonFilter" in error["detail"]
     assert ask('["=", "$host.name", 5]', 500)["errors"][0]["code"] == "scheduler.filter_error"
+    (error,) = ask(["=", "$host.a\n\x1b[2J", 5], 500)["errors"]
+    assert r"'$host.a\n\x1b[2J': there is no 'a\n\x1b[2J' in 'cn1'" in error["detail"]
     assert ask('["=", "$host", "cn1"]', 200)["outcome"] == "selected"
