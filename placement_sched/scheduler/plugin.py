@@ -1,9 +1,11 @@
 """What request filters, host filters and weighers have in common."""
 
 import importlib
+import logging
 import pkgutil
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
 from functools import cache
 from types import ModuleType
@@ -25,6 +27,9 @@ PluginClass = TypeVar("PluginClass")
 
 #: An option and the group it is in.
 GroupedOption = tuple[str, cfg.Opt]
+
+#: Whether the caller goes on where a plugin fails.
+_TOLERANT: ContextVar[bool] = ContextVar("failures of plugins are tolerated", default=False)
 
 
 class SchedulerPlugin:
@@ -97,7 +102,8 @@ def calling(plugin: SchedulerPlugin, blameless: Container[BaseException] = ()) -
     """Run a plugin's code: its settings are in effect, and what it raises names its class.
 
     Errors of ours and those that are ``blameless`` go up as they are; any other becomes
-    :class:`~placement_sched.errors.PluginFailed`.
+    :class:`~placement_sched.errors.PluginFailed`, and is logged with its traceback: as an error,
+    unless it is :func:`tolerated`.
     """
     try:
         with in_effect(plugin.settings):
@@ -108,9 +114,20 @@ def calling(plugin: SchedulerPlugin, blameless: Container[BaseException] = ()) -
         if failure in blameless:
             raise
         path = path_of(type(plugin))
-        LOG.exception("%s failed", path)
+        level = logging.DEBUG if _TOLERANT.get() else logging.ERROR
+        LOG.log(level, "%s failed", path, exc_info=True)
         reason = errors.one_line(f"{type(failure).__name__}: {_text(failure)}").rstrip(": ")
         raise errors.PluginFailed(f"{path} failed: {reason}") from failure
+
+
+@contextmanager
+def tolerated() -> Iterator[None]:
+    """Log what plugins raise for debugging only: the caller catches it, and answers without it."""
+    token = _TOLERANT.set(True)
+    try:
+        yield
+    finally:
+        _TOLERANT.reset(token)
 
 
 def _text(failure: BaseException) -> str:

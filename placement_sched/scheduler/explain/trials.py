@@ -12,10 +12,12 @@ from placement_sched.candidates.search import find_on, prepare
 from placement_sched.errors import PluginFailed, TooComplex
 from placement_sched.model.placement.candidate import Candidates
 from placement_sched.model.placement.query import CandidatesQuery
+from placement_sched.model.results.stages import FilterReport
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.hosts.states import host_states
+from placement_sched.scheduler.plugin import tolerated
 
 #: Stands for the ways to allocate on a host that the search finds none for, so that filters judge
 #: what the host itself has.
@@ -54,10 +56,16 @@ def first_instance(run: Run) -> RequestSpec:
     return spec.for_instance(spec.instance_uuids[0] if spec.instance_uuids else None)
 
 
+def _first_refusal(run: Run, state: HostState, spec: RequestSpec) -> FilterReport | None:
+    """Return the first stage that refuses a host; raises :class:`PluginFailed`, to be caught."""
+    with tolerated():
+        return next(iter(run.chooser.each_refusal(copy(state), spec)), None)
+
+
 def passes(run: Run, state: HostState, spec: RequestSpec) -> bool:
     """Return whether every stage after the search lets a host pass."""
     try:
-        return next(iter(run.chooser.each_refusal(copy(state), spec)), None) is None
+        return _first_refusal(run, state, spec) is None
     except PluginFailed:
         return False
 
@@ -69,9 +77,7 @@ def passes_after_changes(run: Run, state: HostState, spec: RequestSpec) -> bool 
     """
     after, asked, changed = copy(state), spec, set[str]()
     try:
-        while (
-            report := next(iter(run.chooser.each_refusal(copy(after), asked)), None)
-        ) is not None:
+        while (report := _first_refusal(run, after, asked)) is not None:
             change = next(iter(report.rejected[0].changes), None)
             if change is None or not change.may_be_tried:
                 return None

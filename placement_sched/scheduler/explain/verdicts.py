@@ -25,7 +25,12 @@ from placement_sched.model.results.funnel import (
     HostVerdict,
     RejectReason,
 )
-from placement_sched.model.results.stages import COMPUTE_NODES, CandidatesReport, StepReport
+from placement_sched.model.results.stages import (
+    COMPUTE_NODES,
+    CandidatesReport,
+    FilterReport,
+    StepReport,
+)
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.explain.asked_hosts import AskedHost, AskedHosts
 from placement_sched.scheduler.explain.cloud_names import CloudNames
@@ -37,6 +42,7 @@ from placement_sched.scheduler.explain.trials import (
     states_of,
 )
 from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.plugin import tolerated
 from placement_sched.scheduler.question import AnsweredSearch
 from placement_sched.store.compute import compute_nodes
 from placement_sched.store.placement import resource_providers
@@ -111,7 +117,8 @@ def _filter_reasons(run: Run, one: AskedHost, state: HostState) -> Iterator[Reje
     own = {reason.name: reason for reason in _own_refusals(run, one)}
     seen = not own
     try:
-        for report in run.chooser.each_refusal(state, first_instance(run)):
+        reports = run.chooser.each_refusal(state, first_instance(run))
+        while report := _next_tolerated(reports):
             (reason,) = RejectReason.of_filters(report)
             if first := own.pop(report.name, None):
                 reason, seen = replace(reason, reason=first.reason), True
@@ -123,6 +130,11 @@ def _filter_reasons(run: Run, one: AskedHost, state: HostState) -> Iterator[Reje
         words = f"later filters were not evaluated: {failure.detail}"
         yield RejectReason(FILTERS, "", words)
     yield from own.values()
+
+
+def _next_tolerated(reports: Iterator[FilterReport]) -> FilterReport | None:
+    with tolerated():
+        return next(reports, None)
 
 
 def _own_refusals(run: Run, one: AskedHost) -> Iterator[RejectReason]:

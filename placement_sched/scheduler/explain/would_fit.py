@@ -31,6 +31,7 @@ from placement_sched.scheduler.explain.cloud_names import CloudNames
 from placement_sched.scheduler.explain.sentences import clause_of, traits_named, would_fit_but
 from placement_sched.scheduler.explain.trials import first_instance, found_on, states_of
 from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.plugin import tolerated
 
 #: So many hosts are tried without constraints, as many as a selection looks at by default.
 _TRIED = 1000
@@ -75,7 +76,8 @@ def _rejecting(
     alike = defaultdict[tuple[tuple[str, str], ...], list[_RejectedState]](list)
     tried = [copy(state) for state in states]
     try:
-        every = run.chooser.every_refusal(tried, spec or first_instance(run))
+        with tolerated():
+            every = run.chooser.every_refusal(tried, spec or first_instance(run))
     except PluginFailed:
         return {}
     for state, refusals in zip(states, every, strict=True):

@@ -1,5 +1,6 @@
 """What is least to change for a request that found no host: each sentence is true of real runs."""
 
+import logging
 import re
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from placement_sched.operations import host_aggregates
 from tests.clouds import NOW, uuid_of
+from tests.conftest import make_settings
 from tests.placing import flavor, report, spec
 from tests.scheduler.test_select_destinations import explain, select
 from tests.versions import LATEST_HEADERS
@@ -258,3 +260,17 @@ def test_each_host_is_accounted_for_once_and_each_reason_is_true(
     stages = [*funnel["allocation_candidates"]["steps"], *funnel["filters"]]
     rejected = [entry["host"] for stage in stages for entry in stage["rejected"]]
     assert sorted([*rejected, *(one["host"] for one in answer["hosts"])]) == names
+
+
+@pytest.mark.parametrize(("asked", "words"), [({}, None), ({"hosts": ["cn1"]}, "not evaluated")])
+def test_failure_of_a_filter_that_the_run_did_not_reach_is_no_error(
+    make_app, sqlite_url, caplog, asked, words
+):
+    app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=["JsonFilter"]))
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    wrong = spec(ignore_hosts=["cn1"], scheduler_hints={"query": '["<", "$host", 5]'})
+    caplog.set_level(logging.DEBUG)
+    answer = explain(app, wrong, **asked)
+    assert words is None or words in str(answer)
+    ours = [one for one in caplog.records if "JsonFilter failed" in one.getMessage()]
+    assert {one.levelname for one in ours} == {"DEBUG"}
