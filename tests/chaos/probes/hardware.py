@@ -20,6 +20,8 @@ VALUE, PROPERTY = 255, 65_535
 ALIASES = [f"a{number}" for number in range(48)]
 #: NUMA nodes of a host, and CPUs for pinning of each, two threads a core.
 CELLS, CPUS = 8, 32
+#: Entries of a document that each host reports as text.
+ROWS = 4000
 #: Lists within lists, values and characters of a query of JsonFilter.
 _DEEPEST, _MOST, _LONGEST = 50, 200, 4096
 
@@ -48,7 +50,7 @@ def hosts(number: int) -> list[dict[str, object]]:
             memory_mb=CELLS * 65_536,
             numa_topology={"cells": [_cell(host, cell) for cell in range(CELLS)]},
             pci_device_pools=pools,
-            stats={"arch": "x86_64"},
+            stats={"arch": "x86_64", "table": _table(host)},
         )
         for host in range(number)
     ]
@@ -73,6 +75,11 @@ def questions() -> Mapping[str, dict[str, Any]]:
 
 def _device(name: str) -> dict[str, str]:
     return {"vendor_id": "8086", "product_id": f"{ALIASES.index(name):04x}"}
+
+
+def _table(host: int) -> str:
+    """Return a long text of JSON that no other host reports."""
+    return json.dumps({"host": host} | {f"x{number}": number for number in range(ROWS)})
 
 
 def _cell(host: int, cell: int) -> dict[str, object]:
@@ -107,6 +114,7 @@ def _extra_specs() -> Mapping[str, Mapping[str, str]]:
         "alternatives that hold": {
             ("capabilities:arch" + " " * n)[:255]: "<or> " + "x86_64 <or> " * 19 + "x" for n in many
         },
+        "entries of what is reported": {f"capabilities:table:x{n}": str(n) for n in many},
         "all in": _within({f"s{n}": "<all-in> " + "x " * 120 for n in many}),
         "numbers": _within({f"n{n}": ">= " + "9" * 250 for n in many}),
         "traits of long names": {
