@@ -12,7 +12,7 @@ from jsonschema import FormatChecker
 
 from placement_sched.api.microversion import EVER, Version
 from placement_sched.errors import Invalid
-from placement_sched.model.document import Json, is_larger
+from placement_sched.model.document import Json, is_larger, not_text
 from placement_sched.model.naming import if_few, names_instead, nearest
 from placement_sched.schemas.fault_paths import found_at
 from placement_sched.schemas.formats import CHECKS
@@ -79,9 +79,21 @@ class Schema:
         except jsonschema_rs.ValidationError as found:
             fault = found
         keys, _ = found_at(fault, document)
-        steps = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
         *path, keyword = fault.schema_path
-        return _placed(fault.message, f"${''.join(steps)}", str(keyword), path)
+        return _placed(fault.message, _json_path(keys), str(keyword), path)
+
+
+def _json_path(keys: Iterable[str | int]) -> str:
+    steps = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    return f"${''.join(steps)}"
+
+
+def check_texts(document: Any, words: str) -> None:
+    """Raise :class:`Invalid` for a text that is not UTF-8, as arguments of a command may be."""
+    if found := not_text(document):
+        text, keys = found
+        shown, place = shortened(repr(text), _VALUE), shortened(_json_path(keys), _VALUE)
+        raise Invalid(f"{words}: {shown} is not valid UTF-8 (at {place})")
 
 
 def _described(fault: jsonschema.ValidationError) -> str:

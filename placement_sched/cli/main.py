@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from placement_sched.cli.arguments import Parser
-from placement_sched.errors import Error, Invalid, NotFound, one_line, sentence
+from placement_sched.errors import Error, Invalid, NotFound, escaped, one_line, sentence
 
 PROGRAM = "placement-sched"
 
@@ -147,7 +147,8 @@ def _help(parser: Parser, _arguments: argparse.Namespace) -> int:
 
 
 def _fail(sentence: str, status: int) -> int:
-    sys.stderr.write(f"{PROGRAM}: {sentence}\n")
+    # It may repeat an argument or an answer, which may be any text.
+    sys.stderr.write(f"{PROGRAM}: {escaped(sentence)}\n")
     return status
 
 

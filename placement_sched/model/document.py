@@ -91,6 +91,33 @@ def is_deeper(document: Any, most: int) -> bool:
     return bool(level)
 
 
+def not_text(document: Any) -> tuple[str, list[str | int]] | None:
+    """Return a text or key of a document that UTF-8 has no bytes for, and the keys that lead there.
+
+    Arguments of a command that are not UTF-8 have such texts. None where there is none.
+    """
+    waiting: list[tuple[Any, list[str | int]]] = [(document, [])]
+    while waiting:
+        one, keys = waiting.pop()
+        if isinstance(one, str) and not _is_text(one):
+            return one, keys
+        if isinstance(one, dict):
+            if wrong := next((key for key in one if not _is_text(key)), None):
+                return wrong, keys
+            waiting += [(value, [*keys, key]) for key, value in one.items()]
+        elif isinstance(one, list | tuple):
+            waiting += [(value, [*keys, index]) for index, value in enumerate(one)]
+    return None
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class NovaObject:
     """The base of values whose attributes are asked for by name, as nova's objects are."""
 

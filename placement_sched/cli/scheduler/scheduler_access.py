@@ -16,7 +16,7 @@ import orjson
 from placement_sched.api.microversion import Version
 from placement_sched.api.scheduler import placing, planning, recorded
 from placement_sched.api.scheduler.routes import capacity, hosts
-from placement_sched.api.schema import Schemas
+from placement_sched.api.schema import Schemas, check_texts
 from placement_sched.app import make_services
 from placement_sched.cli.database import refuse_absent_file, shown
 from placement_sched.errors import Error, Invalid, NoValidHost, Unavailable
@@ -32,6 +32,8 @@ from placement_sched.store.compute import host_aggregates
 _LONGEST = 86_400
 #: Seconds to wait for an answer; a request that waits for locks is answered by the server sooner.
 TIMEOUT = 120
+#: How the sentence begins about a document that does not fit its schema.
+_WRONG = "JSON does not validate"
 
 
 class DirectScheduler:
@@ -106,9 +108,10 @@ def _as_json(document: Json) -> Json:
 
 
 def _check(schemas: Schemas, body: Json) -> None:
+    check_texts(body, _WRONG)
     schema = schemas.at(Version(1, 0))
     if schema is not None:
-        schema.check(body, "JSON does not validate")
+        schema.check(body, _WRONG)
 
 
 def add_token(group: argparse._ArgumentGroup, use: str) -> None:
@@ -208,11 +211,11 @@ class SchedulerClient:
 
     def policy(self, name: str) -> Json:
         """Return one scheduling policy; raise :class:`Error` with the server's message."""
-        return self._ask(f"/scheduler/v1/policies/{quote(name, safe='')}", {})
+        return self._ask(f"/scheduler/v1/policies/{_in_path(name)}", {})
 
     def decisions(self, query: Mapping[str, str]) -> Json:
         """Return recorded decisions, and the marker of the ``next`` page."""
-        page = self._ask(f"/scheduler/v1/decisions?{urlencode(query)}", {})
+        page = self._ask(f"/scheduler/v1/decisions?{_query(query)}", {})
         following = [parse_qs(urlsplit(link["href"]).query) for link in page.pop("links")]
         return {**page, "next": following[0]["marker"][-1] if following else None}
 
@@ -222,11 +225,11 @@ class SchedulerClient:
 
     def hosts(self, query: Sequence[tuple[str, str]]) -> Json:
         """Return the hosts that the pairs of a query string ask for."""
-        return self._ask(f"/scheduler/v1/hosts?{urlencode(query)}", {})
+        return self._ask(f"/scheduler/v1/hosts?{_query(query)}", {})
 
     def host(self, name: str) -> Json:
         """Return one host whole; raise :class:`Error` with the server's message."""
-        return self._ask(f"/scheduler/v1/hosts/{quote(name, safe='')}", {})
+        return self._ask(f"/scheduler/v1/hosts/{_in_path(name)}", {})
 
     def replay(self, uuid: str, body: Json) -> Json:
         """Return a recorded decision, how its request fares now, and what differs."""
@@ -243,6 +246,7 @@ class SchedulerClient:
 
     def _post(self, action: str, body: Json) -> Json:
         type_ = {"Content-Type": "application/json"}
+        check_texts(body, _WRONG)
         return self._ask(f"/scheduler/v1/{action}", type_, json.dumps(body).encode())
 
     def _ask(self, path: str, headers: dict[str, str], body: bytes | None = None) -> Json:
@@ -264,6 +268,25 @@ class SchedulerClient:
         except (URLError, HTTPException, OSError) as failure:
             reason = getattr(failure, "reason", failure)
             raise Unavailable(f"{base} does not answer: {reason}") from None
+
+
+def _in_path(name: str) -> str:
+    with _utf8():
+        return quote(name, safe="")
+
+
+def _query(query: Mapping[str, str] | Sequence[tuple[str, str]]) -> str:
+    with _utf8():
+        return urlencode(query)
+
+
+@contextmanager
+def _utf8() -> Iterator[None]:
+    """Raise :class:`Invalid` for an argument that is not UTF-8, of which no URL can be made."""
+    try:
+        yield
+    except UnicodeEncodeError as wrong:
+        raise Invalid(f"{wrong.object!r} is not valid UTF-8") from None
 
 
 #: What a command places requests with.
