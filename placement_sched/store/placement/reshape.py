@@ -67,6 +67,8 @@ def write(
     resource_providers.bump_generations(connection, filled, now)
     allocations.replace(connection, claims, now)
     kept = {(number, one.resource_class) for number, stock in wanted.items() for one in stock}
-    going = {number: set(names) for number, names in sql.grouped(before.keys() - kept).items()}
+    gone = sql.grouped(before.keys() - kept)
+    # In the order asked for: of several that are in use, the first is named.
+    going = {number: set(gone[number]) for number in wanted if number in gone}
     inventories.remove(connection, going, before)
     resource_providers.bump_generations(connection, wanted, now)
