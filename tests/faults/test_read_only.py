@@ -23,7 +23,7 @@ from tests.conftest import make_settings
 from tests.faults.cutting import CuttingProxy
 from tests.invariants import assert_invariants
 from tests.mariadb import mariadb
-from tests.postgresql import one_server, primary_and_standby
+from tests.postgresql import PostgreSQL, one_server, primary_and_standby
 from tests.versions import LATEST_HEADERS
 
 #: An account without privileges.
@@ -73,12 +73,32 @@ def prepare(url):
     database.dispose()
 
 
-@pytest.mark.parametrize("lag", [None, 0.0, 30.0], ids=["no standby", "standby", "lag allowed"])
-def test_a_standby_of_postgresql_is_written_once_it_is_promoted(make_app, lag, record_property):
+@contextmanager
+def replicated() -> Iterator[tuple[PostgreSQL, PostgreSQL]]:
+    """Give a prepared primary, and a standby that has all that is committed there."""
     with primary_and_standby(synchronous=True) as (primary, standby):
         primary.ask("ALTER SYSTEM SET synchronous_commit = remote_apply")
         primary.ask("SELECT pg_reload_conf()")
         prepare(primary.url())
+        yield primary, standby
+
+
+@contextmanager
+def behind_a_proxy() -> Iterator[tuple[PostgreSQL, PostgreSQL, CuttingProxy, str]]:
+    """Give a primary and its standby, a proxy that leads to the standby, and the proxy's URL."""
+    with replicated() as (primary, standby):
+        primary.ask("ALTER SYSTEM RESET synchronous_standby_names")
+        primary.ask("SELECT pg_reload_conf()")
+        proxy = CuttingProxy(("127.0.0.1", standby.port))
+        proxy.start()
+        url = make_url(primary.url()).set(port=proxy.port)
+        yield primary, standby, proxy, url.render_as_string(hide_password=False)
+        proxy.stop()
+
+
+@pytest.mark.parametrize("lag", [None, 0.0, 30.0], ids=["no standby", "standby", "lag allowed"])
+def test_a_standby_of_postgresql_is_written_once_it_is_promoted(make_app, lag, record_property):
+    with replicated() as (_primary, standby):
         options = {}
         if lag is not None:
             options["placement_database__slave_connection"] = standby.url()
@@ -149,10 +169,7 @@ def test_sessions_of_postgresql_opened_while_it_was_read_only_are_replaced(
 def test_connections_to_a_standby_are_closed_at_times_not_at_each_question(
     make_app, record_property
 ):
-    with primary_and_standby(synchronous=True) as (primary, standby):
-        primary.ask("ALTER SYSTEM SET synchronous_commit = remote_apply")
-        primary.ask("SELECT pg_reload_conf()")
-        prepare(primary.url())
+    with replicated() as (_primary, standby):
         app = make_app(make_settings(standby.url()))
         opened = []
         listen(app.app.services.database.reader.pool, "connect", lambda *_new: opened.append(1))
@@ -189,16 +206,8 @@ def test_sessions_of_mariadb_opened_while_it_was_read_only_are_replaced(
 def test_what_is_written_is_read_after_the_proxy_leads_from_the_standby_to_the_primary(
     make_app, first, record_property
 ):
-    with primary_and_standby(synchronous=True) as (primary, standby):
-        primary.ask("ALTER SYSTEM SET synchronous_commit = remote_apply")
-        primary.ask("SELECT pg_reload_conf()")
-        prepare(primary.url())
-        primary.ask("ALTER SYSTEM RESET synchronous_standby_names")
-        primary.ask("SELECT pg_reload_conf()")
-        proxy = CuttingProxy(("127.0.0.1", standby.port))
-        proxy.start()
-        url = make_url(primary.url()).set(port=proxy.port)
-        app = make_app(make_settings(url.render_as_string(hide_password=False)))
+    with behind_a_proxy() as (primary, standby, proxy, url):
+        app = make_app(make_settings(url))
         check_refusing(app)
         standby.ask("SELECT pg_wal_replay_pause()")
         # Only connections that are made from now on lead to the primary.
@@ -209,32 +218,22 @@ def test_what_is_written_is_read_after_the_proxy_leads_from_the_standby_to_the_p
         app.get(f"/placement/resource_providers/{uuid}", headers=LATEST_HEADERS)
         check_writing(app)
         app.app.services.database.dispose()
-        proxy.stop()
     record_property(TRIED, "1 proxy that leads from a standby of PostgreSQL to its primary")
 
 
 def test_a_worker_that_only_reads_leaves_the_standby_that_the_proxy_led_to(
     make_app, monkeypatch, record_property
 ):
-    with primary_and_standby(synchronous=True) as (primary, standby):
-        primary.ask("ALTER SYSTEM SET synchronous_commit = remote_apply")
-        primary.ask("SELECT pg_reload_conf()")
-        prepare(primary.url())
-        proxy = CuttingProxy(("127.0.0.1", standby.port))
-        proxy.start()
-        url = make_url(primary.url()).set(port=proxy.port)
-        reads = make_app(make_settings(url.render_as_string(hide_password=False)))
+    with behind_a_proxy() as (primary, standby, proxy, url):
+        reads = make_app(make_settings(url))
         reads.get("/placement/resource_providers", headers=LATEST_HEADERS)
         standby.ask("SELECT pg_wal_replay_pause()")
-        primary.ask("ALTER SYSTEM RESET synchronous_standby_names")
-        primary.ask("SELECT pg_reload_conf()")
         proxy.lead_to(("127.0.0.1", primary.port))
         uuid = write(make_app(make_settings(primary.url())), 200).json["uuid"]
         # The time until connections are checked again is over.
         monkeypatch.setattr(kept_connections, "CHECK_AGAIN", 0.0)
         reads.get(f"/placement/resource_providers/{uuid}", headers=LATEST_HEADERS)
         reads.app.services.database.dispose()
-        proxy.stop()
     record_property(TRIED, "1 proxy that leads from a standby to its primary, and a mere reader")
 
 
