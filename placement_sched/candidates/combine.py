@@ -6,7 +6,7 @@ limit cuts is never built.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from math import inf, prod
 from time import monotonic
@@ -111,7 +111,7 @@ def combinations(tree: ProviderTree, rules: Rules, budget: Budget) -> Iterator[C
         yield from products(tree, budget)
         return
     number = prod(map(len, tree.options))
-    if number and (number < _MANY or _is_feasible(tree, rules, budget, tree.options)):
+    if number and (number < _MANY or _is_feasible(tree, rules, budget)):
         chooser = _Chooser(tree, rules, budget)
         if number >= _MANY:
             chooser.narrow()
@@ -151,15 +151,12 @@ def check_trees(
         yield root, known[id(tree)]
 
 
-def _is_feasible(
-    tree: ProviderTree, rules: Rules, budget: Budget, choices: Sequence[Sequence[int]]
-) -> bool:
+def _is_feasible(tree: ProviderTree, rules: Rules, budget: Budget) -> bool:
     """Return whether there are providers for all isolated groups, and capacity for each class.
 
-    ``choices`` are the providers that each slot may have. False is final; True is not, since
-    capacity is checked for one class at a time.
+    False is final; True is not, since capacity is checked for one class at a time.
     """
-    isolated = [choices[at] for at, slot in enumerate(rules.slots) if slot.suffix]
+    isolated = [tree.options[at] for at, slot in enumerate(rules.slots) if slot.suffix]
     if rules.isolate and not can_assign(isolated, {}, budget.spend):
         return False
     by_class: dict[int, dict[int, int]] = defaultdict(dict)
@@ -169,7 +166,7 @@ def _is_feasible(
     for class_id, amounts in by_class.items():
         if len(amounts) == 1:
             continue
-        options, least = [choices[slot] for slot in amounts], min(amounts.values())
+        options, least = [tree.options[slot] for slot in amounts], min(amounts.values())
         # Only of this tree: ``free`` is of all trees that were read with it.
         places = {
             provider: min(free.amount, free.max_unit) // least
@@ -189,7 +186,11 @@ class _Chooser:
         # The slot with the fewest choices first: a contradiction is found early.
         self._order = sorted(range(len(rules.slots)), key=lambda slot: len(tree.options[slot]))
         self._alone = [rules.isolate and bool(rules.slots[slot].suffix) for slot in self._order]
-        self._subtrees = _subtrees(self._order, tree, rules, budget) if rules.subtrees else None
+        self._subtrees = (
+            Subtrees(rules.subtrees, self._order, tree.options, tree.lineage, budget.spend)
+            if rules.subtrees
+            else None
+        )
         self._coverage = _coverage(self._order, tree, rules) if rules.trait_choices else None
         self._chosen: dict[int, int] = {}
         self._isolated: set[int] = set()
@@ -202,7 +203,8 @@ class _Chooser:
             return
         for one in self._subtrees.rules:
             below = {top: self._subtrees.below(top, tree.options, one) for top in one.tops}
-            one.keep(top for top in below if _is_feasible(tree, rules, budget, below[top]))
+            trees = {top: replace(tree, options=options) for top, options in below.items()}
+            one.keep(top for top in trees if _is_feasible(trees[top], rules, budget))
 
     def choose(self) -> Iterator[Combination]:
         """Yield each combination; the providers left to try at each depth are in a stack."""
@@ -283,7 +285,3 @@ def lacks_traits(tree: ProviderTree, rules: Rules) -> bool:
     """Return whether no combination of a tree can have all required traits."""
     every = range(len(rules.slots))
     return bool(rules.trait_choices) and not _coverage(every, tree, rules).is_possible
-
-
-def _subtrees(order: Sequence[int], tree: ProviderTree, rules: Rules, budget: Budget) -> Subtrees:
-    return Subtrees(rules.subtrees, order, tree.options, tree.lineage, budget.spend)

@@ -111,10 +111,10 @@ class Subtrees:
 
     def below(
         self, top: int, options: Sequence[Sequence[int]], rule: Subtree
-    ) -> list[Sequence[int]]:
+    ) -> tuple[Sequence[int], ...]:
         """Return the options of all slots, where those of this rule's are below one provider."""
         lineage, found = self._lineage, list(options)
         self._spend(sum(len(options[slot]) for slot in rule.slots) // _LOOKED_THROUGH)
         for slot in rule.slots:
             found[slot] = [one for one in options[slot] if top in lineage[one]]
-        return found
+        return tuple(found)

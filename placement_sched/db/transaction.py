@@ -269,7 +269,7 @@ class Database:
         return False
 
     def _close_at_times(self) -> None:
-        """Close the connections, unless those for reading were closed a moment ago."""
+        """Close connections for writing; those for reading unless that was done a moment ago."""
         self._refused = True
         self.writer.dispose()
         # A standby may be read for long: its connections are not closed at each request.

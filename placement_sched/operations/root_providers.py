@@ -44,7 +44,7 @@ def create(
     hosts = {node.uuid: node.host for node in compute_nodes.by_uuids(connection, [provider.uuid])}
     if not hosts:
         return provider
-    join_aggregates(connection, hosts, {}, now)
+    _change_aggregates(connection, {provider.uuid: provider}, hosts, {}, now)
     return resource_providers.by_uuid(connection, provider.uuid)
 
 
@@ -104,19 +104,32 @@ def join_aggregates(
     """
     if not hosts:
         return
-    if resource_providers.by_uuids(connection, hosts).keys() >= hosts.keys():
+    providers = resource_providers.by_uuids(connection, hosts)
+    if providers.keys() >= hosts.keys():
         # An aggregate that is just getting or losing one of these hosts does not know these nodes.
         change_counters.hold(connection, host_aggregates.SUBJECT)
     else:
         # Who is just creating a provider that lacks does not know these nodes either.
         change_counters.bump(connection, host_aggregates.SUBJECT)
+        providers = resource_providers.by_uuids(connection, hosts)
+    _change_aggregates(connection, providers, hosts, came_from, now)
+
+
+def _change_aggregates(
+    connection: Connection,
+    providers: Mapping[str, Provider],
+    hosts: Mapping[str, str],
+    came_from: Mapping[str, str],
+    now: datetime,
+) -> None:
+    """Do what :func:`join_aggregates` does, for these providers, while no aggregate changes."""
     all_hosts = {*hosts.values(), *came_from.values()}
     by_host = host_aggregates.aggregates_of_hosts(connection, all_hosts)
     if not by_host:
         return
     joining: dict[str, set[int]] = defaultdict(set)
     leaving: dict[str, set[int]] = defaultdict(set)
-    for uuid, provider in resource_providers.by_uuids(connection, hosts).items():
+    for uuid, provider in providers.items():
         wanted = set(by_host.get(hosts[uuid], ()))
         for aggregate in wanted:
             joining[aggregate].add(provider.id)

@@ -16,6 +16,7 @@ from oslo_log import log
 
 from placement_sched import errors
 from placement_sched.db.failures import MOVED
+from placement_sched.db.histories import history_of
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, RoomElsewhere
 from placement_sched.model.clock import Clock
@@ -368,7 +369,8 @@ def _hold_zones(connection: Connection, run: Run) -> None:
     if not run.request.spec.availability_zone or known is None:
         return
     # Last, because on PostgreSQL who shares a row goes before who waits to change it.
-    if change_counters.hold(connection, host_aggregates.SUBJECT) == known.version:
+    held = change_counters.hold(connection, host_aggregates.SUBJECT)
+    if (history_of(connection), held) == known.version:
         return
     hosts = {best.service_host for best, *_ in run.selections}
     now = host_aggregates.zones_of_hosts(connection, hosts)

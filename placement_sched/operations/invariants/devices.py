@@ -42,7 +42,7 @@ def lacking(
     for _, _, one in sorted(counted, key=lambda each: each[:2]):
         try:
             asked = hardware(one).pci_requests(aliases)
-        except Invalid:  # the alias was configured when it was placed, and is no more
+        except Invalid:  # its alias is no longer configured
             continue
         wanted: Counter[frozenset[int]] = Counter()
         for request in asked:

@@ -38,9 +38,14 @@ IGNORED = 1000
 
 
 class Aggregates:
-    """All host aggregates of one moment, by id, and the version that they have at least."""
+    """All host aggregates of one moment, by id.
 
-    def __init__(self, every: Iterable[HostAggregate] = (), version: int = 0) -> None:
+    They have at least the ``version`` of their change counter, in the history that it is of.
+    """
+
+    def __init__(
+        self, every: Iterable[HostAggregate] = (), version: tuple[History, int] = (None, 0)
+    ) -> None:
         self.every = tuple(every)
         self.version = version
 
@@ -73,17 +78,16 @@ class AggregateCache:
     """
 
     def __init__(self) -> None:
-        self._seen: tuple[tuple[History, int], Aggregates] | None = None
+        self._seen: Aggregates | None = None
 
     def current(self, connection: Connection) -> Aggregates:
         """Return the aggregates as they are now, to be used through one request."""
         history = history_of(connection)
         version = history, change_counters.version(connection, host_aggregates.SUBJECT)
         seen = self._seen
-        if seen is None or seen[0] != version:
-            every = Aggregates(host_aggregates.snapshot(connection), version[1])
-            seen = self._seen = (version, every)
-        return seen[1]
+        if seen is None or seen.version != version:
+            seen = self._seen = Aggregates(host_aggregates.snapshot(connection), version)
+        return seen
 
     def policies_in_use(self, database: Database) -> frozenset[str]:
         """Return the policies that aggregates name; those read last where they cannot be read."""
@@ -93,7 +97,7 @@ class AggregateCache:
         except Exception as failure:  # noqa: BLE001 - of a database of whatever state
             LOG.info("cannot read which policies are in use: %s", failure)
         seen = self._seen
-        return frozenset(one.policy or "" for one in seen[1].of_policies) if seen else frozenset()
+        return frozenset(one.policy or "" for one in seen.of_policies) if seen else frozenset()
 
 
 class KeptNodes:

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.api.placement.routes import reshaper
+from placement_sched.api.placement.routes import allocations, reshaper
 from tests.api.placement.allocation_bodies import body_of, headers
 from tests.providers import make_provider
 from tests.statements import counted
@@ -107,7 +107,7 @@ def test_an_inventory_may_shrink_under_what_is_allocated_and_unchanged(app, tree
 
 def test_more_amounts_than_a_second_of_work_are_refused_and_change_nothing(app, tree, monkeypatch):
     host, disk, instance = tree
-    monkeypatch.setattr(reshaper, "MOST_AMOUNTS", 1)
+    monkeypatch.setattr(allocations, "MOST_AMOUNTS", 1)
     moved = body_of(LATEST, {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}, generation=1)
     inventories = {host: stock(2, VCPU=8), disk: stock(0, DISK_GB=100)}
     refused = send(app, inventories, {instance: moved}, status=400)

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from placement_sched.api.placement.routes.reshaper import MOST_AMOUNTS, MOST_CONSUMERS
+from placement_sched.api.placement.routes.allocations import MOST_AMOUNTS
+from placement_sched.api.placement.routes.reshaper import MOST_CONSUMERS
 from placement_sched.api.request import MOST_VALUES
 from placement_sched.api.scheduler.planning import MOST_FLAVORS
 from placement_sched.api.scheduler.request_spec import MOST_INSTANCES

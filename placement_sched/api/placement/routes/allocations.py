@@ -165,7 +165,7 @@ def put(call: Call, consumer_uuid: str) -> Answer:
         # As OpenStack placement has it, the last of several entries for a provider counts.
         by_provider = {one["resource_provider"]["uuid"]: one for one in body["allocations"]}
         body = {**body, "allocations": by_provider}
-    refuse_too_many([body], "$.allocations", MOST_AMOUNTS)
+    refuse_too_many([body], "$.allocations")
     return _replace(call, [claim_of(call, consumer_uuid, body)])
 
 
@@ -179,7 +179,7 @@ def put(call: Call, consumer_uuid: str) -> Answer:
 )
 def post(call: Call) -> Answer:
     """Make several consumers hold exactly what the body says: all of it or nothing."""
-    refuse_too_many(call.body.values(), "$", MOST_AMOUNTS)
+    refuse_too_many(call.body.values(), "$")
     return _replace(call, claims_of(call, call.body))
 
 
@@ -192,14 +192,14 @@ def delete(_call: Call, connection: Connection, consumer_uuid: str) -> Answer:
     return Answer(status=204)
 
 
-def refuse_too_many(claims: Iterable[Mapping[str, Any]], place: str, most: int) -> None:
-    """Raise :class:`Invalid` where claims, as of 1.12 or later, name more than ``most`` amounts."""
+def refuse_too_many(claims: Iterable[Mapping[str, Any]], place: str) -> None:
+    """Raise :class:`Invalid` where claims, as of 1.12 or later, name too many amounts."""
     asked = (one for claim in claims for one in claim["allocations"].values())
     number = sum(len(one["resources"]) for one in asked)
-    if number > most:
+    if number > MOST_AMOUNTS:
         raise Invalid(
             f"JSON does not validate: {place}: the consumers hold {number} amounts, and one "
-            f"request may name {most} at most."
+            f"request may name {MOST_AMOUNTS} at most."
         )
 
 

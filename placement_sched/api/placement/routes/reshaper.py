@@ -24,8 +24,6 @@ blueprint = Blueprint("reshaper", __name__)
 MOST_INVENTORIES = 5_000
 #: The most consumers of one request.
 MOST_CONSUMERS = 3_500
-#: The most amounts that they hold in all.
-MOST_AMOUNTS = allocations.MOST_AMOUNTS
 
 _INVENTORIES = shared.keyed(
     LIKE_UUID,
@@ -59,7 +57,7 @@ def post(call: Call, connection: Connection) -> Answer:
     """Make providers have, and consumers hold, exactly what the body says: all of it or nothing."""
     stocks = call.body["inventories"]
     _refuse_too_many(stocks)
-    allocations.refuse_too_many(call.body["allocations"].values(), "$.allocations", MOST_AMOUNTS)
+    allocations.refuse_too_many(call.body["allocations"].values(), "$.allocations")
     claims = allocations.claims_of(call, call.body["allocations"])
     generations = {uuid: stock["resource_provider_generation"] for uuid, stock in stocks.items()}
     names = {name for stock in stocks.values() for name in stock["inventories"]}
