@@ -1,13 +1,15 @@
 """A Debian of its own, as its installer leaves it: with its systemd, and nothing of ours.
 
 It is a container of systemd-nspawn on an overlay in memory: what is done in it goes with it. Its
-network has what a test puts there, and no way out, so that its ports are its own. What pages
-install was downloaded before, and is kept for later runs and for other copies of the source.
+network has what a test puts there, and no way out, so that its ports are its own. So are its
+control groups. What pages install was downloaded before, and is kept for later runs and for other
+copies of the source.
 """
 
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -48,6 +51,14 @@ _HOSTS = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
 _OF_APT = 'APT::Get::Assume-Yes "true";\nAPT::Install-Recommends "false";\n'
 #: Nothing of it has to outlive a power failure, or is read but by programs.
 _OF_DPKG = "force-unsafe-io\npath-exclude=/usr/share/doc/*\npath-exclude=/usr/share/man/*\n"
+
+#: What starts units, and their names.
+_STARTS = re.compile(r"systemctl (?:start|restart|enable --now)((?: [\w@.-]+)+)")
+#: The hierarchies of control groups that systemd uses, by their names in /proc: their folders,
+#: where there are several.
+_HIERARCHIES = {"name=systemd": "systemd", "": "unified"}
+#: A process that joins control groups, and then is the program that it is to be.
+_JOIN = 'for group in $1; do echo $$ > "$group/cgroup.procs" || exit; done; shift; exec "$@"'
 
 
 def refuse_where_it_cannot_run() -> None:
@@ -175,8 +186,17 @@ class Machine:
     def do(self, line: str, **more: str) -> str:
         """Run a line that succeeds; return what it printed."""
         status, printed = self.type(line, **more)
-        assert status == 0, f"# {line}\n{printed}"
+        assert status == 0, f"# {line}\n{printed}{self._said_of_units(line)}"
         return printed
+
+    def _said_of_units(self, line: str) -> str:
+        """Return the state and the last messages of the units that a line starts."""
+        asked = (
+            f"systemctl status --no-pager --full {unit}; journalctl --no-pager -n 50 -u {unit}"
+            for units in _STARTS.findall(line)
+            for unit in units.split()
+        )
+        return "".join(f"# {one}\n{self.type(one)[1]}" for one in asked)
 
     def read(self, path: str) -> str:
         """Return what a file of the machine has."""
@@ -234,6 +254,7 @@ def machine(
         log = stack.enter_context(console.open("w"))
         process = subprocess.Popen(
             [
+                *("sh", "-c", _JOIN, "sh", " ".join(map(str, _own_groups(name, stack)))),
                 *("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot"),
                 *(f"--directory={root}", "--private-network", f"--machine={name}"),
                 *(f"--bind-ro={folder / _BARE}:{REPOSITORY}", f"--bind-ro={WHEELS}:{OF_PIP}"),
@@ -273,6 +294,44 @@ def _overlaid(folder: Path, lower: Path | str, stack: ExitStack) -> Path:
     run("mount", "-t", "overlay", "overlay", "-o", options, root)
     stack.callback(run, "umount", "--recursive", root)
     return root
+
+
+def _own_groups(name: str, stack: ExitStack) -> list[Path]:
+    """Make control groups for one machine, which go when it has ended.
+
+    Machines that are not registered have those of the process that starts them: the systemd of each
+    would remove the group of a service while another one starts its service of that name.
+    """
+    made, own = [], f"{name}-{uuid4().hex[:8]}"
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, kind, path = line.split(":", 2)
+        if kind in _HIERARCHIES:
+            group = _hierarchy(kind) / path.strip("/") / own
+            group.mkdir()
+            made.append(group)
+            stack.callback(_remove_groups, group)
+    return made
+
+
+def _hierarchy(kind: str) -> Path:
+    """Return the folder of a hierarchy; one of version 2 alone has no name."""
+    mounted = Path("/sys/fs/cgroup")
+    named = mounted / _HIERARCHIES[kind]
+    return named if named.exists() else mounted
+
+
+def _remove_groups(group: Path) -> None:
+    """Remove control groups, which may be busy for a moment after their last process."""
+
+    def removed() -> bool:
+        try:
+            for folder, _, _ in os.walk(group, topdown=False):
+                Path(folder).rmdir()
+        except OSError:
+            return False
+        return True
+
+    assert wait_until(removed, 60), f"{group} is busy"
 
 
 def _mount_memory(folder: Path, stack: ExitStack) -> None:
