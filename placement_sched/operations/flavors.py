@@ -15,6 +15,9 @@ from placement_sched.schemas.parts import MOST_EXTRA_SPECS
 from placement_sched.store import change_counters
 from placement_sched.store.compute import flavors as store
 
+#: The most projects that a private flavor is for: nova sets no bound, and each change reads them.
+MOST_PROJECTS = 10_000
+
 
 def get(connection: Connection, flavorid: str, project_id: str | None = None) -> Flavor:
     """Return a flavor; raises :class:`NotFound`, also where ``project_id`` may not see it."""
@@ -98,7 +101,8 @@ def let_in(
     """Put a project among those a flavor is for, and return them.
 
     With ``public``, a public flavor accepts them as well, without effect. Raises
-    :class:`NotFound`, and :class:`Conflict` for a project that is there or a public flavor.
+    :class:`NotFound`, :class:`Conflict` for a project that is there or a public flavor, and
+    :class:`Invalid` for too many.
     """
     number = _locked(connection, flavorid)
     if not public and get(connection, flavorid).is_public:
@@ -108,8 +112,13 @@ def let_in(
             f"Flavor access already exists for flavor {flavorid} and project {project_id} "
             "combination."
         )
+    has = len(before := store.projects_of(connection, number)) + 1
+    if has > MOST_PROJECTS:
+        raise Invalid(
+            f"Flavor {flavorid} would be for {has} projects, at most {MOST_PROJECTS} allowed."
+        )
     store.add_project(connection, number, project_id, now)
-    return store.projects_of(connection, number)
+    return tuple(sorted((*before, project_id)))
 
 
 def shut_out(connection: Connection, flavorid: str, project_id: str) -> tuple[str, ...]:

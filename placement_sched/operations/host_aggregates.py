@@ -26,6 +26,9 @@ from placement_sched.store.compute import host_aggregates as store
 from placement_sched.store.compute import services
 from placement_sched.store.placement import aggregates as provider_aggregates
 
+#: The most hosts of an aggregate: with twice as many, to change its zone takes two seconds of CPU.
+MOST_HOSTS = 50_000
+
 
 def get(connection: Connection, aggregate_id: int) -> HostAggregate:
     """Return an aggregate; raises :class:`NotFound`."""
@@ -104,8 +107,9 @@ def add_hosts(
 ) -> HostAggregate:
     """Put hosts, and the providers of their compute nodes, into an aggregate: all or none.
 
-    Raises :class:`NotFound`, and :class:`Conflict` where a host is in it already, is in another
-    zone or under another policy, or would change zone under its instances.
+    Raises :class:`NotFound`, :class:`Conflict` where a host is in it already, is in another
+    zone or under another policy, or would change zone under its instances, and :class:`Invalid`
+    for too many.
     """
     change_counters.bump(connection, store.SUBJECT)
     if unknown := sorted(set(hosts) - store.known_hosts(connection, hosts)):
@@ -113,6 +117,11 @@ def add_hosts(
     aggregate = get(connection, aggregate_id)
     if present := sorted(aggregate.hosts.intersection(hosts)):
         raise Conflict(f"Aggregate {aggregate_id} already has host {', '.join(present)}.")
+    if (has := len(aggregate.hosts.union(hosts))) > MOST_HOSTS:
+        raise Invalid(
+            f"Cannot add host to aggregate {aggregate_id}: it would have {has} hosts, at most "
+            f"{MOST_HOSTS} allowed."
+        )
     if aggregate.availability_zone is not None:
         _check_zone_of_added(connection, aggregate, hosts)
     if aggregate.policy is not None:

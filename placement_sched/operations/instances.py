@@ -13,7 +13,7 @@ from placement_sched.store.placement import allocations
 def record(connection: Connection, instance: Instance, now: datetime) -> Instance:
     """Record an instance as it is now, and return it; raises :class:`Invalid` for its group."""
     if instance.server_group is not None:
-        server_groups.join(connection, instance.server_group, "$.server_group")
+        server_groups.join(connection, instance.server_group, [instance.uuid], "$.server_group")
     instances.record(connection, [instance], now)
     return instances.by_uuid(connection, instance.uuid)
 

@@ -170,7 +170,7 @@ class Claims:
         decision is returned that ``decide`` made of the run in the end.
 
         Raises :class:`CapacityExceeded` or :class:`ConcurrentUpdate` where others were faster, and
-        :class:`Invalid` where the stored server group is gone.
+        :class:`Invalid` where the stored server group is gone or full.
         """
         now, spec = self.clock(), run.request.spec
         work = self._claim if claiming is Claiming.NEW else self._add
@@ -389,7 +389,8 @@ def _join_group(connection: Connection, spec: RequestSpec) -> None:
     group = spec.instance_group
     if group is None or group.uuid is None:
         return
-    server_groups.join(connection, group.uuid, "$.request_spec.instance_group")
+    place = "$.request_spec.instance_group"
+    server_groups.join(connection, group.uuid, spec.instance_uuids, place)
     now = server_groups.placed(connection, group) if group.is_strict else group
     if set(now.members) != set(group.members) or set(now.hosts) != set(group.hosts):
         raise ConcurrentUpdate(f"server group {group.uuid} changed during scheduling")

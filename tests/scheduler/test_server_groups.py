@@ -3,9 +3,11 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from sqlalchemy import insert
 
+from placement_sched.db.tables import instances as table
 from placement_sched.errors import ConcurrentUpdate, Invalid
-from placement_sched.model.server_group import ServerGroup
+from placement_sched.model.server_group import MOST_MEMBERS, ServerGroup
 from placement_sched.scheduler.claims import _join_group
 from tests.conftest import make_settings
 from tests.placing import hosts_of, instance, report, spec
@@ -16,6 +18,7 @@ SELECT = "/scheduler/v1/select_destinations"
 EXPLAIN = "/scheduler/v1/explain"
 GROUPS = "/compute/v2.1/os-server-groups"
 VERSION = {"OpenStack-API-Version": "compute 2.96"}
+PLACEMENT = {"OpenStack-API-Version": "placement latest"}
 UNKNOWN = "11111111-2222-4333-8444-555555555555"
 
 
@@ -229,6 +232,47 @@ def test_recorded_instance_must_name_a_group_that_is_there(sqlite_cloud):
     answer = sqlite_cloud.put_json(path, {"server_group": UNKNOWN}, status=400).json
     assert f"There is no server group {UNKNOWN} (at $.server_group)" in told(answer)
     sqlite_cloud.get(path, status=404)
+
+
+def test_a_stored_group_has_a_thousand_members_at_most(cloud):
+    group = make(cloud, policy="soft-affinity")
+    most = [instance(number) for number in range(1, MOST_MEMBERS)]
+    rows = [{"uuid": one, "display_name": "one", "server_group": group} for one in most]
+    database = cloud.app.services.database
+    database.write(lambda connection: connection.execute(insert(table), rows))
+    new, path = [instance(MOST_MEMBERS + number) for number in range(3)], "/scheduler/v1/instances"
+    full = f"Server group {group} would have {{}} members, at most 1000 allowed (at $.{{}})"
+    place = "request_spec.instance_group"
+    refused = select(cloud, *new[:2], instance_group=group, status=400)
+    assert full.format(1001, place) in told(refused)
+    select(cloud, new[0], instance_group=group)
+    refused = select(cloud, new[1], scheduler_hints={"group": group}, status=400)
+    assert full.format(1001, place) in told(refused)
+    refused = cloud.put_json(f"{path}/{new[1]}", {"server_group": group}, status=400).json
+    assert full.format(1001, "server_group") in told(refused)
+    assert members(cloud, group) == [*most, new[0]]
+    for one in new[1:]:
+        cloud.get(f"{path}/{one}", status=404)
+        held = cloud.get(f"/placement/allocations/{one}", headers=PLACEMENT).json
+        assert held["allocations"] == {}
+    # What is in it already is recorded again, and another takes the place of one that leaves.
+    cloud.put_json(f"{path}/{most[0]}", {"server_group": group, "host": "cn2"})
+    cloud.delete(f"{path}/{most[0]}")
+    cloud.put_json(f"{path}/{new[1]}", {"server_group": group})
+    assert members(cloud, group) == [*most[1:], *new[:2]]
+
+
+def test_members_of_a_group_from_before_the_limit_stay(sqlite_cloud):
+    group = make(sqlite_cloud, policy="soft-affinity")
+    most = [instance(number) for number in range(1, MOST_MEMBERS + 3)]
+    rows = [{"uuid": one, "display_name": "one", "server_group": group} for one in most]
+    database = sqlite_cloud.app.services.database
+    database.write(lambda connection: connection.execute(insert(table), rows))
+    sqlite_cloud.put_json(f"/scheduler/v1/instances/{most[0]}", {"server_group": group})
+    select(sqlite_cloud, most[1], instance_group=group)
+    refused = select(sqlite_cloud, instance(9999), instance_group=group, status=400)
+    assert "would have 1003 members" in told(refused)
+    assert members(sqlite_cloud, group) == most
 
 
 def as_found(app, uuid, members=(), hosts=(), policy="anti-affinity"):

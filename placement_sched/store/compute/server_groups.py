@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, case, delete, func, select, text, update
 from placement_sched.db import sql
 from placement_sched.db.tables import instances, server_groups
 from placement_sched.errors import Invalid
-from placement_sched.model.server_group import MOST_PER_HOST, ServerGroup
+from placement_sched.model.server_group import MOST_MEMBERS, MOST_PER_HOST, ServerGroup
 
 _GROUPS = server_groups.c
 _INSTANCES = instances.c
@@ -103,13 +103,24 @@ def existing(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
     return frozenset(row.uuid for row in sql.rows_among(connection, _UUIDS, _GROUPS.uuid, uuids))
 
 
-def join(connection: Connection, uuid: str, place: str) -> None:
-    """Lock a group, so that instances can be recorded as its members.
+def join(connection: Connection, uuid: str, joining: Collection[str], place: str) -> None:
+    """Lock a group, so that the instances of these uuids can be recorded as its members.
 
-    Raises :class:`Invalid` with the JSON path ``place`` that names it, where it does not exist.
+    Raises :class:`Invalid` with the JSON path ``place`` that names it, where it does not exist or
+    would have too many.
     """
     if not lock(connection, uuid):
         raise Invalid(f"There is no server group {uuid} (at {place})")
+    among = case((_INSTANCES.uuid.in_(joining), 1))
+    numbers = select(func.count(), func.count(among)).where(_INSTANCES.server_group == uuid)
+    before, present = connection.execute(numbers).one()
+    has = before + len(set(joining)) - present
+    # A group from before there was a limit may have more, and keeps them.
+    if has > max(MOST_MEMBERS, before):
+        raise Invalid(
+            f"Server group {uuid} would have {has} members, at most {MOST_MEMBERS} allowed "
+            f"(at {place})"
+        )
 
 
 def put(connection: Connection, groups: Collection[ServerGroup], now: datetime) -> None:

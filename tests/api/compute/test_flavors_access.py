@@ -1,8 +1,12 @@
 """Private flavors: who sees them, and who is let in."""
 
 import pytest
+from sqlalchemy import insert, select
 
+from placement_sched.db.tables import flavor_projects, flavors
+from placement_sched.operations.flavors import MOST_PROJECTS
 from tests.api.compute.flavors import message
+from tests.reports import NOW
 
 READER = {"token": "bob:shop", "roles": "member,reader"}
 
@@ -103,3 +107,20 @@ def test_malformed_action_is_400_and_does_nothing(sqlite_flavors, body, place):
     answer = sqlite_flavors.ask("POST", "/p/action", body, status=400)
     assert place in message(answer)
     assert projects(sqlite_flavors.ask("GET", "/p/os-flavor-access")) == []
+
+
+def test_a_flavor_is_for_ten_thousand_projects_at_most(sqlite_flavors, sqlite_database):
+    sqlite_flavors.create("p", is_public=False)
+
+    def add(connection):
+        row = {"flavor_id": connection.scalar(select(flavors.c.id)), "created_at": NOW}
+        many = [{**row, "project_id": f"p{number}"} for number in range(MOST_PROJECTS - 1)]
+        connection.execute(insert(flavor_projects), many)
+
+    sqlite_database.write(add)
+    assert "last" in projects(sqlite_flavors.let_in("p", "last"))
+    refused = message(sqlite_flavors.let_in("p", "more", status=400))
+    assert refused == "Flavor p would be for 10001 projects, at most 10000 allowed."
+    assert len(projects(sqlite_flavors.ask("GET", "/p/os-flavor-access"))) == MOST_PROJECTS
+    sqlite_flavors.shut_out("p", "last")
+    assert "more" in projects(sqlite_flavors.let_in("p", "more"))

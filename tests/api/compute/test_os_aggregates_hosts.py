@@ -3,17 +3,20 @@
 from functools import partial
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import insert, select
 
 from placement_sched.db.tables import (
+    host_aggregate_hosts,
     placement_aggregates,
     resource_provider_aggregates,
     resource_providers,
 )
+from placement_sched.operations.host_aggregates import MOST_HOSTS
 from tests.api.compute.conftest import URL
 from tests.at_once import at_once
 from tests.hosts import add_instance, add_node, add_service
 from tests.placing import report, spec
+from tests.reports import NOW
 from tests.statements import counted
 
 
@@ -257,3 +260,20 @@ def test_statements_do_not_grow_with_hosts_and_nodes(api, database):
     few = statements_with(api, database, 2)
     assert statements_with(api, database, 40) == few
     assert max(few) < 20
+
+
+def test_an_aggregate_has_fifty_thousand_hosts_at_most(sqlite_api, sqlite_database):
+    number = sqlite_api.make("a")
+    row = {"aggregate_id": number, "created_at": NOW}
+    many = [{**row, "host": f"h{each}"} for each in range(MOST_HOSTS - 1)]
+    query = insert(host_aggregate_hosts)
+    sqlite_database.write(lambda connection: connection.execute(query, many))
+    for host in ("last", "more"):
+        add_node(sqlite_database, host)
+    sqlite_api.add_host(number, "last")
+    refused = sqlite_api.add_host(number, "more", status=400)
+    assert refused.json["badRequest"]["message"] == (
+        f"Cannot add host to aggregate {number}: it would have 50001 hosts, at most 50000 allowed."
+    )
+    assert "more" not in sqlite_api.remove_host(number, "last").json["aggregate"]["hosts"]
+    assert "more" in sqlite_api.add_host(number, "more").json["aggregate"]["hosts"]
