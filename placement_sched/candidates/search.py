@@ -10,7 +10,7 @@ by ``summaries``, since the scheduler needs none; ``explain`` reports what each 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 from random import Random
 
 from placement_sched.candidates import constraints
@@ -147,8 +147,9 @@ def _single_candidates(
 ) -> Candidates:
     (group,) = search.query.groups
     layout = Layout(amounts=(dict(group.resources),), mappings={group.suffix: (0,)})
+    uuids, roots = zip([one.uuid for one in providers]), [one.root_uuid for one in providers]
     return Candidates(
-        requests=tuple(AllocationRequest(layout, (one.uuid,), one.root_uuid) for one in providers),
+        requests=tuple(map(AllocationRequest._make, zip(repeat(layout), uuids, roots))),
         providers=providers,
         limited=limit is not None and len(providers) >= limit,
         usages=usages,
@@ -162,16 +163,15 @@ def _find_in_trees(search: Search, enumeration: Enumeration) -> Candidates:
     serving = dict.fromkeys(chain.from_iterable(found))
     uuids = {key: enumeration.providers[key].uuid for key in {*serving, *found.values()}}
     uuid_of = uuids.__getitem__
-    # Few layouts, each made once, for many requests.
+    # Few layouts, each made once, for many requests: by the first slot that has the same provider.
     layouts: dict[tuple[int, ...], Layout] = {}
     requests: list[AllocationRequest] = []
     for chosen, root in found.items():
-        distinct = tuple(dict.fromkeys(chosen))
-        pattern = tuple(map(distinct.index, chosen))
-        layout = layouts.get(pattern)
+        firsts = tuple(map(chosen.index, chosen))
+        layout = layouts.get(firsts)
         if layout is None:
-            layout = layouts[pattern] = _layout(loader.search.slots, class_names, pattern)
-        taken = tuple(map(uuid_of, distinct))
+            layout = layouts[firsts] = _layout(loader.search.slots, class_names, firsts)
+        taken = tuple(map(uuid_of, dict.fromkeys(chosen)))
         requests.append(AllocationRequest(layout, taken, uuids[root]))
     whole = not search.names.topology.sharing
     providers, trees = loader.source.describe_found(enumeration.providers, serving, whole=whole)
@@ -181,9 +181,11 @@ def _find_in_trees(search: Search, enumeration: Enumeration) -> Candidates:
 
 
 def _layout(
-    slots: Sequence[SlotGroup], class_names: Mapping[int, str], pattern: tuple[int, ...]
+    slots: Sequence[SlotGroup], class_names: Mapping[int, str], firsts: tuple[int, ...]
 ) -> Layout:
-    amounts: tuple[dict[str, int], ...] = tuple({} for _ in set(pattern))
+    places = {first: place for place, first in enumerate(dict.fromkeys(firsts))}
+    pattern = [places[first] for first in firsts]
+    amounts: tuple[dict[str, int], ...] = tuple({} for _ in places)
     mappings: dict[str, dict[int, None]] = defaultdict(dict)
     for one, place in zip(slots, pattern, strict=True):
         mappings[one.slot.suffix][place] = None
