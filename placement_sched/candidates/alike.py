@@ -24,7 +24,7 @@ _KINDS = 1000
 _Key = tuple[object, ...]
 
 
-class _Noted(Budget):
+class NotedBudget(Budget):
     """The budget of a search, noting what was spent since it was last asked."""
 
     def __init__(self, budget: Budget) -> None:
@@ -51,7 +51,7 @@ class _Kind:
     """
 
     found: Iterator[Combination]
-    noted: _Noted
+    noted: NotedBudget
     known: list[tuple[int, Combination | None]] = field(default_factory=list)
 
     def find_next(self) -> None:
@@ -89,7 +89,7 @@ class TreesAlike:
         if kind is None:
             if len(self._kinds) >= _KINDS:
                 return combinations(tree, self._rules, self._budget)
-            noted = _Noted(self._budget)
+            noted = NotedBudget(self._budget)
             example = _numbered(tree, numbered, numbers)
             kind = self._kinds[key] = _Kind(combinations(example, self._rules, noted), noted)
         return self._of_kind(kind, list(numbers))

@@ -14,6 +14,7 @@ from random import Random
 
 from placement_sched.candidates.alike import TreesAlike
 from placement_sched.candidates.combine import Combination
+from placement_sched.candidates.slots import TreeSearch
 from placement_sched.candidates.source import TreeProvider
 from placement_sched.candidates.tree_loader import TreeBatch, TreeLoader
 
@@ -66,18 +67,12 @@ class Enumeration:
         """
         if self.lacking == 0:
             return
-        # The amounts of slots that one provider serves are added up, so that this may be too much.
-        fixed = _CANDIDATE + sum(
-            _SLOT
-            + len(slot.slot.suffix)
-            + sum(len(name) + _AMOUNT for name, _ in slot.group.resources)
-            for slot in self.loader.search.slots
-        )
+        prices = prices_of(self.loader.search)
         trees, spend = self._trees(), self.loader.budget.spend
         found, limit = self.found, self.limit
         for root, chosen in _in_turn(trees) if self.breadth_first else chain.from_iterable(trees):
             if chosen not in found:
-                spend((fixed + _PROVIDER * len(set(chosen))) // STEP)
+                spend(prices[len(set(chosen))])
                 found[chosen] = root
                 if len(found) == limit:
                     break
@@ -107,9 +102,9 @@ class Enumeration:
                 yield zip(repeat(root), alike.combinations(drawn), strict=False)
 
     def _by_id(self) -> Iterator[TreeBatch]:
-        looked_at, after, size = 0, 0, self._first_size()
+        looked_at, after, size = (0, 0, self._first_size())
         source = self.loader.source
-        if source.reads_cheaply and size > _FEW:
+        if source.reads_cheaply and is_many(size):
             yield from self._of(source.serving_roots(self.loader.search, None))
             return
         while True:
@@ -121,7 +116,7 @@ class Enumeration:
             if _is_sparse(batch):
                 yield from self._serving(after)
                 return
-            size = self._next_size(looked_at)
+            size = next_size(self.lacking, looked_at, len(self.found))
 
     def _of(self, roots: Sequence[int]) -> Iterator[TreeBatch]:
         """Yield the trees of these roots, in as many batches as are needed."""
@@ -131,7 +126,7 @@ class Enumeration:
         while some := roots[looked_at : looked_at + size]:
             yield self.loader.read_trees(some)
             looked_at += len(some)
-            size = self._next_size(looked_at)
+            size = next_size(self.lacking, looked_at, len(self.found))
 
     def _serving(self, after: int) -> Iterator[TreeBatch]:
         size, loader = self.limit, self.loader
@@ -160,22 +155,43 @@ class Enumeration:
                     yield loader.read_trees(some)
                     size = min(size * _GROWTH, _MANY)
                 return
-            size = self._next_size(looked_at)
+            size = next_size(self.lacking, looked_at, len(self.found))
 
     def _first_size(self) -> int:
-        if self.limit is None:
-            return _FEW * _FEW
-        return min(max(self.limit if self.breadth_first else self.limit // _PER_TREE, _FEW), _MANY)
+        return first_size(self.limit, 1 if self.breadth_first else _PER_TREE)
 
-    def _next_size(self, looked_at: int) -> int:
-        """Return how many more trees may be enough, as far as those looked at can show.
 
-        Never very few: another batch costs as much as some trees do.
-        """
-        if self.lacking is None:
-            return _MANY
-        expected = self.lacking * looked_at / max(len(self.found), 1)
-        return min(max(ceil(expected * 1.25), min(looked_at, _SOME)), _MANY)
+def prices_of(search: TreeSearch) -> Sequence[int]:
+    """Return the steps that it costs to keep a candidate, by the number of its providers."""
+    # The amounts of slots that one provider serves are added up, so that this may be too much.
+    fixed = _CANDIDATE + sum(
+        _SLOT + len(slot.slot.suffix) + sum(len(name) + _AMOUNT for name, _ in slot.group.resources)
+        for slot in search.slots
+    )
+    return [(fixed + _PROVIDER * number) // STEP for number in range(len(search.slots) + 1)]
+
+
+def first_size(limit: int | None, per_tree: int = _PER_TREE) -> int:
+    """Return how many trees to read first for so many candidates; None is all there are."""
+    if limit is None:
+        return _FEW * _FEW
+    return min(max(limit // per_tree, _FEW), _MANY)
+
+
+def is_many(size: int) -> bool:
+    """Return whether so many trees are better found by a look at the whole cloud first."""
+    return size > _FEW
+
+
+def next_size(lacking: int | None, looked_at: int, found: int) -> int:
+    """Return how many more trees may be enough, as far as those looked at can show.
+
+    Never very few: another batch costs as much as some trees do.
+    """
+    if lacking is None:
+        return _MANY
+    expected = lacking * looked_at / max(found, 1)
+    return min(max(ceil(expected * 1.25), min(looked_at, _SOME)), _MANY)
 
 
 def _is_sparse(batch: TreeBatch) -> bool:

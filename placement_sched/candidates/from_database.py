@@ -101,6 +101,9 @@ class DatabaseProviders:
         """Return the providers of the trees of these roots."""
         return provider_trees.providers_of(self.connection, search, roots)
 
+    def tree_columns(self, search: TreeSearch, roots: Sequence[int]) -> None:
+        """Return None: there are no columns."""
+
     def sharing(self, search: TreeSearch, ids: Sequence[int]) -> Sequence[TreeProvider]:
         """Return the providers of these ids, with the slots of another tree that each serves."""
         return provider_trees.providers_of(self.connection, search, ids, sharing=True)

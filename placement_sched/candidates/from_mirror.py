@@ -3,22 +3,27 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import repeat
 from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
+from placement_sched.candidates import mirrored_trees
 from placement_sched.candidates.combine import FreeCapacity
 from placement_sched.candidates.mirrored_constraints import Constrained, CountedRoot
 from placement_sched.candidates.resolve import ResolvedNames, Topology, checked
-from placement_sched.candidates.slots import SlotGroup, TreeSearch
-from placement_sched.candidates.source import ProviderContents, SharingPair, TreeProvider
+from placement_sched.candidates.slots import TreeSearch
+from placement_sched.candidates.source import (
+    ProviderContents,
+    SharingPair,
+    TreeColumns,
+    TreeProvider,
+)
 from placement_sched.db.histories import History
 from placement_sched.db.sql import SIZE, batches
 from placement_sched.mirror.cloud import MirroredCloud
-from placement_sched.mirror.columns import Mask, RowNumbers, SomeRows
-from placement_sched.mirror.shape import CloudShape
+from placement_sched.mirror.columns import Mask, RowNumbers
 from placement_sched.mirror.upkeep import Mirror
 from placement_sched.model.placement.candidate import CandidateProvider, Usages
 from placement_sched.model.placement.query import CandidatesQuery
@@ -26,10 +31,6 @@ from placement_sched.model.placement.query import CandidatesQuery
 #: So many providers are looked at first for each that a limit lets through, and how many times as
 #: many next.
 _BLOCK, _GROWTH = 8, 8
-#: So many sets of traits that must be in a tree are asked about, as in ``provider_trees``.
-_SETS = 16
-#: Where only one tree in so many is left, no others are looked at for the rest of the request.
-_FEW = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,20 +139,28 @@ class MirroredProviders:
     def first_trees(self, search: TreeSearch, size: int, after: int) -> Sequence[TreeProvider]:
         """Return the providers of the first trees after a root."""
         with self.mirror.held() as (cloud, shape):
-            roots = cloud.providers.ids[_roots(shape, search, after)[:size]]
-            return _tree_providers(shape, search, shape.rows_of_trees(roots), CountedRoot.OWN)
+            roots = cloud.providers.ids[mirrored_trees.roots(shape, search, after)[:size]]
+            return mirrored_trees.tree_providers(
+                shape, search, shape.rows_of_trees(roots), CountedRoot.OWN
+            )
 
     def trees(self, search: TreeSearch, roots: Sequence[int]) -> Sequence[TreeProvider]:
         """Return the providers of the trees of these roots."""
         with self.mirror.held() as (_, shape):
             rows = shape.rows_of_trees(np.fromiter(roots, np.int64))
-            return _tree_providers(shape, search, rows, CountedRoot.OWN)
+            return mirrored_trees.tree_providers(shape, search, rows, CountedRoot.OWN)
+
+    def tree_columns(self, search: TreeSearch, roots: Sequence[int]) -> TreeColumns:
+        """Return the same as columns."""
+        with self.mirror.held() as (_, shape):
+            rows = shape.rows_of_trees(np.fromiter(roots, np.int64))
+            return mirrored_trees.tree_columns(shape, search, rows)
 
     def sharing(self, search: TreeSearch, ids: Sequence[int]) -> Sequence[TreeProvider]:
         """Return the providers of these ids, with the slots of another tree that each serves."""
         with self.mirror.held() as (cloud, shape):
             rows = np.sort(cloud.rows_of(ids))
-            return _tree_providers(shape, search, rows, CountedRoot.OTHER)
+            return mirrored_trees.tree_providers(shape, search, rows, CountedRoot.OTHER)
 
     def sharing_pairs(
         self, search: TreeSearch, roots: Sequence[int], aggregates: Sequence[frozenset[str]]
@@ -170,12 +179,12 @@ class MirroredProviders:
     def roots(self, search: TreeSearch) -> list[int]:
         """Return all roots that are as required, by id."""
         with self.mirror.held() as (cloud, shape):
-            return _ids(cloud, _roots(shape, search, 0))
+            return _ids(cloud, mirrored_trees.roots(shape, search, 0))
 
     def serving_roots(self, search: TreeSearch, limit: int | None, after: int = 0) -> list[int]:
         """Return the first roots after one whose trees may serve."""
         with self.mirror.held() as (cloud, shape):
-            rows = _serving_roots(shape, search, after)
+            rows = mirrored_trees.serving_roots(shape, search, after)
             return _ids(cloud, rows if limit is None else rows[:limit])
 
     def free(self, places: Collection[tuple[int, int]]) -> Mapping[tuple[int, int], FreeCapacity]:
@@ -267,100 +276,6 @@ def _alone(asked: Constrained, query: CandidatesQuery, rows: slice | RowNumbers)
     found = asked.serving(group, CountedRoot.OWN, rows)
     asked.having(query.root, rows, found)
     return found
-
-
-def _roots(shape: CloudShape, search: TreeSearch, after: int) -> RowNumbers:
-    """Return the rows of the roots with ids above ``after`` that are as required."""
-    rows = shape.roots
-    if after:
-        rows = rows[np.searchsorted(shape.cloud.providers.ids[rows], after, "right") :]
-    found = np.ones(len(rows), np.bool_)
-    Constrained(shape, search.names).having(search.root, rows, found)
-    return rows[found]
-
-
-def _serving_roots(shape: CloudShape, search: TreeSearch, after: int) -> RowNumbers:
-    cloud, asked = shape.cloud, Constrained(shape, search.names)
-    roots, rows = _roots(shape, search, after), slice(0, len(cloud))
-    # A provider that shares might bring a trait.
-    for choices in search.rules.trait_choices[: 0 if search.names.topology.sharing else _SETS]:
-        roots = roots[_with_any(shape, cloud.traits.any_of(choices, rows), rows)[roots]]
-    slots = [search.slots[positions[0]] for positions in search.equal_slots]
-    few: RowNumbers | None = None
-    # What is asked of one tree leaves the fewest for the others.
-    for slot in sorted(slots, key=lambda one: one.group.in_tree is None):
-        if not len(roots):
-            break
-        some: SomeRows = rows if few is None else few
-        if few is None and slot.group.in_tree is not None:
-            some = asked.rows_in_tree(slot.group.in_tree)
-        before, roots = len(roots), roots[_served(shape, slot, asked, some)[roots]]
-        if len(roots) * _FEW < (before if few is not None else len(shape.roots)):
-            few = shape.rows_of_trees(cloud.providers.ids[roots])
-    return roots
-
-
-def _served(shape: CloudShape, slot: SlotGroup, asked: Constrained, rows: SomeRows) -> Mask:
-    """Return for each provider whether it is a root whose tree has one for a slot.
-
-    It is one of these rows, or one that shares.
-    """
-    counted = CountedRoot.NONE if slot.slot.suffix else CountedRoot.OWN
-    found = _with_any(shape, asked.serving(slot.group, counted, rows), rows)
-    if asked.names.topology.sharing:
-        counted = CountedRoot.NONE if slot.slot.suffix else CountedRoot.OTHER
-        (_, anchors), (sharers, places) = shape.sharing, shape.distinct_sharers
-        serves = asked.serving(slot.group, counted, sharers)[places]
-        if slot.group.aggregates.forbidden and not slot.slot.suffix:
-            serves &= ~asked.members_of(slot.group.aggregates.forbidden)[anchors]
-        found[anchors[serves]] = True
-    return found
-
-
-def _with_any(shape: CloudShape, mask: Mask, rows: SomeRows) -> Mask:
-    """Return for each provider whether it is the root of one of these rows of which ``mask`` is."""
-    roots = shape.root_rows[mask if isinstance(rows, slice) else rows[mask]]
-    found = np.zeros(len(shape.cloud), np.bool_)
-    found[roots[roots >= 0]] = True
-    return found
-
-
-def _tree_providers(
-    shape: CloudShape, search: TreeSearch, rows: RowNumbers, counted: CountedRoot
-) -> list[TreeProvider]:
-    """Return the providers of these rows with the slots that each could serve.
-
-    Where the search does not ask for more, those are left out that serve none, but for roots.
-    """
-    asked, slots = Constrained(shape, search.names), search.equal_slots
-    masks = np.zeros((len(rows), len(slots)), np.bool_)
-    for bit, positions in enumerate(slots):
-        slot = search.slots[positions[0]]
-        own = CountedRoot.NONE if slot.slot.suffix else counted
-        masks[:, bit] = asked.serving(slot.group, own, rows)
-    if not search.rules.subtrees:  # where providers above others are looked at
-        needed = masks.any(axis=1)
-        needed |= shape.cloud.providers.ids[rows] == shape.cloud.providers.roots[rows]
-        rows, masks = rows[needed], masks[needed]
-    packed = np.packbits(masks, axis=1, bitorder="little")
-    flags: list[int] = packed[:, 0].tolist()
-    if packed.shape[1] > 1:
-        flags = [int.from_bytes(one.tobytes(), "little") for one in packed]
-    known: dict[int, tuple[int, ...]] = {}
-    for value in set(flags):
-        some = (slots[bit] for bit in range(len(slots)) if value >> bit & 1)
-        known[value] = tuple(sorted(chain.from_iterable(some)))
-    providers = shape.cloud.providers
-    columns = zip(
-        providers.ids[rows].tolist(),
-        providers.roots[rows].tolist(),
-        [parent or None for parent in providers.parents[rows].tolist()],
-        providers.uuids[rows].tolist(),
-        providers.generations[rows].tolist(),
-        map(known.__getitem__, flags),
-        strict=True,
-    )
-    return list(map(TreeProvider._make, columns))
 
 
 def _contents(cloud: MirroredCloud, ids: Collection[int]) -> ProviderContents:

@@ -8,7 +8,7 @@ by ``summaries``, since the scheduler needs none; ``explain`` reports what each 
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from random import Random
@@ -17,6 +17,7 @@ from placement_sched.candidates import constraints
 from placement_sched.candidates.combine import Budget
 from placement_sched.candidates.constraints import DEFAULT_STYLE, ConditionStyle, Constraint
 from placement_sched.candidates.enumerate import Enumeration
+from placement_sched.candidates.kinds import CandidatesOfKinds, find_in_kinds
 from placement_sched.candidates.resolve import ResolvedNames
 from placement_sched.candidates.slots import SlotGroup, slots_of, tree_search
 from placement_sched.candidates.source import ProviderSource
@@ -71,6 +72,10 @@ def find(
         return _find_single(source, search, limit, sampling)
     loader = _loader(source, search, settings, one_of_a_tree=one_of_a_tree)
     in_turn = settings.placement.allocation_candidates_generation_strategy == "breadth-first"
+    if sampling is None and not in_turn:
+        found = find_in_kinds(loader, limit, _Layouts(search, loader.search.slots))
+        if found is not None:
+            return _candidates_of_kinds(source, found, limit)
     enumeration = Enumeration(loader=loader, limit=limit, breadth_first=in_turn, random=sampling)
     return _find_in_trees(search, enumeration)
 
@@ -156,21 +161,27 @@ def _single_candidates(
     )
 
 
+def _candidates_of_kinds(
+    source: ProviderSource, found: CandidatesOfKinds, limit: int | None
+) -> Candidates:
+    providers, trees = source.describe_found({}, found.serving, whole=True)
+    return Candidates(
+        requests=tuple(found.requests),
+        providers=providers,
+        limited=limit is not None and len(found.requests) >= limit,
+        trees=trees,
+    )
+
+
 def _find_in_trees(search: Search, enumeration: Enumeration) -> Candidates:
     enumeration.run()
     loader, found = enumeration.loader, enumeration.found
-    class_names = search.names.class_names
     serving = dict.fromkeys(chain.from_iterable(found))
     uuids = {key: enumeration.providers[key].uuid for key in {*serving, *found.values()}}
-    uuid_of = uuids.__getitem__
-    # Few layouts, each made once, for many requests: by the first slot that has the same provider.
-    layouts: dict[tuple[int, ...], Layout] = {}
+    uuid_of, layout_of = uuids.__getitem__, _Layouts(search, loader.search.slots)
     requests: list[AllocationRequest] = []
     for chosen, root in found.items():
-        firsts = tuple(map(chosen.index, chosen))
-        layout = layouts.get(firsts)
-        if layout is None:
-            layout = layouts[firsts] = _layout(loader.search.slots, class_names, firsts)
+        layout = layout_of(tuple(map(chosen.index, chosen)))
         taken = tuple(map(uuid_of, dict.fromkeys(chosen)))
         requests.append(AllocationRequest(layout, taken, uuids[root]))
     whole = not search.names.topology.sharing
@@ -180,16 +191,28 @@ def _find_in_trees(search: Search, enumeration: Enumeration) -> Candidates:
     )
 
 
-def _layout(
-    slots: Sequence[SlotGroup], class_names: Mapping[int, str], firsts: tuple[int, ...]
-) -> Layout:
-    places = {first: place for place, first in enumerate(dict.fromkeys(firsts))}
-    pattern = [places[first] for first in firsts]
-    amounts: tuple[dict[str, int], ...] = tuple({} for _ in places)
-    mappings: dict[str, dict[int, None]] = defaultdict(dict)
-    for one, place in zip(slots, pattern, strict=True):
-        mappings[one.slot.suffix][place] = None
-        for class_id, amount in one.slot.amounts:
-            name = class_names[class_id]
-            amounts[place][name] = amounts[place].get(name, 0) + amount
-    return Layout(amounts, {suffix: tuple(held) for suffix, held in mappings.items()})
+class _Layouts:
+    """The layouts of a search, each made once: an answer has few of them for many requests."""
+
+    def __init__(self, search: Search, slots: Sequence[SlotGroup]) -> None:
+        self._class_names, self._slots = search.names.class_names, slots
+        self._made: dict[tuple[int, ...], Layout] = {}
+
+    def __call__(self, firsts: tuple[int, ...]) -> Layout:
+        """Return the layout of combinations, by the first slot that has each slot's provider."""
+        made = self._made.get(firsts)
+        if made is None:
+            made = self._made[firsts] = self._layout(firsts)
+        return made
+
+    def _layout(self, firsts: tuple[int, ...]) -> Layout:
+        places = {first: place for place, first in enumerate(dict.fromkeys(firsts))}
+        amounts: tuple[dict[str, int], ...] = tuple({} for _ in places)
+        mappings: dict[str, dict[int, None]] = defaultdict(dict)
+        for one, first in zip(self._slots, firsts, strict=True):
+            place = places[first]
+            mappings[one.slot.suffix][place] = None
+            for class_id, amount in one.slot.amounts:
+                name = self._class_names[class_id]
+                amounts[place][name] = amounts[place].get(name, 0) + amount
+        return Layout(amounts, {suffix: tuple(held) for suffix, held in mappings.items()})

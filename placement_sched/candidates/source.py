@@ -32,6 +32,22 @@ class TreeProvider(NamedTuple):
     serves: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeColumns:
+    """The providers of some trees as columns: one tree after the other by root, each by id.
+
+    ``parents`` are ids, 0 for none. ``serves`` has a column for each of the search's
+    ``equal_slots``, ``covers`` one for each set of traits that a tree must have.
+    """
+
+    ids: NDArray[np.int64]
+    roots: NDArray[np.int64]
+    parents: NDArray[np.int64]
+    uuids: NDArray[np.object_]
+    serves: NDArray[np.bool_]
+    covers: NDArray[np.bool_]
+
+
 #: What shares with a tree: the ids of the provider and of the tree's root, then for each set of
 #: aggregates that was asked about whether the root is in one of them.
 SharingPair = Sequence[int]
@@ -113,6 +129,9 @@ class ProviderSource(Protocol):
 
     def trees(self, search: TreeSearch, roots: Sequence[int]) -> Sequence[TreeProvider]:
         """Return the providers of the trees of these roots."""
+
+    def tree_columns(self, search: TreeSearch, roots: Sequence[int]) -> TreeColumns | None:
+        """Return the same as columns, or None where they are not at hand as such."""
 
     def sharing(self, search: TreeSearch, ids: Sequence[int]) -> Sequence[TreeProvider]:
         """Return the providers of these ids, and which slots of another tree each could serve.

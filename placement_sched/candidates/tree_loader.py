@@ -8,7 +8,7 @@ from typing import TypeVar
 from placement_sched.candidates.combine import Budget, FreeCapacity, ProviderTree, lacks_traits
 from placement_sched.candidates.feasibility import trait_bits
 from placement_sched.candidates.slots import TreeSearch, conditions_of
-from placement_sched.candidates.source import ProviderSource, TreeProvider
+from placement_sched.candidates.source import ProviderSource, TreeColumns, TreeProvider
 from placement_sched.db.sql import batches
 
 #: So many conditions for each tree cost nothing, and so many more cost one step.
@@ -80,6 +80,11 @@ class TreeLoader:
         """Return the trees of these roots, in this order."""
         self._pay_for_conditions(len(roots))
         return self._batch(roots, self.source.trees(self.search, roots))
+
+    def read_columns(self, roots: Sequence[int]) -> TreeColumns | None:
+        """Return the providers of the trees of these roots as columns, if they are at hand so."""
+        self._pay_for_conditions(len(roots))
+        return self.source.tree_columns(self.search, roots)
 
     def _pay_for_conditions(self, trees: int) -> None:
         beyond = max(0, conditions_of(self.search) - _FREE_CONDITIONS)
@@ -167,8 +172,14 @@ class TreeLoader:
                 yield root, options
 
     def _paid(self, options: _Slots) -> _Slots:
-        self.budget.spend(sum(map(len, options)) // _NOTED)
+        self.pay_for(options)
         return options
+
+    def pay_for(self, options: Sequence[Sequence[int]]) -> int:
+        """Spend what it costs to note the providers of a tree that may serve; return the steps."""
+        steps = sum(map(len, options)) // _NOTED
+        self.budget.spend(steps)
+        return steps
 
     def _free(self, providers: Sequence[TreeProvider]) -> Mapping[tuple[int, int], FreeCapacity]:
         repeated = self._contested(range(len(self.search.slots)), isolate=False)
@@ -183,6 +194,13 @@ class TreeLoader:
         if not wanted:
             return {}
         return self.source.free(wanted)
+
+    @property
+    def looks_at_capacity(self) -> bool:
+        """Whether it may depend on what is free which providers of a tree serve together."""
+        return bool(
+            self._contested(range(len(self.search.slots)), isolate=self.search.rules.isolate)
+        )
 
     def _contested(self, slots: Iterable[int], *, isolate: bool) -> frozenset[int]:
         """Return the classes of several slots, if not (``isolate``) all of these have suffixes."""

@@ -1,0 +1,112 @@
+"""Trees that are alike are answered together as they are one by one."""
+
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from placement_sched.candidates import kinds
+from placement_sched.candidates import search as search_module
+from placement_sched.candidates.search import find, prepare
+from placement_sched.errors import TooComplex
+from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
+from tests.candidates.documented import provider
+from tests.candidates.reload import reload
+from tests.candidates.sources import mirrored, source_of
+from tests.candidates.strategies import queries, tree_clouds
+from tests.clouds import Cloud, load
+from tests.exploring import draws
+
+MOST = "placement.max_allocation_candidates"
+BUDGET = "placement.allocation_candidates_budget"
+
+CARDS = CandidatesQuery(
+    groups=tuple(
+        RequestGroup(suffix=suffix, resources=(("SRIOV_NET_VF", 1),)) for suffix in ("1", "2")
+    ),
+    group_policy="isolate",
+)
+
+
+@pytest.fixture(autouse=True)
+def _in_mirror():
+    with mirrored():
+        yield
+
+
+def _hosts(number, cards):
+    """Return hosts with as many cards each, one of which has no function left on every third."""
+    return Cloud(
+        tuple(
+            member
+            for host in range(number)
+            for member in (
+                provider(f"CN{host:03}", {"VCPU": 8}),
+                *(
+                    provider(
+                        f"CN{host:03} {card}",
+                        {"SRIOV_NET_VF": 0 if card == host % 3 == 1 else 4},
+                        under=f"CN{host:03}",
+                    )
+                    for card in range(cards)
+                ),
+            )
+        )
+    )
+
+
+def _found(database, query, options, *, alike):
+    with pytest.MonkeyPatch.context() as patch, database.read() as connection:
+        patch.setattr(kinds, "is_many", lambda _size: True)
+        if not alike:
+            patch.setattr(search_module, "find_in_kinds", lambda *_: None)
+        source = source_of(connection)
+        return find(source, prepare(source, query), options, Random(7))
+
+
+@settings(
+    max_examples=draws(100),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(cloud=tree_clouds(most=10), query=queries(), limit=st.sampled_from([-1, 1, 2, 3, 5]))
+def test_trees_together_have_the_candidates_that_they_have_one_by_one(
+    sqlite_database, sqlite_settings, cloud, query, limit
+):
+    reload(sqlite_database, cloud)
+    options = sqlite_settings.overridden({MOST: limit})
+    together = _found(sqlite_database, query, options, alike=True)
+    assert together == _found(sqlite_database, query, options, alike=False)
+
+
+@pytest.mark.parametrize("limit", [-1, 1, 5, 6, 7, 60, 1000])
+def test_a_limit_ends_the_answer_within_a_tree(sqlite_database, sqlite_settings, limit):
+    load(sqlite_database, _hosts(30, 3))
+    options = sqlite_settings.overridden({MOST: limit})
+    together = _found(sqlite_database, CARDS, options, alike=True)
+    assert together == _found(sqlite_database, CARDS, options, alike=False)
+    # Two of three cards in any order, or of two.
+    assert len(together.requests) == min(limit if limit > 0 else 1000, 20 * 6 + 10 * 2)
+
+
+def test_each_tree_costs_what_it_costs_alone(sqlite_database, sqlite_settings):
+    load(sqlite_database, _hosts(30, 3))
+
+    def is_refused(budget, *, alike):
+        options = sqlite_settings.overridden({BUDGET: budget})
+        try:
+            _found(sqlite_database, CARDS, options, alike=alike)
+        except TooComplex:
+            return True
+        return False
+
+    least, enough = 1, 100_000
+    while enough - least > 1:
+        budget = (least + enough) // 2
+        if is_refused(budget, alike=False):
+            least = budget
+        else:
+            enough = budget
+    assert is_refused(enough - 1, alike=True)
+    assert not is_refused(enough, alike=True)
