@@ -20,6 +20,9 @@ from placement_sched.model.requested import Destination, RequestLevelParams
 from placement_sched.model.server_group import ServerGroup
 
 T = TypeVar("T")
+RequestPart = TypeVar("RequestPart")
+#: So many results of :meth:`RequestSpec.read_once` are kept.
+_MOST_KEPT = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,7 @@ class RequestSpec(SizedByFlavor):
     numa_topology: InstanceNUMATopology | None = None
     pci_requests: InstancePCIRequests | None = None
     _hardware: RequestedHardware | None = field(default=None, repr=False, compare=False)
+    _kept: dict[Any, tuple[object, Any]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def hardware(self) -> RequestedHardware:
@@ -69,6 +73,21 @@ class RequestSpec(SizedByFlavor):
             kept = RequestedHardware(self.flavor, self.image)
             object.__setattr__(self, "_hardware", kept)
         return kept
+
+    def read_once(self, part: RequestPart, read: Callable[[RequestPart], T]) -> T:
+        """Return what ``read`` makes of a part of the request, the first time for all copies.
+
+        So that a list of thousands is not read again for each host, each instance or each question
+        about one host.
+        """
+        place = read, id(part)
+        known = self._kept.get(place)
+        if known is None or known[0] is not part:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            known = self._kept[place] = part, read(part)
+        found: T = known[1]
+        return found
 
     def get_scheduler_hint(self, name: str, default: Any = None) -> Any:
         """Return the hint: its only value where it has one, its list where it has several."""

@@ -34,7 +34,7 @@ _ANDED_AGGREGATES = parts.a_list(
     maxItems=_MOST_ANDED,
 )
 _FORBIDDEN_AGGREGATES = parts.a_list(parts.UUID, maxItems=_MOST_FORBIDDEN)
-#: How many hosts, nodes, or members of a group one request may name.
+#: How many hosts, nodes, members of a group, or instances of a hint one request may name.
 _MOST_NAMES = 10_000
 _NAMES = parts.or_null(parts.a_list(parts.NAME, maxItems=_MOST_NAMES))
 
@@ -91,7 +91,12 @@ _INSTANCE_GROUP: Json = {
 #: A string, or a list (a JSON query may be nested).
 _HINT: Json = {"type": ["string", "array"], "items": {"type": ["string", "number", "array"]}}
 #: A text, or a list of texts: what names instances or a scheduling policy.
-_NAMING_HINT: Json = {"type": ["string", "array"], "items": {"type": "string"}}
+_NAMING_HINT: Json = {
+    "type": ["string", "array"],
+    "maxLength": 255,
+    "items": {"type": "string", "maxLength": 255},
+    "maxItems": _MOST_NAMES,
+}
 _NAMING_HINTS = ("same_host", "different_host", "sched_policy")
 _HINTS: Json = {
     "type": "object",

@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from placement_sched.model.naming import in_short
 from placement_sched.model.server_group import AFFINITY, ANTI_AFFINITY, MOST_PER_HOST
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal, Remedy
 from placement_sched.scheduler.filters.changed_requests import without_hint
 from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
-from placement_sched.scheduler.filters.utils import hinted_instances_on
+from placement_sched.scheduler.filters.utils import hinted_instances, members_on
 
 #: What nova has in this module.
 __all__ = (
@@ -18,6 +19,9 @@ __all__ = (
     "ServerGroupAntiAffinityFilter",
     "SimpleCIDRAffinityFilter",
 )
+
+#: Hosts and instances that a reason names; there may be thousands.
+_SHOWN = 10
 
 
 class DifferentHostFilter(BaseHostFilter):
@@ -29,12 +33,19 @@ class DifferentHostFilter(BaseHostFilter):
     unlimited_hints = ("different_host",)
     run_filter_once_per_request = True
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return the instances that are on the host and the request is to keep away from."""
-        asked, found = hinted_instances_on(host_state, spec_obj, "different_host")
-        if not found:
+    def for_request(self, spec_obj: RequestSpec) -> Question | None:
+        """Return what rejects hosts with instances that the request is to keep away from."""
+        asked, unwanted = hinted_instances(spec_obj, "different_host")
+        if not asked:
             return None
-        return Refusal(f"different_host: the host has {', '.join(found)}", asked, found)
+
+        def refusal(host_state: HostState) -> Refusal | None:
+            found = sorted(host_state.instances.keys() & unwanted)
+            if not found:
+                return None
+            return Refusal(f"different_host: the host has {in_short(found, _SHOWN)}", asked, found)
+
+        return refusal
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the hint that keeps the request away."""
@@ -50,12 +61,14 @@ class SameHostFilter(BaseHostFilter):
     unlimited_hints = ("same_host",)
     run_filter_once_per_request = True
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return the instances that the request is to be with, none of which is on the host."""
-        asked, found = hinted_instances_on(host_state, spec_obj, "same_host")
-        if found or not asked:
+    def for_request(self, spec_obj: RequestSpec) -> Question | None:
+        """Return what rejects hosts with none of the instances that the request is to be with."""
+        asked, wanted = hinted_instances(spec_obj, "same_host")
+        if not asked:
             return None
-        return Refusal(f"same_host: the host has none of {', '.join(asked)}", asked, [])
+        reason = f"same_host: the host has none of {in_short(asked, _SHOWN)}"
+        refusal = Refusal(reason, asked, ())
+        return lambda host_state: None if host_state.instances.keys() & wanted else refusal
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the hint that keeps the request away."""
@@ -77,12 +90,13 @@ class ServerGroupAffinityFilter(BaseHostFilter):
         group = spec_obj.instance_group
         if group is None or AFFINITY not in group.policies or not group.hosts:
             return None
-        hosts = sorted(group.hosts)
-        reason = f"the server group is on {', '.join(hosts)}"
+        known = spec_obj.read_once(group.hosts, frozenset)
+        hosts = spec_obj.read_once(known, sorted)
+        reason = f"the server group is on {in_short(hosts, _SHOWN)}"
 
         def refusal(host_state: HostState) -> Refusal | None:
             here = host_state.host
-            return None if here in group.hosts else Refusal(reason, hosts, here)
+            return None if here in known else Refusal(reason, hosts, here)
 
         return refusal
 
@@ -117,12 +131,11 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         group = spec_obj.instance_group
         if group is None or group.policy != ANTI_AFFINITY:
             return None
-        known, most = frozenset(group.members), group.rules.get(MOST_PER_HOST, 1)
+        most = group.rules.get(MOST_PER_HOST, 1)
 
         def refusal(host_state: HostState) -> Refusal | None:
-            here = host_state.instances
-            number = max(len(here.keys() & known), int(host_state.host in group.hosts))
-            if number < most or spec_obj.instance_uuid in here:
+            number = members_on(host_state, spec_obj, group)
+            if number < most or spec_obj.instance_uuid in host_state.instances:
                 return None
             members = f"{number} member{'s' * (number != 1)} of the server group"
             return Refusal(f"{members} here, {most} allowed", most, number)
@@ -134,8 +147,7 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         group = spec_obj.instance_group
         if group is None:
             return
-        here = len(host_state.instances.keys() & frozenset(group.members))
-        most = max(here, int(host_state.host in group.hosts)) + 1
+        most = members_on(host_state, spec_obj, group) + 1
         words = f"move a member of the server group away, or raise {MOST_PER_HOST} to {most}"
         rules = {**group.rules, MOST_PER_HOST: most}
         asked = replace(spec_obj, instance_group=replace(group, rules=rules))

@@ -1,18 +1,20 @@
 """AggregateImagePropertiesIsolation: keep images out of aggregates that are for others."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 from oslo_config import cfg
 
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
+    Question,
     Refusal,
     Remedy,
     RequestSpec,
 )
 from placement_sched.scheduler.filters.changed_requests import without_properties
-from placement_sched.scheduler.filters.utils import aggregate_metadata_get_by_host
+from placement_sched.scheduler.filters.utils import OncePerAggregates, aggregate_values
 from placement_sched.scheduler.plugin import in_group
 
 
@@ -45,30 +47,40 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
         "What separates aggregate_image_properties_isolation_namespace from the rest of the key.",
     )
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return the first property, by name, whose value the aggregates do not have."""
-        for key, value, found in self._refused(host_state, spec_obj):
-            reason = f"{key}: the image has {value}, the aggregates {', '.join(found)}"
-            return Refusal(reason, value, found)
-        return None
+    def for_request(self, spec_obj: RequestSpec) -> Question | None:
+        """Return what rejects for the first property, by name, that the aggregates do not have."""
+        asked = self._asked(spec_obj)
+        return OncePerAggregates(partial(_refusal, asked)).of if asked else None
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the properties that would have to be others."""
-        refused = list(self._refused(host_state, spec_obj))
+        refused = list(_refused(self._asked(spec_obj), host_state))
         wanted = "; ".join(f"{key} {' or '.join(found)}" for key, _, found in refused)
         words = f"use an image with {wanted}"
         yield without_properties(spec_obj, [key for key, _, _ in refused], words)
 
-    def _refused(
-        self, host_state: HostState, spec_obj: RequestSpec
-    ) -> Iterator[tuple[str, str, list[str]]]:
-        """Yield name and value of each property refused, and what the aggregates have."""
+    def _asked(self, spec_obj: RequestSpec) -> Sequence[tuple[str, str]]:
+        """Return name and value, as a text, of the properties that are looked at, by name."""
         options = self.settings.filter_scheduler
         prefix = options.aggregate_image_properties_isolation_namespace or ""
         prefix += (options.aggregate_image_properties_isolation_separator or "") if prefix else ""
-        properties = spec_obj.image.properties
-        for key, allowed in sorted(aggregate_metadata_get_by_host(host_state).items()):
-            value = properties.get(key) if key.startswith(prefix) else None
-            # Metadata are texts, so that it is as texts that they are compared.
-            if value and str(value) not in allowed:
-                yield key, str(value), sorted(allowed)
+        named = sorted(spec_obj.image.properties.to_dict().items())
+        # Metadata are texts, so that it is as texts that they are compared.
+        return [(key, str(value)) for key, value in named if value and key.startswith(prefix)]
+
+
+def _refusal(asked: Iterable[tuple[str, str]], host_state: HostState) -> Refusal | None:
+    for key, value, found in _refused(asked, host_state):
+        reason = f"{key}: the image has {value}, the aggregates {', '.join(found)}"
+        return Refusal(reason, value, found)
+    return None
+
+
+def _refused(
+    asked: Iterable[tuple[str, str]], host_state: HostState
+) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield name and value of each property refused, and what the aggregates have."""
+    for key, value in asked:
+        allowed = aggregate_values(host_state, key)
+        if allowed and value not in allowed:
+            yield key, value, sorted(allowed)

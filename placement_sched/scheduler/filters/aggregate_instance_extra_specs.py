@@ -1,17 +1,22 @@
 """AggregateInstanceExtraSpecsFilter: only hosts whose aggregates say what the flavor asks for."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
+    Question,
     Refusal,
     Remedy,
     extra_specs_ops,
 )
 from placement_sched.scheduler.filters.changed_requests import without_extra_specs
-from placement_sched.scheduler.filters.utils import aggregate_metadata_get_by_host
+from placement_sched.scheduler.filters.utils import OncePerAggregates, aggregate_values
+
+#: An extra spec, the metadata key that it is about, and the value wanted there.
+_Asked = tuple[str, str, str]
 
 
 class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
@@ -30,33 +35,33 @@ class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
         for key, _, wanted in asked_of_aggregates(spec_obj):
             extra_specs_ops.check(key, wanted)
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return the first extra spec that the aggregates do not satisfy, with what they say."""
-        asked = list(asked_of_aggregates(spec_obj))
-        metadata = aggregate_metadata_get_by_host(host_state) if asked else {}
-        for key, name, wanted in asked:
-            values = sorted(metadata.get(name, ()))
-            if not values:
-                return Refusal(
-                    f"{key}: {wanted!r} requested, no aggregate of the host has it", wanted
-                )
-            if not any_matches(values, wanted):
-                found = ", ".join(values)
-                return Refusal(f"{key}: {wanted!r} requested, {found} found", wanted, values)
-        return None
+    def for_request(self, spec_obj: RequestSpec) -> Question | None:
+        """Return what rejects for the first extra spec that the aggregates do not satisfy."""
+        asked = tuple(asked_of_aggregates(spec_obj))
+        return OncePerAggregates(partial(_refusal, asked)).of if asked else None
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the extra specs that the aggregates do not satisfy."""
-        metadata = aggregate_metadata_get_by_host(host_state)
         keys = [
             key
             for key, name, wanted in asked_of_aggregates(spec_obj)
-            if not any_matches(sorted(metadata.get(name, ())), wanted)
+            if not any_matches(sorted(aggregate_values(host_state, name)), wanted)
         ]
         yield without_extra_specs(spec_obj, keys, "put them into the metadata of its aggregates")
 
 
-def asked_of_aggregates(spec_obj: RequestSpec) -> Iterator[tuple[str, str, str]]:
+def _refusal(asked: Iterable[_Asked], host_state: HostState) -> Refusal | None:
+    for key, name, wanted in asked:
+        values = sorted(aggregate_values(host_state, name))
+        if not values:
+            return Refusal(f"{key}: {wanted!r} requested, no aggregate of the host has it", wanted)
+        if not any_matches(values, wanted):
+            found = ", ".join(values)
+            return Refusal(f"{key}: {wanted!r} requested, {found} found", wanted, values)
+    return None
+
+
+def asked_of_aggregates(spec_obj: RequestSpec) -> Iterator[_Asked]:
     """Yield extra spec, metadata key and wanted value of what the flavor asks of aggregates."""
     for key, wanted in spec_obj.flavor.extra_specs.items():
         name = key.removeprefix("aggregate_instance_extra_specs:")

@@ -7,11 +7,13 @@ from placement_sched.model.naming import in_short
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
+    Question,
     Refusal,
     Remedy,
     RequestSpec,
 )
-from placement_sched.scheduler.filters.utils import aggregate_metadata_get_by_host
+from placement_sched.scheduler.filters.changed_requests import listed
+from placement_sched.scheduler.filters.utils import OncePerAggregates
 
 #: What metadata keys begin with that name a project.
 _KEY = "filter_tenant_id"
@@ -30,23 +32,33 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
 
     run_filter_once_per_request = True
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return the request's project and those that the host is for."""
-        allowed = _allowed(host_state)
-        if not allowed or spec_obj.project_id in allowed:
-            return None
-        asked, names = spec_obj.project_id, sorted(allowed)
-        reason = f"requested by project {asked}, the host is for {in_short(names, _SHOWN)}"
-        return Refusal(reason, asked, names)
+    def for_request(self, spec_obj: RequestSpec) -> Question:
+        """Return what rejects hosts that are for other projects than the request's."""
+        asked = spec_obj.project_id
+
+        def refusal(host_state: HostState) -> Refusal | None:
+            allowed = _allowed(host_state)
+            if not allowed or asked in allowed:
+                return None
+            names = sorted(allowed)
+            reason = f"requested by project {asked}, the host is for {in_short(names, _SHOWN)}"
+            return Refusal(reason, asked, names)
+
+        return OncePerAggregates(refusal).of
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return that an aggregate of the host may be tagged with the project as well."""
         names = sorted(_allowed(host_state))
         words = f"add project {spec_obj.project_id} to {_KEY} of its aggregates"
         asked = replace(spec_obj, project_id=names[0])
-        yield Remedy("tag_aggregate", words, {"key": _KEY, "allowed": names}, spec=asked)
+        yield Remedy("tag_aggregate", words, {"key": _KEY, **listed("allowed", names)}, spec=asked)
 
 
 def _allowed(host_state: HostState) -> set[str]:
-    metadata = aggregate_metadata_get_by_host(host_state).items()
-    return set[str]().union(*(values for key, values in metadata if key.startswith(_KEY)))
+    return {
+        part.strip()
+        for aggregate in host_state.aggregates
+        for key, value in aggregate.metadata.items()
+        if key.startswith(_KEY)
+        for part in value.split(",")
+    }

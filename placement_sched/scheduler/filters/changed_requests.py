@@ -1,12 +1,17 @@
 """Changes of a request after which a filter would let a host pass."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image_properties import ImageProperties
+from placement_sched.model.naming import in_short
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Remedy
+
+#: Names in the words of a change, and in its values; a request may have a thousand.
+_SHOWN, _MOST = 10, 20
 
 
 def without_hint(spec: RequestSpec, name: str) -> Remedy:
@@ -16,14 +21,25 @@ def without_hint(spec: RequestSpec, name: str) -> Remedy:
     return Remedy("drop_hint", words, {"hint": name}, spec=replace(spec, scheduler_hints=hints))
 
 
-def without_extra_specs(spec: RequestSpec, keys: Collection[str], otherwise: str) -> Remedy:
+def shown(names: Sequence[str]) -> str:
+    """Return names as the words of a change have them."""
+    return in_short(names, _SHOWN)
+
+
+def listed(key: str, names: Sequence[str]) -> Mapping[str, Any]:
+    """Return names as the values of a change have them: ``more`` says how many are left out."""
+    more = len(names) - _MOST
+    return {key: list(names[:_MOST]), **({"more": more} if more > 0 else {})}
+
+
+def without_extra_specs(spec: RequestSpec, keys: Sequence[str], otherwise: str) -> Remedy:
     """Return the change that leaves out extra specs of the flavor; ``otherwise`` is another one."""
-    flavor = spec.flavor
-    left = {key: value for key, value in flavor.extra_specs.items() if key not in keys}
+    flavor, out = spec.flavor, frozenset(keys)
+    left = {key: value for key, value in flavor.extra_specs.items() if key not in out}
     return Remedy(
         "drop_extra_specs",
-        f"ask without the flavor's extra spec {', '.join(keys)}, or {otherwise}",
-        {"keys": list(keys)},
+        f"ask without the flavor's extra spec {shown(keys)}, or {otherwise}",
+        listed("keys", keys),
         spec=replace(spec, flavor=replace(flavor, extra_specs=left)),
     )
 
@@ -35,7 +51,7 @@ def without_properties(spec: RequestSpec, keys: Collection[str], words: str) -> 
     return Remedy(
         "change_image_properties",
         words,
-        {"keys": [key for key in keys if key in given]},
+        listed("keys", [key for key in keys if key in given]),
         spec=replace(spec, image=replace(spec.image, properties=ImageProperties(left))),
     )
 

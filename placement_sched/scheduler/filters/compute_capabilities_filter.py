@@ -1,8 +1,9 @@
 """ComputeCapabilitiesFilter: only hosts that have what the flavor's extra specs ask for."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
+from placement_sched.model.flavor import Flavor
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
@@ -38,18 +39,19 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
 
     def check(self, spec_obj: RequestSpec) -> None:
         """Raise :class:`Invalid` for a comparison that makes no sense with any host."""
-        for key, path, wanted in _asked(spec_obj):
+        for key, path, wanted in spec_obj.read_once(spec_obj.flavor, _asked):
             if path or key in HostState.__slots__:
                 extra_specs_ops.check(key, wanted)
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
         """Return what looks for the first extra spec that a host does not satisfy."""
-        asked = tuple(_asked(spec_obj))
+        asked = spec_obj.read_once(spec_obj.flavor, _asked)
         return partial(_refusal, asked) if asked else None
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the extra specs that the host does not satisfy."""
-        keys = [one[0] for one in _asked(spec_obj) if _refusal((one,), host_state)]
+        asked = spec_obj.read_once(spec_obj.flavor, _asked)
+        keys = [one[0] for one in asked if _refusal((one,), host_state)]
         yield without_extra_specs(spec_obj, keys, "let the host report what they ask for")
 
 
@@ -65,12 +67,13 @@ def _refusal(asked: Iterable[_Asked], host_state: HostState) -> Refusal | None:
     return None
 
 
-def _asked(spec_obj: RequestSpec) -> Iterator[_Asked]:
-    """Yield what the flavor asks; as in nova, the bits of addresses come last."""
-    extra_specs = spec_obj.flavor.extra_specs
-    for key, wanted in extra_specs.items():
+def _asked(flavor: Flavor) -> Sequence[_Asked]:
+    """Return what the flavor asks; as in nova, the bits of addresses come last."""
+    asked: list[_Asked] = []
+    for key, wanted in flavor.extra_specs.items():
         scope, *path = key.split(":")
         if scope == "capabilities" or not path:
-            yield key, path, wanted
-    if bits := extra_specs.get(_BITS_ASKED):
-        yield _BITS_ASKED, ADDRESS_BITS, f">= {bits}"
+            asked.append((key, path, wanted))
+    if bits := flavor.extra_specs.get(_BITS_ASKED):
+        asked.append((_BITS_ASKED, ADDRESS_BITS, f">= {bits}"))
+    return asked

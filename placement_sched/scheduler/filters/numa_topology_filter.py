@@ -90,7 +90,7 @@ class NUMATopologyFilter(BaseHostFilter):
         """Return the limits of the host's NUMA nodes, and the networks that the instance needs."""
         networks, settings = spec_obj.network_metadata, self.settings
         if isinstance(networks, Mapping):
-            networks = NetworkMetadata.from_document(networks)
+            networks = spec_obj.read_once(networks, NetworkMetadata.from_document)
         return NUMATopologyLimits(
             cpu_allocation_ratio=reported_ratio(host_state, "cpu_allocation_ratio", settings),
             ram_allocation_ratio=reported_ratio(host_state, "ram_allocation_ratio", settings),

@@ -3,9 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from placement_sched.model.requested import TriedHost
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
+    Question,
     Refusal,
     Remedy,
     RequestSpec,
@@ -19,14 +21,19 @@ class RetryFilter(BaseHostFilter):
     As it was until nova 21 (Ussuri); since then alternates take its place.
     """
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return the try that ended on this node."""
+    def for_request(self, spec_obj: RequestSpec) -> Question | None:
+        """Return what rejects the nodes on which earlier tries ended."""
         tried = spec_obj.retry.hosts if spec_obj.retry else ()
-        places = [(one.host, one.hypervisor_hostname) for one in tried]
-        if (host_state.host, host_state.nodename) not in places:
+        if not tried:
             return None
-        return Refusal(f"already tried ({len(places)} hosts so far)")
+        places = spec_obj.read_once(tried, _places)
+        refusal = Refusal(f"already tried ({len(tried)} hosts so far)")
+        return lambda host: refusal if (host.host, host.nodename) in places else None
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return that the request may be tried here again."""
         yield Remedy("ask", "ask without it in retry", spec=replace(spec_obj, retry=None))
+
+
+def _places(tried: Iterable[TriedHost]) -> frozenset[tuple[str, str]]:
+    return frozenset((one.host, one.hypervisor_hostname) for one in tried)

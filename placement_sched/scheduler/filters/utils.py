@@ -2,16 +2,18 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from placement_sched.model.document import DEEPEST, is_deeper
 from placement_sched.model.naming import canonical
+from placement_sched.model.server_group import ServerGroup
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 
+T = TypeVar("T")
 #: Where a host reports how many bits a physical address has.
 ADDRESS_BITS = ("cpu_info", "maxphysaddr", "bits")
 
@@ -40,6 +42,32 @@ def aggregate_metadata_get_by_host(
     return metadata
 
 
+def aggregate_values(host_state: HostState, key: str) -> set[str]:
+    """Return the values of one key in all aggregates of the host, each split at its commas."""
+    values = (aggregate.metadata.get(key) for aggregate in host_state.aggregates)
+    return {part.strip() for value in values if value is not None for part in value.split(",")}
+
+
+class OncePerAggregates(Generic[T]):
+    """What is found out of the aggregates of hosts, the first time for all hosts in the same ones.
+
+    ``read`` may look at nothing of a host but its aggregates.
+    """
+
+    def __init__(self, read: Callable[[HostState], T]) -> None:
+        self._read = read
+        self._known: dict[tuple[int, ...], tuple[object, T]] = {}
+
+    def of(self, host_state: HostState) -> T:
+        """Return what is found out of the aggregates of this host."""
+        aggregates = host_state.aggregates
+        place = tuple(map(id, aggregates))
+        known = self._known.get(place)
+        if known is None:  # the aggregates are kept as well, so that their ids stay theirs
+            known = self._known[place] = aggregates, self._read(host_state)
+        return known[1]
+
+
 def validate_num_values(
     vals: Collection[Any],
     default: Any = None,
@@ -58,14 +86,22 @@ def instance_uuids_overlap(host_state: HostState, uuids: str | Collection[str]) 
     return bool(host_state.instances.keys() & {*([uuids] if isinstance(uuids, str) else uuids)})
 
 
-def hinted_instances_on(
-    host_state: HostState, spec_obj: RequestSpec, hint: str
-) -> tuple[list[str], list[str]]:
-    """Return the instances that a scheduler hint names, and those of them on the host."""
-    asked = [canonical(uuid) for uuid in spec_obj.scheduler_hints.get(hint, ()) if uuid]
-    if not asked:
-        return [], []
-    return asked, sorted(host_state.instances.keys() & set(asked))
+def hinted_instances(spec_obj: RequestSpec, hint: str) -> tuple[Sequence[str], frozenset[str]]:
+    """Return the instances that a scheduler hint names, in their order and as a set."""
+    given = spec_obj.scheduler_hints.get(hint)
+    return spec_obj.read_once(given, _instances_named) if given else ((), frozenset())
+
+
+def _instances_named(hint: Iterable[str]) -> tuple[Sequence[str], frozenset[str]]:
+    asked = tuple(dict.fromkeys(canonical(uuid) for uuid in hint if uuid))
+    return asked, frozenset(asked)
+
+
+def members_on(host_state: HostState, spec_obj: RequestSpec, group: ServerGroup) -> int:
+    """Return how many members of the request's group a host has; one, where the group names it."""
+    members = spec_obj.read_once(group.members, frozenset)
+    hosts = spec_obj.read_once(group.hosts, frozenset)
+    return max(len(host_state.instances.keys() & members), int(host_state.host in hosts))
 
 
 def value_at(host_state: HostState, path: Sequence[str]) -> Any:

@@ -12,6 +12,7 @@ from placement_sched.scheduler.filters.affinity_filter import (
     ServerGroupAntiAffinityFilter,
 )
 from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
+from placement_sched.scheduler.filters.utils import hinted_instances
 from tests.conftest import make_settings
 from tests.placing import hosts_of, instance, report, spec
 from tests.scheduler.states import a_host, a_spec, instances_on, refusal_of
@@ -233,3 +234,27 @@ def test_files_of_icehouse_enable_it_by_its_name(make_app, sqlite_url, kind, pol
     app.put_json(f"/scheduler/v1/instances/{HERE}", record)
     body = spec(TOO, instance_group={"policy": policy, "members": [HERE], "hosts": ["cn2"]})
     assert hosts_of(app.post_json(SELECT, {"request_spec": body}).json) == [chosen]
+
+
+MANY = [instance(number) for number in range(100, 5100)]
+
+
+def test_reasons_name_ten_and_say_how_many_more():
+    host = a_host(instances=instances_on("cn1", *MANY))
+    named = ", ".join(MANY[:10])
+    to_avoid = a_spec(scheduler_hints={"different_host": MANY})
+    reason = f"different_host: the host has {named} and 4990 more"
+    assert refusal_of(DifferentHostFilter(), host, to_avoid) == reason
+    to_join = a_spec(scheduler_hints={"same_host": MANY})
+    reason = f"same_host: the host has none of {named} and 4990 more"
+    assert refusal_of(SameHostFilter(), a_host(), to_join) == reason
+    group = a_spec(instance_group={"policy": "affinity", "hosts": MANY})
+    reason = f"the server group is on {named} and 4990 more"
+    assert refusal_of(ServerGroupAffinityFilter(), a_host(), group) == reason
+
+
+def test_instances_of_a_hint_are_read_once_for_all_instances():
+    request = a_spec(scheduler_hints={"same_host": MANY})
+    _, first = hinted_instances(request, "same_host")
+    _, later = hinted_instances(request.for_instance(NEW), "same_host")
+    assert first is later

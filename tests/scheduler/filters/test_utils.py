@@ -6,7 +6,9 @@ import pytest
 
 from placement_sched.scheduler.filters import utils
 from placement_sched.scheduler.filters.utils import (
+    OncePerAggregates,
     aggregate_metadata_get_by_host,
+    aggregate_values,
     aggregate_values_from_key,
     validate_num_values,
     value_at,
@@ -31,6 +33,22 @@ def test_metadata_are_split_at_commas():
 def test_metadata_with_a_key_are_all_those_of_the_aggregates_that_have_it():
     assert aggregate_metadata_get_by_host(HOST, key="a") == {"a": {"1", "2", "3"}, "b": {"x"}}
     assert aggregate_metadata_get_by_host(HOST, key="z") == {}
+
+
+def test_values_of_one_key_are_split_at_commas():
+    assert aggregate_values(HOST, "a") == {"1", "2", "3"}
+    assert aggregate_values(HOST, "z") == set()
+
+
+def test_aggregates_are_read_once_for_all_hosts_in_the_same_ones():
+    read = []
+    found = OncePerAggregates(lambda host: read.append(host.host) or len(host.aggregates))
+    one, two = aggregates({"a": "1"}, {"a": "2"})
+    same = [a_host(name, aggregates=(one, two)) for name in ("cn1", "cn2", "cn3")]
+    assert [found.of(host) for host in same] == [2, 2, 2]
+    assert found.of(a_host("cn4", aggregates=(one,))) == 1
+    assert found.of(a_host("cn5")) == 0
+    assert read == ["cn1", "cn4", "cn5"]
 
 
 @pytest.mark.parametrize(
