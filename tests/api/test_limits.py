@@ -47,6 +47,10 @@ def properties(count):
 SMALL = flavor(memory_mb=16, root_gb=0)
 
 
+def hinted(hint, number):
+    return {"scheduler_hints": {hint: names(number)}}
+
+
 @pytest.mark.parametrize(
     ("fields", "most", "unit", "at"),
     [
@@ -55,6 +59,8 @@ SMALL = flavor(memory_mb=16, root_gb=0)
         (lambda n: {"force_nodes": [*names(n - 1), "cn1"]}, 10_000, "items", "force_nodes"),
         (members, 10_000, "items", "instance_group.members"),
         (lambda n: {"retry": {"hosts": [["a", "b"]] * n}}, 10_000, "items", "retry.hosts"),
+        (lambda n: hinted("same_host", n), 10_000, "items", "scheduler_hints.same_host"),
+        (lambda n: hinted("different_host", n), 10_000, "items", "scheduler_hints.different_host"),
         (properties, 1000, "properties", "image.properties"),
         (
             lambda n: {"instance_uuids": [uuid_of(one) for one in names(n)], "flavor": SMALL},
@@ -84,6 +90,31 @@ def test_an_explanation_is_about_ten_thousand_hosts_and_no_more(app):
     status, text = sent(app, "explain", {"request_spec": spec(), "hosts": names(10_001)})
     assert status == 400
     assert "more than 10000 items (at $.hosts)" in text
+
+
+@pytest.mark.parametrize(
+    ("route", "asked"),
+    [("explain", {"request_spec": spec()}), ("capacity", {"request_spec": spec()})],
+)
+def test_an_option_that_is_overridden_has_a_thousand_entries_and_no_more(app, route, asked):
+    option = "filter_scheduler.isolated_hosts"
+    assert sent(app, route, {**asked, "overrides": {option: names(1000)}})[0] == 200
+    status, text = sent(app, route, {**asked, "overrides": {option: names(1001)}})
+    assert status == 400
+    assert f"more than 1000 items (at $.overrides.{option})" in text
+
+
+@pytest.mark.parametrize(("length", "entry"), [(16_384, None), (1024, [])])
+def test_the_text_of_an_option_that_is_overridden_is_of_a_length_and_no_longer(app, length, entry):
+    def answer(text):
+        value = text if entry is None else [*entry, text]
+        overrides = {"filter_scheduler.isolated_hosts": value}
+        return sent(app, "explain", {"request_spec": spec(), "overrides": overrides})
+
+    assert answer("x" * length)[0] == 200
+    status, text = answer("x" * (length + 1))
+    assert status == 400
+    assert "$.overrides" in text
 
 
 def test_a_question_names_forty_flavors_and_no_more(app):

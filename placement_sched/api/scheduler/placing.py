@@ -20,10 +20,14 @@ _PLACING: Json = {
     "return_alternates": BOOLEAN,
     "claim": {"enum": list(_CLAIMS)},
 }
+#: Entries of one option, and characters of its text: plugins look at them for each host.
+MOST_ENTRIES, _LONGEST = 1000, 16_384
 #: An option's value in JSON; the settings check whether it is of the option's type.
 _VALUE: Json = {
     "type": ["string", "number", "boolean", "array"],
-    "items": {"type": ["string", "number", "boolean"]},
+    "maxLength": _LONGEST,
+    "items": {"type": ["string", "number", "boolean"], "maxLength": 1024},
+    "maxItems": MOST_ENTRIES,
 }
 OVERRIDES: Json = or_null({"type": "object", "additionalProperties": _VALUE})
 _EXPLAINING: Json = {

@@ -7,6 +7,7 @@ from oslo_config import cfg
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
+    Question,
     Refusal,
     Remedy,
     RequestSpec,
@@ -37,17 +38,22 @@ class IsolatedHostsFilter(BaseHostFilter):
         "Whether IsolatedHostsFilter keeps other images off isolated_hosts.",
     )
 
-    def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return which of host and image is isolated, where the other is not."""
+    def for_request(self, spec_obj: RequestSpec) -> Question:
+        """Return what rejects where one of host and image is isolated, and the other is not."""
         options, image = self.settings.filter_scheduler, spec_obj.image.id
-        image_is = image in options.isolated_images
-        host_is = host_state.host in options.isolated_hosts
-        if image_is and not host_is:
-            return Refusal(f"image {image} is isolated, the host is not", image)
-        if host_is and not image_is and options.restrict_isolated_hosts_to_isolated_images:
-            requested = f"image {image}" if image else "a request without image"
-            return Refusal(f"the host is isolated, {requested} is not", image)
-        return None
+        image_is, isolated = image in options.isolated_images, frozenset(options.isolated_hosts)
+        restricts = options.restrict_isolated_hosts_to_isolated_images
+
+        def refusal(host_state: HostState) -> Refusal | None:
+            host_is = host_state.host in isolated
+            if image_is and not host_is:
+                return Refusal(f"image {image} is isolated, the host is not", image)
+            if host_is and not image_is and restricts:
+                requested = f"image {image}" if image else "a request without image"
+                return Refusal(f"the host is isolated, {requested} is not", image)
+            return None
+
+        return refusal
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return which option would have to name what else."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from placement_sched.model.naming import in_short
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
@@ -9,7 +10,11 @@ from placement_sched.scheduler.filters import (
     Remedy,
     RequestSpec,
 )
+from placement_sched.scheduler.filters.changed_requests import listed, shown
 from placement_sched.settings.options.filter_scheduler import ratios
+
+#: Metrics that a reason names; there may be hundreds.
+_SHOWN = 10
 
 
 class MetricsFilter(BaseHostFilter):
@@ -30,11 +35,12 @@ class MetricsFilter(BaseHostFilter):
         missing = [name for name in self._names if name not in reported]
         if not missing:
             return None
-        return Refusal(f"metrics not reported: {', '.join(missing)}", self._names, sorted(reported))
+        reason = f"metrics not reported: {in_short(missing, _SHOWN)}"
+        return Refusal(reason, self._names, sorted(reported))
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the metrics that the host would have to report."""
         reported = {metric.name for metric in host_state.metrics or ()}
         missing = [name for name in self._names if name not in reported]
-        words = f"let it report {', '.join(missing)}"
-        yield Remedy("report_metrics", words, {"metrics": missing})
+        words = f"let it report {shown(missing)}"
+        yield Remedy("report_metrics", words, listed("metrics", missing))

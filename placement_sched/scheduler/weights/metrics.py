@@ -4,6 +4,7 @@ from math import isfinite
 from typing import NoReturn
 
 from placement_sched.errors import Invalid, PluginFailed
+from placement_sched.model.naming import in_short
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import path_of
 from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
@@ -18,6 +19,8 @@ _CAUSES = (
     ("filter_scheduler", "available_filters"),
     ("filter_scheduler", "weight_classes"),
 )
+#: Metrics that a refusal names; there may be hundreds.
+_SHOWN = 10
 
 
 class MetricsWeigher(BaseHostWeigher):
@@ -42,6 +45,7 @@ class MetricsWeigher(BaseHostWeigher):
     def __init__(self) -> None:
         super().__init__()
         self._ratios = ratios(self.settings.metrics.weight_setting)
+        self._names = frozenset(name for name, _ in self._ratios)
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
         """Return whether any metric counts."""
@@ -57,11 +61,11 @@ class MetricsWeigher(BaseHostWeigher):
 
     def _weight(self, host: HostState) -> float:
         measured = {metric.name: metric.value for metric in host.metrics or ()}
-        lacking = sorted({name for name, _ in self._ratios} - measured.keys())
-        if lacking and self.settings.metrics.required:
+        if self.settings.metrics.required and not self._names <= measured.keys():
+            lacking = in_short(sorted(self._names - measured.keys()), _SHOWN)
             self._refuse(
                 host,
-                f"does not report {', '.join(lacking)}, which [metrics] weight_setting names; "
+                f"does not report {lacking}, which [metrics] weight_setting names; "
                 "enable MetricsFilter to reject such hosts",
             )
         total = 0.0

@@ -64,3 +64,14 @@ def test_host_of_which_nothing_is_known_reports_none():
     plugin = MetricsFilter.with_settings(settings_with(metrics__weight_setting=["a=1"]))
     host = HostState("cn1", "cn1")
     assert plugin.refusal(host, a_spec()).reason == "metrics not reported: a"
+
+
+def test_reason_and_change_name_the_first_of_many_metrics():
+    names = [f"m{number}" for number in range(30)]
+    settings = settings_with(metrics__weight_setting=[f"{name}=1" for name in names])
+    plugin = MetricsFilter.with_settings(settings)
+    first = f"{', '.join(names[:10])} and 20 more"
+    assert plugin.refusal(a_host(), a_spec()).reason == f"metrics not reported: {first}"
+    (change,) = plugin.changes(a_host(), a_spec())
+    assert change.words == f"let it report {first}"
+    assert change.values == {"metrics": names[:20], "more": 10}
