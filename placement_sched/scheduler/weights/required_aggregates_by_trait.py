@@ -40,8 +40,12 @@ class RequiredAggregatesByTraitWeigher(BaseHostWeigher):
         required = tagged.required_traits(spec_obj)
         if not required:
             return [0.0] * len(hosts)
+        tagged_with = {
+            id(each): required.intersection(each.reserving_traits)
+            for each in {id(each): each for host in hosts for each in host.aggregates}.values()
+        }
         tags = [
-            required & {trait for each in host.aggregates for trait in each.reserving_traits}
+            frozenset[str]().union(*(tagged_with[id(each)] for each in host.aggregates))
             for host in hosts
         ]
         known = frozenset[str]().union(*tags)
