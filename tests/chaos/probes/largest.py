@@ -1,13 +1,14 @@
 """The largest bodies, queries and questions of a request, by what is large in them."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from placement_sched.api.placement.routes.allocations import MOST_AMOUNTS
 from placement_sched.api.placement.routes.reshaper import MOST_CONSUMERS
 from placement_sched.api.request import MOST_VALUES
+from placement_sched.api.scheduler.placing import MOST_ENTRIES
 from placement_sched.api.scheduler.planning import MOST_FLAVORS
 from placement_sched.api.scheduler.request_spec import MOST_INSTANCES
 from placement_sched.api.scheduler.routes.compute_nodes import MOST_REPORTS
@@ -81,6 +82,11 @@ def questions() -> Mapping[str, dict[str, Any]]:
         "hosts of a group": spec(instance_group={"policy": "affinity", "hosts": names}),
         "a condition": spec(scheduler_hints={"query": json.dumps(condition)}),
         "instances to avoid": spec(scheduler_hints={"different_host": members}),
+        "instances to join": spec(scheduler_hints={"same_host": [one.upper() for one in members]}),
+        "too many instances to join": spec(scheduler_hints={"same_host": members * 2}),
+        "hosts of long names of a group": spec(
+            instance_group={"policy": "affinity", "hosts": [name.ljust(90, "x") for name in names]}
+        ),
         "traits": spec(flavor=_extra("trait:CUSTOM_{}", "required", 20_000)),
         "misspelt extra specs": spec(flavor=_extra("hw:cpu_polic{}", "1", 20_000)),
         "groups": spec(flavor=_extra("resources{}:CUSTOM_1", "1", 20_000)),
@@ -93,7 +99,31 @@ def questions() -> Mapping[str, dict[str, Any]]:
         group = {"policy": policy}
         specs[f"instances of a group: {policy}"] = spec(*many, flavor=small, instance_group=group)
     asked = {name: {"request_spec": one} for name, one in specs.items()}
-    return asked | {"unknown hosts": {"request_spec": spec(), "hosts": names}}
+    tried = spec(retry={"num_attempts": 1, "hosts": [[name, name] for name in names]})
+    asked["tries"] = {"request_spec": tried, "overrides": _filtered("RetryFilter")}
+    return asked | _overridden(names) | {"unknown hosts": {"request_spec": spec(), "hosts": names}}
+
+
+def _overridden(names: Sequence[str]) -> Mapping[str, dict[str, Any]]:
+    """Return explanations under options with as many entries as an override may have, and more."""
+    ratios = [f"{name}=1.0" for name in names[:MOST_ENTRIES]]
+    options: Mapping[str, dict[str, Any]] = {
+        "metrics": {"metrics.weight_setting": ratios, "metrics.required": False},
+        "metrics of long names": {
+            **_filtered("MetricsFilter"),
+            "metrics.weight_setting": [f"{one[:-4]}{'x' * 900}=1" for one in ratios],
+        },
+        "too many metrics": {"metrics.weight_setting": [f"m{n}=1.0" for n in range(50_000)]},
+        "isolated hosts": {
+            **_filtered("IsolatedHostsFilter"),
+            "filter_scheduler.isolated_hosts": names[:MOST_ENTRIES],
+        },
+    }
+    return {name: {"request_spec": spec(), "overrides": one} for name, one in options.items()}
+
+
+def _filtered(name: str) -> dict[str, Any]:
+    return {"filter_scheduler.enabled_filters": [name]}
 
 
 def others() -> Iterator[tuple[str, str, str, object]]:
