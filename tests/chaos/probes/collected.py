@@ -1,6 +1,6 @@
 """The largest requests that give things the most of what they may have, and more."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from placement_sched.api.placement.conventions import MOST_OF_PROVIDER
 from placement_sched.schemas.fields import MOST_METADATA
@@ -18,6 +18,19 @@ def of_a_flavor_and_an_aggregate(many: Mapping[str, str]) -> Iterator[tuple[str,
     yield "too much metadata", "POST", action, {"set_metadata": {"metadata": many}}
     most = dict.fromkeys(list(many)[:MOST_METADATA], "v" * 255)
     yield "metadata", "POST", action, {"set_metadata": {"metadata": most}}
+
+
+def of_many_aggregates(hosts: Iterable[str]) -> Iterator[tuple[str, str, object]]:
+    """Yield what puts these hosts into ten aggregates, each with the most metadata."""
+    names = tuple(hosts)
+    for number in range(1, 11):
+        path = "/compute/v2.1/os-aggregates"
+        yield "POST", path, {"aggregate": {"name": f"full {number}"}}
+        metadata = {f"k{number}_{key}": "v" * 200 for key in range(MOST_METADATA)}
+        action = f"{path}/{number}/action"
+        yield "POST", action, {"set_metadata": {"metadata": metadata}}
+        for name in names:
+            yield "POST", action, {"add_host": {"host": name}}
 
 
 def of_a_provider() -> Iterator[tuple[str, str, str, object]]:

@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from placement_sched.api.request import MOST_JSON
-from tests.chaos.probes import hardware, largest, nested
+from tests.chaos.probes import collected, hardware, largest, nested
 from tests.chaos.scale import TRIED, WHOLE, times
-from tests.placing import report
+from tests.placing import flavor, report, spec
 from tests.versions import LATEST_HEADERS
 
 LOG = logging.getLogger(__name__)
@@ -155,6 +155,24 @@ def test_no_query_of_a_large_tree_costs_a_second_of_cpu(server, record_property)
     for method, path, asked in nested.writes():
         server.ask(method, path, asked, version)
     check(server, requests_of_a_tree(), record_property)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_no_request_costs_a_second_of_cpu_for_metadata_of_aggregates(server, record_property):
+    for method, path, asked in collected.of_many_aggregates(f"cn{n}" for n in range(HOSTS)):
+        server.ask(method, path, asked)
+    extra = {f"k{n}_{key}": "v" * 200 for n in range(1, 11) for key in range(100)}
+    option, questions = "filter_scheduler.enabled_filters", []
+    for name in (
+        "AggregateImagePropertiesIsolation",
+        "AggregateInstanceExtraSpecsFilter",
+        "AggregateMultiTenancyIsolation",
+    ):
+        asked = {"request_spec": spec(flavor=flavor(extra_specs=extra))}
+        body = json.dumps({**asked, "overrides": {option: [name]}}).encode()
+        questions.append(Sent(f"explain: {name}", "POST", "/scheduler/v1/explain", body))
+    check(server, questions, record_property)
 
 
 @pytest.mark.system
