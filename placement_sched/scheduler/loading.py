@@ -121,7 +121,10 @@ class _Family(Generic[Plugin]):
     def named(self, paths: Iterable[str], option: str = "") -> list[type[Plugin]]:
         """Return the classes that dotted paths mean; a function's path means those it returns."""
         option = option or self.option
-        found = [self._classes(self._object(path, option), f"{option}: {path}") for path in paths]
+        found = [
+            self._classes(self._object(path, option), f"{option}: {path}")
+            for path in dict.fromkeys(paths)  # a request may repeat one thousands of times
+        ]
         return list(dict.fromkeys(chain(*found)))
 
     def _classes(self, value: Any, words: str) -> list[type[Plugin]]:
@@ -344,7 +347,7 @@ def _listed(family: _Family[Listed], names: Iterable[str], noun: str) -> list[ty
     known = family.known()
     by_name = {name: kind for kind in known for name in (kind.__name__, kind.name, *kind.aliases)}
     listed: list[type[Listed]] = []
-    for name in names:
+    for name in dict.fromkeys(names):
         if name in by_name:
             listed.append(by_name[name])
         elif "." in name:

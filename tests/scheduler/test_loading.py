@@ -16,6 +16,7 @@ from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.scheduler.weights import all_weighers
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import CONF, new_conf, read_files
+from tests.scheduler import third_party
 from tests.scheduler.states import NOW, a_host, a_spec, aggregates, settings_with
 
 ACME = "tests.scheduler.third_party"
@@ -268,6 +269,22 @@ def test_function_of_a_stranger_may_name_several_filters():
         available_filters=[f"{ACME}.acme_filters"], enabled_filters=["OurStyle", "AcmeFilter"]
     )
     assert names(plugins_for(settings).filters) == ["OurStyle", "AcmeFilter"]
+
+
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        ("filter_scheduler__available_filters", "asked_filters"),
+        ("filter_scheduler__weight_classes", "asked_weighers"),
+        ("scheduler__request_filters", "asked_request_filters"),
+    ],
+)
+def test_what_a_list_names_thousands_of_times_is_looked_for_once(option, named):
+    """As a request's overrides may repeat it."""
+    others = ["nova.scheduler.filters.all_filters"] if named == "asked_filters" else []
+    third_party.ASKED.clear()
+    plugins_for(settings_with(**{option: [*others, *[f"{ACME}.{named}"] * 12_000]}))
+    assert len(third_party.ASKED) == 1
 
 
 def test_stranger_sees_the_options_of_its_request_while_it_is_made():

@@ -94,6 +94,28 @@ def acme_filters():
     return [AcmeFilter, OurStyle]
 
 
+#: What was asked for by path, as often as it was.
+ASKED = []
+
+
+def asked_filters():
+    """Return a filter, and note that it was asked for."""
+    ASKED.append("filter")
+    return [AcmeFilter]
+
+
+def asked_weighers():
+    """Return a weigher, and note that it was asked for."""
+    ASKED.append("weigher")
+    return [AcmeWeigher]
+
+
+def asked_request_filters():
+    """Return a request filter, and note that it was asked for."""
+    ASKED.append("request filter")
+    return [AcmeTrait]
+
+
 def broken():
     """Return something that is no filter."""
     return [AcmeWeigher]
