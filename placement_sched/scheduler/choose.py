@@ -171,7 +171,7 @@ class Chooser:
             best = look.ordered[0]
             chosen.append(best)
             to_come = number - len(chosen)
-            headroom.take(best.obj, [host.obj for host in look.ordered[1 : 1 + to_come]])
+            headroom.take(best.obj, (host.obj for host in islice(look.ordered, 1, 1 + to_come)))
             if number > 1:
                 progress.note(best.obj)
             best.obj.consume_from_request(one)
@@ -287,19 +287,18 @@ class Chooser:
         Those where none went since are as they were, and filters are not asked of them again.
         """
         filters = self.filters_for(spec)
-        if progress.asks_again:
-            return filtering.run_filters(filters, hosts, spec, index)
-        changed = [host for host in hosts if host.host in progress.touched]
-        progress.touched.clear()
-        run = filtering.run_filters(filters, changed, spec, index)
-        gone = {id(host) for host in changed} - {id(host) for host in run.hosts}
+        changed = hosts
+        if not progress.asks_again:
+            changed = [host for host in hosts if host.host in progress.touched]
+            progress.touched.clear()
         others = len(hosts) - len(changed)
-        reports = tuple(
-            replace(one, before=one.before + others, after=one.after + others)
-            for one in run.reports
-        )
+        run = filtering.run_filters(filters, changed, spec, index, besides=others)
+        progress.headroom.look_again(run.hosts)
+        if not others:
+            return run
+        gone = {id(host) for host in changed} - {id(host) for host in run.hosts}
         left = [host for host in hosts if id(host) not in gone] if gone else hosts
-        return filtering.FilterRun(left, reports)
+        return replace(run, hosts=left)
 
     def _alternates(self, progress: PlacedSoFar, look: Look) -> list[list[WeighedHost]]:
         """Return other hosts for each instance: of the same cell, chosen for none (as in nova).

@@ -31,11 +31,16 @@ class FilterRun:
 
 
 def run_filters(
-    filters: Sequence[BaseHostFilter], hosts: Sequence[HostState], spec: RequestSpec, index: int = 0
+    filters: Sequence[BaseHostFilter],
+    hosts: Sequence[HostState],
+    spec: RequestSpec,
+    index: int = 0,
+    besides: int = 0,
 ) -> FilterRun:
     """Return the hosts that pass all filters that run for the instance of this index.
 
-    Once no host is left, later filters do not run. Raises :class:`PluginFailed`.
+    Once no host is left, later filters do not run. ``besides`` is how many more hosts pass, by what
+    is known of them: the reports count them. Raises :class:`PluginFailed`.
     """
     left = list(hosts)
     reports: list[FilterReport] = []
@@ -46,16 +51,16 @@ def run_filters(
             if not plugin.run_filter_for_index(index):
                 continue
             verdicts = filter_of(plugin).verdicts(left, spec)
-            left, report = _divided(type(plugin).__name__, left, verdicts)
+            left, report = _divided(type(plugin).__name__, left, verdicts, besides)
         reports.append(report)
     return FilterRun(left, tuple(reports))
 
 
 def _divided(
-    name: str, hosts: list[HostState], verdicts: Sequence[Verdict] | None
+    name: str, hosts: list[HostState], verdicts: Sequence[Verdict] | None, besides: int = 0
 ) -> tuple[list[HostState], FilterReport]:
     """Return the hosts that pass, with what the stage hands on, and why the others do not."""
-    before = len(hosts)
+    before = len(hosts) + besides
     if verdicts is None:
         return hosts, FilterReport(name=name, before=before, after=before)
     passed: list[HostState] = []
@@ -68,7 +73,8 @@ def _divided(
         else:
             hand_on(verdict, host, name)
             passed.append(host)
-    report = FilterReport(name=name, before=before, after=len(passed), rejected=tuple(rejected))
+    after = len(passed) + besides
+    report = FilterReport(name=name, before=before, after=after, rejected=tuple(rejected))
     return passed, report
 
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 from placement_sched.db.transaction import Connection
 from placement_sched.model.placement.candidate import Candidates
 from placement_sched.model.spec import RequestSpec
-from placement_sched.scheduler.host_state import HostState, candidates_of, offer, with_candidates
+from placement_sched.scheduler.host_state import HostState, offer, with_candidates
 from placement_sched.scheduler.weighing import Weighing
 from placement_sched.scheduler.weights import WeighedHost
 from placement_sched.store.placement import capacity, resource_classes
@@ -38,8 +38,8 @@ class Headroom:
         self._touched: set[str] = set()
         # Of each provider, the root providers of the hosts that have a candidate on it.
         self._roots: dict[str, list[str]] = defaultdict(list)
-        # The candidates of hosts whose first was found to fit since they were last taken from.
-        self._known: dict[str | None, tuple[Sequence[Any] | None, int]] = {}
+        # Those of these hosts of which it is not known whether their first candidate still fits.
+        self._open: set[str | None] = set()
 
     @classmethod
     def of(cls, connection: Connection, spec: RequestSpec, candidates: Candidates) -> Self:
@@ -63,16 +63,14 @@ class Headroom:
         The first candidate by which one more instance fits beside those placed before comes first:
         of two equal devices the second instance takes the other. None are left where none fits.
         """
-        # Most hosts are as they were when the instance before was placed: that is seen at once.
-        asked = [host for host in hosts if host.uuid in self._touched and not self._is_known(host)]
-        pairs = ((host, self._in_order(host)) for host in asked)
+        # Most hosts are as they were when the instance before was placed.
+        asked = [host for host in hosts if host.uuid in self._open] if self._open else []
+        pairs = [(host, self._in_order(host)) for host in asked]
         return [(host, left) for host, left in pairs if left is not host.allocation_candidates]
 
-    def _is_known(self, host: HostState) -> bool:
-        """Return whether the first candidate was found to fit, and none has been dropped since."""
-        known, number = self._known.get(host.uuid, (None, 0))
-        candidates = candidates_of(host)
-        return known is candidates and number == len(candidates)
+    def look_again(self, hosts: Iterable[HostState]) -> None:
+        """Note that these hosts may have other candidates, of which a filter dropped some."""
+        self._open.update([host.uuid for host in hosts if host.uuid in self._touched])
 
     def _in_order(self, host: HostState) -> Sequence[Any]:
         """Return the candidates of a host that was taken from, or none where no instance fits."""
@@ -82,7 +80,7 @@ class Headroom:
             return ()
         if at:
             return [candidates[at], *candidates[:at], *candidates[at + 1 :]]
-        self._known[host.uuid] = candidates, len(candidates)
+        self._open.discard(host.uuid)
         return candidates
 
     def _is_free(self, candidate: Mapping[str, Any]) -> bool:
@@ -129,7 +127,7 @@ class Headroom:
             default=sys.maxsize,
         )
 
-    def take(self, host: HostState, next_best: Sequence[HostState] = ()) -> None:
+    def take(self, host: HostState, next_best: Iterable[HostState] = ()) -> None:
         """Note that one more instance goes there.
 
         ``next_best`` are hosts that others are likely to go to: what is free there is read along,
@@ -149,8 +147,7 @@ class Headroom:
                     self._roots[uuid].append(request.root_uuid)
         for uuid in {uuid for uuid, _ in amounts}:
             self._touched.update(self._roots[uuid])
-            for root in self._roots[uuid]:
-                self._known.pop(root, None)
+            self._open.update(self._roots[uuid])
 
     def _read(self, connection: Connection, hosts: Iterable[HostState]) -> None:
         """Learn what is free now of all that the hosts' candidates use, in two statements."""

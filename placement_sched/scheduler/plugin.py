@@ -7,8 +7,8 @@ from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
-from functools import cache
-from types import ModuleType
+from functools import cache, lru_cache
+from types import ModuleType, TracebackType
 from typing import Any, ClassVar, Self, TypeVar
 
 from oslo_config import cfg
@@ -91,31 +91,48 @@ def path_of(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def overrides(plugin: object, base: type, names: Iterable[str]) -> bool:
+def overrides(plugin: object, base: type, names: tuple[str, ...]) -> bool:
     """Return whether a plugin's class overrides any of these methods of its base."""
-    kind = type(plugin)
+    kind: type = type(plugin)
+    return _overrides(kind, base, names)
+
+
+@lru_cache(maxsize=1024)  # asked for each instance of a request
+def _overrides(kind: type, base: type, names: tuple[str, ...]) -> bool:
     return any(getattr(kind, name, None) is not getattr(base, name, None) for name in names)
 
 
-@contextmanager
-def calling(plugin: SchedulerPlugin, blameless: Container[BaseException] = ()) -> Iterator[None]:
+class calling(in_effect):  # noqa: N801 - a context manager is named so
     """Run a plugin's code: its settings are in effect, and what it raises names its class.
 
     Errors of ours and those that are ``blameless`` go up as they are; any other becomes
     :class:`~placement_sched.errors.PluginFailed`, and is logged with its traceback: as an error,
     unless it is :func:`tolerated`.
     """
-    try:
-        with in_effect(plugin.settings):
-            yield
-    except errors.Error:
-        raise
-    except (Exception, GeneratorExit, SystemExit) as failure:
-        if failure in blameless:
-            raise
-        path = path_of(type(plugin))
+
+    __slots__ = ("_blameless", "_kind")
+
+    def __init__(self, plugin: SchedulerPlugin, blameless: Container[BaseException] = ()) -> None:
+        """Take the plugin to be called."""
+        super().__init__(plugin.settings)
+        self._kind, self._blameless = type(plugin), blameless
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Raise :class:`PluginFailed` in place of what the plugin raised, if it did."""
+        super().__exit__(kind, failure, traceback)
+        if failure is None or isinstance(failure, errors.Error):
+            return
+        of_plugin = isinstance(failure, (Exception, GeneratorExit, SystemExit))
+        if not of_plugin or failure in self._blameless:
+            return
+        path = path_of(self._kind)
         level = logging.DEBUG if _TOLERANT.get() else logging.ERROR
-        LOG.log(level, "%s failed", path, exc_info=True)
+        LOG.log(level, "%s failed", path, exc_info=failure)
         reason = errors.one_line(f"{type(failure).__name__}: {_text(failure)}").rstrip(": ")
         raise errors.PluginFailed(f"{path} failed: {reason}") from failure
 

@@ -6,8 +6,9 @@ an end of a weigher's scale, all hosts get their shares of it again: so the weig
 a run for all hosts would give.
 """
 
+from bisect import insort
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from math import isfinite
@@ -74,7 +75,8 @@ class WeightColumn:
 class WeighRun:
     """The hosts with their weights, best first, and the weighers that ran.
 
-    ``columns`` are in the order in which the hosts came; ``order`` has their places there.
+    ``columns`` are in the order in which the hosts came; ``order`` has their places there. Among
+    equal weights it is host then node ascending.
     """
 
     hosts: list[WeighedHost]
@@ -83,19 +85,15 @@ class WeighRun:
     order: list[int]
 
     @classmethod
-    def of(
-        cls,
-        weighed: Sequence[WeighedHost],
-        columns: Sequence[WeightColumn],
-        by_name: Sequence[int] = (),
-    ) -> Self:
-        """Return the hosts best first; among equal weights, host then node ascending.
+    def of(cls, weighed: Sequence[WeighedHost], columns: Sequence[WeightColumn]) -> Self:
+        """Return the hosts best first."""
+        return cls.in_order(weighed, columns, _best_first(weighed, _by_name(weighed)))
 
-        ``by_name``, the places of the hosts in that order, makes it quicker.
-        """
-        # Sorting is stable: hosts of equal weights stay by name.
-        less = [-one.weight for one in weighed]
-        order = sorted(by_name or _by_name(weighed), key=less.__getitem__)
+    @classmethod
+    def in_order(
+        cls, weighed: Sequence[WeighedHost], columns: Sequence[WeightColumn], order: list[int]
+    ) -> Self:
+        """Return the hosts in the order of these places, which is best first."""
         return cls([weighed[at] for at in order], (), tuple(columns), order)
 
     def host_reports(self) -> tuple[HostReport, ...]:
@@ -164,6 +162,14 @@ def weights_by(columns: Iterable[WeightColumn], number: int) -> list[float]:
     return weights
 
 
+def weight_at(at: int, columns: Iterable[WeightColumn]) -> float:
+    """Return the weight of the host at a place, as :func:`weights_by` has it."""
+    weight = 0.0
+    for column in columns:
+        weight += column.multipliers[at] * column.normalized[at]
+    return weight
+
+
 def _weigh(
     plugin: BaseHostWeigher,
     hosts: Sequence[HostState],
@@ -201,6 +207,13 @@ def _ends(plugin: BaseHostWeigher, raw: Sequence[float]) -> Ends:
     return low, max(raw) if plugin.maxval is None else plugin.maxval
 
 
+def _best_first(weighed: Sequence[WeighedHost], by_name: Sequence[int]) -> list[int]:
+    """Return the places of hosts, best first; ``by_name`` has them in the order of their names."""
+    # Sorting is stable: hosts of equal weights stay by name.
+    less = [-one.weight for one in weighed]
+    return sorted(by_name, key=less.__getitem__)
+
+
 def _by_name(weighed: Sequence[WeighedHost]) -> list[int]:
     """Return the places of hosts in the order of their names."""
     names = [(one.obj.host, one.obj.nodename) for one in weighed]
@@ -214,7 +227,11 @@ class Weighing:
         self._weighers = weighers
         self._weighed: list[WeighedHost] = []
         self._columns: list[WeightColumn] = []
-        self._by_name: Sequence[int] = ()
+        # The places of the hosts by name and best first, the rank of each by name, and the places
+        # of the nodes of each host.
+        self._by_name: list[int] = []
+        self._order: list[int] = []
+        self._ranks: list[int] = []
         self._places: dict[str, list[int]] = {}
         self._changed: set[str] = set()
 
@@ -232,10 +249,11 @@ class Weighing:
             places = [at for at, one in enumerate(self._weighed) if id(one.obj) in left]
             self._weighed = [self._weighed[at] for at in places]
             self._columns = [column.at(places) for column in self._columns]
-            self._by_name = ()
+            self._by_name = []
         if not self._by_name:
             self._find_names()
-        changed = sorted(at for name in self._changed for at in self._places.get(name, ()))
+        places = sorted(at for name in self._changed for at in self._places.get(name, ()))
+        changed = {at: hosts[at] for at in places}
         self._changed.clear()
         before = self._columns
         self._columns = [
@@ -245,19 +263,34 @@ class Weighing:
         moved = any(
             not weigher_of(plugin).by_host or column.ends != earlier.ends
             for plugin, column, earlier in zip(self._weighers, self._columns, before, strict=True)
+            if column is not earlier
         )
         # New ones: the old ones may be what earlier instances were given.
         if moved:
             self._weighed = list(map(WeighedHost, hosts, weights_by(self._columns, len(hosts))))
+            self._order = _best_first(self._weighed, self._by_name)
         else:
-            some = [column.at(changed) for column in self._columns]
-            for at, weight in zip(changed, weights_by(some, len(changed)), strict=True):
-                self._weighed[at] = WeighedHost(hosts[at], weight)
-        return WeighRun.of(self._weighed, self._columns, self._by_name)
+            for at, host in changed.items():
+                self._weighed[at] = WeighedHost(host, weight_at(at, self._columns))
+            self._put_in_order(changed)
+        return WeighRun.in_order(self._weighed, self._columns, self._order)
+
+    def _put_in_order(self, changed: Collection[int]) -> None:
+        """Put the hosts at these places where they belong among the others, best first."""
+
+        def key(at: int) -> tuple[float, int]:
+            return -self._weighed[at].weight, self._ranks[at]
+
+        # Another list: the old one is what the instance before was given.
+        self._order = [at for at in self._order if at not in changed]
+        for at in changed:
+            insort(self._order, at, key=key)
 
     def _find_names(self) -> None:
-        """Learn where the nodes of each host are, and their order by name."""
+        """Learn where the nodes of each host are, and their order by name and by weight."""
         self._by_name = _by_name(self._weighed)
+        self._order = _best_first(self._weighed, self._by_name)
+        self._ranks = sorted(range(len(self._by_name)), key=self._by_name.__getitem__)
         self._places = defaultdict(list)
         for at, one in enumerate(self._weighed):
             self._places[one.obj.host].append(at)
@@ -268,7 +301,7 @@ class Weighing:
         # A single host was not weighed, so that nothing can be kept of it.
         places = zip(run.order, run.hosts, strict=True) if len(hosts) > 1 else ()
         self._weighed = [one for _, one in sorted(places, key=lambda pair: pair[0])]
-        self._columns, self._by_name = list(run.columns), ()
+        self._columns, self._by_name = list(run.columns), []
         return run
 
 
@@ -277,22 +310,22 @@ def _weigh_again(
     column: WeightColumn,
     hosts: Sequence[HostState],
     spec: RequestSpec,
-    changed: Sequence[int],
+    changed: Mapping[int, HostState],
     *,
     same_hosts: bool,
 ) -> WeightColumn:
-    """Return the weights of the hosts now that those at some places have changed.
+    """Return the weights of the hosts now that some have changed, which are given by their places.
 
     Where hosts were dropped since, the ends of the scale may be others, too.
     """
     weigher, ends = weigher_of(plugin), column.ends
     # The first instance makes a server group one with members.
-    if not weigher.by_host or (ends is None and plugin.counts_members):
+    if not weigher.by_host or (ends is None and _concerned(plugin, spec)):
         return _weigh(plugin, hosts, aggregates_of(hosts), spec)
     if ends is None:  # all hosts are equal to it for this request
         return column
     with calling(plugin):
-        again = _finite(weigher.weights([hosts[at] for at in changed], spec))
+        again = _finite(weigher.weights(list(changed.values()), spec))
     if same_hosts and again == [column.raw[at] for at in changed]:
         return column
     raw = list(column.raw)
@@ -300,11 +333,20 @@ def _weigh_again(
         raw[at] = weight
     new_ends = _ends(plugin, raw)
     if new_ends != ends:
-        return replace(column, raw=raw, normalized=normalize(raw, *new_ends), ends=new_ends)
+        shares = normalize(raw, *new_ends)
+        return WeightColumn(column.name, raw, shares, column.multipliers, new_ends)
     shares = list(column.normalized)
     for at in changed:
         shares[at] = normalize([raw[at]], *ends)[0]
-    return replace(column, raw=raw, normalized=shares)
+    return WeightColumn(column.name, raw, shares, column.multipliers, ends)
+
+
+def _concerned(plugin: BaseHostWeigher, spec: RequestSpec) -> bool:
+    """Return whether the instances placed before make a difference for a weigher."""
+    if not plugin.counts_members:
+        return False
+    with calling(plugin):
+        return plugin.concerns(spec)
 
 
 def weigher_of(plugin: BaseHostWeigher) -> "BaseHostWeigher | NovaWeigher":

@@ -4,9 +4,9 @@ Those read the process's oslo.config object. So that they, too, see the options 
 scheduling policy and overrides, that object looks here first.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
+from types import TracebackType
 from typing import Any
 
 from oslo_config import cfg
@@ -22,14 +22,30 @@ def settings_in_effect() -> Settings | None:
     return _SETTINGS.get()
 
 
-@contextmanager
-def in_effect(settings: Settings) -> Iterator[None]:
-    """Let the process's oslo.config object show ``settings`` to this thread for a while."""
-    token = _SETTINGS.set(settings)
-    try:
-        yield
-    finally:
-        _SETTINGS.reset(token)
+class in_effect:  # noqa: N801 - a context manager is named so
+    """Let the process's oslo.config object show ``settings`` to this thread for a while.
+
+    (A class, as a generator takes longer: each plugin is called for each instance of a request.)
+    """
+
+    __slots__ = ("_settings", "_token")
+
+    def __init__(self, settings: Settings) -> None:
+        """Take the settings to be shown."""
+        self._settings = settings
+
+    def __enter__(self) -> None:
+        """Show them from now on."""
+        self._token = _SETTINGS.set(self._settings)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Show what was shown before."""
+        _SETTINGS.reset(self._token)
 
 
 class _Group:
