@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import orjson
 import sqlalchemy as sa
@@ -25,6 +25,8 @@ V = TypeVar("V", int, str)
 Condition = ColumnElement[bool]
 #: SQLite takes 32766 parameters in a statement, PostgreSQL 65535; a statement may have a few more.
 SIZE = 30_000
+#: So many rows are inserted faster one by one than as one document.
+_FEW = 10
 #: Rows of a whole cloud that are made objects, or shown, at once: small objects by the ten thousand
 #: would spread over the heap what a process keeps for long, and leave it larger each time.
 AT_ONCE = 1000
@@ -218,7 +220,23 @@ def refused_as(error: Exception) -> Iterator[None]:
 def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
     """Insert ``rows``, if there are any."""
     if rows:
-        connection.execute(sa.insert(table), rows)
+        _put(connection, _insert(table), rows)
+
+
+@cache
+def _insert(table: Table) -> sa.Insert:
+    return sa.insert(table)
+
+
+def _put(connection: Connection, statement: sa.Insert, rows: Rows) -> sa.CursorResult[Any]:
+    """Insert ``rows``; many go to PostgreSQL as one JSON document.
+
+    Its driver sends a list of rows one by one, or as a text with thousands of parameters.
+    """
+    if len(rows) <= _FEW or not is_postgresql(connection):
+        return connection.execute(statement, rows)
+    statement = _from_document(statement, tuple(rows[0]))
+    return connection.execute(statement, {"document": orjson.dumps(rows).decode()})
 
 
 def insert_many(
@@ -226,35 +244,26 @@ def insert_many(
 ) -> None:
     """Insert ``rows``, some thousands at most; update ``changing`` where their uuid is taken.
 
-    Without ``changing``, what is there stays. On PostgreSQL they go as one JSON document, as its
-    driver sends a list of rows one by one.
+    Without ``changing``, what is there stays. No two rows have the same uuid.
     """
     if not rows:
         return
-    if not is_postgresql(connection):
-        if changing:
-            insert_or_update(connection, table, rows, key=("uuid",), changing=changing)
-        else:
-            insert_missing(connection, table, rows)
-        return
-    statement = _insert_document(table, tuple(rows[0]), tuple(changing))
-    connection.execute(statement, {"document": orjson.dumps(rows).decode()})
+    dialect = connection.dialect.name
+    if changing:
+        _put(connection, _insert_or_update(dialect, table, ("uuid",), tuple(changing)), rows)
+    else:
+        _put(connection, _insert_missing(dialect, table), rows)
 
 
 @cache
-def _insert_document(table: Table, names: tuple[str, ...], changing: tuple[str, ...]) -> sa.Insert:
+def _from_document(statement: sa.Insert, names: tuple[str, ...]) -> sa.Insert:
+    table = cast("Table", statement.table)
     columns = [sa.column(name, _plain_type(table.c[name])) for name in names]
     document = sa.cast(sa.bindparam("document", type_=sa.Text), postgresql.JSONB)
     rows = (
         sa.func.jsonb_to_recordset(document).table_valued(*columns).render_derived(with_types=True)
     )
-    insert = postgresql.insert(table).from_select(
-        names, sa.select(*(rows.c[name] for name in names))
-    )
-    if not changing:
-        return insert.on_conflict_do_nothing()
-    values = {name: insert.excluded[name] for name in changing}
-    return insert.on_conflict_do_update(index_elements=("uuid",), set_=values)
+    return statement.from_select(names, sa.select(*(rows.c[name] for name in names)))
 
 
 def _plain_type(column: sa.Column[Any]) -> TypeEngine[Any]:
@@ -301,7 +310,7 @@ def insert_new(
     if not rows:
         return ()
     statement = _insert_new(connection.dialect.name, table, tuple(columns))
-    return connection.execute(statement, rows).all()
+    return _put(connection, statement, rows).all()
 
 
 @cache

@@ -17,6 +17,7 @@ from oslo_log import log
 from placement_sched import errors
 from placement_sched.db.failures import MOVED
 from placement_sched.db.histories import history_of
+from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, RoomElsewhere
 from placement_sched.model.clock import Clock
@@ -241,12 +242,10 @@ class Claims:
         run, decision = placed.run, placed.decision
         if run.request.names_group:
             _join_group(connection, run.request.spec)
-        known = {one.uuid: one for one in instances.by_uuids(connection, uuids, lock=True)}
-        recorded = [
-            replace(known.get(new.uuid, new), decision_uuid=decision.uuid)
-            for new in _instances_of(run, decision)
-        ]
-        instances.record(connection, recorded, now)
+        known = instances.locked(connection, uuids)
+        instances.note_decision(connection, known, decision.uuid, now)
+        new = [one for one in _instances_of(run, decision) if one.uuid not in known]
+        instances.record(connection, new, now)
         decisions.record(connection, decision, now)
         _hold_zones(connection, run)
         return placed
@@ -259,7 +258,8 @@ class Claims:
         held: Iterable[Allocation],
     ) -> "Placed":
         """Allocate what was chosen, or the next best, beside what the instances hold already."""
-        claims = [_beside(held, claim) for claim in self._claims_of(placing.first.run)]
+        held_by = grouped((one.consumer.uuid, one) for one in held)
+        claims = [_beside(held_by, claim) for claim in self._claims_of(placing.first.run)]
         try:
             if len(claims) > 1:
                 allocations.replace(connection, claims, now, decided=True)
@@ -267,7 +267,7 @@ class Claims:
 
             first = claims[0]
             others = (
-                _beside(held, replace(first, allocations=_amounts(one.allocation_request)))
+                _beside(held_by, replace(first, allocations=_amounts(one.allocation_request)))
                 for one in placing.further()
             )
             at = allocations.replace_by_first(connection, first, others, now)
@@ -298,13 +298,13 @@ def _amounts(allocation_request: Mapping[str, Any]) -> dict[str, Amounts]:
     return {provider: part["resources"] for provider, part in parts.items()}
 
 
-def _beside(held: Iterable[Allocation], claim: ConsumerClaim) -> ConsumerClaim:
+def _beside(held_by: Mapping[str, Sequence[Allocation]], claim: ConsumerClaim) -> ConsumerClaim:
     """Return the claim with what its consumer holds already beside it.
 
     Of a provider of which it holds something nothing is added: what shares its disk with the old
     host and the new one holds that disk once. So nova's scheduler has it for an evacuation.
     """
-    mine = [one for one in held if one.consumer.uuid == claim.consumer]
+    mine = held_by.get(claim.consumer, ())
     kept: dict[str, dict[str, int]] = defaultdict(dict)
     for one in mine:
         kept[one.provider_uuid][one.resource_class] = one.used

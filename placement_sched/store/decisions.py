@@ -59,7 +59,7 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
         for position, place in enumerate(decision.places)
     ]
     for batch in sql.batches(rows):
-        connection.execute(insert(decision_places), batch)
+        sql.insert_rows(connection, decision_places, batch)
 
 
 def by_uuid(connection: Connection, uuid: str) -> Decision:

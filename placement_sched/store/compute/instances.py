@@ -116,9 +116,28 @@ def record(connection: Connection, recorded: Sequence[Instance], now: datetime) 
     The decision that placed an instance stays noted where the new record names none.
     """
     changing = [*_RECORDED, *_DERIVED, "updated_at"]
+    texts = _texts_of(recorded)
+    last = {one.uuid: one for one in recorded}.values()
     for decided, names in ((True, [*changing, "decision_uuid"]), (False, changing)):
-        rows = [_row_of(one, now) for one in recorded if (one.decision_uuid is not None) is decided]
-        sql.insert_or_update(connection, instances, rows, key=("uuid",), changing=names)
+        some = (one for one in last if (one.decision_uuid is not None) is decided)
+        for batch in sql.batches(some, _AT_ONCE):
+            rows = [_row_of(one, texts, now) for one in batch]
+            sql.insert_many(connection, instances, rows, changing=names)
+
+
+def _texts_of(recorded: Iterable[Instance]) -> dict[int, str]:
+    """Return the JSON of flavors and images by their ids: instances of one request share them."""
+    parts = (part for one in recorded for part in (one.flavor, one.image) if part is not None)
+    shared = {id(part): part for part in parts}
+    return {key: orjson.dumps(part).decode() for key, part in shared.items()}
+
+
+def note_decision(
+    connection: Connection, uuids: Iterable[str], decision_uuid: str, now: datetime
+) -> None:
+    """Note the decision that these instances were placed by; all else that is recorded stays."""
+    change = sa.update(instances).values(decision_uuid=decision_uuid, updated_at=now)
+    sql.change_among(connection, change, _COLUMNS.uuid, uuids)
 
 
 class Kept(NamedTuple):
@@ -230,13 +249,13 @@ def remove(connection: Connection, uuids: Iterable[str]) -> int:
     return sql.change_among(connection, sa.delete(instances), _COLUMNS.uuid, set(uuids))
 
 
-def _row_of(instance: Instance, now: datetime) -> dict[str, Any]:
+def _row_of(instance: Instance, texts: Mapping[int, str], now: datetime) -> dict[str, Any]:
     row = {name: getattr(instance, name) for name in ("uuid", *_RECORDED, "decision_uuid")}
     flavor, image = row["flavor"] or {}, row["image"] or {}
     row["flavorid"] = short_id(flavor.get("flavorid"), flavor.get("id"))
     row["image_id"] = short_id(image.get("id"))
     for name in ("flavor", "image"):
-        row[name] = None if row[name] is None else orjson.dumps(row[name]).decode()
+        row[name] = None if row[name] is None else texts[id(row[name])]
     return {**row, "flavor_digest": None, "created_at": now, "updated_at": now}
 
 
