@@ -71,6 +71,8 @@ class RequestQuestion:
     ignored: tuple[Ignored, ...] = ()
 
 
+#: How many amounts of resources the instances of one request may request in all.
+MOST_AMOUNTS = 6_000
 #: What lets a search find every candidate, by provider id.
 _UNCUT = {
     "placement.max_allocation_candidates": -1,
@@ -139,6 +141,7 @@ def question_from(
         raise TooComplex(
             f"{len(frozen)} request groups exceed [placement] max_request_groups ({most})."
         )
+    _check_amounts(frozen, spec)
     # What a limit cuts might be what is wanted.
     uncut = (
         (named.nodes is not None and len(named.nodes) > 1)
@@ -156,6 +159,16 @@ def question_from(
         limit=None if uncut else settings.scheduler.max_placement_results,
     )
     return RequestQuestion(query, tuple(groups.ignored))
+
+
+def _check_amounts(groups: Sequence[questions.RequestGroup], spec: RequestSpec) -> None:
+    """Raise :class:`TooComplex` where the instances request more than one claim may allocate."""
+    each, instances = sum(len(group.resources) for group in groups), len(spec.instance_uuids)
+    if instances > 1 and each * instances > MOST_AMOUNTS:
+        raise TooComplex(
+            f"{instances} instances that request {each} amounts of resources each exceed "
+            f"{MOST_AMOUNTS} amounts in one request (at $.request_spec)"
+        )
 
 
 def falls_back(spec: RequestSpec, settings: Settings) -> bool:

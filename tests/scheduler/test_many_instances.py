@@ -190,3 +190,28 @@ def test_counting_takes_the_two_statements_that_placing_takes_anyway(cloud):
 
     statements(2)
     assert statements(30) == statements(2)
+
+
+def test_flavor_and_image_too_large_to_be_recorded_with_each_instance_are_refused(sqlite_app):
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
+    image = {"properties": {f"p{n}": "x" * 60_000 for n in range(15)}}
+    small = flavor(memory_mb=1, root_gb=0)
+    path = "/scheduler/v1/select_destinations"
+
+    def asked(number):
+        uuids = [uuid_of(f"{number} {n}") for n in range(number)]
+        return {"request_spec": spec(*uuids, flavor=small, image=image)}
+
+    refused = sqlite_app.post_json(path, asked(30), status=400).json["errors"][0]["detail"]
+    assert "for 30 instances are more than 20000000 (at $.request_spec.image)" in refused
+    sqlite_app.post_json(path, asked(20), status=200)
+
+
+def test_more_amounts_than_one_claim_may_have_are_refused(sqlite_app):
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    extra = {f"resources:CUSTOM_{n}": "1" for n in range(100)}
+    uuids = [uuid_of(str(n)) for n in range(60)]
+    body = {"request_spec": spec(*uuids, flavor=flavor(extra_specs=extra))}
+    refused = sqlite_app.post_json("/scheduler/v1/select_destinations", body, status=400)
+    detail = refused.json["errors"][0]["detail"]
+    assert detail.startswith("60 instances that request 103 amounts of resources each exceed 6000")

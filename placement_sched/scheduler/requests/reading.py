@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
+import orjson
+
 from placement_sched.db.transaction import Connection
 from placement_sched.db.trial import Readable
 from placement_sched.errors import ConfigurationError, Invalid, NotFound, TooComplex
@@ -34,6 +36,8 @@ from placement_sched.settings.view import Settings
 from placement_sched.store import images
 from placement_sched.store.compute import flavors, server_groups
 
+#: How many bytes of flavor and image the instances of one request may have in all.
+MOST_RECORDED = 20_000_000
 _GROUP = "$.request_spec.instance_group"
 _HINT = "$.request_spec.scheduler_hints.group"
 
@@ -132,10 +136,12 @@ class RequestReader:
         """Return the request with what neutron knows of its networks.
 
         Raises :class:`Invalid` where no enabled plugin supports the policy of its server group (as
-        in nova, which does not ignore it), or a network is not there, and :class:`ServiceFailed`
-        where neutron does not answer. A rebuild stays where it is, whatever its group.
+        in nova, which does not ignore it), a network is not there, or flavor and image are too
+        large to be recorded with each instance, and :class:`ServiceFailed` where neutron does not
+        answer. A rebuild stays where it is, whatever its group.
         """
         spec, group = request.spec, request.spec.instance_group
+        _check_recorded(len(spec.instance_uuids), request.whole)
         if group is not None and not spec.is_rebuild and not request.plugins.enforces(group.policy):
             raise Invalid(
                 f"The server group's policy {group.policy} is not supported: "
@@ -227,6 +233,17 @@ def completed(spec: RequestSpec, document: Mapping[str, Any], settings: Settings
         made = _device_groups(one, source)
         groups += [group for group in made if group.requester_id not in there]
     return replace(spec, requested_resources=(*spec.requested_resources, *groups))
+
+
+def _check_recorded(instances: int, whole: Document) -> None:
+    """Raise :class:`Invalid` where flavor and image are too large for so many instances."""
+    sizes = {name: len(orjson.dumps(whole.get(name))) for name in ("flavor", "image")}
+    if (size := sum(sizes.values())) * instances > MOST_RECORDED:
+        larger = max(sizes, key=sizes.__getitem__)
+        raise Invalid(
+            f"flavor and image are recorded with each instance: {size} bytes of JSON for "
+            f"{instances} instances are more than {MOST_RECORDED} (at $.request_spec.{larger})"
+        )
 
 
 def _device_groups(request: InstancePCIRequest, source: str) -> Iterator[RequestedGroup]:

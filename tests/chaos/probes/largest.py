@@ -24,6 +24,8 @@ QUERY = 64_000
 NAMES = 10_000
 #: Of :func:`others`, the writes that are accepted, and so cost less if they are sent again.
 ACCEPTED = {
+    "claimed instances",
+    "claimed instances with images",
     "consumers",
     "consumers to reshape",
     "amounts to reshape",
@@ -107,7 +109,7 @@ def questions() -> Mapping[str, dict[str, Any]]:
 def _overridden(names: Sequence[str]) -> Mapping[str, dict[str, Any]]:
     """Return explanations under options with as many entries as an override may have, and more."""
     ratios = [f"{name}=1.0" for name in names[:MOST_ENTRIES]]
-    options: Mapping[str, dict[str, Any]] = {
+    options: dict[str, dict[str, Any]] = {
         "metrics": {"metrics.weight_setting": ratios, "metrics.required": False},
         "metrics of long names": {
             **_filtered("MetricsFilter"),
@@ -119,11 +121,30 @@ def _overridden(names: Sequence[str]) -> Mapping[str, dict[str, Any]]:
             "filter_scheduler.isolated_hosts": names[:MOST_ENTRIES],
         },
     }
+    repeated = {
+        "filter_scheduler.available_filters": "nova.scheduler.filters.all_filters",
+        "filter_scheduler.weight_classes": "nova.scheduler.weights.all_weighers",
+        "scheduler.request_filters": "forbidden_aggregates",
+    }
+    options |= {name: {name: [one] * MOST_ENTRIES} for name, one in repeated.items()}
     return {name: {"request_spec": spec(), "overrides": one} for name, one in options.items()}
 
 
 def _filtered(name: str) -> dict[str, Any]:
     return {"filter_scheduler.enabled_filters": [name]}
+
+
+def claims() -> Iterator[tuple[str, str, str, object]]:
+    """Yield claims of many instances: with little, and with the largest images, and more."""
+    path, small = "/scheduler/v1/select_destinations", flavor(memory_mb=1, root_gb=0)
+    for name, number, properties, size in (
+        ("claimed instances", MOST_INSTANCES, 0, 0),
+        ("claimed instances with images", MOST_INSTANCES, 16, 1_000),
+        ("claimed instances with too large images", 300, 15, 60_000),
+    ):
+        uuids = [uuid_of(f"{name} {one}") for one in range(number)]
+        image = {"properties": {f"p{one}": "x" * size for one in range(properties)}}
+        yield name, "POST", path, {"request_spec": spec(*uuids, flavor=small, image=image)}
 
 
 def others() -> Iterator[tuple[str, str, str, object]]:
@@ -150,6 +171,7 @@ def others() -> Iterator[tuple[str, str, str, object]]:
     yield "a page with hosts to add", "GET", page, None
     yield from collected.of_a_flavor_and_an_aggregate(many)
     yield from collected.of_a_provider()
+    yield from claims()
     yield "servers by many names", "GET", f"{compute}/servers?{collected.repeated(QUERY)}", None
     yield "all flavors", "GET", f"{compute}/flavors/detail", None
     statuses = "&".join(["status=ACTIVE"] * 4500)
