@@ -220,18 +220,14 @@ def refused_as(error: Exception) -> Iterator[None]:
 def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
     """Insert ``rows``, if there are any."""
     if rows:
-        _put(connection, _insert(table), rows)
+        connection.execute(sa.insert(table), rows)
 
 
-@cache
-def _insert(table: Table) -> sa.Insert:
-    return sa.insert(table)
+def insert_by(connection: Connection, statement: sa.Insert, rows: Rows) -> sa.CursorResult[Any]:
+    """Insert ``rows`` by a statement that is kept; many go to PostgreSQL as one JSON document.
 
-
-def _put(connection: Connection, statement: sa.Insert, rows: Rows) -> sa.CursorResult[Any]:
-    """Insert ``rows``; many go to PostgreSQL as one JSON document.
-
-    Its driver sends a list of rows one by one, or as a text with thousands of parameters.
+    Its driver sends a list of rows one by one, or as a text with thousands of parameters. They
+    have texts, whole numbers and times.
     """
     if len(rows) <= _FEW or not is_postgresql(connection):
         return connection.execute(statement, rows)
@@ -250,9 +246,9 @@ def insert_many(
         return
     dialect = connection.dialect.name
     if changing:
-        _put(connection, _insert_or_update(dialect, table, ("uuid",), tuple(changing)), rows)
+        insert_by(connection, _insert_or_update(dialect, table, ("uuid",), tuple(changing)), rows)
     else:
-        _put(connection, _insert_missing(dialect, table), rows)
+        insert_by(connection, _insert_missing(dialect, table), rows)
 
 
 @cache
@@ -310,7 +306,7 @@ def insert_new(
     if not rows:
         return ()
     statement = _insert_new(connection.dialect.name, table, tuple(columns))
-    return _put(connection, statement, rows).all()
+    return insert_by(connection, statement, rows).all()
 
 
 @cache

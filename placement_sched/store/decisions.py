@@ -25,6 +25,7 @@ from placement_sched.store import shadow_results
 
 _COLUMNS = decisions.c
 _PLACES = decision_places.c
+_PLACE = insert(decision_places)
 #: What a decision keeps in columns of the same names, and what of its request's ids.
 _KEPT = ("uuid", "outcome", "kind", "policy", "flavor", "project_id")
 _IDS = ("request_id", "global_request_id")
@@ -59,7 +60,7 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
         for position, place in enumerate(decision.places)
     ]
     for batch in sql.batches(rows):
-        sql.insert_rows(connection, decision_places, batch)
+        sql.insert_by(connection, _PLACE, batch)
 
 
 def by_uuid(connection: Connection, uuid: str) -> Decision:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, bindparam, delete, func, select
+from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select
 
 from placement_sched.db import sql, tables
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Invalid
@@ -33,6 +33,7 @@ _RESOLUTION = timedelta(seconds=1)
 _OF_CONSUMERS = _COLUMNS.consumer_id.in_(bindparam("consumers", expanding=True))
 _HELD = select(tables.allocations).where(_OF_CONSUMERS).order_by(_COLUMNS.id).with_for_update()
 _FREE = delete(tables.allocations).where(_OF_CONSUMERS)
+_HOLD = insert(tables.allocations)
 _ALLOCATIONS: Select[Any] = (
     select(
         _COLUMNS.consumer_id,
@@ -329,7 +330,8 @@ def _rewrite(
         }
         for want, at in wants
     ]
-    sql.insert_rows(connection, tables.allocations, rows)
+    if rows:
+        sql.insert_by(connection, _HOLD, rows)
 
 
 def _allocation(row: Sequence[Any]) -> Allocation:
