@@ -73,6 +73,8 @@ class RequestQuestion:
 
 #: How many amounts of resources the instances of one request may request in all.
 MOST_AMOUNTS = 6_000
+#: How many members of a server group a request may name, times its instances.
+MOST_MEMBERSHIPS = 1_000_000
 #: What lets a search find every candidate, by provider id.
 _UNCUT = {
     "placement.max_allocation_candidates": -1,
@@ -142,6 +144,7 @@ def question_from(
             f"{len(frozen)} request groups exceed [placement] max_request_groups ({most})."
         )
     _check_amounts(frozen, spec)
+    _check_members(spec)
     # What a limit cuts might be what is wanted.
     uncut = (
         (named.nodes is not None and len(named.nodes) > 1)
@@ -168,6 +171,20 @@ def _check_amounts(groups: Sequence[questions.RequestGroup], spec: RequestSpec) 
         raise TooComplex(
             f"{instances} instances that request {each} amounts of resources each exceed "
             f"{MOST_AMOUNTS} amounts in one request (at $.request_spec)"
+        )
+
+
+def _check_members(spec: RequestSpec) -> None:
+    """Raise :class:`TooComplex` where the members of a group are too many for the instances.
+
+    Each instance that is placed joins the group, whose members are counted again for the next one.
+    """
+    members = len(spec.instance_group.members) if spec.instance_group else 0
+    instances = len(spec.instance_uuids)
+    if instances > 1 and members * instances > MOST_MEMBERSHIPS:
+        raise TooComplex(
+            f"{instances} instances of a server group with {members} members: the product may be "
+            f"{MOST_MEMBERSHIPS} at most (at $.request_spec.instance_group.members)"
         )
 
 

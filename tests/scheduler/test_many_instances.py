@@ -215,3 +215,19 @@ def test_more_amounts_than_one_claim_may_have_are_refused(sqlite_app):
     refused = sqlite_app.post_json("/scheduler/v1/select_destinations", body, status=400)
     detail = refused.json["errors"][0]["detail"]
     assert detail.startswith("60 instances that request 103 amounts of resources each exceed 6000")
+
+
+def test_too_many_instances_for_the_members_of_their_group_are_refused(sqlite_app):
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    group = {"policy": "soft-affinity", "members": [uuid_of(f"m{n}") for n in range(10_000)]}
+    few, many = ([uuid_of(str(n)) for n in range(number)] for number in (100, 101))
+    small = flavor(vcpus=1, memory_mb=1, root_gb=0)
+    for uuids, status in ((few, {200, 409}), (many, {400})):
+        body = {"request_spec": spec(*uuids, flavor=small, instance_group=group)}
+        answer = sqlite_app.post_json("/scheduler/v1/explain", body, expect_errors=True)
+        assert answer.status_int in status
+    detail = answer.json["errors"][0]["detail"]
+    assert detail == (
+        "101 instances of a server group with 10000 members: the product may be 1000000 at most "
+        "(at $.request_spec.instance_group.members)"
+    )

@@ -98,7 +98,7 @@ def questions() -> Mapping[str, dict[str, Any]]:
     small = flavor(memory_mb=1, root_gb=0)
     specs["instances"] = spec(*many, flavor=small)
     for policy in POLICIES:
-        group = {"policy": policy}
+        group = {"policy": policy, "members": members[:MOST_INSTANCES]}
         specs[f"instances of a group: {policy}"] = spec(*many, flavor=small, instance_group=group)
     asked = {name: {"request_spec": one} for name, one in specs.items()}
     tried = spec(retry={"num_attempts": 1, "hosts": [[name, name] for name in names]})
