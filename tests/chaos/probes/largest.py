@@ -200,7 +200,7 @@ def others() -> Iterator[tuple[str, str, str, object]]:
     flavors = [flavor(name=f"f{n}", memory_mb=n + 1) for n in range(MOST_FLAVORS)]
     counted = {"request_spec": {}, "flavors": flavors, "per": "host"}
     yield "flavors to count", "POST", f"{scheduler}/capacity", counted
-    yield "consumers", "POST", "/placement/allocations", _consumers("consumer", 3500)
+    yield "consumers", "POST", "/placement/allocations", _consumers("consumer", MOST_CONSUMERS)
     provider = str(report("reshaped")["uuid"])
     made = {"uuid": provider, "name": "reshaped"}
     yield "a provider", "POST", "/placement/resource_providers", made
@@ -224,7 +224,7 @@ def _amounts_to_reshape() -> Iterator[tuple[str, str, str, object]]:
         made = {"uuid": provider, "name": name}
         yield f"a provider of {name}", "POST", "/placement/resource_providers", made
         held = {provider: {"resources": dict.fromkeys(classes[:each], 1)}}
-        consumers = _consumers(name, MOST_AMOUNTS // each)
+        consumers = _consumers(name, min(MOST_AMOUNTS // each, MOST_CONSUMERS))
         body = {
             "inventories": {provider: {"inventories": stock, "resource_provider_generation": 0}},
             "allocations": {one: {**said, "allocations": held} for one, said in consumers.items()},

@@ -23,7 +23,7 @@ blueprint = Blueprint("reshaper", __name__)
 #: together take less than a second of CPU where a request has the most of each.
 MOST_INVENTORIES = 5_000
 #: The most consumers of one request.
-MOST_CONSUMERS = 3_500
+MOST_CONSUMERS = 2_500
 
 _INVENTORIES = shared.keyed(
     LIKE_UUID,

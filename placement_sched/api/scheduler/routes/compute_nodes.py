@@ -35,7 +35,7 @@ LIST = Schemas(an_object(dict.fromkeys(_FILTERS, NAME) | PAGING))
 #: ``placement_sched.schemas.node_report`` checks the reports.
 PUT = Schemas({"type": "object"})
 #: Each is written with its inventories.
-MOST_REPORTS = 3_000
+MOST_REPORTS = 2_000
 POST = Schemas(a_list({"type": "object"}, maxItems=MOST_REPORTS))
 
 
