@@ -102,7 +102,7 @@ class Enumeration:
                 yield zip(repeat(root), alike.combinations(drawn), strict=False)
 
     def _by_id(self) -> Iterator[TreeBatch]:
-        looked_at, after, size = (0, 0, self._first_size())
+        looked_at, after, size = 0, 0, self._first_size()
         source = self.loader.source
         if source.reads_cheaply and is_many(size):
             yield from self._of(source.serving_roots(self.loader.search, None))

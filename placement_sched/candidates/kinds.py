@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_sched.candidates.alike import NotedBudget
-from placement_sched.candidates.combine import Combination, ProviderTree, combinations
+from placement_sched.candidates.combine import Combination, ProviderTree, combinations, lacks_traits
 from placement_sched.candidates.enumerate import first_size, is_many, next_size, prices_of
 from placement_sched.candidates.source import TreeColumns
 from placement_sched.candidates.tree_loader import TreeLoader
@@ -23,6 +23,9 @@ from placement_sched.model.placement.candidate import AllocationRequest, Layout
 
 #: What makes the layout of a combination, of the first slot that has the provider of each slot.
 LayoutOf = Callable[[tuple[int, ...]], Layout]
+
+#: So many kinds of trees are known from one batch to the next.
+_KINDS = 1000
 
 _Numbers = NDArray[np.int64]
 
@@ -75,7 +78,7 @@ class _Trees:
     """
 
     columns: TreeColumns
-    bounds: Sequence[int]
+    bounds: _Numbers
     roots: NDArray[np.object_]
     parents: _Numbers | None
     keys: bytes
@@ -83,14 +86,14 @@ class _Trees:
 
     def __iter__(self) -> Iterator[tuple[bytes, slice]]:
         """Yield the key of each tree, and its rows."""
-        for first, end in pairwise(self.bounds):
+        for first, end in pairwise(self.bounds.tolist()):
             yield self.keys[first * self.width : end * self.width], slice(first, end)
 
     def filled(
         self, trees: Sequence[int], wanted: Sequence[Combination], layout_of: LayoutOf
     ) -> Iterator[tuple[int, Sequence[AllocationRequest], Sequence[int]]]:
         """Yield each of these trees of one kind, its allocation requests and who serves them."""
-        starts = np.array(self.bounds)[trees]
+        starts = self.bounds[trees]
         roots = self.roots[trees].tolist()
         numbers = list(dict.fromkeys(chain.from_iterable(wanted)))
         uuids = {one: self.columns.uuids[starts + one].tolist() for one in numbers}
@@ -142,6 +145,8 @@ class _Kinds:
 
     def take(self, columns: TreeColumns, limit: int | None) -> None:
         """Add the candidates of these trees to what was found, as many as are wanted."""
+        if len(self._known) > _KINDS:
+            self._known.clear()
         trees = _trees(columns, with_parents=bool(self.loader.search.rules.subtrees))
         lacking = None if limit is None else limit - len(self.found.requests)
         # Trees of a kind of which as many candidates are wanted.
@@ -185,14 +190,15 @@ class _Kinds:
             roots=dict.fromkeys(range(len(covers)), 0),
         )
         noted = NotedBudget(loader.budget)
-        read = loader.pay_for(options)
-        return _Kind(combinations(tree, search.rules, noted), noted, prices_of(search), [read])
+        others = combinations(tree, search.rules, noted)
+        if lacks_traits(tree, search.rules):  # as where trees are looked at one by one
+            others = iter(())
+        return _Kind(others, noted, prices_of(search), [loader.pay_for(options)])
 
 
 def _trees(columns: TreeColumns, *, with_parents: bool) -> _Trees:
     ids, roots = columns.ids, columns.roots
     starts = np.flatnonzero(np.diff(roots, prepend=0))
-    bounds = [*starts.tolist(), len(ids)]
     parts = [np.packbits(columns.serves, axis=1), np.packbits(columns.covers, axis=1)]
     parents = None
     if with_parents:
@@ -201,7 +207,7 @@ def _trees(columns: TreeColumns, *, with_parents: bool) -> _Trees:
     keys = np.hstack(parts)
     return _Trees(
         columns=columns,
-        bounds=bounds,
+        bounds=np.append(starts, len(ids)),
         roots=columns.uuids[ids == roots],
         parents=parents,
         keys=keys.tobytes(),

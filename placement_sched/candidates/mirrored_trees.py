@@ -6,6 +6,7 @@ The same as ``provider_trees`` has in SQL; property tests compare what both find
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from placement_sched.candidates.mirrored_constraints import Constrained, CountedRoot
 from placement_sched.candidates.slots import SlotGroup, TreeSearch
@@ -13,8 +14,12 @@ from placement_sched.candidates.source import TreeColumns, TreeProvider
 from placement_sched.mirror.columns import Mask, RowNumbers, SomeRows
 from placement_sched.mirror.shape import CloudShape
 
+_Ids = NDArray[np.int64]
+
 #: So many sets of traits that must be in a tree are asked about, as in ``provider_trees``.
 _SETS = 16
+#: So many levels above providers that serve are looked at, to leave out what is not above any.
+_LEVELS = 8
 #: Where only one tree in so many is left, no others are looked at for the rest of the request.
 _FEW = 16
 
@@ -108,13 +113,14 @@ def tree_columns(shape: CloudShape, search: TreeSearch, rows: RowNumbers) -> Tre
     rows, masks = _serving(shape, search, rows, CountedRoot.OWN)
     providers, traits = shape.cloud.providers, shape.cloud.traits
     # Trees that changed since their roots were found may have lost these.
-    whole = np.isin(providers.roots[rows], providers.ids[rows])
+    kept = np.isin(providers.roots[rows], providers.ids[rows])
+    kept &= _needed(providers.ids[rows], providers.roots[rows], providers.parents[rows], masks)
     order = np.argsort(providers.roots[rows], kind="stable")
-    order = order[whole[order]]
+    order = order[kept[order]]
     rows, masks = rows[order], masks[order]
     covers = np.zeros((len(rows), len(search.rules.trait_choices)), np.bool_)
     for bit, choices in enumerate(search.rules.trait_choices):
-        covers[:, bit] = traits.any_of(choices, rows)
+        covers[:, bit] = traits.any_of(choices, rows) & masks.any(axis=1)
     return TreeColumns(
         ids=providers.ids[rows],
         roots=providers.roots[rows],
@@ -123,6 +129,17 @@ def tree_columns(shape: CloudShape, search: TreeSearch, rows: RowNumbers) -> Tre
         serves=masks,
         covers=covers,
     )
+
+
+def _needed(ids: _Ids, roots: _Ids, parents: _Ids, masks: Mask) -> Mask:
+    """Return which providers serve, are above one that does, or are roots; all in deep trees."""
+    needed: Mask = masks.any(axis=1) | (ids == roots)
+    for _ in range(_LEVELS):
+        more = needed | np.isin(ids, parents[needed])
+        if (more == needed).all():
+            return needed
+        needed = more
+    return np.ones(len(ids), np.bool_)
 
 
 def _serving(

@@ -3,8 +3,9 @@
 names -> constraints -> single providers, or trees -> combinations -> allocation requests
 
 A request of one group in a cloud of providers without trees is answered by a single question; any
-other is combined tree by tree, with the same constraints. Summaries of the providers found are made
-by ``summaries``, since the scheduler needs none; ``explain`` reports what each constraint removed.
+other is combined tree by tree, or for all trees of a kind at once, with the same constraints.
+Summaries of the providers found are made by ``summaries``, since the scheduler needs none;
+``explain`` reports what each constraint removed.
 """
 
 from collections import defaultdict

@@ -89,6 +89,10 @@ class RequestSpec(SizedByFlavor):
         found: T = known[1]
         return found
 
+    def read_again(self) -> None:
+        """Forget what :meth:`read_once` has read, because parts of the request may have changed."""
+        self._kept.clear()
+
     def get_scheduler_hint(self, name: str, default: Any = None) -> Any:
         """Return the hint: its only value where it has one, its list where it has several."""
         values = self.scheduler_hints.get(name)

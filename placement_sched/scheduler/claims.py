@@ -241,7 +241,7 @@ class Claims:
         placed = self._allocated(connection, placing, now, held)
         run, decision = placed.run, placed.decision
         if run.request.names_group:
-            _join_group(connection, run.request.spec)
+            _join_group(connection, run.request.spec, records_stay=True)
         known = instances.locked(connection, uuids)
         instances.note_decision(connection, known, decision.uuid, now)
         new = [one for one in _instances_of(run, decision) if one.uuid not in known]
@@ -380,9 +380,10 @@ def _hold_zones(connection: Connection, run: Run) -> None:
             raise ConcurrentUpdate(f"the zone of host {host} changed during scheduling")
 
 
-def _join_group(connection: Connection, spec: RequestSpec) -> None:
+def _join_group(connection: Connection, spec: RequestSpec, *, records_stay: bool = False) -> None:
     """Lock the stored group that the instances are to be in, if there is one.
 
+    Where ``records_stay``, those that are recorded already do not join it.
     Of a strict policy the members must be those, on those hosts, that the choice was made by:
     else two concurrent requests of one group could break together what each found kept.
     """
@@ -390,7 +391,9 @@ def _join_group(connection: Connection, spec: RequestSpec) -> None:
     if group is None or group.uuid is None:
         return
     place = "$.request_spec.instance_group"
-    server_groups.join(connection, group.uuid, spec.instance_uuids, place)
+    server_groups.join(
+        connection, group.uuid, spec.instance_uuids, place, records_stay=records_stay
+    )
     now = server_groups.placed(connection, group) if group.is_strict else group
     if set(now.members) != set(group.members) or set(now.hosts) != set(group.hosts):
         raise ConcurrentUpdate(f"server group {group.uuid} changed during scheduling")

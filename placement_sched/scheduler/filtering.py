@@ -295,6 +295,8 @@ class NovaFilter:
         """
         before = [candidates_of(host) for host in hosts]
         returned = self._plugin.filter_all(list(hosts), spec_obj)
+        # nova's filters may have changed the request in place.
+        spec_obj.read_again()
         passed = {id(host) for host in returned or ()}
         if not passed <= {id(host) for host in hosts}:
             raise ValueError("it returned a host that it was not given")

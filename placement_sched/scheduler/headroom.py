@@ -191,7 +191,7 @@ class PlacedSoFar:
         if self.own is None:
             group = self.spec.instance_group
             uuids = frozenset(self.spec.instance_uuids if group else ())
-            self.own = [one for one in self.hosts if uuids and one.instances.keys() & uuids]
+            self.own = [one for one in self.hosts if uuids and not uuids.isdisjoint(one.instances)]
         for one in (host, *self.own):
             self.weighing.note(one)
             self.touched.add(one.host)

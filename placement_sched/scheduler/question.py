@@ -184,7 +184,7 @@ def _check_members(spec: RequestSpec) -> None:
     if instances > 1 and members * instances > MOST_MEMBERSHIPS:
         raise TooComplex(
             f"{instances} instances of a server group with {members} members: the product may be "
-            f"{MOST_MEMBERSHIPS} at most (at $.request_spec.instance_group.members)"
+            f"{MOST_MEMBERSHIPS} at most (at $.request_spec)"
         )
 
 

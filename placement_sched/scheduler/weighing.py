@@ -166,7 +166,8 @@ def weight_at(at: int, columns: Iterable[WeightColumn]) -> float:
     """Return the weight of the host at a place, as :func:`weights_by` has it."""
     weight = 0.0
     for column in columns:
-        weight += column.multipliers[at] * column.normalized[at]
+        if column.counts:
+            weight += column.multipliers[at] * column.normalized[at]
     return weight
 
 

@@ -10,7 +10,7 @@ from placement_sched.candidates import kinds
 from placement_sched.candidates import search as search_module
 from placement_sched.candidates.search import find, prepare
 from placement_sched.errors import TooComplex
-from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
+from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
 from tests.candidates.documented import provider
 from tests.candidates.reload import reload
 from tests.candidates.sources import mirrored, source_of
@@ -42,7 +42,7 @@ def _hosts(number, cards):
             member
             for host in range(number)
             for member in (
-                provider(f"CN{host:03}", {"VCPU": 8}),
+                provider(f"CN{host:03}", {"MEMORY_MB": 64, "VCPU": 8}),
                 *(
                     provider(
                         f"CN{host:03} {card}",
@@ -90,23 +90,43 @@ def test_a_limit_ends_the_answer_within_a_tree(sqlite_database, sqlite_settings,
     assert len(together.requests) == min(limit if limit > 0 else 1000, 20 * 6 + 10 * 2)
 
 
+def test_trees_that_lack_a_trait_cost_no_combinations(sqlite_database, sqlite_settings):
+    """It is on a provider that serves none of what it is required of."""
+    hosts = _hosts(20, 12).hosts
+    gold = [
+        provider(f"gold {one}", under=f"CN{one:03}", traits=["CUSTOM_GOLD"]) for one in range(20)
+    ]
+    load(sqlite_database, Cloud((*hosts, *gold)))
+    both = RequestGroup(
+        suffix="",
+        resources=(("MEMORY_MB", 1), ("VCPU", 1)),
+        traits=TraitTerms((frozenset({"CUSTOM_GOLD"}),)),
+    )
+    card = RequestGroup(suffix="3", resources=(("SRIOV_NET_VF", 1),))
+    query = CandidatesQuery(groups=(both, *CARDS.groups, card), group_policy="isolate")
+    together, alone = (
+        _refused_below(sqlite_database, sqlite_settings, query, alike) for alike in (True, False)
+    )
+    assert together == alone
+
+
 def test_each_tree_costs_what_it_costs_alone(sqlite_database, sqlite_settings):
     load(sqlite_database, _hosts(30, 3))
+    together, alone = (
+        _refused_below(sqlite_database, sqlite_settings, CARDS, alike) for alike in (True, False)
+    )
+    assert together == alone > 1000
 
-    def is_refused(budget, *, alike):
-        options = sqlite_settings.overridden({BUDGET: budget})
+
+def _refused_below(database, options, query, alike):
+    """Return the smallest budget for which a request is answered."""
+    refused, answered = 0, 100_000
+    while answered - refused > 1:
+        budget = (refused + answered) // 2
         try:
-            _found(sqlite_database, CARDS, options, alike=alike)
+            _found(database, query, options.overridden({BUDGET: budget}), alike=alike)
         except TooComplex:
-            return True
-        return False
-
-    least, enough = 1, 100_000
-    while enough - least > 1:
-        budget = (least + enough) // 2
-        if is_refused(budget, alike=False):
-            least = budget
+            refused = budget
         else:
-            enough = budget
-    assert is_refused(enough - 1, alike=True)
-    assert not is_refused(enough, alike=True)
+            answered = budget
+    return answered

@@ -272,6 +272,10 @@ def test_members_of_a_group_from_before_the_limit_stay(sqlite_cloud):
     select(sqlite_cloud, most[1], instance_group=group)
     refused = select(sqlite_cloud, instance(9999), instance_group=group, status=400)
     assert "would have 1003 members" in told(refused)
+    # One that is recorded without a group stays so.
+    sqlite_cloud.put_json(f"/scheduler/v1/instances/{instance(9998)}", {})
+    adding = {"request_spec": spec(instance(9998), instance_group=group), "claim": "add"}
+    sqlite_cloud.post_json(SELECT, adding)
     assert members(sqlite_cloud, group) == most
 
 

@@ -40,7 +40,7 @@ class DifferentHostFilter(BaseHostFilter):
             return None
 
         def refusal(host_state: HostState) -> Refusal | None:
-            found = sorted(host_state.instances.keys() & unwanted)
+            found = sorted(unwanted.intersection(host_state.instances))
             if not found:
                 return None
             return Refusal(f"different_host: the host has {in_short(found, _SHOWN)}", asked, found)
@@ -68,7 +68,7 @@ class SameHostFilter(BaseHostFilter):
             return None
         reason = f"same_host: the host has none of {in_short(asked, _SHOWN)}"
         refusal = Refusal(reason, asked, ())
-        return lambda host_state: None if host_state.instances.keys() & wanted else refusal
+        return lambda host_state: refusal if wanted.isdisjoint(host_state.instances) else None
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the hint that keeps the request away."""

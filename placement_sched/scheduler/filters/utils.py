@@ -101,7 +101,7 @@ def members_on(host_state: HostState, spec_obj: RequestSpec, group: ServerGroup)
     """Return how many members of the request's group a host has; one, where the group names it."""
     members = spec_obj.read_once(group.members, frozenset)
     hosts = spec_obj.read_once(group.hosts, frozenset)
-    return max(len(host_state.instances.keys() & members), int(host_state.host in hosts))
+    return max(len(members.intersection(host_state.instances)), int(host_state.host in hosts))
 
 
 def value_at(host_state: HostState, path: Sequence[str]) -> Any:

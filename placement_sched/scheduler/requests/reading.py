@@ -241,8 +241,8 @@ def _check_recorded(instances: int, whole: Document) -> None:
     if (size := sum(sizes.values())) * instances > MOST_RECORDED:
         larger = max(sizes, key=sizes.__getitem__)
         raise Invalid(
-            f"flavor and image are recorded with each instance: {size} bytes of JSON for "
-            f"{instances} instances are more than {MOST_RECORDED} (at $.request_spec.{larger})"
+            f"flavor and image have {size} bytes of JSON for each of {instances} instances, "
+            f"and may have {MOST_RECORDED} for all together (at $.request_spec.{larger})"
         )
 
 

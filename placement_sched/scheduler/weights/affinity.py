@@ -29,7 +29,7 @@ class _ServerGroupSoftWeigher(BaseHostWeigher):
             return [0] * len(hosts)
         members, unnamed = frozenset(group.members), _hosts_of_unnamed(spec_obj)
         return [
-            self.worth * max(len(host.instances.keys() & members), int(host.host in unnamed))
+            self.worth * max(len(members.intersection(host.instances)), int(host.host in unnamed))
             for host in hosts
         ]
 

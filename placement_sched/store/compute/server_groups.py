@@ -103,16 +103,27 @@ def existing(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
     return frozenset(row.uuid for row in sql.rows_among(connection, _UUIDS, _GROUPS.uuid, uuids))
 
 
-def join(connection: Connection, uuid: str, joining: Collection[str], place: str) -> None:
+def join(
+    connection: Connection,
+    uuid: str,
+    joining: Collection[str],
+    place: str,
+    *,
+    records_stay: bool = False,
+) -> None:
     """Lock a group, so that the instances of these uuids can be recorded as its members.
 
+    Where ``records_stay``, instances that are recorded already stay as they are, and do not join.
     Raises :class:`Invalid` with the JSON path ``place`` that names it, where it does not exist or
     would have too many.
     """
     if not lock(connection, uuid):
         raise Invalid(f"There is no server group {uuid} (at {place})")
-    among = case((_INSTANCES.uuid.in_(joining), 1))
-    numbers = select(func.count(), func.count(among)).where(_INSTANCES.server_group == uuid)
+    members = _INSTANCES.server_group == uuid
+    known = select(func.count()).where(_INSTANCES.uuid.in_(joining))
+    if not records_stay:
+        known = known.where(members)
+    numbers = select(select(func.count()).where(members).scalar_subquery(), known.scalar_subquery())
     before, present = connection.execute(numbers).one()
     has = before + len(set(joining)) - present
     # A group from before there was a limit may have more, and keeps them.
