@@ -60,7 +60,7 @@ def or_id(schema: Json) -> Json:
 PAGING: Json = {"limit": {"type": "string", "pattern": "^[1-9][0-9]{0,8}$"}, "marker": UUID}
 
 #: nova sets no bound; each is looked at on each host.
-MOST_EXTRA_SPECS = 1000
+MOST_EXTRA_SPECS = 500
 #: nova's Flavor: memory and swap in MB, disks in GB. The compute API writes no swap as "".
 FLAVOR: Json = an_object(
     {
