@@ -18,7 +18,7 @@ from placement_sched.candidates.alike import NotedBudget
 from placement_sched.candidates.combine import Combination, ProviderTree, combinations, lacks_traits
 from placement_sched.candidates.enumerate import first_size, is_many, next_size, prices_of
 from placement_sched.candidates.source import TreeColumns
-from placement_sched.candidates.tree_loader import TreeLoader
+from placement_sched.candidates.tree_loader import TreeLoader, with_ancestors
 from placement_sched.model.placement.candidate import AllocationRequest, Layout
 
 #: What makes the layout of a combination, of the first slot that has the provider of each slot.
@@ -225,13 +225,7 @@ def _in_tree(columns: TreeColumns, starts: _Numbers) -> _Numbers:
     return np.where(known, rows - first, -1)
 
 
-def _lineage(parents: Sequence[int]) -> dict[int, frozenset[int]]:
+def _lineage(numbers: Sequence[int]) -> dict[int, frozenset[int]]:
     """Return each provider of a tree with all above it, by their numbers."""
-    found: dict[int, frozenset[int]] = {}
-    for number in range(len(parents)):
-        above, one = set[int](), number
-        while one >= 0 and one not in above:
-            above.add(one)
-            one = parents[one]
-        found[number] = frozenset(above)
-    return found
+    parents = {one: None if above < 0 else above for one, above in enumerate(numbers)}
+    return {one: with_ancestors(one, parents) for one in parents}

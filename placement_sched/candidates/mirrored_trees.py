@@ -120,7 +120,8 @@ def tree_columns(shape: CloudShape, search: TreeSearch, rows: RowNumbers) -> Tre
     rows, masks = rows[order], masks[order]
     covers = np.zeros((len(rows), len(search.rules.trait_choices)), np.bool_)
     for bit, choices in enumerate(search.rules.trait_choices):
-        covers[:, bit] = traits.any_of(choices, rows) & masks.any(axis=1)
+        covers[:, bit] = traits.any_of(choices, rows)
+    covers &= masks.any(axis=1, keepdims=True)
     return TreeColumns(
         ids=providers.ids[rows],
         roots=providers.roots[rows],

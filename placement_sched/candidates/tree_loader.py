@@ -235,7 +235,7 @@ class TreeLoader:
         for key in ids:
             above = parents.get(key)
             if above not in lineages:
-                lineages[above] = _with_ancestors(above, parents)
+                lineages[above] = with_ancestors(above, parents)
             found[key] = lineages[above] | {key}
         return found
 
@@ -264,7 +264,7 @@ def _merged(own: Sequence[Sequence[int]], shared: _Options | None) -> _Options:
     )
 
 
-def _with_ancestors(provider: int | None, parents: Mapping[int, int | None]) -> frozenset[int]:
+def with_ancestors(provider: int | None, parents: Mapping[int, int | None]) -> frozenset[int]:
     """Return a provider with all above it, as far as they are known.
 
     Each statement sees its own state of the cloud: what was moved or removed between two of them

@@ -22,7 +22,7 @@ def without_hint(spec: RequestSpec, name: str) -> Remedy:
 
 
 def shown(names: Sequence[str]) -> str:
-    """Return names as the words of a change have them."""
+    """Return names as reasons and the words of a change have them."""
     return in_short(names, _SHOWN)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-from placement_sched.model.naming import in_short
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
@@ -12,9 +11,6 @@ from placement_sched.scheduler.filters import (
 )
 from placement_sched.scheduler.filters.changed_requests import listed, shown
 from placement_sched.settings.options.filter_scheduler import ratios
-
-#: Metrics that a reason names; there may be hundreds.
-_SHOWN = 10
 
 
 class MetricsFilter(BaseHostFilter):
@@ -35,7 +31,7 @@ class MetricsFilter(BaseHostFilter):
         missing = [name for name in self._names if name not in reported]
         if not missing:
             return None
-        reason = f"metrics not reported: {in_short(missing, _SHOWN)}"
+        reason = f"metrics not reported: {shown(missing)}"
         return Refusal(reason, self._names, sorted(reported))
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
