@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from pymysql.connections import MAX_PACKET_LEN, TEXT_TYPES, Connection, MySQLResult
 from pymysql.constants import CLIENT, CR, ER, FIELD_TYPE
@@ -136,6 +136,19 @@ class QuickConnection(Connection):
         finally:
             self.answers_within = within
 
+    def _read_packet(self, packet_type: Any = MysqlPacket) -> Any:
+        """Return the next packet as PyMySQL does; one out of turn is of a lost connection.
+
+        A Galera node may say twice how a statement ended: by its rows, and by the error of one
+        that a change through another node ended. The second is read as the next one's answer.
+        """
+        try:
+            return super()._read_packet(packet_type)  # type: ignore[no-untyped-call]
+        except InternalError as failure:
+            if self.open:  # the database said so
+                raise
+            raise OperationalError(CR.CR_SERVER_LOST, f"{_LOST} ({failure})") from failure
+
     def _read_query_result(self, unbuffered: bool = False) -> Any:
         if unbuffered:
             return super()._read_query_result(unbuffered=True)  # type: ignore[misc]
@@ -208,19 +221,27 @@ class QuickConnection(Connection):
     def packet(self) -> bytes:
         """Return the next packet; raise what PyMySQL does where the connection is lost."""
         header = self._rfile.read(4)
+        # MariaDB ends its connections with an error of number 0 when it stops.
         if len(header) < 4 or header[3] != self._next_seq_id:
-            self._force_close()
-            # MariaDB ends its connections with an error of number 0 when it stops.
-            if len(header) < 4 or header[3] == 0:
-                raise OperationalError(CR.CR_SERVER_LOST, _LOST)
-            raise InternalError(f"Packet sequence number wrong - got {header[3]}")
+            self._give_up()
         self._next_seq_id = (header[3] + 1) & 0xFF
         length = int.from_bytes(header[:3], "little")
         data: bytes = self._rfile.read(length)
         if len(data) < length:
-            self._force_close()
-            raise OperationalError(CR.CR_SERVER_LOST, _LOST)
+            self._give_up()
         return data if length < MAX_PACKET_LEN else data + self.packet()
+
+    def refuse_early_end(self) -> NoReturn:
+        """Take the connection for lost: an answer ended before all its columns were there.
+
+        A Galera node may say so, instead of an error, where a write of another node has ended the
+        statement; nothing follows of which one could know to what it is the answer.
+        """
+        self._give_up()
+
+    def _give_up(self) -> NoReturn:
+        self._force_close()
+        raise OperationalError(CR.CR_SERVER_LOST, _LOST)
 
     @contextmanager
     def closed_by_failure(self) -> Iterator[None]:
@@ -247,10 +268,7 @@ class _Result(MySQLResult):
     def _read_result_packet(self, first_packet: Any) -> None:
         connection: QuickConnection = self.connection
         if first_packet.is_eof_packet():
-            # A Galera node may say so, instead of an error, where a write of another node has ended
-            # the statement; nothing follows of which one could know to what it is the answer.
-            connection._force_close()  # noqa: SLF001
-            raise OperationalError(CR.CR_SERVER_LOST, _LOST)
+            connection.refuse_early_end()
         self.field_count = first_packet.read_length_encoded_integer()
         with connection.closed_by_failure():
             columns = [self._column(connection) for _ in range(self.field_count)]
@@ -264,6 +282,8 @@ class _Result(MySQLResult):
         packet = connection.packet()
         if (column := connection.columns.get(packet)) is None:
             _refuse_error(packet, connection)
+            if packet[0] == _END and len(packet) < _SHORT:
+                connection.refuse_early_end()
             field: Any = FieldDescriptorPacket(packet, connection.encoding)
             column = _Column(field.description(), _reader(field, connection))
             if len(connection.columns) >= _COLUMNS:

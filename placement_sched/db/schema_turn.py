@@ -10,8 +10,10 @@ import re
 import secrets
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
 
 from oslo_log import log
 from pymysql.constants import ER
@@ -19,8 +21,11 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from placement_sched.db.kept_connections import answering
+from placement_sched.model.retrying import retrying
 
 LOG = log.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: On a Galera cluster, the table that is there while one changes the schema.
 TURN = "placement_sched_schema_turn"
@@ -32,6 +37,9 @@ _LOCK_NUMBER = 7305212
 #: Seconds for which MariaDB is asked for its lock, before the log says that it is waited for.
 _ASKED_FOR = 60
 _PAUSE = 0.2
+#: How often a statement is done that others end. A turn that is not given back keeps all others
+#: waiting for ``LONGEST``.
+_ATTEMPTS = 50
 #: The comment of the table: when it was made, by the clock of a database, and by which process.
 _TAKE = f"CREATE TABLE {TURN} (node INT) ENGINE=InnoDB COMMENT="
 # A time that is far ahead is of a clock that was wrong.
@@ -122,7 +130,7 @@ class _Other:
 
 
 def _give_back(connection: Connection, mine: str) -> None:
-    found = _found(connection)
+    found = _answered(partial(_found, connection))
     if found is None or not found[0].endswith(f" {mine}"):
         # The graves are then of this turn, by which others see that it was put away.
         LOG.warning(
@@ -130,8 +138,8 @@ def _give_back(connection: Connection, mine: str) -> None:
             LONGEST,
         )
         return
-    for name in [*_graves(connection), TURN]:
-        connection.execute(text(f"DROP TABLE IF EXISTS {name}"))
+    for name in [*_answered(partial(_graves, connection)), TURN]:
+        _answered(partial(connection.execute, text(f"DROP TABLE IF EXISTS {name}")))
 
 
 def _found(connection: Connection) -> tuple[str, bool] | None:
@@ -150,10 +158,26 @@ def _taken(connection: Connection, mine: str, other: _Other) -> bool:
     try:
         return _is_taken(connection, mine, other)
     except OperationalError as failure:
-        # A change of tables through another node ends what reads them here, as a deadlock.
-        if failure.orig is None or failure.orig.args[0] != ER.LOCK_DEADLOCK:
+        if not _is_ended(failure):
             raise
         return False
+
+
+def _is_ended(failure: Exception) -> bool:
+    """Return whether a change of tables through another node ended a statement, as a deadlock."""
+    said = failure.orig if isinstance(failure, OperationalError) else None
+    return said is not None and said.args[0] == ER.LOCK_DEADLOCK
+
+
+def _answered(statement: Callable[[], T]) -> T:
+    """Return what a statement returns, done again where a change through another node ended it."""
+    return retrying(
+        statement,
+        _ATTEMPTS,
+        on=OperationalError,
+        when=_is_ended,
+        between=lambda _number: time.sleep(_PAUSE),
+    )
 
 
 def _is_taken(connection: Connection, mine: str, other: _Other) -> bool:

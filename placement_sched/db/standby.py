@@ -5,22 +5,27 @@ primary is asked for its position in the write-ahead log, and the standby for ho
 what was committed before is then seen. ``[placement_database] max_replica_lag`` allows older
 answers, but never older than the last write of the same token, through whatever server: each
 transaction that writes counts for its token (``db/commit_marks.py``), the primary is asked for
-these counts, and the standby must have them.
+these counts, and the standby must have them. A server that does not follow the primary, such as a
+former primary, answers nothing, however far it is: positions compare only within one history, and
+a former primary may have written what no other server has before a standby was promoted. So each
+primary leaves a mark in the database when it is first seen, as the holder of a lease that has no
+end. A server that has replayed the mark follows it.
 
-Sources: PostgreSQL's documentation, "Hot Standby" and "Backup Control Functions".
+Sources: PostgreSQL's documentation, "Hot Standby", "Backup Control Functions" and ``pg_rewind``.
 """
 
+import secrets
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from oslo_log import log
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam, select, text
 from sqlalchemy.engine import URL
 
 from placement_sched.db import engine
@@ -49,6 +54,16 @@ _LAST_WRITES = select(last_writes.c.share, last_writes.c.version).where(
     last_writes.c.place == bindparam("at")
 )
 
+#: The name of the lease whose holder is the primary's mark.
+_PRIMARY = "primary"
+_ASK_MARK = text("SELECT holder FROM sched_leases WHERE name = :name")
+# Another process may have left the mark of the same server meanwhile; then that stays.
+_LEAVE_MARK = text(
+    "INSERT INTO sched_leases (name, holder, expires_at) VALUES (:name, :mark, '9999-12-31') "
+    "ON CONFLICT (name) DO UPDATE SET holder = excluded.holder "
+    "WHERE left(sched_leases.holder, length(:server)) != :server"
+)
+
 #: Of a primary what is flushed: commits wait for that, and it is sent to standbys. With
 #: synchronous_commit off they do not wait, and what is inserted counts. A standby that was promoted
 #: is a primary; and ``connection`` may lead to a standby, whose own position counts.
@@ -57,8 +72,11 @@ POSITION = (
     "WHEN current_setting('synchronous_commit') = 'off' THEN pg_current_wal_insert_lsn() "
     "ELSE pg_current_wal_flush_lsn() END - '0/0'::pg_lsn"
 )
-#: How far a connection's server was known to have come.
-_REPLAYED = "placement_sched.replayed"
+#: How far a server has come, and whether it still follows another.
+_STANDING = f"{POSITION}, pg_is_in_recovery()"
+#: Which server a connection leads to, how far that was known to have come, and the mark it has.
+_SERVER, _REPLAYED = "placement_sched.server", "placement_sched.replayed"
+_MARK = "placement_sched.primary_mark"
 #: What was wanted last of a connection, and was there.
 _MET = "placement_sched.met"
 
@@ -68,22 +86,24 @@ class StandbyUnfit(Unavailable):
 
 
 class PrimaryPosition(NamedTuple):
-    """Where the primary's log was at a time of the monotonic clock, in which history."""
+    """Where the log of which primary was at a time of the monotonic clock."""
 
     time: float
     lsn: int
     history: History = None
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Wanted:
     """What a standby must have: the primary's log up to here, and what was counted for a place.
 
-    ``history`` is the primary's.
+    ``history`` and ``mark`` are the primary's.
     """
 
     lsn: int = 0
     history: History = None
+    mark: str = ""
     place: int = 0
     counts: Mapping[int, int] = field(default_factory=dict)
 
@@ -110,6 +130,32 @@ def with_timeout(url: URL) -> URL:
 def position_of(connection: Connection) -> int:
     """Return where the server of a connection is in the primary's log."""
     return int(connection.exec_driver_sql(POSITION).scalar_one() or 0)
+
+
+def mark_of(primary: Connection) -> str:
+    """Return the mark of the server that a connection leads to; leave one where there is none.
+
+    The connection commits each statement. A server in recovery, to which ``connection`` may lead
+    for a while, cannot leave a mark: its mark is empty, which every server has.
+    """
+    if primary.exec_driver_sql("SELECT pg_is_in_recovery()").scalar_one():
+        return ""
+    server = f"{history_of(primary)} "
+    found = _mark_on(primary)
+    if not found.startswith(server):
+        mark = server + secrets.token_hex(8)
+        primary.execute(_LEAVE_MARK, {"name": _PRIMARY, "mark": mark, "server": server})
+        found = _mark_on(primary)
+    return found
+
+
+def has_mark(standby: Connection, mark: str) -> bool:
+    """Return whether the server of a connection follows the primary of this mark."""
+    return not mark or _mark_on(standby) == mark
+
+
+def _mark_on(connection: Connection) -> str:
+    return connection.execute(_ASK_MARK, {"name": _PRIMARY}).scalar() or ""
 
 
 def soon(look: Callable[[], bool]) -> bool:
@@ -182,7 +228,8 @@ class Standby:
         finally:
             self._wanted.reset(before)
 
-    def _note_server(self, _info: object, server: History) -> None:
+    def _note_server(self, info: dict[Any, Any], server: History) -> None:
+        info[_SERVER] = server
         if server not in self._servers:
             known = self._servers if len(self._servers) < SERVERS else frozenset[History]()
             self._servers = known | {server}
@@ -220,13 +267,15 @@ class Standby:
 
     def _wanted_by(self, token: str, primary: Connection) -> _Wanted:
         now, known, history = self._clock(), self._known, history_of(primary)
-        if known is None or known.time < now - self._lag or known.history != history:
-            # What was committed by ``now`` is before this position.
-            known = self._known = PrimaryPosition(now, position_of(primary), history)
+        is_same = known is not None and known.history == history
+        if known is None or not is_same or known.time < now - self._lag:
+            mark = (known.mark if known and is_same else "") or mark_of(primary)
+            # What was committed by ``now``, and the mark, are before this position.
+            known = self._known = PrimaryPosition(now, position_of(primary), history, mark)
         if not self._lag:
-            return _Wanted(known.lsn, history)
+            return _Wanted(known.lsn, history, known.mark)
         place = place_of(token)
-        return _Wanted(known.lsn, history, place, _counts(primary, place))
+        return _Wanted(known.lsn, history, known.mark, place, _counts(primary, place))
 
     def _wait_for(self, connection: Connection, wanted: _Wanted) -> None:
         """Return when the server has what is wanted; raise :class:`StandbyUnfit` if it has not."""
@@ -236,12 +285,26 @@ class Standby:
 
         def look() -> bool:
             if info.get(_REPLAYED, -1) < wanted.lsn:
-                info[_REPLAYED] = position_of(connection)
-            return info.get(_REPLAYED, -1) >= wanted.lsn and _has(connection, wanted)
+                position, follows = connection.exec_driver_sql(_STANDING).one()
+                info[_REPLAYED] = int(position or 0)
+                if not follows and info.get(_SERVER) != wanted.history:
+                    raise self._other_history()
+            return info[_REPLAYED] >= wanted.lsn and _has(connection, wanted)
 
         if not soon(look):
             raise StandbyUnfit("the standby lags")
+        if info.get(_MARK) != wanted.mark:
+            if not has_mark(connection, wanted.mark):
+                raise self._other_history()
+            info[_MARK] = wanted.mark
         info[_MET] = wanted
+
+    def _other_history(self) -> StandbyUnfit:
+        """Return the failure of a server that does not follow the primary: it pauses."""
+        self._not_before = self._clock() + PAUSE
+        failure = StandbyUnfit("the server at slave_connection does not follow the primary")
+        LOG.warning("the primary answers in place of the standby: %s", failure.detail)
+        return failure
 
     def dispose(self) -> None:
         """Close every pooled connection."""

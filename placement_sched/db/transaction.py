@@ -225,6 +225,21 @@ class Database:
             between=self._before_retry,
         )
 
+    def retried(self, work: Callable[[], T]) -> T:
+        """Return what ``work`` returns, begun again where a concurrent writer ended it.
+
+        A change of tables through another node of a Galera cluster ends what only reads, too, as a
+        deadlock. It is tried as often as by :meth:`write`; ``work`` must be such that it may be
+        done twice.
+        """
+        return retrying(
+            work,
+            self._max_retries + 1,
+            on=Unavailable,
+            when=is_worth_retrying,
+            between=self._before_retry,
+        )
+
     def _committed(self, work: Callable[[Connection], T]) -> T:
         mark: str | None = None
         worked = False

@@ -12,6 +12,8 @@ from placement_sched.db.mariadb_rows import QuickConnection, _Result
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 
+#: The packet that says that an answer is over.
+ENDING = b"\xfe\x00\x00\x02\x00"
 EVERY_TYPE = """
     SELECT 1 AS number, -9223372036854775808 AS longest, 18446744073709551615 AS unsigned_,
     NULL AS nothing, CAST(1.9 AS FLOAT) AS single, 1.9e0 AS double_, 1.90 AS decimal_,
@@ -132,7 +134,25 @@ def test_to_roll_back_on_a_lost_connection_is_no_failure(connect):
 
 def test_an_answer_that_ends_before_it_begins_is_of_a_lost_connection(connect):
     ours = connect(QuickConnection)
-    ending = MysqlPacket(b"\xfe\x00\x00\x02\x00", "utf8")
+    ending = MysqlPacket(ENDING, "utf8")
     with pytest.raises(OperationalError, match="Lost connection"):
         _Result(ours)._read_result_packet(ending)
+    assert not ours.open
+
+
+def test_an_answer_that_ends_amid_its_columns_is_of_a_lost_connection(connect, monkeypatch):
+    ours = connect(QuickConnection)
+    monkeypatch.setattr(ours, "packet", lambda: ENDING)
+    with pytest.raises(OperationalError, match="Lost connection"):
+        told(ours, "SELECT 1, 2")
+    assert not ours.open
+
+
+def test_a_second_end_of_an_answer_is_not_read_as_the_next_one(connect):
+    ours = connect(QuickConnection)
+    ours._execute_command(COMMAND.COM_QUERY, "SELECT 1")
+    for _ in range(2):  # what follows has the numbers of this answer
+        ours.packet()
+    with pytest.raises(OperationalError, match="Lost connection"):
+        told(ours, "SELECT 2")
     assert not ours.open

@@ -15,19 +15,20 @@ from placement_sched.db.schema_turn import LONGEST, TURN, one_at_a_time
 
 
 class Node:
-    """A connection to a node that ends the first attempt to take the turn."""
+    """A connection to a node that ends the first statement that begins so, or refuses it."""
 
     dialect = Mock()
     dialect.name = "mysql"
     connection = Mock()
 
-    def __init__(self) -> None:
+    def __init__(self, ended: str, error: int = ER.LOCK_DEADLOCK) -> None:
         self.asked: list[str] = []
+        self._ended, self._error = ended, error
 
     def execute(self, statement, _parameters=None):
         self.asked.append(str(statement))
-        if str(statement).startswith("CREATE TABLE") and len(self._attempts()) == 1:
-            aborted = pymysql.err.OperationalError(ER.LOCK_DEADLOCK, "Deadlock found")
+        if str(statement).startswith(self._ended) and len(self.attempts()) == 1:
+            aborted = pymysql.err.OperationalError(self._error, "Deadlock found")
             raise OperationalError(str(statement), {}, aborted)
         if str(statement).startswith("SELECT table_comment"):
             made = next(one for one in reversed(self.asked) if one.startswith("CREATE TABLE"))
@@ -40,15 +41,35 @@ class Node:
     def scalars(self, _statement, _parameters) -> list[str]:
         return []
 
-    def _attempts(self) -> list[str]:
-        return [one for one in self.asked if one.startswith("CREATE TABLE")]
+    def attempts(self) -> list[str]:
+        return [one for one in self.asked if one.startswith(self._ended)]
 
 
 def test_turn_is_asked_for_again_where_a_change_of_tables_elsewhere_ended_the_attempt():
-    node = Node()
+    node = Node("CREATE TABLE")
     with one_at_a_time(node):
-        assert len(node._attempts()) == 2
+        assert len(node.attempts()) == 2
     assert node.asked[-1] == f"DROP TABLE IF EXISTS {TURN}"
+
+
+@pytest.mark.parametrize("ended", ["SELECT table_comment", "DROP TABLE"])
+def test_turn_is_given_back_where_a_change_of_tables_elsewhere_ended_a_statement(
+    ended, monkeypatch, caplog
+):
+    monkeypatch.setattr(schema_turn, "_PAUSE", 0)
+    node = Node(ended)
+    with one_at_a_time(node):
+        pass
+    assert len(node.attempts()) == 2
+    assert node.asked[-1] == f"DROP TABLE IF EXISTS {TURN}"
+    assert not caplog.records
+
+
+def test_turn_that_the_database_refuses_to_give_back_is_not_asked_for_again():
+    node = Node("DROP TABLE", ER.DBACCESS_DENIED_ERROR)
+    with pytest.raises(OperationalError), one_at_a_time(node):
+        pass
+    assert len(node.attempts()) == 1
 
 
 @pytest.mark.parametrize("database_url", ["mysql"], indirect=True)

@@ -154,6 +154,17 @@ def test_cloud_supposed_to_be_another_is_tried_on_the_primary(made):
     assert [one["host"] for one in shown["hosts"]] == ["cn2"]
 
 
+@pytest.mark.usefixtures("patient")
+def test_questions_that_take_long_hold_the_same_few_places_on_a_standby(made):
+    client = made()
+    client.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    scheduler = client.app.services.scheduler
+    body = {"request_spec": spec(), "changes": [{"drain": ["cn1"]}]}
+    with scheduler.at_length(), scheduler.at_length():
+        client.post_json("/scheduler/v1/explain", body, status=503)
+    client.post_json("/scheduler/v1/explain", body)
+
+
 def test_standby_that_lags_does_not_answer(made, servers):
     client = made()
     create(client, "before")

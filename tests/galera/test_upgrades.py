@@ -1,9 +1,10 @@
 """``db sync`` through all nodes at the same moment, as servers that start together do it."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
-from threading import Thread
+from threading import Event, Thread
 from uuid import uuid4
 
 import pytest
@@ -11,7 +12,9 @@ import pytest
 from placement_sched.db.migrate import newest_revision
 from placement_sched.db.schema_turn import TURN
 from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
 from placement_sched.operations.invariants.verify import verify
+from placement_sched.operations.prepare import sync
 from tests import program
 from tests.at_once import at_once
 from tests.conftest import make_settings
@@ -20,6 +23,7 @@ from tests.servers import environment
 
 #: A new database takes seconds to make; each round makes one.
 FRESH = max(2, ROUNDS // 5)
+LOOKS = 10 * FRESH
 TABLES = (
     "SELECT table_name, column_name FROM information_schema.columns "
     "WHERE table_schema = '{}' ORDER BY 1, 2"
@@ -103,6 +107,35 @@ def test_schema_is_upgraded_once_where_all_nodes_are_asked_to(
         galera.settle()
         sync_at_once(urls)
         checked(name, expected)
+
+
+def test_schema_is_looked_at_while_its_tables_change_through_another_node(
+    galera, new_database, checked, prepared_database
+):
+    name, urls = new_database()
+    database = Database(make_settings(urls[0]))
+    sync(database, utcnow)
+    galera.settle()
+    expected, done, changes = galera.nodes[0].ask(TABLES.format(prepared_database)), Event(), []
+
+    def change() -> None:
+        while not done.is_set():
+            for table in ("placement_sched_alembic_version", "allocations", "traits"):
+                galera.nodes[1].ask(f"ALTER TABLE {table} COMMENT = '{len(changes)}'", name)
+                changes.append(table)
+
+    with ThreadPoolExecutor() as beside:
+        changing = beside.submit(change)
+        try:
+            for _round in range(LOOKS):
+                sync(database, utcnow)
+        finally:
+            done.set()
+        changing.result()
+    assert changes
+    database.dispose()
+    galera.settle()
+    checked(name, expected)
 
 
 def test_schema_is_made_where_one_that_changed_it_was_killed(
