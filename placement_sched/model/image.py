@@ -86,6 +86,8 @@ PENDING, ACCEPTED, REJECTED = "pending", "accepted", "rejected"
 MEMBER_STATUSES = (PENDING, ACCEPTED, REJECTED)
 #: The most that one image may have of each (glance's defaults).
 MOST_PROPERTIES = MOST_TAGS = MOST_MEMBERS = 128
+#: Characters of all names and values of properties: lists of images, which all may read, have them.
+MOST_OF_PROPERTIES = 128 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

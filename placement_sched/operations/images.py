@@ -69,6 +69,11 @@ def check_allowed(before: StoredImage | None, after: StoredImage, viewer: Viewer
     if opened and (before is None or before.visibility != after.visibility):
         raise Forbidden(f"You are not authorized to make an image {after.visibility}.")
     _limit("properties", len(after.properties), image_model.MOST_PROPERTIES)
+    _limit(
+        "property characters",
+        sum(len(name) + len(value) for name, value in after.properties.items()),
+        image_model.MOST_OF_PROPERTIES,
+    )
     _limit("tags", len(after.tags), image_model.MOST_TAGS)
 
 

@@ -41,10 +41,15 @@ def sync(database: Database, clock: Clock) -> None:
 
     Raises :class:`NotAdopted` for a database of OpenStack placement that is to be adopted first.
     """
-    refuse_unadopted(database)
-    sync_schema(database)
-    database.schema_is_ours()
-    sync_standards(database, clock)
+
+    def whole() -> None:
+        refuse_unadopted(database)
+        sync_schema(database)
+        database.schema_is_ours()
+        sync_standards(database, clock)
+
+    # Other servers may do the same at this moment through other nodes of a cluster.
+    database.retried(whole)
 
 
 def refuse_other_revision(database: Database) -> None:

@@ -4,6 +4,7 @@ import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
 
@@ -39,6 +40,11 @@ _SORT_KEYS = "name status container_format disk_format size id created_at update
 SORT_KEYS = tuple(_SORT_KEYS.split())
 #: A list is in this order by default; ties are broken by id.
 NEWEST_FIRST = (("created_at", True), ("id", True))
+#: A page ends with the image whose properties and tags make it so many characters, or bytes: a
+#: thousand images may have forty times as many, which would take a gigabyte of memory.
+MOST_OF_PAGE = 4_000_000
+#: So many images have no more than that, or little: they are read without asking how long they are.
+_FEW = 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,26 +212,49 @@ _OPERATORS = MappingProxyType(
 _NULLS = MappingProxyType({"name": "", "container_format": "", "disk_format": "", "size": -1})
 
 
-def search(connection: Connection, question: ImageSearch) -> tuple[StoredImage, ...]:
-    """Return the images that a question asks for, in its order.
+def search(connection: Connection, question: ImageSearch) -> tuple[tuple[StoredImage, ...], bool]:
+    """Return the images that a question asks for, in its order, and whether others come after them.
 
-    Raises :class:`Invalid` where its marker is none of the images that the viewer may see.
+    That may be so before its limit is reached: see ``MOST_OF_PAGE``. Raises :class:`Invalid` where
+    its marker is none of the images that the viewer may see.
     """
     order = [(_column(key), descends) for key, descends in question.order]
     everything = ImageSearch(viewer=question.viewer, visibility="all", member_status=None)
     marked = and_(_IMAGES.uuid == question.marker, _shown(everything))
+    limit = question.limit
+    few = limit is not None and limit <= _FEW
+    long = sa.literal(0) if few else _length(connection)
     query = sql.page(
         connection,
-        select(images).where(*_wanted(question)),
+        select(images, long.label("length")).where(*_wanted(question)),
         [
             (sa.func.coalesce(key, _NULLS[key.name]) if key.name in _NULLS else key, descends)
             for key, descends in order
         ],
-        limit=question.limit,
+        # One more, to know whether there is one.
+        limit=None if limit is None else limit + 1,
         marked=None if question.marker is None else marked,
         missing=f"Invalid marker: image {question.marker} could not be found",
     )
-    return _whole(connection, connection.execute(query).all())
+    rows = connection.execute(query).all()
+    lengths = accumulate(int(row.length) for row in rows)
+    fitting = 1 + sum(length < MOST_OF_PAGE for length in lengths)
+    page = rows[: fitting if limit is None else min(fitting, limit)]
+    return _whole(connection, page), len(page) < len(rows)
+
+
+def _length(connection: Connection) -> ColumnElement[int]:
+    """Return how long the properties and tags of an image are, in characters or bytes."""
+    # PostgreSQL counts the characters of a long text only after it has read it.
+    length = sa.func.octet_length if sql.is_postgresql(connection) else sa.func.length
+    properties = select(sa.func.sum(length(_PROPERTIES.name) + length(_PROPERTIES.value)))
+    tags = select(sa.func.sum(length(_TAGS.tag)))
+    parts = (
+        properties.where(_PROPERTIES.image_id == _IMAGES.id),
+        tags.where(_TAGS.image_id == _IMAGES.id),
+    )
+    one, other = (sa.func.coalesce(part.correlate(images).scalar_subquery(), 0) for part in parts)
+    return one + other
 
 
 def _wanted(question: ImageSearch) -> list[ColumnElement[bool]]:

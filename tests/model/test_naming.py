@@ -2,6 +2,7 @@
 
 import pytest
 
+from placement_sched.model import naming
 from placement_sched.model.naming import did_you_mean, nearest, read_uuid, suggested
 from placement_sched.schemas.formats import usual_uuid
 
@@ -43,6 +44,13 @@ HOSTS = [f"cn{number}" for number in range(1, 21)]
 )
 def test_the_nearest_come_first_whatever_the_case(name, known, most, wanted):
     assert nearest(name, known, most) == wanted
+
+
+def test_no_more_names_are_compared_than_take_little_time(monkeypatch):
+    known = ["x" * 40, "name", *(f"names{number}" for number in range(9))]
+    assert nearest("nama", known, 2) == ("name", "names0")
+    monkeypatch.setattr(naming, "_COMPARED", 4 * 4)
+    assert nearest("nama", known, 2) == ("name",)
 
 
 def test_they_end_a_sentence():

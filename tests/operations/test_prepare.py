@@ -2,14 +2,19 @@
 
 from random import Random
 
+import pymysql
 import pytest
+from pymysql.constants import ER
+from sqlalchemy.exc import OperationalError
 
 from placement_sched.candidates.from_database import DatabaseProviders
 from placement_sched.candidates.summaries import Summaries
 from placement_sched.db.tables import resource_classes
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
-from placement_sched.operations.prepare import rehearse
+from placement_sched.model.clock import utcnow
+from placement_sched.operations import prepare
+from placement_sched.operations.prepare import rehearse, sync
 from tests.clouds import Cloud, Host, load, stock
 from tests.statements import counted
 
@@ -64,3 +69,38 @@ def test_a_database_that_is_away_is_told(settings):
     )
     with pytest.raises(Unavailable):
         rehearse(Database(away), DatabaseProviders, Summaries(), settings, Random(1))
+
+
+class Look:
+    """A look at the database that another writer ends so many times."""
+
+    def __init__(self, ends: int, error: int) -> None:
+        self.times = 0
+        self._ends, self._error = ends, error
+
+    def __call__(self, _database) -> None:
+        self.times += 1
+        if self.times <= self._ends:
+            said = pymysql.err.OperationalError(self._error, "Deadlock found")
+            raise Unavailable("another one writes") from OperationalError("SELECT", {}, said)
+
+
+@pytest.mark.parametrize("ends", [1, 3])
+def test_schema_is_looked_at_again_where_a_concurrent_writer_ended_that(
+    sqlite_database, monkeypatch, ends
+):
+    look = Look(ends, ER.LOCK_DEADLOCK)
+    monkeypatch.setattr(prepare, "refuse_unadopted", look)
+    sync(sqlite_database, utcnow)
+    assert look.times == ends + 1
+
+
+@pytest.mark.parametrize(
+    ("error", "times"), [(ER.LOCK_DEADLOCK, 11), (ER.DBACCESS_DENIED_ERROR, 1)]
+)
+def test_schema_that_cannot_be_looked_at_is_reported(sqlite_database, monkeypatch, error, times):
+    look = Look(99, error)
+    monkeypatch.setattr(prepare, "refuse_unadopted", look)
+    with pytest.raises(Unavailable):
+        sync(sqlite_database, utcnow)
+    assert look.times == times

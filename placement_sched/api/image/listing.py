@@ -34,10 +34,7 @@ _LOOSE_WORDS |= dict.fromkeys(("0", "no", "off", "f", "n"), False)
 
 
 def question_of(call: Call, viewer: model.Viewer) -> ImageSearch:
-    """Return which images a query string asks for; raises :class:`Invalid`.
-
-    That is one image more than the page has, to know whether another page follows.
-    """
+    """Return which images a query string asks for; raises :class:`Invalid`."""
     given = {name: value for name, value in call.query if name not in _NO_FILTERS | {"tag"}}
     if wrong := sorted(_LINKS & given.keys()):
         raise Invalid(f"Images cannot be filtered by {wrong[0]}.")
@@ -63,11 +60,11 @@ def question_of(call: Call, viewer: model.Viewer) -> ImageSearch:
         properties=properties,
         order=_order(call),
         marker=None if marker is None else marker.lower(),
-        limit=limit_of(call) + 1,
+        limit=_limit(call),
     )
 
 
-def limit_of(call: Call) -> int:
+def _limit(call: Call) -> int:
     """Return the number of images per page."""
     value = call.value("limit")
     return PAGE if value is None else min(_number("limit", value, _MOST_BYTES), LARGEST_PAGE)

@@ -14,7 +14,7 @@ from placement_sched.errors import Invalid
 from placement_sched.model.host_aggregate import ZONE_KEY
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.store.compute.instances import of_rows
-from placement_sched.store.compute.simple_patterns import refuse_slow
+from placement_sched.store.compute.simple_patterns import quick_expression
 
 _COLUMNS = instances.c
 #: What a database says of a regular expression that it does not understand.
@@ -88,7 +88,7 @@ def search(connection: Connection, wanted: ServersWanted) -> tuple[Instance, ...
     """Return the instances that are wanted, in their order; with a marker, in two statements.
 
     Raises :class:`Invalid` for a marker that is not a server, and for a name that the database
-    rejects as a regular expression, or that might take SQLite long.
+    rejects as a regular expression, or that might take it long.
     """
     order = [
         (sql.same_order_everywhere(connection, _COLUMNS[column]), down)
@@ -121,11 +121,10 @@ def search(connection: Connection, wanted: ServersWanted) -> tuple[Instance, ...
 def _conditions(connection: Connection, wanted: ServersWanted) -> list[ColumnElement[bool]]:
     found = [_equals(column, value) for column, value in wanted.equal.items()]
     if wanted.name is not None:
-        if connection.dialect.name == "sqlite":
-            refuse_slow(wanted.name)
+        name = quick_expression(wanted.name)
         # Case counts on every database.
         exactly = "(?-i)" if connection.dialect.name in {"mysql", "mariadb"} else ""
-        found.append(_COLUMNS.display_name.regexp_match(f"{exactly}{wanted.name}"))
+        found.append(_COLUMNS.display_name.regexp_match(f"{exactly}{name}"))
     if wanted.statuses is not None:
         found.append(or_(false(), *map(_has_status, sorted(_SHOWN.intersection(wanted.statuses)))))
     if wanted.power_state is not None:

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from placement_sched.model.image import MOST_OF_PROPERTIES
 from tests.api.image.conftest import BANK, SHOP, URL
 
 UUID = "70a599e0-31e7-49b7-b260-868f441e862b"
@@ -175,6 +176,15 @@ def test_there_are_at_most_128_properties_and_tags(api):
     api.patch(uuid, {"op": "replace", "path": "/tags", "value": tags})
     assert "tags" in api.call("PUT", f"{uuid}/tags/more", status=413).json["message"]
     api.call("PUT", f"{uuid}/tags/t0", status=204)
+
+
+def test_properties_have_a_limited_number_of_characters(api):
+    half = MOST_OF_PROPERTIES // 2 - 2
+    uuid = api.make("large", {"p1": "x" * half, "p2": "\u00e9" * half})
+    last = {"op": "replace", "path": "/p2", "value": "x" * (half + 1)}
+    assert "property characters" in api.patch(uuid, last, status=413).json["message"]
+    wide = {"p1": "x" * half, "p2": "x" * half, "p3": ""}
+    assert "property characters" in api.create(wide, status=413).json["message"]
 
 
 def test_deleted_image_is_gone_with_all_it_had(api):

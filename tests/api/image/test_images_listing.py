@@ -8,7 +8,11 @@ from sqlalchemy import update
 
 from placement_sched.app import create_app
 from placement_sched.db.tables import images
+from placement_sched.model.image import StoredImage
+from placement_sched.store.images import MOST_OF_PAGE
+from placement_sched.store.images import add as add_image
 from tests.api.image.conftest import BANK, SHOP, ImageApi
+from tests.clouds import uuid_of
 from tests.conftest import Client
 from tests.exploring import Dice
 from tests.statements import counted
@@ -327,3 +331,54 @@ def test_list_takes_as_many_statements_for_few_images_as_for_many(api, number):
     with counted(api.app.app.services.database) as seen:
         api.list(f"sort=name:asc&limit=1000&a=b&tag=t&marker={marker}")
     assert len(seen) == 4  # the marker; images, properties, tags
+
+
+@pytest.fixture
+def large(api):
+    """Sixty images, of which five in six have all the properties that one may have."""
+
+    def fill(connection):
+        for number in range(60):
+            long = {f"p{part}": "x" * 65_000 for part in range(2)} if number % 6 else {}
+            image = StoredImage(
+                uuid=uuid_of(f"image-{number}"),
+                name=f"n{number:02}",
+                properties=long,
+                tags=frozenset({"t"}),
+                created_at=START,
+                updated_at=START,
+            )
+            add_image(connection, image)
+
+    api.app.app.services.database.write(fill)
+    return api
+
+
+def test_page_of_large_images_ends_early_and_the_next_go_on(large):
+    pages, address = [], "/v2/images?limit=1000&sort=name:asc&tag=t"
+    large.list("limit=1")
+    with counted(large.app.app.services.database) as seen:
+        large.app.get(f"/image{address}")
+    assert len(seen) == 3  # images, properties, tags
+    while address:
+        answer = large.app.get(f"/image{address}")
+        pages.append([image["name"] for image in answer.json["images"]])
+        assert len(answer.body) < 1.1 * MOST_OF_PAGE
+        address = answer.json.get("next")
+    assert [len(page) for page in pages] == [38, 22]
+    assert [name for page in pages for name in page] == [f"n{number:02}" for number in range(60)]
+
+
+def test_page_of_large_images_has_one_at_least(large, monkeypatch):
+    monkeypatch.setattr("placement_sched.store.images.MOST_OF_PAGE", 1)
+    page = large.list("limit=1000&sort=name:desc").json
+    assert [image["name"] for image in page["images"]] == ["n59"]
+    page = large.app.get(f"/image{page['next']}").json
+    assert [image["name"] for image in page["images"]] == ["n58"]
+
+
+def test_limit_ends_a_page_of_large_images_where_it_is_reached_first(large):
+    for limit in (5, 30):
+        page = large.list(f"limit={limit}&sort=name:asc").json
+        assert len(page["images"]) == limit
+        assert page["next"].endswith(uuid_of(f"image-{limit - 1}"))

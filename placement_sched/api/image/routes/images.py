@@ -18,7 +18,7 @@ from placement_sched.api.image.conventions import (
     image_document,
     viewer_of,
 )
-from placement_sched.api.image.listing import limit_of, links_of, question_of
+from placement_sched.api.image.listing import links_of, question_of
 from placement_sched.api.schema import Schema, Schemas
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
@@ -56,9 +56,8 @@ _POINTER = re.compile(r"/((?:[^~/]|~[01])+)", re.DOTALL)
 @blueprint.get(_ALL, policy="get_images")
 def index(call: Call) -> Answer:
     """List images."""
-    found = call.read(search, question_of(call, viewer_of(call)))
-    page = found[: limit_of(call)]
-    last = page[-1].uuid if page and len(found) > len(page) else None
+    page, more = call.read(search, question_of(call, viewer_of(call)))
+    last = page[-1].uuid if page and more else None
     shown = [image_document(image) for image in page]
     body = {"images": shown, **links_of(call, last), "schema": "/v2/schemas/images"}
     return Answer(body=body)
