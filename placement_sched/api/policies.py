@@ -25,8 +25,9 @@ LOG = logging.getLogger(__name__)
 
 #: How many verdicts are remembered; then all are forgotten, so that memory stays bounded.
 MOST_VERDICTS = 10_000
-#: Characters up to which a question is remembered with its verdict: a caller's query may be long.
-LONGEST_QUESTION = 1_000
+#: Characters up to which a question is remembered with its verdict, and of all that are: a caller's
+#: query may be long, and a list asks about each of its items.
+LONGEST_QUESTION, MOST_CHARACTERS = 20_000, 5_000_000
 
 #: Seconds between two looks at the policy files: a look at every request would take a twentieth of
 #: a short one, and the operator who changes a rule does not notice.
@@ -140,6 +141,7 @@ class _Read:
     def __init__(self, enforcer: policy.Enforcer) -> None:
         self.enforcer = enforcer
         self._verdicts: dict[tuple[object, ...], bool] = {}
+        self._remembered = 0  # characters of their questions
         # Third-party checks may ask a server, whose answer changes (http:, https:).
         self._lasting = all(map(_depends_on_arguments_alone, enforcer.rules.values()))
 
@@ -148,9 +150,11 @@ class _Read:
         verdict = self._verdicts.get(key)
         if verdict is None:
             verdict = bool(self.enforcer.enforce(rule, dict(target), identity.credentials()))
-            if self._lasting and _characters(key) <= LONGEST_QUESTION:
-                if len(self._verdicts) >= MOST_VERDICTS:
+            if self._lasting and (length := _characters(key)) <= LONGEST_QUESTION:
+                self._remembered += length
+                if len(self._verdicts) >= MOST_VERDICTS or self._remembered > MOST_CHARACTERS:
                     self._verdicts.clear()
+                    self._remembered = length
                 self._verdicts[key] = verdict
         return verdict
 

@@ -9,6 +9,7 @@ import pytest
 
 from placement_sched.api.serving.asgi import Bridge
 from placement_sched.api.serving.body_reading import REFUSED, BodyRefusal
+from placement_sched.api.serving.framing import MOST_OF_ONE
 
 SCOPE = {
     "type": "http",
@@ -186,6 +187,23 @@ def test_a_request_has_one_host_at_most(hosts, version, status):
 def test_no_transfer_coding_but_chunked_is_taken(codings, status):
     headers = [(b"transfer-encoding", one) for one in codings]
     found = ask(refused, b"abc", headers=headers)
+    assert found[0] == status
+    assert (found[1].get(b"connection") == b"close") == (status != 200)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ([(b"x-roles", b"r" * (MOST_OF_ONE - 7))], 200),
+        ([(b"x-roles", b"r" * (MOST_OF_ONE - 6))], 431),
+        ([(b"x-roles", b"r" * (MOST_OF_ONE // 2 - 7))] * 2, 200),
+        ([(b"x-roles", b"r" * (MOST_OF_ONE // 2 - 6))] * 2, 431),
+        ([(b"x-%d" % number, b"r" * 8189) for number in range(8)], 200),
+        ([(b"x-%d" % number, b"r" * 8190) for number in range(8)], 431),
+    ],
+)
+def test_headers_have_a_limited_length(headers, status):
+    found = ask(refused, bare=True, headers=headers)
     assert found[0] == status
     assert (found[1].get(b"connection") == b"close") == (status != 200)
 

@@ -117,21 +117,21 @@ def test_the_text_of_an_option_that_is_overridden_is_of_a_length_and_no_longer(a
     assert "$.overrides" in text
 
 
-def test_a_question_names_forty_flavors_and_no_more(app):
-    asked = {"request_spec": {}, "flavors": [flavor(name=f"f{n}") for n in range(40)]}
+def test_a_question_names_twenty_five_flavors_and_no_more(app):
+    asked = {"request_spec": {}, "flavors": [flavor(name=f"f{n}") for n in range(25)]}
     assert sent(app, "capacity", asked)[0] == 200
     asked["flavors"].append(flavor(name="more"))
     status, text = sent(app, "capacity", asked)
     assert status == 400
-    assert "is too long; at most 40 items (at $.flavors)" in text
+    assert "is too long; at most 25 items (at $.flavors)" in text
 
 
-def test_a_plan_names_forty_flavors_and_no_more(app):
+def test_a_plan_names_twenty_five_flavors_and_no_more(app):
     # None of them is stored, so that the last list that is accepted is refused for another reason.
-    assert "'f0'" in sent(app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(40)]})[1]
-    status, text = sent(app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(41)]})
+    assert "'f0'" in sent(app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(25)]})[1]
+    status, text = sent(app, "plan", {"changes": [], "flavors": [f"f{n}" for n in range(26)]})
     assert status == 400
-    assert "is too long; at most 40 items (at $.flavors)" in text
+    assert "is too long; at most 25 items (at $.flavors)" in text
 
 
 def test_two_thousand_reports_come_at_once_and_no_more(app):

@@ -210,9 +210,24 @@ def test_verdicts_about_callers_of_many_roles_are_not_remembered(configured, con
     file.write_text('"mine": "role:r"\n')
     policy = Policy(configured(config), ())
     for number in range(5):
-        roles = ("r", f"{number}", *("role" * 10 for _ in range(100)))
+        roles = ("r", f"{number}", *("role" * 10 for _ in range(500)))
         policy.check("mine", Identity("u", "p", roles), {})
     assert not policy._read._verdicts
+
+
+def test_questions_that_are_remembered_have_a_limited_number_of_characters(
+    configured, config, file, monkeypatch
+):
+    monkeypatch.setattr(policies, "MOST_CHARACTERS", 10_000)
+    file.write_text('"mine": "role:r"\n')
+    policy = Policy(configured(config), ())
+    remembered = set()
+    for number in range(9):
+        roles = ("r", f"{number}", *("role" * 10 for _ in range(100)))
+        for _ in range(2):
+            policy.check("mine", Identity("u", "p", roles), {})
+        remembered.add(len(policy._read._verdicts))
+    assert remembered == {1, 2}
 
 
 def test_policy_yaml_beside_the_configuration_is_found(configured_app, tmp_path):

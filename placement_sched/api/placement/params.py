@@ -30,6 +30,9 @@ _KEY = re.compile(r"^(?:resources|required|member_of|in_tree)(?P<suffix>[a-zA-Z0
 _LIMIT = re.compile("[1-9][0-9]*")
 _ANY = "in:"
 _NOT = "!"
+#: The most traits and sets of traits or aggregates, required or forbidden, of all groups together.
+#: Where the search is one in SQL, each is a condition of its own, which takes long to plan.
+MOST_CONDITIONS = 1_000
 #: The most characters of a query string whose question is remembered.
 _REMEMBERED = 2000
 _FAULT = "Invalid query string parameters"
@@ -202,6 +205,7 @@ def _question(asked: _Parameters, most: int) -> CandidatesQuery:
             f"({most})."
         )
     groups = tuple(_group(asked, suffix) for suffix in suffixes)
+    _check_conditions(groups, root)
     if not asked.version.has(mv.SAME_SUBTREE):
         _check_resourceless(asked, groups, set())
     _check_resources(asked, groups)
@@ -229,6 +233,16 @@ def _question(asked: _Parameters, most: int) -> CandidatesQuery:
         same_subtrees=ties,
         limit=None if limit is None else min(int(limit[:12]), MAX_INT),
     )
+
+
+def _check_conditions(groups: Iterable[RequestGroup], root: TraitTerms) -> None:
+    terms = (root, *(group.traits for group in groups))
+    number = sum(len(one.required) + len(one.forbidden) for one in terms)
+    number += sum(len(group.aggregates.member_of) for group in groups)
+    if number > MOST_CONDITIONS:
+        raise TooComplex(
+            f"{_FAULT}: {number} conditions on traits and aggregates, at most {MOST_CONDITIONS}."
+        )
 
 
 def _root(asked: _Parameters) -> TraitTerms:

@@ -7,7 +7,8 @@ length does not count.
 """
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -19,6 +20,14 @@ _HOST = re.compile(
 )
 _CHUNKED = b"chunked"
 
+#: Bytes of one header, in all of its lines (as ``max_header_line`` of oslo.service), and of all
+#: headers: what is made of them, as of roles, takes time for each.
+MOST_OF_ONE, MOST_OF_ALL = 16 * 1024, 64 * 1024
+
+TOO_LONG = BodyRefusal(
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    f"A header may have {MOST_OF_ONE} bytes, and all headers together {MOST_OF_ALL}.",
+)
 SEVERAL_HOSTS = BodyRefusal(HTTPStatus.BAD_REQUEST, "The header Host is given more than once.")
 WRONG_HOST = BodyRefusal(
     HTTPStatus.BAD_REQUEST, "The header Host is not a host name or address, with or without a port."
@@ -29,7 +38,9 @@ CODING = BodyRefusal(
 
 
 def refusal_of(scope: Mapping[str, Any]) -> BodyRefusal | None:
-    """Return why a request is refused for its head, as a proxy before may read it otherwise."""
+    """Return why a request is refused for its head: too long, or read otherwise by a proxy."""
+    if _is_too_long(scope["headers"]):
+        return TOO_LONG
     hosts = [value for name, value in scope["headers"] if name == b"host"]
     # RFC 9112, 3.2. For a header that is missing granian puts an empty one, which may be sent.
     if len(hosts) > 1:
@@ -41,3 +52,13 @@ def refusal_of(scope: Mapping[str, Any]) -> BodyRefusal | None:
     if codings and b",".join(codings).strip(b" \t").lower() != _CHUNKED:
         return CODING
     return None
+
+
+def _is_too_long(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    total = sum(len(name) + len(value) for name, value in headers)
+    if total <= MOST_OF_ONE:
+        return False
+    lengths: Counter[bytes] = Counter()
+    for name, value in headers:
+        lengths[name] += len(name) + len(value)
+    return total > MOST_OF_ALL or max(lengths.values()) > MOST_OF_ONE

@@ -1,7 +1,8 @@
 """GET /allocation_candidates: who can serve a request."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from operator import itemgetter
@@ -155,39 +156,31 @@ def render(requests: Sequence[AllocationRequest], version: Version) -> bytes:
     It is written once for each layout, then filled in with providers.
     """
     alike = len(set(map(id, map(_LAYOUT, requests)))) == 1
-    rendered = _all_of_one(requests, version) if alike else _each(requests, version)
+    rendered = _all_of_one(requests, version) if alike else _by_layout(requests, version)
     joined = [",".join(some).encode() for some in batches(rendered, AT_ONCE)]
     return b"[%b]" % b",".join(joined)
 
 
+def _by_layout(requests: Sequence[AllocationRequest], version: Version) -> Sequence[str]:
+    """Return the JSON of each request, those of one layout at once."""
+    alike: dict[int, list[int]] = defaultdict(list)
+    for at, layout in enumerate(map(id, map(_LAYOUT, requests))):
+        alike[layout].append(at)
+    rendered = [""] * len(requests)
+    for some in alike.values():
+        for at, text in zip(some, _all_of_one([requests[at] for at in some], version), strict=True):
+            rendered[at] = text
+    return rendered
+
+
 def _all_of_one(requests: Sequence[AllocationRequest], version: Version) -> Iterator[str]:
-    """Return the JSON of requests of one layout, which takes half of the time."""
+    """Return the JSON of requests of one layout."""
     texts, places = _template(requests[0].layout, version)
     columns = list(zip(*map(_UUIDS, requests), strict=True))
     pieces: list[Iterable[str]] = [repeat(texts[0])]
     for place, text in zip(places, texts[1:], strict=True):
         pieces += columns[place], repeat(text)
     return map("".join, zip(*pieces, strict=False))
-
-
-def _each(requests: Iterable[AllocationRequest], version: Version) -> Iterator[str]:
-    fillings: dict[int, Callable[[tuple[str, ...]], str]] = {}
-    for layout, uuids, _ in requests:
-        fill = fillings.get(id(layout))
-        if fill is None:
-            fill = fillings[id(layout)] = _filling(layout, version)
-        yield fill(uuids)
-
-
-def _filling(layout: Layout, version: Version) -> Callable[[tuple[str, ...]], str]:
-    """Return what makes the JSON of a request of a layout from the uuids of its providers."""
-    texts, places = _template(layout, version)
-    template = "%s".join(text.replace("%", "%%") for text in texts)
-    if len(set(places)) > 1:  # of one place alone, itemgetter returns no tuple
-        in_places = itemgetter(*places)
-        return lambda uuids: template % in_places(uuids)
-    place, number = places[0], len(places)
-    return lambda uuids: template % ((uuids[place],) * number)
 
 
 def _template(layout: Layout, version: Version) -> tuple[list[str], list[int]]:
