@@ -150,7 +150,7 @@ class MirroredProviders:
             rows = shape.rows_of_trees(np.fromiter(roots, np.int64))
             return mirrored_trees.tree_providers(shape, search, rows, CountedRoot.OWN)
 
-    def tree_columns(self, search: TreeSearch, roots: Sequence[int]) -> TreeColumns:
+    def tree_columns(self, search: TreeSearch, roots: Sequence[int]) -> TreeColumns | None:
         """Return the same as columns."""
         with self.mirror.held() as (_, shape):
             rows = shape.rows_of_trees(np.fromiter(roots, np.int64))

@@ -6,10 +6,10 @@ in their places at once. ``enumerate`` looks at one tree after the other, of any
 tests compare what both find.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise, repeat
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +32,10 @@ _Numbers = NDArray[np.int64]
 
 @dataclass(slots=True)
 class CandidatesOfKinds:
-    """Allocation requests in their order, and the ids of the providers that serve, each once."""
+    """Allocation requests in their order, and the ids of the providers that serve, as keys."""
 
     requests: list[AllocationRequest] = field(default_factory=list)
-    serving: list[int] = field(default_factory=list)
+    serving: dict[int, None] = field(default_factory=dict)
 
 
 def find_in_kinds(
@@ -43,15 +43,17 @@ def find_in_kinds(
 ) -> CandidatesOfKinds | None:
     """Return the first candidates by the ids of roots and providers; None is without limit.
 
-    Returns None where trees are to be looked at one by one: where their providers are not at hand
-    as columns, where others share with them, where what is free decides, and where a few trees
-    are enough. Raises :class:`TooComplex` where the budget does not suffice.
+    Returns None where trees are to be looked at one by one: where the source has no columns for
+    this search, where what is free decides, where it matters which trees providers that share are
+    of themselves, and where a few trees are enough. Raises :class:`TooComplex` where the budget
+    does not suffice.
     """
     search, source = loader.search, loader.source
     size = first_size(limit)
     if not source.reads_cheaply or not is_many(size):
         return None
-    if search.names.topology.sharing or loader.looks_at_capacity:
+    of_own_trees = search.rules.subtrees or search.rules.one_of_a_tree
+    if loader.looks_at_capacity or (search.names.topology.sharing and of_own_trees):
         return None
     kinds = _Kinds(loader, layout_of)
     roots = source.serving_roots(search, None)
@@ -74,36 +76,18 @@ class _Trees:
     """Trees as columns: where each begins, the uuid of its root, and which are alike.
 
     ``parents`` are numbers in the tree, -1 for none; None where no rule looks at them. Trees are
-    of one kind where their ``keys`` are the same, of ``width`` bytes for each provider.
+    of one kind where their ``keys`` are the same.
     """
 
     columns: TreeColumns
     bounds: _Numbers
     roots: NDArray[np.object_]
     parents: _Numbers | None
-    keys: bytes
-    width: int
+    keys: Sequence[bytes]
 
-    def __iter__(self) -> Iterator[tuple[bytes, slice]]:
-        """Yield the key of each tree, and its rows."""
-        for first, end in pairwise(self.bounds.tolist()):
-            yield self.keys[first * self.width : end * self.width], slice(first, end)
-
-    def filled(
-        self, trees: Sequence[int], wanted: Sequence[Combination], layout_of: LayoutOf
-    ) -> Iterator[tuple[int, Sequence[AllocationRequest], Sequence[int]]]:
-        """Yield each of these trees of one kind, its allocation requests and who serves them."""
-        starts = self.bounds[trees]
-        roots = self.roots[trees].tolist()
-        numbers = list(dict.fromkeys(chain.from_iterable(wanted)))
-        uuids = {one: self.columns.uuids[starts + one].tolist() for one in numbers}
-        columns = []
-        for chosen in wanted:
-            layout = layout_of(tuple(map(chosen.index, chosen)))
-            places = zip(*(uuids[one] for one in dict.fromkeys(chosen)), strict=True)
-            columns.append(map(AllocationRequest._make, zip(repeat(layout), places, roots)))
-        serving = self.columns.ids[starts[:, None] + np.array(numbers)].tolist()
-        return zip(trees, zip(*columns, strict=True), serving, strict=True)
+    def rows(self, tree: int) -> slice:
+        """Return the rows of a tree."""
+        return slice(*self.bounds[tree : tree + 2].tolist())
 
 
 @dataclass(slots=True)
@@ -135,6 +119,51 @@ class _Kind:
 
 
 @dataclass(slots=True)
+class _Wanted:
+    """What is wanted of some trees: ``of_trees`` has the number of the kind of each.
+
+    ``counts`` has by kind how many of its combinations are wanted of each of its trees.
+    """
+
+    of_trees: _Numbers
+    counts: _Numbers
+    kinds: list[_Kind] = field(default_factory=list)
+
+    def cut(self, most: int) -> None:
+        """Leave so many combinations; of the last tree perhaps not all that its kind has."""
+        found = np.cumsum(self.counts[self.of_trees])
+        if not len(found) or found[-1] < most:
+            return
+        last = int(np.searchsorted(found, most))
+        self.of_trees, self.counts = self.of_trees[: last + 1], self.counts[: len(self.kinds)]
+        if excess := int(found[last]) - most:
+            number = int(self.of_trees[last])
+            self.of_trees[last] = len(self.kinds)
+            self.kinds.append(self.kinds[number])
+            self.counts = np.append(self.counts, self.counts[number] - excess)
+
+    def trees(self) -> Sequence[_Numbers]:
+        """Return the trees of each kind."""
+        ends = np.cumsum(self._sizes())
+        return np.split(np.argsort(self.of_trees, kind="stable"), ends)[:-1]
+
+    def _sizes(self) -> _Numbers:
+        return np.bincount(self.of_trees, minlength=len(self.kinds))
+
+    def numbers(self) -> Sequence[Sequence[int]]:
+        """Return by kind the providers of a tree that serve, by their numbers in it."""
+        return [
+            list(dict.fromkeys(chain.from_iterable(kind.combinations[:count])))
+            for kind, count in zip(self.kinds, self.counts.tolist(), strict=True)
+        ]
+
+    def steps(self) -> int:
+        """Return what all of these trees cost."""
+        numbers = zip(self.kinds, self.counts.tolist(), self._sizes().tolist(), strict=True)
+        return sum(kind.steps[count] * size for kind, count, size in numbers)
+
+
+@dataclass(slots=True)
 class _Kinds:
     """Takes the candidates of one batch of trees after the other."""
 
@@ -149,30 +178,61 @@ class _Kinds:
             self._known.clear()
         trees = _trees(columns, with_parents=bool(self.loader.search.rules.subtrees))
         lacking = None if limit is None else limit - len(self.found.requests)
-        # Trees of a kind of which as many candidates are wanted.
-        alike: dict[tuple[bytes, int], list[int]] = defaultdict(list)
-        for tree, (key, rows) in enumerate(trees):
-            kind = self._known.get(key)
-            is_new = kind is None
+        self._fill(trees, self._find(trees, lacking))
+
+    def _find(self, trees: _Trees, lacking: int | None) -> _Wanted:
+        """Find the combinations of each kind of these trees that are wanted, and pay for all trees.
+
+        Each tree costs what it costs alone.
+        """
+        numbers: dict[bytes, int] = {}
+        of_trees = [numbers.setdefault(key, len(numbers)) for key in trees.keys]
+        wanted = _Wanted(np.array(of_trees, np.int64), np.zeros(len(numbers), np.int64))
+        firsts = np.searchsorted(np.maximum.accumulate(wanted.of_trees), np.arange(len(numbers)))
+        found, looked_at, paid = 0, 0, 0
+        for key, first in zip(numbers, firsts.tolist(), strict=True):
+            found += int(wanted.counts[wanted.of_trees[looked_at:first]].sum())
+            looked_at = first
+            if lacking is not None and found >= lacking:
+                break
+            kind, is_new = self._known.get(key), False
             if kind is None:
-                kind = self._known[key] = self._kind(trees, rows)
-            number = kind.find(lacking)
-            if not is_new:
-                self.loader.budget.spend(kind.steps[number])
-            if number:
-                alike[key, number].append(tree)
-            if lacking is not None:
-                lacking -= number
-                if not lacking:
-                    break
-        requests: list[Sequence[AllocationRequest]] = [()] * len(trees.roots)
-        serving: list[Sequence[int]] = [()] * len(trees.roots)
-        for (key, number), some in alike.items():
-            wanted = self._known[key].combinations[:number]
-            for tree, of_tree, ids in trees.filled(some, wanted, self.layout_of):
-                requests[tree], serving[tree] = of_tree, ids
-        self.found.requests += chain.from_iterable(requests)
-        self.found.serving += chain.from_iterable(serving)
+                kind, is_new = self._kind(trees, trees.rows(first)), True
+                self._known[key] = kind
+            number = kind.find(None if lacking is None else lacking - found)
+            paid += kind.steps[number] if is_new else 0
+            wanted.counts[len(wanted.kinds)] = number
+            wanted.kinds.append(kind)
+        if lacking is not None:
+            wanted.cut(lacking)
+        self.loader.budget.spend(wanted.steps() - paid)
+        return wanted
+
+    def _fill(self, trees: _Trees, wanted: _Wanted) -> None:
+        """Put the providers of each tree into the combinations of its kind."""
+        columns, counts = trees.columns, wanted.counts[wanted.of_trees]
+        numbers = wanted.numbers()
+        widths = np.array([len(some) for some in numbers], np.int64)[wanted.of_trees]
+        requests: list[Any] = [None] * int(counts.sum())
+        serving = np.empty(int(widths.sum()), np.int64)
+        first_requests, first_serving = np.cumsum(counts) - counts, np.cumsum(widths) - widths
+        for kind, number, used, some in zip(
+            wanted.kinds, wanted.counts.tolist(), numbers, wanted.trees(), strict=True
+        ):
+            if not number:
+                continue
+            rows = trees.bounds[some] + np.array(used)[:, None]
+            uuids = dict(zip(used, columns.uuids[rows].tolist(), strict=True))
+            roots, firsts = trees.roots[some].tolist(), first_requests[some].tolist()
+            for at, chosen in enumerate(kind.combinations[:number]):
+                layout = self.layout_of(tuple(map(chosen.index, chosen)))
+                places = zip(*(uuids[one] for one in dict.fromkeys(chosen)), strict=True)
+                made = map(AllocationRequest._make, zip(repeat(layout), places, roots))
+                for first, request in zip(firsts, made, strict=True):
+                    requests[first + at] = request
+            serving[first_serving[some] + np.arange(len(used))[:, None]] = columns.ids[rows]
+        self.found.requests += requests
+        self.found.serving.update(dict.fromkeys(serving.tolist()))
 
     def _kind(self, trees: _Trees, rows: slice) -> _Kind:
         """Return the kind of the tree of these rows, with numbers in place of its providers."""
@@ -204,14 +264,14 @@ def _trees(columns: TreeColumns, *, with_parents: bool) -> _Trees:
     if with_parents:
         parents = _in_tree(columns, starts)
         parts.append(parents.astype(np.int32).reshape(-1, 1).view(np.uint8))
-    keys = np.hstack(parts)
+    keys, bounds = np.hstack(parts), np.append(starts, len(ids))
+    text, width = keys.tobytes(), keys.shape[1]
     return _Trees(
         columns=columns,
-        bounds=np.append(starts, len(ids)),
+        bounds=bounds,
         roots=columns.uuids[ids == roots],
         parents=parents,
-        keys=keys.tobytes(),
-        width=keys.shape[1],
+        keys=[text[first:end] for first, end in pairwise((bounds * width).tolist())],
     )
 
 

@@ -49,6 +49,19 @@ class Constrained:
             found &= ~self._is_inside(group.aggregates.forbidden, counted, rows)
         return found
 
+    def number_with_room(self, group: RequestGroup) -> int:
+        """Return how many providers have room at most for a group; 0 where it names a tree."""
+        if group.in_tree is not None:
+            return 0
+        columns, ids = self.shape.cloud.classes, self.names.classes
+        return min(
+            (
+                columns[ids[name]].number_with_room(amount) if ids[name] in columns else 0
+                for name, amount in group.resources
+            ),
+            default=len(self.shape.cloud),
+        )
+
     def _with_room(self, resources: Sequence[tuple[str, int]], rows: SomeRows) -> Mask:
         found: Mask | None = None
         for resource in resources:

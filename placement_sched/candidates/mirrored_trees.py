@@ -22,6 +22,8 @@ _SETS = 16
 _LEVELS = 8
 #: Where only one tree in so many is left, no others are looked at for the rest of the request.
 _FEW = 16
+#: So many pairs of a provider that shares and a tree, for each slot, are noted at once.
+_FLAGS = 20_000_000
 
 
 def roots(shape: CloudShape, search: TreeSearch, after: int) -> RowNumbers:
@@ -41,10 +43,9 @@ def serving_roots(shape: CloudShape, search: TreeSearch, after: int) -> RowNumbe
     # A provider that shares might bring a trait.
     for choices in search.rules.trait_choices[: 0 if search.names.topology.sharing else _SETS]:
         found = found[_with_any(shape, cloud.traits.any_of(choices, rows), rows)[found]]
-    slots = [search.slots[positions[0]] for positions in search.equal_slots]
     few: RowNumbers | None = None
-    # What is asked of one tree leaves the fewest for the others.
-    for slot in sorted(slots, key=lambda one: one.group.in_tree is None):
+    # What is asked of one tree, or what few have, leaves the fewest for the others.
+    for slot in sorted(search.distinct_slots, key=lambda one: asked.number_with_room(one.group)):
         if not len(found):
             break
         some: SomeRows = rows if few is None else few
@@ -61,15 +62,27 @@ def _served(shape: CloudShape, slot: SlotGroup, asked: Constrained, rows: SomeRo
 
     It is one of these rows, or one that shares.
     """
-    counted = CountedRoot.NONE if slot.slot.suffix else CountedRoot.OWN
+    counted = _counted(slot, CountedRoot.OWN)
     found = _with_any(shape, asked.serving(slot.group, counted, rows), rows)
     if asked.names.topology.sharing:
-        counted = CountedRoot.NONE if slot.slot.suffix else CountedRoot.OTHER
         (_, anchors), (sharers, places) = shape.sharing, shape.distinct_sharers
+        counted = _counted(slot, CountedRoot.OTHER)
         serves = asked.serving(slot.group, counted, sharers)[places]
-        if slot.group.aggregates.forbidden and not slot.slot.suffix:
-            serves &= ~asked.members_of(slot.group.aggregates.forbidden)[anchors]
-        found[anchors[serves]] = True
+        found[anchors[serves & _admits(slot, asked, anchors)]] = True
+    return found
+
+
+def _counted(slot: SlotGroup, counted: CountedRoot) -> CountedRoot:
+    """Return whose aggregates count for a slot: of a group with a suffix the provider's alone."""
+    return CountedRoot.NONE if slot.slot.suffix else counted
+
+
+def _admits(slot: SlotGroup, asked: Constrained, roots: RowNumbers) -> Mask:
+    """Return for each of these roots whether what shares with it may serve a slot."""
+    forbidden = slot.group.aggregates.forbidden
+    if slot.slot.suffix or not forbidden:
+        return np.ones(len(roots), np.bool_)
+    found: Mask = ~asked.members_of(forbidden)[roots]
     return found
 
 
@@ -108,15 +121,30 @@ def tree_providers(
     return list(map(TreeProvider._make, columns))
 
 
-def tree_columns(shape: CloudShape, search: TreeSearch, rows: RowNumbers) -> TreeColumns:
-    """Return the same as columns, the providers of one tree after the other, each by id."""
+def tree_columns(shape: CloudShape, search: TreeSearch, rows: RowNumbers) -> TreeColumns | None:
+    """Return the same as columns, one tree after the other with what shares with it, each by id.
+
+    Returns None where providers that share may serve all slots, and so several trees alike, and
+    where very many share with trees.
+    """
+    offers: Mask | None = None
+    if search.names.topology.sharing:
+        offers = _offers(shape, search)
+        if offers is None:
+            return None
     rows, masks = _serving(shape, search, rows, CountedRoot.OWN)
     providers, traits = shape.cloud.providers, shape.cloud.traits
     # Trees that changed since their roots were found may have lost these.
     kept = np.isin(providers.roots[rows], providers.ids[rows])
     kept &= _needed(providers.ids[rows], providers.roots[rows], providers.parents[rows], masks)
-    order = np.argsort(providers.roots[rows], kind="stable")
-    order = order[kept[order]]
+    rows, masks = rows[kept], masks[kept]
+    trees, pairs = providers.roots[rows], 0
+    if offers is not None:
+        own_roots = rows[providers.ids[rows] == trees]
+        sharers, anchors, serves, pairs = _sharing(shape, search, offers, own_roots)
+        rows, masks = np.concatenate((rows, sharers)), np.concatenate((masks, serves))
+        trees = np.concatenate((trees, providers.ids[anchors]))
+    order = np.lexsort((rows, trees))
     rows, masks = rows[order], masks[order]
     covers = np.zeros((len(rows), len(search.rules.trait_choices)), np.bool_)
     for bit, choices in enumerate(search.rules.trait_choices):
@@ -124,12 +152,40 @@ def tree_columns(shape: CloudShape, search: TreeSearch, rows: RowNumbers) -> Tre
     covers &= masks.any(axis=1, keepdims=True)
     return TreeColumns(
         ids=providers.ids[rows],
-        roots=providers.roots[rows],
+        roots=trees[order],
         parents=providers.parents[rows],
         uuids=providers.uuids[rows],
         serves=masks,
         covers=covers,
+        pairs=pairs,
     )
+
+
+def _offers(shape: CloudShape, search: TreeSearch) -> Mask | None:
+    """Return which slots each of the ``distinct_sharers`` could serve.
+
+    Returns None where all of them together could serve every slot, or where too many pairs share.
+    """
+    if len(shape.sharing[0]) * len(search.equal_slots) > _FLAGS:
+        return None
+    offers = _masks(shape, search, shape.distinct_sharers[0], CountedRoot.OTHER)
+    return None if offers.any(axis=0).all() else offers
+
+
+def _sharing(
+    shape: CloudShape, search: TreeSearch, offers: Mask, roots: RowNumbers
+) -> tuple[RowNumbers, RowNumbers, Mask, int]:
+    """Return the rows of providers that share with these roots and serve, pair by pair.
+
+    Beside them: the rows of the roots, which slots each serves there, and how many pairs share.
+    """
+    asked, pairs = Constrained(shape, search.names), shape.sharing_with(roots)
+    sharers, anchors = (rows[pairs] for rows in shape.sharing)
+    masks = offers[shape.distinct_sharers[1][pairs]]
+    for bit, slot in enumerate(search.distinct_slots):
+        masks[:, bit] &= _admits(slot, asked, anchors)
+    some = masks.any(axis=1)
+    return sharers[some], anchors[some], masks[some], len(pairs)
 
 
 def _needed(ids: _Ids, roots: _Ids, parents: _Ids, masks: Mask) -> Mask:
@@ -150,14 +206,18 @@ def _serving(
 
     Where the search does not ask for more, those are left out that serve none, but for roots.
     """
-    asked, slots = Constrained(shape, search.names), search.equal_slots
-    masks = np.zeros((len(rows), len(slots)), np.bool_)
-    for bit, positions in enumerate(slots):
-        slot = search.slots[positions[0]]
-        own = CountedRoot.NONE if slot.slot.suffix else counted
-        masks[:, bit] = asked.serving(slot.group, own, rows)
+    masks = _masks(shape, search, rows, counted)
     if search.rules.subtrees:  # where providers above others are looked at
         return rows, masks
     needed = masks.any(axis=1)
     needed |= shape.cloud.providers.ids[rows] == shape.cloud.providers.roots[rows]
     return rows[needed], masks[needed]
+
+
+def _masks(shape: CloudShape, search: TreeSearch, rows: RowNumbers, counted: CountedRoot) -> Mask:
+    """Return for each of the rows which of ``equal_slots`` the provider could serve."""
+    asked, slots = Constrained(shape, search.names), search.distinct_slots
+    masks = np.zeros((len(rows), len(slots)), np.bool_)
+    for bit, slot in enumerate(slots):
+        masks[:, bit] = asked.serving(slot.group, _counted(slot, counted), rows)
+    return masks

@@ -62,9 +62,9 @@ def providers_of(
 
 
 def _providers(search: TreeSearch, root: constraints.RootColumn) -> Select[*tuple[Any, ...]]:
-    slots = [search.slots[positions[0]] for positions in search.equal_slots]
     columns = [
-        case((slot.condition(root, constraints.EACH_PROVIDER), 1), else_=0) for slot in slots
+        case((slot.condition(root, constraints.EACH_PROVIDER), 1), else_=0)
+        for slot in search.distinct_slots
     ]
     return select(*_DESCRIBED, *columns).select_from(resource_providers)
 

@@ -76,7 +76,7 @@ def find(
     if sampling is None and not in_turn:
         found = find_in_kinds(loader, limit, _Layouts(search, loader.search.slots))
         if found is not None:
-            return _candidates_of_kinds(source, found, limit)
+            return _candidates_of_kinds(source, search, found, limit)
     enumeration = Enumeration(loader=loader, limit=limit, breadth_first=in_turn, random=sampling)
     return _find_in_trees(search, enumeration)
 
@@ -163,9 +163,10 @@ def _single_candidates(
 
 
 def _candidates_of_kinds(
-    source: ProviderSource, found: CandidatesOfKinds, limit: int | None
+    source: ProviderSource, search: Search, found: CandidatesOfKinds, limit: int | None
 ) -> Candidates:
-    providers, trees = source.describe_found({}, found.serving, whole=True)
+    whole = not search.names.topology.sharing
+    providers, trees = source.describe_found({}, found.serving, whole=whole)
     return Candidates(
         requests=tuple(found.requests),
         providers=providers,

@@ -61,6 +61,11 @@ class TreeSearch:
             equal.setdefault(slot.demand, []).append(position)
         return list(equal.values())
 
+    @cached_property
+    def distinct_slots(self) -> list[SlotGroup]:
+        """One slot of each of :attr:`equal_slots`."""
+        return [self.slots[positions[0]] for positions in self.equal_slots]
+
 
 def tree_search(
     query: CandidatesQuery, names: ResolvedNames, *, one_of_a_tree: bool = False
@@ -86,7 +91,7 @@ def tree_search(
 
 def conditions_of(search: TreeSearch) -> int:
     """Return about how many conditions are evaluated for each provider."""
-    groups = [search.slots[positions[0]].group for positions in search.equal_slots]
+    groups = [slot.group for slot in search.distinct_slots]
     return sum(
         len(group.resources)
         + len(group.traits.required)

@@ -36,8 +36,10 @@ class TreeProvider(NamedTuple):
 class TreeColumns:
     """The providers of some trees as columns: one tree after the other by root, each by id.
 
-    ``parents`` are ids, 0 for none. ``serves`` has a column for each of the search's
-    ``equal_slots``, ``covers`` one for each set of traits that a tree must have.
+    Those that share with a tree are listed with it; ``roots`` are of the tree that each is listed
+    with. ``parents`` are ids, 0 for none. ``serves`` has a column for each of the search's
+    ``equal_slots``, ``covers`` one for each set of traits that a tree must have. ``pairs`` is with
+    how many of these trees each provider shares, summed over all that do.
     """
 
     ids: NDArray[np.int64]
@@ -46,6 +48,7 @@ class TreeColumns:
     uuids: NDArray[np.object_]
     serves: NDArray[np.bool_]
     covers: NDArray[np.bool_]
+    pairs: int
 
 
 #: What shares with a tree: the ids of the provider and of the tree's root, then for each set of
@@ -131,7 +134,11 @@ class ProviderSource(Protocol):
         """Return the providers of the trees of these roots."""
 
     def tree_columns(self, search: TreeSearch, roots: Sequence[int]) -> TreeColumns | None:
-        """Return the same as columns, or None where they are not at hand as such."""
+        """Return the same as columns, with the providers that share with each tree.
+
+        Returns None where they are not at hand as such, and where providers that share may serve
+        all slots: several trees would have the same candidate.
+        """
 
     def sharing(self, search: TreeSearch, ids: Sequence[int]) -> Sequence[TreeProvider]:
         """Return the providers of these ids, and which slots of another tree each could serve.

@@ -14,11 +14,11 @@ database, where a generation may be that of other inventories.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 from threading import Lock
-from typing import NamedTuple
+from typing import Any
 
 import orjson
 
@@ -72,26 +72,32 @@ class _Fragment:
         return b"".join((self.opening, resources, traits, tree))
 
 
-class _Summary(NamedTuple):
-    """A summary in the newest form, in pieces of JSON, and the description that it is of."""
-
-    provider: CandidateProvider
-    resources: bytes
-    traits: bytes
-    tree: bytes
+#: A summary in the newest form, in pieces of JSON: resources, traits, and its place in the tree.
+_Summary = tuple[bytes, bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class _Memory:
-    """Fragments and summaries by provider id, and the names of classes that are in them.
+    """Fragments by provider id, summaries by what they are of, and the names of classes in them.
 
-    They were read in one ``history`` of the database.
+    They were read in one ``history`` of the database. The key of a summary is the ``id()`` of the
+    description, which ``described`` holds by provider id, so that no other object has it meanwhile.
     """
 
     history: History = None
     class_names: Mapping[int, str] = field(default_factory=dict)
     fragments: dict[int, _Fragment] = field(default_factory=dict)
     summaries: dict[int, _Summary] = field(default_factory=dict)
+    described: dict[int, CandidateProvider] = field(default_factory=dict)
+
+    def keep(self, made: Sequence[tuple[CandidateProvider, _Summary]]) -> None:
+        """Keep these summaries in the place of those of earlier descriptions."""
+        for provider, summary in made:
+            earlier = self.described.get(provider.id)
+            if earlier is not None:  # forgotten before another object may get its id()
+                self.summaries.pop(id(earlier), None)
+            self.described[provider.id] = provider
+            self.summaries[id(provider)] = summary
 
     def agrees_with(self, history: History, class_names: Mapping[int, str]) -> bool:
         return self.history == history and self.class_names.items() <= class_names.items()
@@ -120,7 +126,7 @@ class Summaries:
         """
         each: Sequence[tuple[bytes, ...]]
         if fields.classes is None and fields.traits and fields.tree:
-            each = [one[1:] for one in self._newest(source, providers, class_names, known)]
+            each = self._newest(source, providers, class_names, known)
         else:
             fragments = self._fragments(source, providers, class_names)
             used = _used(source, fragments, fields.classes, known)
@@ -143,28 +149,27 @@ class Summaries:
         """Return the summaries in the newest form, making at once those not in memory."""
         memory = self._memory
         held = memory.summaries if memory.agrees_with(source.history, class_names) else {}
-        found = [held.get(provider.id) for provider in providers]
         # The very same: of one that is equal the usages may be others.
-        lacking = [
-            provider
-            for provider, one in zip(providers, found, strict=True)
-            if one is None or one.provider is not provider
-        ]
+        found: list[Any] = list(map(held.get, map(id, providers)))
+        if None not in found:
+            return found
+        lacking = [one for one, summary in zip(providers, found, strict=True) if summary is None]
+        fragments = self._fragments(source, lacking, class_names)
+        used = _used(source, fragments, None, known)
         made: dict[int, _Summary] = {}
-        if lacking:
-            fragments = self._fragments(source, lacking, class_names)
-            used = _used(source, fragments, None, known)
-            for provider, one in zip(lacking, fragments, strict=True):
-                resources = one.opening + one.resources % used[provider.id]
-                made[provider.id] = _Summary(provider, resources, one.traits, one.tree)
-            if source.describes_once and len(made) <= KEPT_WHOLE:
-                providers_of = (one.provider for one in fragments)
-                lasting = [one.id for one in providers_of if one.generation != _NEVER]
-                whole = {key: made[key] for key in lasting}
-                self._remember(source.history, class_names, {}, whole)
+        for provider, one in zip(lacking, fragments, strict=True):
+            resources = one.opening + one.resources % used[provider.id]
+            made[id(provider)] = resources, one.traits, one.tree
+        if source.describes_once and len(made) <= KEPT_WHOLE:
+            lasting = [
+                (provider, made[id(provider)])
+                for provider, one in zip(lacking, fragments, strict=True)
+                if one.provider.generation != _NEVER
+            ]
+            self._remember(source.history, class_names, {}, lasting)
         return [
-            made[provider.id] if one is None or one.provider is not provider else one
-            for provider, one in zip(providers, found, strict=True)
+            made[id(provider)] if summary is None else summary
+            for provider, summary in zip(providers, found, strict=True)
         ]
 
     def _fragments(
@@ -187,7 +192,7 @@ class Summaries:
         if missing:
             loaded = _load(source, missing, class_names)
             found.update(loaded)
-            self._remember(source.history, class_names, loaded, {})
+            self._remember(source.history, class_names, loaded, ())
         return [found[provider.id] for provider in providers]
 
     def _remember(
@@ -195,19 +200,19 @@ class Summaries:
         history: History,
         class_names: Mapping[int, str],
         loaded: Mapping[int, _Fragment],
-        made: Mapping[int, _Summary],
+        made: Sequence[tuple[CandidateProvider, _Summary]],
     ) -> None:
         with self._lock:
             memory = self._memory
             if (memory.history, memory.class_names) != (history, class_names):
                 known = memory if memory.agrees_with(history, class_names) else _Memory()
-                memory = _Memory(history, class_names, known.fragments, known.summaries)
+                memory = replace(known, history=history, class_names=class_names)
             if len(memory.fragments) + len(loaded) > self._most:
                 memory = _Memory(history, class_names)
             if len(memory.summaries) + len(made) > KEPT_WHOLE:
                 memory = _Memory(history, class_names, memory.fragments)
             memory.fragments.update(loaded)
-            memory.summaries.update(made)
+            memory.keep(made)
             self._memory = memory
 
 

@@ -82,9 +82,15 @@ class TreeLoader:
         return self._batch(roots, self.source.trees(self.search, roots))
 
     def read_columns(self, roots: Sequence[int]) -> TreeColumns | None:
-        """Return the providers of the trees of these roots as columns, if they are at hand so."""
-        self._pay_for_conditions(len(roots))
-        return self.source.tree_columns(self.search, roots)
+        """Return the providers of the trees of these roots as columns.
+
+        Returns None, which costs nothing, where the source has none for this search.
+        """
+        columns = self.source.tree_columns(self.search, roots)
+        if columns is not None:
+            self._pay_for_conditions(len(roots))
+            self.budget.spend(columns.pairs // _SHARED_NOTED)
+        return columns
 
     def _pay_for_conditions(self, trees: int) -> None:
         beyond = max(0, conditions_of(self.search) - _FREE_CONDITIONS)

@@ -25,6 +25,13 @@ def number_of(rows: SomeRows) -> int:
     return int(rows.stop - rows.start) if isinstance(rows, slice) else len(rows)
 
 
+def in_ranges(first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return all numbers of these ranges, one range after the other."""
+    lengths = end - first
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(first - before, lengths) + np.arange(int(lengths.sum()))
+
+
 _NO_ROWS: RowNumbers = np.empty(0, np.int32)
 
 
@@ -71,10 +78,8 @@ class RowValues:
 
     def _held(self, rows: RowNumbers) -> NDArray[np.int64]:
         """Return the places of all values of these ascending rows."""
-        first = np.searchsorted(self.rows, rows, "left").astype(np.int64)
-        lengths = np.searchsorted(self.rows, rows, "right") - first
-        before = np.cumsum(lengths) - lengths
-        return np.repeat(first - before, lengths) + np.arange(int(lengths.sum()))
+        first = np.searchsorted(self.rows, rows, "left")
+        return in_ranges(first, np.searchsorted(self.rows, rows, "right"))
 
     def renumber(self, numbers: NDArray[np.int64]) -> None:
         """Give each row its new number, by the old one; a negative one drops its values."""
@@ -156,6 +161,12 @@ class ClassColumns:
         places, there = stock.places(rows)
         return there & self._fits(amount, places) if len(stock.rows) else there
 
+    def number_with_room(self, amount: int) -> int:
+        """Return on how many rows so much more fits."""
+        if amount > MAX_INT:
+            return 0
+        return int(np.count_nonzero(self._fits(amount, slice(0, len(self.stock.rows)))))
+
     def _fits(self, amount: int, some: slice | NDArray[np.int64]) -> Mask:
         values = self.stock.values
         fits: Mask = values["used"][some] + float(amount) <= values["capacity"][some]
@@ -200,7 +211,7 @@ class TraitBits:
         return words.reshape(number, width)
 
     def any_of(self, traits: frozenset[int], rows: SomeRows) -> Mask:
-        """Return for each row whether it has one of these traits."""
+        """Return for each row, in any order, whether it has one of these traits."""
         masks: dict[int, int] = {}
         for trait in traits:
             bit = self._bits.get(trait)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_sched.mirror.cloud import MirroredCloud
-from placement_sched.mirror.columns import Mask, RowNumbers
+from placement_sched.mirror.columns import Mask, RowNumbers, in_ranges
 
 #: So many sets of aggregates are remembered with their members.
 _SETS = 32
@@ -68,10 +68,8 @@ class CloudShape:
             return np.sort(order[first:last])
         wanted = np.unique(roots)
         first = np.searchsorted(sorted_roots, wanted, "left")
-        lengths = np.searchsorted(sorted_roots, wanted, "right") - first
-        before = np.cumsum(lengths) - lengths
-        places = np.repeat(first - before, lengths) + np.arange(int(lengths.sum()))
-        return np.sort(order[places])
+        end = np.searchsorted(sorted_roots, wanted, "right")
+        return np.sort(order[in_ranges(first, end)])
 
     def members_of(self, aggregates: frozenset[int]) -> Mask:
         """Return for each provider whether it is in one of these aggregates itself."""
@@ -114,6 +112,12 @@ class CloudShape:
         own = self.root_rows[providers]
         others = (own >= 0) & (own != roots)
         return providers[others], roots[others]
+
+    def sharing_with(self, roots: RowNumbers) -> _Ids:
+        """Return the places in :attr:`sharing` of the pairs of these roots, ascending."""
+        anchors = self.sharing[1]
+        first = np.searchsorted(anchors, roots, "left")
+        return in_ranges(first, np.searchsorted(anchors, roots, "right"))
 
     @cached_property
     def distinct_sharers(self) -> tuple[RowNumbers, _Ids]:

@@ -16,7 +16,7 @@ from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler import filtering
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
 from placement_sched.scheduler.headroom import Headroom, PlacedSoFar
-from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.host_state import HostState, with_candidates
 from placement_sched.scheduler.hosts.cells import ClosedAmong, none_closed
 from placement_sched.scheduler.hosts.states import CloudView
 from placement_sched.scheduler.loading import Plugins
@@ -261,7 +261,7 @@ class Chooser:
         return replace(filtered, reports=(*by_name, *filtered.reports))
 
     def _look(
-        self, hosts: Sequence[HostState], spec: RequestSpec, progress: PlacedSoFar, index: int
+        self, hosts: list[HostState], spec: RequestSpec, progress: PlacedSoFar, index: int
     ) -> tuple[Look, list[HostState]]:
         """Return how the hosts look to the instance of this index, and those the next may ask."""
         named = progress.with_room(hosts)
@@ -287,16 +287,14 @@ class Chooser:
         Those where none went since are as they were, and filters are not asked of them again.
         """
         filters = self.filters_for(spec)
-        changed = hosts
-        if not progress.asks_again:
-            changed = [host for host in hosts if host.host in progress.touched]
-            progress.touched.clear()
+        changed = hosts if progress.asks_again else progress.changed_among(hosts)
         others = len(hosts) - len(changed)
         run = filtering.run_filters(filters, changed, spec, index, besides=others)
         progress.headroom.look_again(run.hosts)
         if not others:
             return run
-        gone = {id(host) for host in changed} - {id(host) for host in run.hosts}
+        passed = with_candidates(run.hosts) if progress.headroom.is_kept else run.hosts
+        gone = {id(host) for host in changed} - {id(host) for host in passed}
         left = [host for host in hosts if id(host) not in gone] if gone else hosts
         return replace(run, hosts=left)
 

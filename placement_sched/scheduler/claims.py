@@ -157,7 +157,7 @@ class Claims:
         answers = {decision.uuid: decision for decision in placed.values()}
         if len(answers) == 1 and placed.keys() == holding == set(spec.instance_uuids):
             (decision,) = answers.values()
-            if decision.digest == digest:
+            if decision.digest == digest and _is_held(decision, spec.instance_uuids, held):
                 return dict(decision.answer)
         raise errors.Conflict(
             f"instance {min(holding)} already has allocations from another request",
@@ -327,14 +327,13 @@ def _added_before(
     decision = placed.get(uuids[0])
     if decision is None or decision.digest != digest or not decision.request_ids.are_of_one(ids):
         return None
+    return decision if _is_held(decision, uuids, held) else None
+
+
+def _is_held(decision: Decision, uuids: Sequence[str], held: Iterable[Allocation]) -> bool:
+    """Return whether the instances still hold all that a decision chose for them."""
     amounts = {(one.consumer.uuid, one.provider_uuid, one.resource_class): one.used for one in held}
-    is_held = all(
-        amounts.get((uuid, provider, name), 0) >= amount
-        for uuid, (best, *_) in zip(uuids, decision.answer["selections"], strict=True)
-        for provider, wanted in _amounts(best["allocation_request"]).items()
-        for name, amount in wanted.items()
-    )
-    return decision if is_held else None
+    return all(amounts.get(place, 0) >= amount for place, amount in decision.chosen(uuids))
 
 
 def _instances_of(run: Run, decision: Decision) -> list[Instance]:
@@ -352,7 +351,7 @@ def _instances_of(run: Run, decision: Decision) -> list[Instance]:
             task_state=None,
             flavor=asked.get("flavor"),
             image=asked.get("image"),
-            server_group=spec.instance_group.uuid if spec.instance_group else None,
+            server_group=run.request.joined_group,
             decision_uuid=decision.uuid,
         )
         for uuid, (best, *_) in zip(spec.instance_uuids, run.selections, strict=True)

@@ -4,6 +4,7 @@ Every answer of ``select_destinations`` is a decision, one that names no host to
 one where it is asked to be kept.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -49,11 +50,12 @@ class Retention:
     """
 
     #: How many decisions are made, or seconds go by, before a process looks for old ones again.
-    #: Each time it deletes so many, and up to so often, that it keeps up with all processes.
+    #: Each time it deletes so many, and again for so many seconds at most, which the request that
+    #: came then waits for: it keeps up with all processes.
     EVERY = 200
     SECONDS = 60
     MOST = 1000
-    BATCHES = 20
+    AT_MOST = 0.2
     #: For so many seconds one process does it for all.
     LEASE = 150
 
@@ -71,9 +73,9 @@ class Retention:
             return
         try:
             purge = partial(decisions.purge, before=now - self._keeping, most=self.MOST)
-            for _ in range(self.BATCHES):
-                if self._database.write(purge) < self.MOST:
-                    break
+            end = time.monotonic() + self.AT_MOST
+            while self._database.write(purge) == self.MOST and time.monotonic() < end:
+                pass
         except errors.Unavailable as failure:
             LOG.warning("expired decisions were not deleted: %s", failure.detail)
 

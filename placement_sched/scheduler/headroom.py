@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
 from placement_sched.model.placement.candidate import Candidates
 from placement_sched.model.spec import RequestSpec
@@ -57,14 +58,17 @@ class Headroom:
         """Return whether accounts are kept at all."""
         return self._connection is not None
 
-    def left(self, hosts: Iterable[HostState]) -> list[tuple[HostState, Sequence[Any]]]:
+    def left(
+        self, hosts: Mapping[str | None, Sequence[HostState]]
+    ) -> list[tuple[HostState, Sequence[Any]]]:
         """Return the hosts of which other candidates are left than they have, with these.
 
-        The first candidate by which one more instance fits beside those placed before comes first:
-        of two equal devices the second instance takes the other. None are left where none fits.
+        The hosts are given by their uuids. The first candidate by which one more instance fits
+        beside those placed before comes first: of two equal devices the second instance takes the
+        other. None are left where none fits.
         """
         # Most hosts are as they were when the instance before was placed.
-        asked = [host for host in hosts if host.uuid in self._open] if self._open else []
+        asked = [host for uuid in self._open for host in hosts.get(uuid, ())]
         pairs = [(host, self._in_order(host)) for host in asked]
         return [(host, left) for host, left in pairs if left is not host.allocation_candidates]
 
@@ -181,6 +185,11 @@ class PlacedSoFar:
     chosen: list[WeighedHost] = field(default_factory=list)
     touched: set[str] = field(default_factory=set)
     own: list[HostState] | None = None
+    # The list whose hosts have candidates, and where they are in it: of many hosts, those that have
+    # changed are then found without a look at the others.
+    _known: list[HostState] | None = None
+    _by_uuid: dict[str | None, list[HostState]] = field(default_factory=dict)
+    _places: dict[str, list[int]] = field(default_factory=dict)
 
     def note(self, host: HostState) -> None:
         """Note that an instance goes to a host, before it does.
@@ -196,14 +205,37 @@ class PlacedSoFar:
             self.weighing.note(one)
             self.touched.add(one.host)
 
-    def with_room(self, hosts: Sequence[HostState]) -> list[HostState]:
-        """Offer the hosts the candidates that are left, and return those where one more fits."""
+    def with_room(self, hosts: list[HostState]) -> list[HostState]:
+        """Offer the hosts the candidates that are left, and return those where one more fits.
+
+        It is the same list where that is all of them.
+        """
         if not self.headroom.is_kept:
-            return list(hosts)
-        for host, candidates in self.headroom.left(hosts):
+            return hosts
+        if hosts is not self._known:
+            hosts = self._learn(with_candidates(hosts))
+        changed = self.headroom.left(self._by_uuid)
+        for host, candidates in changed:
             offer(host, candidates)
             self.touched.add(host.host)
-        return with_candidates(hosts)
+        if all(candidates for _, candidates in changed):
+            return hosts
+        return self._learn(with_candidates(hosts))
+
+    def changed_among(self, hosts: list[HostState]) -> list[HostState]:
+        """Return the hosts of the touched names, in their order, and forget these names."""
+        if hosts is not self._known:
+            self._learn(hosts)
+        places = sorted(at for name in self.touched for at in self._places.get(name, ()))
+        self.touched.clear()
+        return [hosts[at] for at in places]
+
+    def _learn(self, hosts: list[HostState]) -> list[HostState]:
+        """Learn where each of the hosts is, and return them."""
+        self._known = hosts
+        self._by_uuid = grouped((host.uuid, host) for host in hosts)
+        self._places = grouped((host.host, at) for at, host in enumerate(hosts))
+        return hosts
 
 
 def _amounts(candidate: Mapping[str, Any]) -> Iterator[tuple[InventoryName, int]]:

@@ -133,7 +133,7 @@ class Scheduler:
 
         A question of a trial has one already. Raises :class:`Unavailable` where others have them.
         """
-        if self.source is not self.database:
+        if isinstance(self.source, Trial):
             yield
             return
         if not self.places.acquire(blocking=False):

@@ -12,6 +12,7 @@ from placement_sched.candidates.search import find, prepare
 from placement_sched.errors import TooComplex
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
 from tests.candidates.documented import provider
+from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
 from tests.candidates.sources import mirrored, source_of
 from tests.candidates.strategies import queries, tree_clouds
@@ -56,9 +57,13 @@ def _hosts(number, cards):
     )
 
 
-def _found(database, query, options, *, alike):
+def _found(database, query, options, *, alike, batch=None):
+    """Return the candidates; of trees that are alike ``batch`` are looked at together."""
     with pytest.MonkeyPatch.context() as patch, database.read() as connection:
         patch.setattr(kinds, "is_many", lambda _size: True)
+        if batch is not None:
+            patch.setattr(kinds, "first_size", lambda _limit: batch)
+            patch.setattr(kinds, "next_size", lambda *_: batch)
         if not alike:
             patch.setattr(search_module, "find_in_kinds", lambda *_: None)
         source = source_of(connection)
@@ -70,13 +75,18 @@ def _found(database, query, options, *, alike):
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(cloud=tree_clouds(most=10), query=queries(), limit=st.sampled_from([-1, 1, 2, 3, 5]))
+@given(
+    cloud=tree_clouds(most=10),
+    query=queries(),
+    limit=st.sampled_from([-1, 1, 2, 3, 5]),
+    batch=st.sampled_from([1, 2, 100]),
+)
 def test_trees_together_have_the_candidates_that_they_have_one_by_one(
-    sqlite_database, sqlite_settings, cloud, query, limit
+    sqlite_database, sqlite_settings, cloud, query, limit, batch
 ):
     reload(sqlite_database, cloud)
     options = sqlite_settings.overridden({MOST: limit})
-    together = _found(sqlite_database, query, options, alike=True)
+    together = _found(sqlite_database, query, options, alike=True, batch=batch)
     assert together == _found(sqlite_database, query, options, alike=False)
 
 
@@ -88,6 +98,70 @@ def test_a_limit_ends_the_answer_within_a_tree(sqlite_database, sqlite_settings,
     assert together == _found(sqlite_database, CARDS, options, alike=False)
     # Two of three cards in any order, or of two.
     assert len(together.requests) == min(limit if limit > 0 else 1000, 20 * 6 + 10 * 2)
+
+
+def _hosts_with_pools(number, pools, *, disk_of_hosts=0):
+    """Return hosts in racks of two that a pool shares with; pools come before and after hosts."""
+    hosts = [
+        provider(
+            f"CN{host:03}",
+            {"MEMORY_MB": 64, "VCPU": 8, "DISK_GB": disk_of_hosts},
+            aggregates=[f"rack{host // 2 % pools}"],
+        )
+        for host in range(number)
+    ]
+    shared = [
+        provider(f"pool {one}", {"DISK_GB": 100}, traits=[SHARES], aggregates=[f"rack{one // 2}"])
+        for one in range(2 * pools)
+    ]
+    return Cloud((*shared[:pools], *hosts, *shared[pools:]))
+
+
+OF_POOLS = CandidatesQuery(
+    groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1), ("MEMORY_MB", 1), ("VCPU", 1))),)
+)
+
+
+@pytest.mark.parametrize("disk_of_hosts", [0, 10])
+@pytest.mark.parametrize("limit", [-1, 1, 7, 1000])
+def test_hosts_that_share_pools_are_answered_together(
+    sqlite_database, sqlite_settings, limit, disk_of_hosts
+):
+    load(sqlite_database, _hosts_with_pools(30, 4, disk_of_hosts=disk_of_hosts))
+    options = sqlite_settings.overridden({MOST: limit})
+    alone = _found(sqlite_database, OF_POOLS, options, alike=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(search_module, "Enumeration")
+        together = _found(sqlite_database, OF_POOLS, options, alike=True)
+    assert together == alone
+    each = 2 + (disk_of_hosts > 0)
+    assert len(together.requests) == min(limit if limit > 0 else 1000, 30 * each)
+
+
+def test_what_pools_alone_serve_is_answered_once(sqlite_database, sqlite_settings):
+    """Many hosts reach the same pools, which serve a request for disk without any of them."""
+    load(sqlite_database, _hosts_with_pools(30, 4))
+    query = CandidatesQuery(groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1),)),))
+    together = _found(sqlite_database, query, sqlite_settings, alike=True)
+    assert together == _found(sqlite_database, query, sqlite_settings, alike=False)
+    assert len(together.requests) == 8
+
+
+def test_hosts_that_share_with_each_other_have_their_candidate_once(
+    sqlite_database, sqlite_settings
+):
+    """One has CPUs, the other a disk, and either serves with the other in its own tree."""
+    shared = {"traits": [SHARES], "aggregates": ["rack"]}
+    hosts = [provider(f"CN{one:03}", {"VCPU": 8, "DISK_GB": 10}) for one in range(70)]
+    cloud = provider("P", {"VCPU": 8}, **shared), *hosts, provider("Q", {"DISK_GB": 10}, **shared)
+    load(sqlite_database, Cloud(cloud))
+    query = CandidatesQuery(
+        groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1), ("VCPU", 1))),)
+    )
+    options = sqlite_settings.overridden({MOST: 100})
+    together = _found(sqlite_database, query, options, alike=True, batch=25)
+    assert together == _found(sqlite_database, query, options, alike=False)
+    assert len(together.requests) == 71
 
 
 def test_trees_that_lack_a_trait_cost_no_combinations(sqlite_database, sqlite_settings):

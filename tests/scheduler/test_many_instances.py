@@ -202,10 +202,25 @@ def test_flavor_and_image_too_large_to_be_recorded_with_each_instance_are_refuse
         uuids = [uuid_of(f"{number} {n}") for n in range(number)]
         return {"request_spec": spec(*uuids, flavor=small, image=image)}
 
-    refused = sqlite_app.post_json(path, asked(30), status=400).json["errors"][0]["detail"]
-    assert "for each of 30 instances, and may have 20000000 for all together" in refused
+    refused = sqlite_app.post_json(path, asked(15), status=400).json["errors"][0]["detail"]
+    assert "for each of 15 instances, and may have 10000000 for all together" in refused
     assert refused.endswith("(at $.request_spec.image)")
-    sqlite_app.post_json(path, asked(20), status=200)
+    sqlite_app.post_json(path, asked(10), status=200)
+
+
+def test_more_alternates_than_one_request_may_have_are_refused(sqlite_app):
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
+    uuids = [uuid_of(str(n)) for n in range(100)]
+    asked = {"request_spec": spec(*uuids, flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))}
+    for attempts, alternates, status in ((201, True, 200), (202, True, 400), (202, False, 200)):
+        overrides = {"scheduler.max_attempts": attempts}
+        body = {**asked, "return_alternates": alternates, "overrides": overrides}
+        answer = sqlite_app.post_json("/scheduler/v1/explain", body, status=status)
+        if status == 400:
+            assert answer.json["errors"][0]["detail"] == (
+                "[scheduler] max_attempts asks for 201 alternates for each of 100 instances, and "
+                "there may be 20000 for all together (at $.request_spec.num_instances)"
+            )
 
 
 def test_more_amounts_than_one_claim_may_have_are_refused(sqlite_app):

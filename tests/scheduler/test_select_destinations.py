@@ -115,6 +115,19 @@ def test_another_request_for_a_placed_instance_is_refused_and_changes_nothing(cl
     assert usages(cloud) == before
 
 
+def test_answer_is_not_given_again_for_an_instance_that_holds_something_else(cloud):
+    select(cloud, spec(instance(1)))
+    path = f"/placement/allocations/{instance(1)}"
+    held = cloud.get(path, headers=LATEST_HEADERS).json
+    (amounts,) = held["allocations"].values()
+    elsewhere = {report("cn1")["uuid"]: {"resources": amounts["resources"]}}
+    assert held["allocations"].keys() != elsewhere.keys()
+    moved = {**held, "allocations": elsewhere}
+    cloud.put_json(path, moved, headers=LATEST_HEADERS, status=204)
+    (error,) = select(cloud, spec(instance(1)), status=409)["errors"]
+    assert error["code"] == "scheduler.instance_placed"
+
+
 def test_instance_whose_allocations_are_gone_may_be_placed_anew(cloud):
     select(cloud, spec(instance(1)))
     cloud.delete(f"/placement/allocations/{instance(1)}", headers=LATEST_HEADERS)

@@ -134,6 +134,20 @@ def test_group_described_in_the_request_needs_no_stored_one(sqlite_cloud):
     assert sqlite_cloud.get(f"/scheduler/v1/instances/{instance(1)}").json["server_group"] is None
 
 
+@pytest.mark.parametrize("claim", [True, "add"])
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_instances_of_a_described_group_do_not_become_members_here(sqlite_cloud, is_stored, claim):
+    group = make(sqlite_cloud) if is_stored else UNKNOWN
+    described = {"uuid": group, "policy": "anti-affinity", "hosts": [], "members": []}
+    for number in (1, 2):
+        body = {"request_spec": spec(instance(number), instance_group=described), "claim": claim}
+        sqlite_cloud.post_json(SELECT, body)
+        shown = sqlite_cloud.get(f"/scheduler/v1/instances/{instance(number)}").json
+        assert shown["server_group"] is None
+    if is_stored:
+        assert members(sqlite_cloud, group) == []
+
+
 def test_request_sent_again_has_the_same_answer(sqlite_cloud):
     group = make(sqlite_cloud)
     first = select(sqlite_cloud, instance(1), scheduler_hints={"group": [group]})

@@ -13,7 +13,7 @@ from placement_sched.schemas.changes import CHANGES
 from placement_sched.schemas.parts import COUNT, NAME, a_list, an_object, or_null
 
 #: So many flavors a question may name: each is counted on all hosts.
-MOST_FLAVORS = 40
+MOST_FLAVORS = 25
 _PLANNING: Json = {
     "changes": CHANGES,
     "flavors": or_null(a_list(NAME, maxItems=MOST_FLAVORS)),

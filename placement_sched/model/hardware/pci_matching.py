@@ -9,7 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
+from weakref import WeakValueDictionary
 
 from oslo_utils.strutils import bool_from_string
 
@@ -22,11 +23,41 @@ from placement_sched.model.verdict import Refusal
 
 Pool = dict[str, Any]
 Pools = Sequence[Pool]
+
+
+class ReportedPool(Pool):
+    """A pool as a host reports it; pools of devices that are alike have the same ``kind``.
+
+    The kind is everything but :data:`_OF_A_HOST`; None where that cannot be compared. So of ten
+    thousand hosts each kind is compared with a request once.
+    """
+
+    __slots__ = ("kind",)
+
+    def __init__(self, pool: Mapping[str, Any], kind: Hashable = None) -> None:
+        """Copy a pool; of one of a known ``kind``, that is the copy's."""
+        super().__init__(pool)
+        self.kind = kind
+
+    @classmethod
+    def of(cls, pool: Mapping[str, Any]) -> Self:
+        """Return a pool of a report."""
+        try:
+            kind = frozenset(item for item in pool.items() if item[0] not in _OF_A_HOST)
+            return cls(pool, _KINDS.setdefault(kind, kind))
+        except TypeError:  # a plugin's pools may hold lists
+            return cls(pool)
+
+
 #: The resource providers of each group of a candidate: uuids by the group's suffix.
 Mappings = Mapping[str, Sequence[str]]
 
 #: Types of device that are given only to requests for this type.
 _ONLY_IF_NAMED = ("type-PF", "vdpa")
+#: What differs between pools of devices that are alike.
+_OF_A_HOST = frozenset({"count", "rp_uuid"})
+#: Each kind once, so that equal ones are the same object.
+_KINDS: WeakValueDictionary[Hashable, Hashable] = WeakValueDictionary()
 #: So many keys are looked for in a pool one by one.
 _FEW = 16
 
@@ -110,7 +141,7 @@ def left_after(pools: Pools, demand: Demand) -> list[Pool] | None:
     else:
         left = dict(_emptied(fitting, demand.count))
     return [
-        pool if id(pool) not in left else {**pool, "count": left[id(pool)]}
+        pool if (number := left.get(id(pool))) is None else _with_count(pool, number)
         for pool in pools
         if left.get(id(pool), 1) > 0
     ]
@@ -134,19 +165,7 @@ def shortage(pools: Pools, demand: Demand) -> Refusal | None:
 
 def is_specified(pool: Pool, request: InstancePCIRequest) -> bool:
     """Return whether the devices of a pool are as a request specifies."""
-    # There are many more pools than kinds of them, and a request may name more keys than they have.
-    named = request.named
-    if len(named) <= _FEW:
-        has: Hashable = tuple(map(pool.get, named))
-    else:
-        has = tuple(item for item in pool.items() if item[0] in named)
-    try:
-        found = request.suits.get(has)
-    except TypeError:  # a plugin's pools may hold lists
-        return any(_matches(pool, spec) for spec in request.spec)
-    if found is None:
-        found = request.suits[has] = any(_matches(pool, spec) for spec in request.spec)
-    return found
+    return bool(_as_specified((pool,), request))
 
 
 def number_of(pools: Iterable[Mapping[str, Any]]) -> int:
@@ -170,15 +189,49 @@ def _emptied(pools: Pools, count: int) -> Iterator[tuple[int, int]]:
             return
 
 
+def _with_count(pool: Pool, number: int) -> Pool:
+    changed = {**pool, "count": number}
+    return ReportedPool(changed, pool.kind) if isinstance(pool, ReportedPool) else changed
+
+
 def _is_split(pools: Pools) -> bool:
     """Return whether devices of one provider are in several pools: which to take is not known."""
     uuids = [pool["rp_uuid"] for pool in pools if "rp_uuid" in pool]
     return len(set(uuids)) < len(uuids)
 
 
-def _as_specified(pools: Pools, demand: Demand) -> Pools:
-    request = demand.request
-    return [pool for pool in pools if is_specified(pool, request)]
+def _as_specified(pools: Pools, request: InstancePCIRequest) -> list[Pool]:
+    if request.named & _OF_A_HOST:
+        return [pool for pool in pools if _suits(pool, request)]
+    suits = request.suits
+    found: list[Pool] = []
+    for pool in pools:
+        kind = pool.kind if isinstance(pool, ReportedPool) else None
+        suitable = suits.get(kind)
+        if suitable is None:
+            suitable = _suits(pool, request)
+            if kind is not None:
+                suits[kind] = suitable
+        if suitable:
+            found.append(pool)
+    return found
+
+
+def _suits(pool: Pool, request: InstancePCIRequest) -> bool:
+    """Return whether the devices of a pool are as one of the request's specs has them."""
+    # There are many more pools than kinds of them, and a request may name more keys than they have.
+    named, suits = request.named, request.suits
+    if len(named) <= _FEW:
+        has: Hashable = tuple(map(pool.get, named))
+    else:
+        has = tuple(item for item in pool.items() if item[0] in named)
+    try:
+        suitable = suits.get(has)
+    except TypeError:  # a plugin's pools may hold lists
+        return any(_matches(pool, spec) for spec in request.spec)
+    if suitable is None:
+        suitable = suits[has] = any(_matches(pool, spec) for spec in request.spec)
+    return suitable
 
 
 def _matches(pool: Pool, spec: Mapping[str, Any]) -> bool:
@@ -209,16 +262,16 @@ def _near_enough(pools: Pools, demand: Demand) -> Pools:
 
 
 def _of_types_asked(pools: Pools, demand: Demand) -> Pools:
-    named = demand.values("dev_type")
+    named, types = demand.values("dev_type"), [pool.get("dev_type") for pool in pools]
     withheld = [kind for kind in _ONLY_IF_NAMED if kind not in named]
-    if not any(pool.get("dev_type") in withheld for pool in pools):
+    if not any(kind in types for kind in withheld):
         return pools
     return [pool for pool in pools if pool.get("dev_type") not in withheld]
 
 
 def _managed_here(pools: Pools, demand: Demand) -> Pools:
-    managed = any(pool.get("remote_managed") for pool in pools)
-    if not managed or any(map(bool_from_string, demand.values("remote_managed"))):
+    managed = [pool.get("remote_managed") for pool in pools]
+    if not any(managed) or any(map(bool_from_string, demand.values("remote_managed"))):
         return pools
     return [pool for pool in pools if not bool_from_string(pool.get("remote_managed"))]
 
@@ -253,7 +306,7 @@ def _providers_of(demand: Demand) -> str:
 
 #: What each step leaves, in words, and how.
 _STEPS: tuple[tuple[Callable[[Demand], str], Callable[[Pools, Demand], Pools]], ...] = (
-    (_spec_of, _as_specified),
+    (_spec_of, lambda pools, demand: _as_specified(pools, demand.request)),
     (_cells_of, _near_enough),
     (lambda _: "besides physical functions and vdpa devices not requested", _of_types_asked),
     (lambda _: "besides remote managed ones not requested", _managed_here),

@@ -13,7 +13,14 @@ from typing import Any, Self
 from placement_sched.errors import Conflict
 from placement_sched.model.hardware import pci_matching
 from placement_sched.model.hardware.numa import InstanceNUMACell
-from placement_sched.model.hardware.pci_matching import Demand, Mappings, Pool, Pools, number_of
+from placement_sched.model.hardware.pci_matching import (
+    Demand,
+    Mappings,
+    Pool,
+    Pools,
+    ReportedPool,
+    number_of,
+)
 from placement_sched.model.hardware.requested_pci import InstancePCIRequest, InstancePCIRequests
 from placement_sched.model.verdict import Refusal
 
@@ -33,7 +40,7 @@ class ReportedPools:
     @cached_property
     def pools(self) -> tuple[Pool, ...]:
         """Return the pools, those with fewer tags first: they are what nova takes first."""
-        return tuple(sorted(map(dict, self._reported), key=len))
+        return tuple(sorted(map(ReportedPool.of, self._reported), key=len))
 
     @cached_property
     def free(self) -> int:

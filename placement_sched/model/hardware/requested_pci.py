@@ -136,11 +136,11 @@ _KEY = "pci_passthrough:alias"
 _WHERE = f"flavor extra spec {_KEY!r}"
 #: Devices of one alias: no host has more, and each is a request group where placement knows them.
 _MOST_DEVICES = 4096
-#: Requests of one instance: for 64 aliases, as many as a flavor has room for, and some ports.
-MOST_REQUESTS = 100
+#: Requests of one instance: as many aliases as a flavor has room for.
+MOST_REQUESTS = 64
 #: Keys in the specs of all of them; a spec without any counts as one. Each is looked for in each
 #: pool of each host.
-MOST_KEYS = 1_000
+MOST_KEYS = 500
 #: Under which the ids of requests are made.
 _IDS = UUID("5a0f3c52-8f6f-4a3b-9d0e-6f6b1f6f2c11")
 

@@ -1,6 +1,6 @@
 """A decision: the request, its outcome, and the selections, which say where each instance goes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -115,6 +115,16 @@ class Decision(DecisionSummary):
     funnel: Mapping[str, Any] | None = None
     best: Sequence[Mapping[str, Any]] = ()
     conditions: Conditions | None = None
+
+    def chosen(self, uuids: Sequence[str]) -> Iterator[tuple[tuple[str, str, str], int]]:
+        """Yield instance, provider and resource class, with the amount that was chosen.
+
+        ``uuids`` are those of the instances, in the order of the request.
+        """
+        for uuid, (best, *_) in zip(uuids, self.answer["selections"], strict=True):
+            for provider, part in best["allocation_request"]["allocations"].items():
+                for name, amount in part["resources"].items():
+                    yield (uuid, provider, name), amount
 
 
 @dataclass(frozen=True, slots=True)

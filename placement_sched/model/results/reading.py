@@ -91,12 +91,19 @@ def compared_stages(explanations: Sequence[Json]) -> list[tuple[str, list[Json |
 def path_of(explanation: Json, verdict: Json) -> list[tuple[str, str, list[Json]]]:
     """Return family and name of each stage, and why it rejects a host: no reason if it passes.
 
-    ``verdict`` is one of those that the explanation has.
+    ``verdict`` is one of those that the explanation has. Where a reason without a name says that
+    not all were sought, the stages after the first reason were not asked.
     """
+    reasons = verdict["reasons"]
+    all_sought = all(one["name"] for one in reasons)
+    is_rejected = False
     found = []
     for stage in explanation["stages"]:
         key = stage["stage"], stage["name"]
-        rejecting = [one for one in verdict["reasons"] if (one["stage"], one["name"]) == key]
+        rejecting = [one for one in reasons if (one["stage"], one["name"]) == key]
+        is_rejected = is_rejected or bool(rejecting)
+        if is_rejected and not rejecting and not all_sought:
+            rejecting = [{"stage": key[0], "name": key[1], "reason": "not evaluated"}]
         found.append((*key, rejecting))
     return found
 

@@ -1,5 +1,6 @@
 """What the names of hosts mean that an explanation is asked about: any name, or a uuid."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -44,14 +45,15 @@ def asked_hosts(connection: Connection, names: Iterable[str]) -> AskedHosts:
     nodes = {
         node.uuid: node for node in (*named, *compute_nodes.by_uuids(connection, uuids.values()))
     }
+    # By every name: one question may have thousands of names, and a cloud as many nodes.
+    meaning = defaultdict[str, dict[str, AskedHost]](dict)
+    for node in nodes.values():
+        for called in (node.host, node.hypervisor_hostname, node.uuid):
+            meaning[called][node.uuid] = AskedHost.of(node)
     found: dict[str, list[AskedHost]] = {}
     for name in wanted:
-        meant = [
-            AskedHost.of(node)
-            for node in nodes.values()
-            if name in {node.host, node.hypervisor_hostname} or uuids.get(name) == node.uuid
-        ]
-        found[name] = sorted(meant, key=lambda one: (one.host, one.node))
+        meant = meaning.get(name, {}) | meaning.get(uuids.get(name, name), {})
+        found[name] = sorted(meant.values(), key=lambda one: (one.host, one.node))
     if missing := [name for name in wanted if not found[name]]:
         found |= _by_provider(connection, missing, uuids)
     return found

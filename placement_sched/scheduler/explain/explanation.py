@@ -26,15 +26,18 @@ from placement_sched.scheduler.explain.would_fit import would_fit
 def explained(connection: Connection, run: Run, view: View) -> Json:
     """Return how a run went; where the view is of some hosts, with a verdict on each of them."""
     judged: Json = {}
-    if view.hosts is not None:
+    chosen = run.request.chosen
+    hosts = run.choice.first.host_reports() if run.choice else ()
+    if view.hosts is None:
+        funnel = funnel_of(run, connection, view)
+    else:
         asked = asked_hosts(connection, view.hosts)
         nodes = (one.node for some in asked.values() for one in some)
         view = View(frozenset([*asked, *nodes]), view.max_rejected)
-        found = verdicts(connection, run, asked)
+        # Whatever is shown of it, verdicts may need what it says of each host.
+        funnel = funnel_of(run, connection, replace(view, max_rejected=0))
+        found = verdicts(connection, run, asked, funnel)
         judged = {"verdicts": [one.as_json() for one in found], "stages": stages_of_run(run, found)}
-    chosen = run.request.chosen
-    hosts = run.choice.first.host_reports() if run.choice else ()
-    funnel = funnel_of(run, connection, view)
     if view.hosts is None:  # what is least to change in the whole cloud; verdicts say it of a host
         misses = funnel.allocation_candidates.nearest_misses
         funnel = replace(funnel, would_fit=would_fit(connection, run, misses))

@@ -2,7 +2,7 @@
 
 A verdict is passed, with rank and weight, or rejected, with the stages that reject the host. It is
 read off the run. What the run did not ask of a host, since an earlier stage had rejected it, the
-same stages are asked of this host alone.
+same stages are asked of this host alone; of many hosts and a large request only for the first ones.
 """
 
 from collections import defaultdict
@@ -22,6 +22,7 @@ from placement_sched.model.results.funnel import (
     PASSED,
     REJECTED,
     UNKNOWN,
+    Funnel,
     HostVerdict,
     RejectReason,
 )
@@ -30,11 +31,13 @@ from placement_sched.model.results.stages import (
     CandidatesReport,
     FilterReport,
     StepReport,
+    View,
 )
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.explain.asked_hosts import AskedHost, AskedHosts
 from placement_sched.scheduler.explain.cloud_names import CloudNames
-from placement_sched.scheduler.explain.funnel import NOT_REPORTED, with_reasons
+from placement_sched.scheduler.explain.first_reasons import FirstReasons, number_with_all_reasons
+from placement_sched.scheduler.explain.funnel import NOT_REPORTED, funnel_of, with_reasons
 from placement_sched.scheduler.explain.trials import (
     first_instance,
     found_on,
@@ -56,29 +59,23 @@ _MEANT = 3
 _COMPARED = 10
 
 
-def verdicts(connection: Connection, run: Run, asked: AskedHosts) -> tuple[HostVerdict, ...]:
-    """Return the verdict of a run on each of these hosts, in the order in which they were asked."""
+def verdicts(
+    connection: Connection, run: Run, asked: AskedHosts, funnel: Funnel | None = None
+) -> tuple[HostVerdict, ...]:
+    """Return the verdict of a run on each of these hosts, in the order in which they were asked.
+
+    ``funnel`` is that of the run, with all rejected of these hosts, where the caller has it.
+    """
     ordered = run.choice.first.ordered if run.choice else ()
     # The nodes that passed all stages for the first instance, with their rank.
     passed = {host.obj.uuid: (rank, host.weight) for rank, host in enumerate(ordered, 1)}
-    out = {one.uuid: one for some in asked.values() for one in some if one.uuid not in passed}
-    alone = _candidates_alone(connection, run, list(out))
-    states = _states(run, [one.uuid for one in out.values() if one.is_node], alone.found)
-    would = _would_pass(run, alone, states)
-    known: set[str] = set()
-    if not all(asked.values()):
-        known.update(compute_nodes.all_names(connection))
-        known.update(resource_providers.all_names(connection))
-    there_are = if_few(known)
-    compared = set([name for name, some in asked.items() if not some][:_COMPARED])
+    out = [one for some in asked.values() for one in some if one.uuid not in passed]
+    rejected = iter(_rejected(connection, run, out, funnel))
+    unknown = _unknown(connection, asked)
     judged: list[HostVerdict] = []
     for name, some in asked.items():
         if not some:
-            near = nearest(name, known, _MEANT) if name in compared else ()
-            others = () if near else there_are
-            judged.append(
-                HostVerdict(asked=name, verdict=UNKNOWN, did_you_mean=near, there_are=others)
-            )
+            judged.append(unknown[name])
         for one in some:
             uuid = one.uuid if one.is_node else None
             verdict = HostVerdict(
@@ -88,33 +85,83 @@ def verdicts(connection: Connection, run: Run, asked: AskedHosts) -> tuple[HostV
                 rank, weight = passed[one.uuid]
                 verdict = replace(verdict, rank=rank, of=len(ordered), weight=weight)
             else:
-                reasons = tuple(_reasons(run, one, alone.refused, states.get(one.uuid)))
-                verdict = replace(verdict, verdict=REJECTED, reasons=reasons)
-                verdict = replace(verdict, would_pass=would.get(one.uuid))
+                reasons, would_pass = next(rejected)
+                verdict = replace(verdict, verdict=REJECTED, reasons=reasons, would_pass=would_pass)
             judged.append(verdict)
     return tuple(judged)
 
 
+def _unknown(connection: Connection, asked: AskedHosts) -> dict[str, HostVerdict]:
+    """Return the verdicts on the names without a meaning, with known names that may be meant."""
+    names = [name for name, some in asked.items() if not some]
+    known: set[str] = set()
+    if names:
+        known.update(compute_nodes.all_names(connection))
+        known.update(resource_providers.all_names(connection))
+    there_are, found = if_few(known), {}
+    for position, name in enumerate(names):
+        near = nearest(name, known, _MEANT) if position < _COMPARED else ()
+        found[name] = HostVerdict(
+            asked=name, verdict=UNKNOWN, did_you_mean=near, there_are=() if near else there_are
+        )
+    return found
+
+
+def _rejected(
+    connection: Connection, run: Run, out: Sequence[AskedHost], funnel: Funnel | None
+) -> Iterator[tuple[tuple[RejectReason, ...], bool | None]]:
+    """Yield the reasons of each host that did not pass, and whether it would after the changes.
+
+    Only the first ones have all their reasons, where the request is large.
+    """
+    most = number_with_all_reasons(run, [asked.search for _, asked in asked_searches(run)])
+    # One host may be asked for by several names.
+    first = {one.uuid: one for one in out[:most]}
+    alone = _candidates_alone(connection, run, list(first))
+    states = _states(run, [one.uuid for one in first.values() if one.is_node], alone.found)
+    would, own = _would_pass(run, alone, states), _own_refusals(run)
+    reported = {
+        one.uuid: tuple(
+            _reasons(
+                run, own[one.host, one.node], alone.refused.get(one.uuid, ()), states.get(one.uuid)
+            )
+        )
+        for one in first.values()
+    }
+    for one in out[:most]:
+        yield reported[one.uuid], would.get(one.uuid)
+    if others := out[most:]:
+        names = frozenset(one.node for one in others)
+        brief = FirstReasons(funnel or funnel_of(run, connection, View(names, 0)), most)
+        for one in others:
+            yield brief.of(one.host, one.node), None
+
+
 def _reasons(
-    run: Run, one: AskedHost, refused: Refusals, state: HostState | None
+    run: Run, own: Sequence[RejectReason], refused: Sequence[RejectReason], state: HostState | None
 ) -> Iterator[RejectReason]:
-    """Yield why a host that did not pass was rejected: by each stage that rejects it."""
+    """Yield why a host that did not pass was rejected: by each stage that rejects it.
+
+    ``own`` is what filters said of it in the run, ``refused`` what the search says.
+    """
     refusing = (report for report in run.narrowed.reports if report.refusal)
-    reasons = [*map(RejectReason.of_request_filter, refusing), *refused.get(one.uuid, ())]
+    reasons = [*map(RejectReason.of_request_filter, refusing), *refused]
     if state is None:
         reasons.append(RejectReason(FILTERS, COMPUTE_NODES, NOT_REPORTED))
     else:
-        reasons += _filter_reasons(run, one, state)
+        reasons += _filter_reasons(run, own, state)
     left_none = "the filters removed all its allocation candidates"
     yield from reasons or [RejectReason(FILTERS, "", left_none)]
 
 
-def _filter_reasons(run: Run, one: AskedHost, state: HostState) -> Iterator[RejectReason]:
+def _filter_reasons(
+    run: Run, in_run: Sequence[RejectReason], state: HostState
+) -> Iterator[RejectReason]:
     """Yield the reasons of the host filters: the run's own for the first, then of this host alone.
 
     A filter that fails for a host to which the run would not have come does not make the run fail.
     """
-    own = {reason.name: reason for reason in _own_refusals(run, one)}
+    own = {reason.name: reason for reason in in_run}
     seen = not own
     try:
         reports = run.chooser.each_refusal(state, first_instance(run))
@@ -137,12 +184,13 @@ def _next_tolerated(reports: Iterator[FilterReport]) -> FilterReport | None:
         return next(reports, None)
 
 
-def _own_refusals(run: Run, one: AskedHost) -> Iterator[RejectReason]:
-    """Yield what a stage that rejected a host in the run says of this host."""
+def _own_refusals(run: Run) -> Mapping[tuple[str, str], Sequence[RejectReason]]:
+    """Return by host and node what the stages that rejected it in the run say of it."""
+    found = defaultdict[tuple[str, str], list[RejectReason]](list)
     for report in run.choice.first.filters if run.choice else ():
-        for rejected in report.rejected:
-            if (rejected.host, rejected.node) == (one.host, one.node):
-                yield RejectReason(FILTERS, report.name, rejected.reason)
+        for one in report.rejected:
+            found[one.host, one.node].append(RejectReason(FILTERS, report.name, one.reason))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,9 @@ from placement_sched.store import images
 from placement_sched.store.compute import flavors, server_groups
 
 #: How many bytes of flavor and image the instances of one request may have in all.
-MOST_RECORDED = 20_000_000
+MOST_RECORDED = 10_000_000
+#: Alternates of all instances of a request.
+MOST_ALTERNATES = 20_000
 _GROUP = "$.request_spec.instance_group"
 _HINT = "$.request_spec.scheduler_hints.group"
 
@@ -72,6 +74,15 @@ class SchedulingRequest:
         """
         document = self.document
         return isinstance(document.get("instance_group"), str) or _hints_group(document)
+
+    @property
+    def joined_group(self) -> str | None:
+        """Return the stored group that its instances become members of.
+
+        Not one that it describes, whose policy the caller keeps: the members here may be others.
+        """
+        group = self.spec.instance_group
+        return group.uuid if group is not None and self.names_group else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +153,7 @@ class RequestReader:
         """
         spec, group = request.spec, request.spec.instance_group
         _check_recorded(len(spec.instance_uuids), request.whole)
+        _check_alternates(len(spec.instance_uuids), request.alternates)
         if group is not None and not spec.is_rebuild and not request.plugins.enforces(group.policy):
             raise Invalid(
                 f"The server group's policy {group.policy} is not supported: "
@@ -233,6 +245,16 @@ def completed(spec: RequestSpec, document: Mapping[str, Any], settings: Settings
         made = _device_groups(one, source)
         groups += [group for group in made if group.requester_id not in there]
     return replace(spec, requested_resources=(*spec.requested_resources, *groups))
+
+
+def _check_alternates(instances: int, alternates: int) -> None:
+    """Raise :class:`Invalid` where so many alternates for each instance are too many hosts."""
+    if instances * alternates > MOST_ALTERNATES:
+        raise Invalid(
+            f"[scheduler] max_attempts asks for {alternates} alternates for each of {instances} "
+            f"instances, and there may be {MOST_ALTERNATES} for all together "
+            "(at $.request_spec.num_instances)"
+        )
 
 
 def _check_recorded(instances: int, whole: Document) -> None:

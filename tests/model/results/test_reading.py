@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.model.results.reading import GroupedReason, grouped, in_words
+from placement_sched.model.results.reading import GroupedReason, grouped, in_words, path_of
 
 
 def refusals(*reasons: str) -> list[dict[str, str]]:
@@ -63,3 +63,19 @@ def test_a_node_of_another_name_than_its_host_is_told_with_it():
 )
 def test_a_value_is_written_as_people_read_it(value, words):
     assert in_words(value) == words
+
+
+@pytest.mark.parametrize("all_sought", [True, False])
+def test_stages_after_the_first_reason_do_not_pass_where_others_were_not_sought(all_sought):
+    names = ("first", "second", "third")
+    explanation = {"stages": [{"stage": "filters", "name": name} for name in names]}
+    reasons = [{"stage": "filters", "name": "second", "reason": "full"}]
+    if not all_sought:
+        reasons.append({"stage": "filters", "name": "", "reason": "others were not sought"})
+    found = path_of(explanation, {"reasons": reasons})
+    told = {name: [one["reason"] for one in rejecting] for _, name, rejecting in found}
+    assert told == {
+        "first": [],
+        "second": ["full"],
+        "third": [] if all_sought else ["not evaluated"],
+    }

@@ -3,6 +3,7 @@
 import pytest
 
 from placement_sched.operations import host_aggregates
+from placement_sched.scheduler.explain import first_reasons
 from placement_sched.scheduler.explain import verdicts as module
 from tests.clouds import NOW, uuid_of
 from tests.conftest import make_settings
@@ -366,3 +367,61 @@ def test_explanations_are_the_same_with_the_providers_in_memory(
         answers = [_settled(explain(app, request_spec, **more)) for app in (plain, mirrored)]
         assert answers[0] == answers[1]
     assert services.scheduler.memory.mirror.figures.full_readings == 1
+
+
+@pytest.fixture
+def large(cloud, monkeypatch):
+    """A request so large that only two of the hosts that it rejects are told everything."""
+    monkeypatch.setattr(first_reasons, "LEAST", 2)
+    monkeypatch.setattr(first_reasons, "_BUDGET", 1000)
+    specs = {f"capabilities:cpu_info:x{n}": "y" for n in range(100)}
+    return spec(flavor=flavor(memory_mb=200000, vcpus=17, extra_specs=specs))
+
+
+def test_of_a_large_request_the_first_hosts_are_told_everything(cloud, large):
+    first, second, third = verdicts(cloud, "cn6", "cn8", "cn7", request=large)
+    assert [first, second] == verdicts(cloud, "cn6", "cn8", request=large)
+    assert len(first["reasons"]) == 3
+    kept, said = reasons(third)
+    assert kept == reasons(verdicts(cloud, "cn7", request=large)[0])[0]
+    assert said == ("filters", "", first_reasons.NOT_SOUGHT.format(2))
+    assert [one["changes"] for one in third["reasons"]] == [[], []]
+    assert third["would_pass"] is None
+
+
+def test_names_of_one_host_count_each(cloud, large):
+    names = ["cn7", uuid_of("cn7"), uuid_of("cn7").upper(), uuid_of("cn7").replace("-", "")]
+    told = verdicts(cloud, *names, request=large)
+    assert [len(one["reasons"]) for one in told] == [3, 3, 2, 2]
+    assert [one["asked"] for one in told] == names
+
+
+def test_the_first_reason_does_not_depend_on_what_is_shown(cloud, large):
+    names = [f"cn{n}" for n in range(1, 11)]
+    few = verdicts(cloud, *names, request=large, max_rejected=1)
+    assert few == verdicts(cloud, *names, request=large, max_rejected=0)
+    assert {reasons(one)[0][1] for one in few} == {"resources MEMORY_MB:200000"}
+
+
+def test_a_first_reason_is_of_a_filter_or_of_a_request_filter_as_in_the_run(cloud, large):
+    ignoring = spec(flavor=large["flavor"] | {"memory_mb": 1, "vcpus": 1}, ignore_hosts=["cn7"])
+    told = verdicts(cloud, "cn1", "cn2", "cn7", "cn5", request=ignoring)
+    assert [reasons(one)[0][1] for one in told[2:]] == ["ignore_hosts", "ComputeFilter"]
+
+
+def test_a_host_that_a_limit_cut_is_said_not_to_be_sought(cloud, large):
+    one = {"scheduler.max_placement_results": 1}
+    asked = spec(flavor=flavor(), ignore_hosts=["q"] * 2000)
+    told = verdicts(cloud, *(f"cn{n}" for n in range(1, 11)), request=asked, overrides=one)
+    ((stage, name, why),) = reasons([one for one in told if one["verdict"] == "rejected"][-1])
+    assert (stage, name) == ("filters", "")
+    assert why.startswith("why was not sought")
+
+
+def test_a_usual_request_is_told_of_hundreds_of_hosts(cloud, monkeypatch):
+    monkeypatch.setattr(first_reasons, "LEAST", 0)
+    monkeypatch.setattr(first_reasons, "_BUDGET", first_reasons._BUDGET // 50)
+    told = verdicts(
+        cloud, *(f"cn{n}" for n in range(1, 11)), request=spec(flavor=flavor(memory_mb=10**6))
+    )
+    assert all(reasons(one)[-1][1] for one in told if one["verdict"] == "rejected")
