@@ -25,7 +25,7 @@ from placement_sched.scheduler.loading import read_settings
 
 CAPACITY = "/scheduler/v1/capacity"
 #: How many flavors one question asks about.
-FLAVORS = 30
+FLAVORS = 25
 
 
 def flavors(number: int) -> list[dict[str, object]]:

@@ -21,7 +21,7 @@ def draw(path: Path, results: Sequence[Result], curves: Sequence[Curve]) -> bool
         return False
     mpl.use("Agg")
     height = max(3.5, 0.35 * len(raced) + 1.2)
-    figure, axes = plt.subplots(1, len(panels), figsize=(6.5 * len(panels), height))
+    figure, axes = plt.subplots(1, len(panels), figsize=(10 * len(panels), height))
     for kind, axis in zip(panels, [axes] if len(panels) == 1 else axes, strict=True):
         if kind == "pairs":
             _draw_pairs(axis, raced)
@@ -44,7 +44,7 @@ def _draw_pairs(axis: Axes, raced: Sequence[Result]) -> None:
         axis.annotate(f"{one.ratios[0]:.0f}x", (theirs, row), (6, -3), textcoords="offset points")
     axis.set_yticks(range(len(raced)), [one.question.name for one in reversed(raced)])
     axis.set_xscale("log")
-    axis.margins(x=0.15)
+    axis.margins(x=0.15, y=1 / (len(raced) + 1))
     axis.set_xlabel("ms: ours (blue), openstack-placement (red)")
 
 

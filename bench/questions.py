@@ -202,9 +202,13 @@ def _limited(
 
 
 def _forced(ask: Ask, *terms: tuple[str, str], named: str = "") -> tuple[Question, ...]:
-    """Return what asks for one host: by its tree alone, and as nova does."""
+    """Return what asks for one host: by its tree alone, as nova does, and for a flavor's traits."""
     terms = (*terms, ("in_tree", uuid_of("host", FORCED)))
     enabled = ("root_required", "!COMPUTE_STATUS_DISABLED")
     name = f"{named}one forced host"
-    asked = ask(name, *terms), ask(f"{name}, enabled", *terms, enabled)
+    asked = (
+        ask(name, *terms),
+        ask(f"{name}, enabled", *terms, enabled),
+        ask(f"{name}, traits", *terms, ("required", _REQUIRED), enabled),
+    )
     return tuple(replace(one, time=targets.FORCED_HOST) for one in asked)

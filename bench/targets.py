@@ -55,6 +55,7 @@ FLAT: Mapping[str, Target] = {
     "no match: unknown aggregate": Target(5, 15),
     "one forced host": Target(50, 100),
     "one forced host, enabled": Target(50, 100),
+    "one forced host, traits": Target(50, 100),
     "no limit": Target(15, 25),
 }
 #: At 50 000 hosts.
@@ -67,6 +68,7 @@ NESTED: Mapping[str, Target] = {
     "2 required traits": Target(60, 150),
     "one forced host": Target(300, 1000),
     "one forced host, enabled": Target(300, 1000),
+    "one forced host, traits": Target(300, 1000),
     "granular, limit=1000": Target(100, 200),
     "granular, limit=10": Target(900, 1500),
     "granular, no limit": Target(10, 15),
@@ -74,6 +76,7 @@ NESTED: Mapping[str, Target] = {
     "granular, no match: amount": Target(60, 150),
     "granular, one forced host": Target(300, 1000),
     "granular, one forced host, enabled": Target(300, 1000),
+    "granular, one forced host, traits": Target(300, 1000),
 }
 SHARED: Mapping[str, Target] = {
     "limit=1000": Target(80, 150),
@@ -84,8 +87,10 @@ SHARED: Mapping[str, Target] = {
     "no match: amount": Target(10, 20),
     "one forced host": Target(300, 1000),
     "one forced host, enabled": Target(300, 1000),
+    "one forced host, traits": Target(300, 1000),
     "disk of a pool, one forced host": Target(300, 1000),
     "disk of a pool, one forced host, enabled": Target(300, 1000),
+    "disk of a pool, one forced host, traits": Target(300, 1000),
     "no limit": Target(12, 20),
 }
 #: Of each request that a nova-compute sends every minute, and of those for one consumer or project.
