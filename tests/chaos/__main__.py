@@ -67,6 +67,9 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=[], help="words of the parts to be tried")
     only = parser.parse_args().only
     chosen = [part for part in PARTS if _is_asked(part, only)]
+    if unknown := [word for word in only if not any(_is_asked(part, [word]) for part in PARTS)]:
+        names = "\n".join(part.name for part in PARTS)
+        parser.error(f"no part has the word {', '.join(unknown)} in its name:\n{names}")
     console = Console()
     trial = _Trial(chosen, console)
     outcomes = trial.run()

@@ -29,7 +29,7 @@ PARTS = (
         "16 writers on all allocations and inventories, workers killed",
         240,
         ("tests/races/test_killed_workers.py",),
-        {"PLACEMENT_SCHED_TEST_RACE_SECONDS": "20"},
+        {"PLACEMENT_SCHED_TEST_RACE_SECONDS": "15"},
     ),
     Part("16 writers on every route that writes", 240, ("tests/chaos/test_all_writes.py",)),
     Part(
@@ -72,16 +72,22 @@ PARTS = (
     Part("slow and silent clients", 180, ("tests/cli/test_serve_slow_clients.py",), waits=True),
     Part("requests made by a grammar", 540, ("tests/chaos/test_random_requests.py",)),
     Part(
+        "the CPU that the largest requests take",
+        180,
+        ("tests/chaos/probes/test_costs.py",),
+        alone=True,
+    ),
+    Part(
         "smuggling, paths, headers, bodies, log lines",
         180,
         (
             "tests/chaos/probes",
+            "--ignore=tests/chaos/probes/test_costs.py",
             "tests/api/test_body_reading.py",
             "tests/api/test_addresses.py",
             "tests/api/test_access_log.py",
             "tests/api/test_proxy.py",
         ),
-        alone=True,
     ),
     Part("every route, every kind of caller", 120, ("tests/chaos/test_callers.py",)),
 )

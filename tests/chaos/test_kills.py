@@ -7,7 +7,7 @@ Workers are also killed in ``tests/races/test_killed_workers.py``, nodes of a cl
 import os
 import random
 import signal
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import psutil
 import psycopg
@@ -15,8 +15,10 @@ import pytest
 
 from tests.chaos.scale import TRIED, times
 from tests.chaos.surviving import prepared, survives
+from tests.loopback import reserved_port
 from tests.mariadb import mariadb
 from tests.postgresql import one_server
+from tests.servers import Server
 
 WORKERS = 3
 #: How often each is killed; ``make chaos`` kills 210 times.
@@ -50,17 +52,24 @@ def test_one_worker_after_the_other_is_killed(serve, database, database_url, rec
 def test_one_of_two_servers_is_killed_with_its_workers(
     serve, database, database_url, record_property
 ):
-    variables = {"OS_PLACEMENT_DATABASE__CONNECTION": database_url}
-    servers = [serve(**variables), serve(**variables)]
+    with ExitStack() as stack:
+        # Reserved also while the server is down: other tests run beside this one.
+        ports = [stack.enter_context(reserved_port()).getsockname()[1] for _ in range(2)]
 
-    def kill() -> None:
-        number = random.randrange(len(servers))
-        victim = servers[number]
-        end([victim.process.pid, *victim.workers()])
-        victim.process.wait(timeout=60)
-        servers[number] = serve("--port", victim.url.rpartition(":")[2], **variables)
+        def start(port: int) -> Server:
+            options = ("--port", str(port))
+            return serve(*options, OS_PLACEMENT_DATABASE__CONNECTION=database_url)
 
-    tried = survives(database, servers, kill, OF_A_SERVER)
+        servers = [start(port) for port in ports]
+
+        def kill() -> None:
+            number = random.randrange(len(servers))
+            victim = servers[number]
+            end([victim.process.pid, *victim.workers()])
+            victim.process.wait(timeout=60)
+            servers[number] = start(ports[number])
+
+        tried = survives(database, servers, kill, OF_A_SERVER)
     record_property(TRIED, f"servers: {tried}")
 
 

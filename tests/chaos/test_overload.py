@@ -16,18 +16,19 @@ from tests.servers import Server
 LOG = logging.getLogger(__name__)
 
 SECONDS = times(2, 15)
+#: In which the answers to few clients are counted first.
+SECONDS_TO_COUNT = 2
 #: In the short form the loads take turns, so that other work on the machine meets all of them.
 FEW, LOADS, TURNS, SECONDS_OF_A_TURN = 8, (8, 16, 32), times(3, 1), times(1, 15)
 #: How much of the best goodput is left at four times the load. On a machine that is idle otherwise
 #: it is nearly all; half of it is left also where other work takes the processors now and then.
 AT_LEAST = 0.8 if WHOLE else 0.5
-#: Seconds that a request may wait: more than it does at the least load, less than at the greatest.
-QUEUE_TIMEOUT = 0.06
-#: How often a client can be refused in a second, as it waits for that long each time: no other work
-#: on the machine makes it more. A server that lets nobody wait refuses ten times as often.
-REFUSED_AT_MOST = 20
-#: Clients that wait for a shorter time than all of them would have to wait in turn, and how long.
-IMPATIENT, PATIENCE = 64, 0.1
+#: How often at most a client is refused in the time that a request may wait, which it does each
+#: time: no other work on the machine makes it more. A server that lets nobody wait refuses ten
+#: times as often.
+REFUSED_AT_MOST = 1.2
+#: Clients that wait for a shorter time than all of them would have to wait in turn, and its share.
+IMPATIENT, PATIENCE = 64, 0.9
 #: How much of the goodput of patient clients they still get, who also have to connect again.
 AT_LEAST_IMPATIENT = 0.8
 PATHS = [
@@ -61,13 +62,18 @@ def _ask(
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
 def test_goodput_does_not_collapse_under_four_times_the_load(serve, database_url, record_property):
-    server = started(serve, database_url, OS_API__QUEUE_TIMEOUT=str(QUEUE_TIMEOUT))
+    rate = asked(started(serve, database_url), FEW, SECONDS_TO_COUNT)["200"] / SECONDS_TO_COUNT
+    # As long as requests wait on this machine where there are three times as many clients.
+    timeout = 3 * FEW / rate
+    server = serve(
+        OS_PLACEMENT_DATABASE__CONNECTION=database_url, OS_API__QUEUE_TIMEOUT=f"{timeout:.4f}"
+    )
     asked(server, FEW, 1)
     answered, refused = Counter[int](), 0
     for load in LOADS * TURNS:
         outcomes = asked(server, load, SECONDS_OF_A_TURN)
         assert set(outcomes) <= {"200", "503"}  # each of these with Retry-After
-        assert outcomes["503"] <= REFUSED_AT_MOST * SECONDS_OF_A_TURN * load
+        assert outcomes["503"] <= REFUSED_AT_MOST / timeout * SECONDS_OF_A_TURN * load
         answered[load] += outcomes["200"]
         refused += outcomes["503"]
     rates = {load: round(many / SECONDS_OF_A_TURN / TURNS) for load, many in answered.items()}
@@ -75,7 +81,7 @@ def test_goodput_does_not_collapse_under_four_times_the_load(serve, database_url
     record_property(TRIED, f"answers a second by clients: {rates}, {refused} refused")
     assert all(answered[load] for load in LOADS)
     assert answered[LOADS[-1]] >= AT_LEAST * max(answered.values())
-    if WHOLE:  # which depends on how fast the machine is
+    if WHOLE:  # other work while the answers were counted makes the time too long
         assert outcomes["503"]
 
 
@@ -86,14 +92,15 @@ def test_clients_that_give_up_and_ask_again_do_not_stop_a_server(
     server = started(serve, database_url)
     asked(server, FEW, 1)
     patient = asked(server, FEW, SECONDS)["200"]
-    outcomes = asked(server, IMPATIENT, SECONDS, PATIENCE)
+    patience = PATIENCE * IMPATIENT * SECONDS / patient
+    outcomes = asked(server, IMPATIENT, SECONDS, patience)
     assert set(outcomes) <= {"200", "503", "gave up"}
     assert server.get("/healthz")[0] == 200
     assert_invariants(database)
     LOG.info("of %s answers to patient clients: %s", patient, outcomes)
     record_property(
         TRIED,
-        f"{IMPATIENT} clients that wait for {PATIENCE} s: {outcomes['200'] / patient:.0%} of "
+        f"{IMPATIENT} clients that wait for {patience:.2f} s: {outcomes['200'] / patient:.0%} of "
         f"the answers, {outcomes['gave up']} given up",
     )
     if WHOLE:

@@ -64,6 +64,7 @@ class Client(threading.Thread):
         self.over = threading.Event()
         self.answers: Counter[str] = Counter()
         self.failures: list[str] = []
+        self.placed = 0
         #: Instances that are placed, and those that are not or were freed.
         self.held: set[str] = set()
         self.free: set[str] = set()
@@ -84,6 +85,7 @@ class Client(threading.Thread):
         asked = spec(uuid, flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))
         status = self._send("POST", "/scheduler/v1/select_destinations", {"request_spec": asked})
         (self.held if status == 200 else self.free).add(uuid)
+        self.placed += status == 200
 
     def _free(self, uuid: str) -> None:
         if self._send("DELETE", f"/scheduler/v1/instances/{uuid}", None) == 204:
@@ -117,14 +119,18 @@ def test_nothing_fails_and_nothing_is_lost_while_the_clock_of_a_server_is_set(
             time.sleep(PAUSE)
             server.wait_for("/healthz/ready", 200)
         clock.set(0)
+        # On a slow machine a jump comes between each report and the choice of a host after it: the
+        # host is then down. With a clock that is right, instances are placed again.
+        before = sum(client.placed for client in clients)
+        again = wait_until(lambda: sum(client.placed for client in clients) > before, 120)
         for client in clients:
             client.over.set()
         for client in clients:
             client.join(timeout=120)
-    assert not any(client.is_alive() for client in clients)
-    assert any(client.held for client in clients)
     answers = sum((client.answers for client in clients), Counter())
     assert [one for client in clients for one in client.failures] == []
+    assert not any(client.is_alive() for client in clients)
+    assert again, answers
     assert {name.split()[1] for name in answers} <= {"200", "204", "409"}
     for client in clients:
         assert client.held | client.free

@@ -222,12 +222,19 @@ def stays_up(unit: str, said: str) -> Callable[[Machine], None]:
 
 
 def serves(release: str) -> Callable[[Machine], None]:
-    """See which release the restarted server is of."""
+    """See which release the restarted server is of.
+
+    The proxy has an answer from the other machine while this one's server starts, so its process
+    is looked at until it has loaded its modules.
+    """
 
     def look(machine: Machine) -> None:
+        def is_of_it() -> bool:
+            maps = machine.do(f"cat /proc/{main_process(machine)}/maps")
+            return f"placement_sched-{release}/" in maps
+
+        assert wait_until(is_of_it, 60), machine.do(OF_README)
         answered(machine)
-        maps = machine.do(f"cat /proc/{main_process(machine)}/maps")
-        assert f"placement_sched-{release}/" in maps
 
     return look
 

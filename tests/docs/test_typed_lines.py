@@ -198,7 +198,7 @@ def test_clouds_of_the_benchmarks_are_loaded_and_asked(folder):
     nested, sparse, counted = of("bench")
     assert run(nested, folder).startswith("nested, 1000: ")
     assert run(sparse, folder).startswith("sparse, 200: ")
-    assert "| 30 flavors, per zone " in run(counted, folder)
+    assert "| 25 flavors, per zone " in run(counted, folder)
 
 
 def test_cloud_that_workers_keep_in_memory_is_asked(folder):

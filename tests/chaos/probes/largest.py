@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
+import os_traits
+
 from placement_sched.api.placement.routes.allocations import MOST_AMOUNTS
 from placement_sched.api.placement.routes.reshaper import MOST_CONSUMERS
 from placement_sched.api.request import MOST_VALUES
@@ -103,7 +105,32 @@ def questions() -> Mapping[str, dict[str, Any]]:
     asked = {name: {"request_spec": one} for name, one in specs.items()}
     tried = spec(retry={"num_attempts": 1, "hosts": [[name, name] for name in names]})
     asked["tries"] = {"request_spec": tried, "overrides": _filtered("RetryFilter")}
-    return asked | _overridden(names) | {"unknown hosts": {"request_spec": spec(), "hosts": names}}
+    unknown = {"unknown hosts": {"request_spec": spec(), "hosts": names}}
+    return asked | _overridden(names) | unknown | _of_each_host()
+
+
+def _of_each_host() -> Mapping[str, dict[str, Any]]:
+    """Return explanations that ask for all refusals of all hosts, of which there are most."""
+    hosts = [f"cn{number}" for number in range(300)]
+    # Without those that say something else as well: of pinned CPUs, and of hosts that are disabled.
+    kinds = ("COMPUTE_", "HW_CPU_X86", "HW_GPU", "HW_NIC", "STORAGE_")
+    traits = set(os_traits.get_traits()) - {os_traits.COMPUTE_STATUS_DISABLED}
+    traits = sorted(one for one in traits if one.startswith(kinds))[:495]
+    required = flavor(memory_mb=10**7, extra_specs={f"trait:{one}": "required" for one in traits})
+    either = "<or> " + " <or> ".join(["abc"] * 25)
+    ignored = [*(f"q{number}" for number in range(NAMES - len(hosts))), *hosts]
+    specs = {
+        "traits": spec(flavor=required),
+        "capabilities": spec(flavor=_extra("capabilities:cpu_info:x{}:y:z", "<in> x", 495)),
+        "either capability": spec(flavor=_extra("capabilities:cpu_info:x{}", either, 495)),
+        "ignored hosts": spec(ignore_hosts=ignored),
+    }
+    found = {
+        f"all refusals of all hosts: {name}": {"request_spec": one, "hosts": hosts}
+        for name, one in specs.items()
+    }
+    some = [*hosts, *(f"q{number}" for number in range(NAMES - len(hosts)))]
+    return found | {"hosts and unknown hosts": {"request_spec": spec(), "hosts": some}}
 
 
 def _overridden(names: Sequence[str]) -> Mapping[str, dict[str, Any]]:
@@ -139,7 +166,7 @@ def claims() -> Iterator[tuple[str, str, str, object]]:
     path = "/scheduler/v1/select_destinations"
     for name, number, properties, size in (
         ("claimed instances", MOST_INSTANCES, 0, 0),
-        ("claimed instances with images", MOST_INSTANCES, 16, 1_000),
+        ("claimed instances with images", MOST_INSTANCES, 9, 1_000),
         ("claimed instances with too large images", 300, 15, 60_000),
     ):
         # A few hosts have CPUs for a thousand instances only once.

@@ -36,11 +36,19 @@ def _killed_with_calls_in_hand(operator, scheduler):
     _all_run(operator, servers)
 
 
-def _killed_in_the_midst(operator, scheduler):
+def _killed_in_the_midst(operator, scheduler, cloud):
     servers = _boot_many(operator, "killed")
     scheduler.kill()
+    before = _starts(scheduler)
     scheduler.start()
     _all_run(operator, servers)
+    # All may have been placed before the kill, and one that still starts has nothing to finish.
+    wait_for("the scheduler has started", lambda: _starts(scheduler) > before, cloud)
+
+
+def _starts(scheduler):
+    """Return how often it has said that it serves."""
+    return scheduler.log.read_text(errors="replace").count("nova-scheduler serves ")
 
 
 def _stopped_in_the_midst(operator, scheduler):
@@ -91,6 +99,6 @@ def test_calls_wait_for_our_scheduler_and_are_answered_once(tmp_path):
         operator.prepare()
         _shown(operator, cloud)
         _killed_with_calls_in_hand(operator, scheduler)
-        _killed_in_the_midst(operator, scheduler)
+        _killed_in_the_midst(operator, scheduler, cloud)
         _stopped_in_the_midst(operator, scheduler)
         _broker_restarted(operator, cloud)
