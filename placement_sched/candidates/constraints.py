@@ -193,19 +193,14 @@ class _Writer:
 
     def any_trait(self, any_of: frozenset[str]) -> Constraint:
         wanted = sorted(any_of)
-        providers = providers_with_trait(self.names.traits[name] for name in wanted)
+        trait_ids = tuple(sorted(self.names.traits[name] for name in wanted))
         detail = wanted[0] if len(wanted) == 1 else f"in:{','.join(wanted)}"
-        carries = self._is_one_of(_provider.id, providers)
+        carries = _has_trait(trait_ids, self.style.each)
         return Constraint("required", detail, carries, f"lacks trait {' or '.join(wanted)}")
 
     def no_trait(self, name: str) -> Constraint:
-        carried = tables.resource_provider_traits.alias().c
-        carries = sa.exists().where(
-            carried.resource_provider_id == _provider.id,
-            carried.trait_id == self.names.traits[name],
-        )
-        refused = f"has forbidden trait {name}"
-        return Constraint("required", f"!{name}", sa.not_(carries), refused)
+        lacks = _lacks_trait(self.names.traits[name])
+        return Constraint("required", f"!{name}", lacks, f"has forbidden trait {name}")
 
     def memberships(self, member_of: Sequence[frozenset[str]]) -> Iterator[Constraint]:
         """Yield that a provider is in one of each of these sets of aggregates.
@@ -252,13 +247,30 @@ class _Writer:
     def _is_one_of(
         self, column: sa.ColumnElement[int | None], ids: sa.Select[int] | None
     ) -> Condition:
-        if ids is None:
-            return sa.false()
-        if not self.style.each:
-            # IN, not EXISTS: only so SQLite starts from the few providers with a rare trait.
-            return column.in_(ids)
-        (own,) = ids.selected_columns
-        return ids.where(own == column).exists()
+        return sa.false() if ids is None else _is_among(column, ids, self.style.each)
+
+
+# A request may have hundreds of traits, and an explanation asks for its constraints several times.
+@lru_cache(maxsize=1024)
+def _has_trait(trait_ids: tuple[int, ...], each: bool) -> Condition:
+    return _is_among(_provider.id, providers_with_trait(trait_ids), each)
+
+
+@lru_cache(maxsize=1024)
+def _lacks_trait(trait_id: int) -> Condition:
+    carried = tables.resource_provider_traits.alias().c
+    carries = sa.exists().where(
+        carried.resource_provider_id == _provider.id, carried.trait_id == trait_id
+    )
+    return sa.not_(carries)
+
+
+def _is_among(column: sa.ColumnElement[int | None], ids: sa.Select[int], each: bool) -> Condition:
+    if not each:
+        # IN, not EXISTS: only so SQLite starts from the few providers with a rare trait.
+        return column.in_(ids)
+    (own,) = ids.selected_columns
+    return ids.where(own == column).exists()
 
 
 def _known(uuids: frozenset[str], names: ResolvedNames) -> frozenset[int]:
