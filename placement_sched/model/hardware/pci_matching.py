@@ -140,11 +140,14 @@ def left_after(pools: Pools, demand: Demand) -> list[Pool] | None:
         left = {id(pool): pool["count"] - demand.providers[pool["rp_uuid"]] for pool in fitting}
     else:
         left = dict(_emptied(fitting, demand.count))
-    return [
-        pool if (number := left.get(id(pool))) is None else _with_count(pool, number)
-        for pool in pools
-        if left.get(id(pool), 1) > 0
-    ]
+    rest = []
+    for pool in pools:
+        number = left.get(id(pool))
+        if number is None:
+            rest.append(pool)
+        elif number > 0:
+            rest.append(_with_count(pool, number))
+    return rest
 
 
 def shortage(pools: Pools, demand: Demand) -> Refusal | None:

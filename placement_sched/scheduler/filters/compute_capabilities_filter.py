@@ -1,7 +1,8 @@
 """ComputeCapabilitiesFilter: only hosts that have what the flavor's extra specs ask for."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Any, NamedTuple
 
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.spec import RequestSpec
@@ -13,13 +14,24 @@ from placement_sched.scheduler.filters import (
     extra_specs_ops,
 )
 from placement_sched.scheduler.filters.changed_requests import without_extra_specs
-from placement_sched.scheduler.filters.utils import ADDRESS_BITS, value_at
+from placement_sched.scheduler.filters.utils import ADDRESS_BITS, inside, value_at
 from placement_sched.scheduler.host_state import HostState
 
 _BITS_ASKED = "hw:maxphysaddr_bits"
-#: An extra spec, the names to walk down for it, and the value wanted there. There are no names for
-#: a key without a scope, which may be meant for others.
-_Asked = tuple[str, Sequence[str], str]
+#: From so many names on, what is asked for is a part of something that others may be parts of.
+_NESTED = 2
+
+
+class _Asked(NamedTuple):
+    """An extra spec, the names to walk down for it, the value wanted there, and what compares it.
+
+    There are no names for a key without a scope, which may be meant for others.
+    """
+
+    key: str
+    path: Sequence[str]
+    wanted: str
+    matches: Callable[[Any], bool]
 
 
 class ComputeCapabilitiesFilter(BaseHostFilter):
@@ -39,9 +51,9 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
 
     def check(self, spec_obj: RequestSpec) -> None:
         """Raise :class:`Invalid` for a comparison that makes no sense with any host."""
-        for key, path, wanted in spec_obj.read_once(spec_obj.flavor, _asked):
-            if path or key in HostState.__slots__:
-                extra_specs_ops.check(key, wanted)
+        for one in spec_obj.read_once(spec_obj.flavor, _asked):
+            if one.path or one.key in HostState.__slots__:
+                extra_specs_ops.check(one.key, one.wanted)
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
         """Return what looks for the first extra spec that a host does not satisfy."""
@@ -51,18 +63,26 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the extra specs that the host does not satisfy."""
         asked = spec_obj.read_once(spec_obj.flavor, _asked)
-        keys = [one[0] for one in asked if _refusal((one,), host_state)]
+        keys = [one.key for one in asked if _refusal((one,), host_state)]
         yield without_extra_specs(spec_obj, keys, "let the host report what they ask for")
 
 
 def _refusal(asked: Iterable[_Asked], host_state: HostState) -> Refusal | None:
-    for key, path, wanted in asked:
+    above: Sequence[str] = ()
+    holder: Any = None
+    for key, path, wanted, matches in asked:
         if not path and not hasattr(host_state, key) and key not in host_state.stats:
             continue
-        value = value_at(host_state, path or [key])
+        if len(path) < _NESTED:
+            value = value_at(host_state, path or [key])
+        else:  # many extra specs may ask for what one and the same value holds
+            if path[:-1] != above:
+                above = path[:-1]
+                holder = value_at(host_state, above)
+            value = inside(holder, path[-1])
         if value is None:
             return Refusal(f"{key}: {wanted!r} requested, the host has none", asked=wanted)
-        if not extra_specs_ops.match(str(value), wanted):
+        if not matches(str(value)):
             return Refusal(f"{key}: {wanted!r} requested, {value} found", wanted, value)
     return None
 
@@ -73,7 +93,8 @@ def _asked(flavor: Flavor) -> Sequence[_Asked]:
     for key, wanted in flavor.extra_specs.items():
         scope, *path = key.split(":")
         if scope == "capabilities" or not path:
-            asked.append((key, path, wanted))
+            asked.append(_Asked(key, path, wanted, extra_specs_ops.matcher(wanted)))
     if bits := flavor.extra_specs.get(_BITS_ASKED):
-        asked.append((_BITS_ASKED, ADDRESS_BITS, f">= {bits}"))
+        wanted = f">= {bits}"
+        asked.append(_Asked(_BITS_ASKED, ADDRESS_BITS, wanted, extra_specs_ops.matcher(wanted)))
     return asked

@@ -45,17 +45,25 @@ def match(value: Any, wanted: str) -> bool:
     Raises :class:`Invalid` where ``wanted`` makes no sense, and :class:`ValueError` or
     :class:`TypeError` where ``value`` is not of the kind the operator compares.
     """
+    return matcher(wanted)(value)
+
+
+def matcher(wanted: str) -> Callable[[Any], bool]:
+    """Return what :func:`match` is for one ``wanted``, of which nothing is read again for a value.
+
+    It raises what :func:`match` raises, and only when it is called.
+    """
     first, *words = wanted.split() or [""]
     if first == "<or>":
         # Every other word is an operator again.
-        return value in _alternatives(wanted, words)
+        return lambda value: value in _alternatives(wanted, words)
     if first == "<all-in>":
-        return bool(words) and all(word in str(value) for word in words)
-    if compare := _NUMBERS.get(first):
-        return bool(words) and compare(float(value), _number(wanted, words[0]))
-    if compare := _TEXTS.get(first):
-        return bool(words) and compare(value, words[0])
-    return bool(value == wanted)
+        return lambda value: bool(words) and all(word in str(value) for word in words)
+    if number := _NUMBERS.get(first):
+        return lambda value: bool(words) and number(float(value), _number(wanted, words[0]))
+    if text := _TEXTS.get(first):
+        return lambda value: bool(words) and text(value, words[0])
+    return lambda value: bool(value == wanted)
 
 
 def check(key: str, wanted: str) -> None:

@@ -115,10 +115,16 @@ def value_at(host_state: HostState, path: Sequence[str]) -> Any:
     if value is None:
         value = host_state.stats.get(first)
     for name in rest:
-        if isinstance(value, str):
-            value = _decoded(value)
-        value = value.get(name) if isinstance(value, Mapping) else None
+        value = inside(value, name)
     return value
+
+
+def inside(value: Any, name: str) -> Any:
+    """Return what a mapping, which may be written as JSON, has under a name, or None."""
+    if isinstance(value, str):
+        value = _decoded(value)
+    # Most are dicts, of which that is known at once.
+    return value.get(name) if isinstance(value, dict | Mapping) else None
 
 
 # A host is asked for one extra spec after the other, and many hosts report the same.
@@ -128,5 +134,7 @@ def _decoded(text: str) -> Any:
     # Not orjson: to nova NaN is JSON, and a whole number may be of any size.
     with suppress(ValueError, RecursionError):
         document = json.loads(text)
-        return text if is_deeper(document, DEEPEST) else document
+        # Most texts have too few brackets for it, which are counted in less time.
+        may_be = text.count("{") + text.count("[") > DEEPEST
+        return text if may_be and is_deeper(document, DEEPEST) else document
     return text
