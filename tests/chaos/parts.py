@@ -29,20 +29,20 @@ PARTS = (
         "16 writers on all allocations and inventories, workers killed",
         240,
         ("tests/races/test_killed_workers.py",),
-        {"PLACEMENT_SCHED_TEST_RACE_SECONDS": "15"},
+        {"PLACEMENT_SCHED_TEST_RACE_SECONDS": "10"},
     ),
     Part("16 writers on every route that writes", 240, ("tests/chaos/test_all_writes.py",)),
     Part(
         "16 writers, half of them of openstack-placement on the same database",
         480,
         ("tests/coexistence/test_racing.py", "tests/races/test_two_servers.py"),
-        {"PLACEMENT_SCHED_TEST_RACE_EACH": "8"},
+        {"PLACEMENT_SCHED_TEST_RACE_EACH": "8", "PLACEMENT_SCHED_TEST_RACE_ROUNDS": "10"},
     ),
     Part(
         "claims of whole providers from several processes",
         180,
         ("tests/store/placement/test_allocations_race.py",),
-        {"PLACEMENT_SCHED_TEST_RACE_ROUNDS": "60"},
+        {"PLACEMENT_SCHED_TEST_RACE_ROUNDS": "30"},
     ),
     Part(
         "kill -9 of workers, servers and databases", 600, ("tests/chaos/test_kills.py",), waits=True

@@ -21,9 +21,9 @@ from tests.postgresql import one_server
 from tests.servers import Server
 
 WORKERS = 3
-#: How often each is killed; ``make chaos`` kills 210 times.
-OF_A_WORKER, OF_A_SERVER = times(4, 25), times(2, 20)
-OF_ONE_PROCESS, OF_A_DATABASE = times(3, 50), times(2, 35)
+#: How often each is killed; ``make chaos`` kills 200 times.
+OF_A_WORKER, OF_A_SERVER = times(4, 35), times(2, 10)
+OF_ONE_PROCESS, OF_A_DATABASE = times(3, 70), times(2, 20)
 #: Workers are killed at any moment, also while they start; at times all that there are serve.
 PAUSES_OF_WORKERS = (0.05, 2.0)
 

@@ -15,11 +15,11 @@ from tests.servers import Server
 
 LOG = logging.getLogger(__name__)
 
-SECONDS = times(2, 15)
+SECONDS = times(2, 10)
 #: In which the answers to few clients are counted first.
 SECONDS_TO_COUNT = 2
 #: In the short form the loads take turns, so that other work on the machine meets all of them.
-FEW, LOADS, TURNS, SECONDS_OF_A_TURN = 8, (8, 16, 32), times(3, 1), times(1, 15)
+FEW, LOADS, TURNS, SECONDS_OF_A_TURN = 8, (8, 16, 32), times(3, 1), times(1, 10)
 #: How much of the best goodput is left at four times the load. On a machine that is idle otherwise
 #: it is nearly all; half of it is left also where other work takes the processors now and then.
 AT_LEAST = 0.8 if WHOLE else 0.5

@@ -22,7 +22,7 @@ from tests.versions import LATEST
 VERSION = f"placement {LATEST}"
 ROUNDS = times(2, 20)
 #: How often the disk of a database server is full.
-FILLED = times(2, 12)
+FILLED = times(2, 6)
 #: How many times more, where a database ended itself each time before it refused anything.
 MORE = 10
 #: What is refused on a full disk is refused with this, and what it says in part.

@@ -34,6 +34,8 @@ ACCEPTED = {
     "a few amounts to reshape",
     "reports",
 }
+#: Of these, those that :func:`anew` makes of other names.
+RENEWED = {"claimed instances", "claimed instances with images", "consumers", "reports"}
 
 
 def bodies(most: int) -> Mapping[str, bytes]:
@@ -161,8 +163,11 @@ def _filtered(name: str) -> dict[str, Any]:
     return {"filter_scheduler.enabled_filters": [name]}
 
 
-def claims() -> Iterator[tuple[str, str, str, object]]:
-    """Yield claims of many instances: with little, and with the largest images, and more."""
+def claims(turn: int = 0) -> Iterator[tuple[str, str, str, object]]:
+    """Yield claims of many instances: with little, and with the largest images, and more.
+
+    Each ``turn`` has instances of its own.
+    """
     path = "/scheduler/v1/select_destinations"
     for name, number, properties, size in (
         ("claimed instances", MOST_INSTANCES, 0, 0),
@@ -170,8 +175,8 @@ def claims() -> Iterator[tuple[str, str, str, object]]:
         ("claimed instances with too large images", 300, 15, 60_000),
     ):
         # A few hosts have CPUs for a thousand instances only once.
-        small = flavor(vcpus=0 if size else 1, memory_mb=1, root_gb=0)
-        uuids = [uuid_of(f"{name} {one}") for one in range(number)]
+        small = flavor(vcpus=0 if size or turn else 1, memory_mb=1, root_gb=0)
+        uuids = [uuid_of(f"{name} {one} of {turn}") for one in range(number)]
         image = {"properties": {f"p{one}": "x" * size for one in range(properties)}}
         yield name, "POST", path, {"request_spec": spec(*uuids, flavor=small, image=image)}
 
@@ -227,7 +232,7 @@ def others() -> Iterator[tuple[str, str, str, object]]:
     flavors = [flavor(name=f"f{n}", memory_mb=n + 1) for n in range(MOST_FLAVORS)]
     counted = {"request_spec": {}, "flavors": flavors, "per": "host"}
     yield "flavors to count", "POST", f"{scheduler}/capacity", counted
-    yield "consumers", "POST", "/placement/allocations", _consumers("consumer", MOST_CONSUMERS)
+    yield _consumed()
     provider = str(report("reshaped")["uuid"])
     made = {"uuid": provider, "name": "reshaped"}
     yield "a provider", "POST", "/placement/resource_providers", made
@@ -235,9 +240,23 @@ def others() -> Iterator[tuple[str, str, str, object]]:
     body = {"inventories": {provider: stock}, "allocations": _consumers("reshaped", MOST_CONSUMERS)}
     yield "consumers to reshape", "POST", "/placement/reshaper", body
     yield from _amounts_to_reshape()
-    # The last: it makes the cloud a larger one.
-    reports = [report(f"more {number}") for number in range(MOST_REPORTS)]
-    yield "reports", "POST", f"{scheduler}/compute_nodes", reports
+    yield _reported()  # the last: it makes the cloud a larger one
+
+
+def anew(name: str, turn: int) -> tuple[str, str, str, object]:
+    """Return one of :data:`RENEWED` with instances or hosts of this turn, which is 1 or more."""
+    found = {one[0]: one for one in (*claims(turn), _consumed(turn), _reported(turn))}
+    return found[name]
+
+
+def _consumed(turn: int = 0) -> tuple[str, str, str, object]:
+    consumers = _consumers(f"consumer of {turn}", MOST_CONSUMERS)
+    return "consumers", "POST", "/placement/allocations", consumers
+
+
+def _reported(turn: int = 0) -> tuple[str, str, str, object]:
+    reports = [report(f"more of {turn} {number}") for number in range(MOST_REPORTS)]
+    return "reports", "POST", "/scheduler/v1/compute_nodes", reports
 
 
 def _amounts_to_reshape() -> Iterator[tuple[str, str, str, object]]:
