@@ -139,11 +139,10 @@ class DatabaseProviders:
         self, providers: Sequence[int], classes: Collection[int]
     ) -> Mapping[int, NDArray[np.float64]]:
         """Return by class what is free of it on each of these providers."""
-        free = self.free([(key, class_id) for key in providers for class_id in classes])
+        free = capacity.free_amounts(self.connection, providers, classes)
 
         def column(class_id: int) -> NDArray[np.float64]:
-            known = (free.get((key, class_id)) for key in providers)
-            amounts = (0.0 if one is None else float(one.amount) for one in known)
+            amounts = (float(free.get((key, class_id), 0)) for key in providers)
             return np.fromiter(amounts, np.float64, len(providers))
 
         return {class_id: column(class_id) for class_id in classes}

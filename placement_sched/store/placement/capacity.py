@@ -18,7 +18,7 @@ from placement_sched.db.sql import SIZE, batches
 from placement_sched.db.tables import allocations, inventories, resource_classes
 from placement_sched.errors import CapacityExceeded
 from placement_sched.model.placement.allocation import may_hold
-from placement_sched.model.placement.provider import Inventory, obeys_units
+from placement_sched.model.placement.provider import Inventory, capacity_of, obeys_units
 
 
 class _as_read(FunctionElement[float]):  # noqa: N801 - an SQL function is named so
@@ -106,14 +106,23 @@ def _capacity(owned: sa.FromClause) -> ColumnElement[float]:
 
 _COLUMNS = inventories.c
 _USED = used_of(_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
+_PLACES = (
+    _COLUMNS.resource_provider_id.in_(bindparam("providers", expanding=True)),
+    _COLUMNS.resource_class_id.in_(bindparam("classes", expanding=True)),
+)
 _ROOMS = (
     select(inventories, resource_classes.c.name, _USED.label("used"))
     .join(resource_classes, resource_classes.c.id == _COLUMNS.resource_class_id)
-    .where(
-        _COLUMNS.resource_provider_id.in_(bindparam("providers", expanding=True)),
-        _COLUMNS.resource_class_id.in_(bindparam("classes", expanding=True)),
-    )
+    .where(*_PLACES)
 )
+_FREE = select(
+    _COLUMNS.resource_provider_id,
+    _COLUMNS.resource_class_id,
+    _COLUMNS.total,
+    _COLUMNS.reserved,
+    _COLUMNS.allocation_ratio,
+    _USED.label("used"),
+).where(*_PLACES)
 
 #: A provider's and a class's id: together they name one inventory.
 InventoryIds = tuple[int, int]
@@ -237,4 +246,21 @@ def read(
         )
         for batch in batches(provider_ids, SIZE - len(class_ids))
         for row in connection.execute(_ROOMS, {"providers": batch, "classes": class_ids})
+    }
+
+
+def free_amounts(
+    connection: Connection, provider_ids: Collection[int], class_ids: Collection[int]
+) -> dict[InventoryIds, int]:
+    """Return what is free of these classes on those of these providers that have them.
+
+    It is less than 0 where more is used than there is.
+    """
+    classes = sorted(set(class_ids))
+    return {
+        (provider_id, class_id): capacity_of(total, reserved, ratio) - int(used)
+        for batch in batches(sorted(set(provider_ids)), SIZE - len(classes))
+        for provider_id, class_id, total, reserved, ratio, used in connection.execute(
+            _FREE, {"providers": batch, "classes": classes}
+        ).all()
     }
