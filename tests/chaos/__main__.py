@@ -14,8 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -99,14 +101,17 @@ class _Trial:
 
     def run(self) -> list[Outcome]:
         """Return what came of each part; Ctrl-C stops those that run, and no other begins."""
+        alone = deque(part for part in self._parts if part.alone)
         together = [part for part in self._parts if not part.alone]
-        lanes = [[part for part in together if part.waits is waits] for waits in (True, False)]
-        alone = [part for part in self._parts if part.alone]
+        busy = [part for part in together if not part.waits]
+        # One lane begins with those that work, one with those that wait, until the two meet.
+        left = deque([*busy, *reversed([part for part in together if part.waits])])
         found: dict[str, Outcome] = {}
-        with ThreadPoolExecutor(len(lanes)) as pool:
+        with ThreadPoolExecutor(2) as pool:
             try:
-                found |= pool.submit(self._one_by_one, alone).result()
-                for running in [pool.submit(self._one_by_one, lane) for lane in lanes]:
+                found |= pool.submit(self._one_by_one, alone.popleft).result()
+                lanes = [pool.submit(self._one_by_one, take) for take in (left.pop, left.popleft)]
+                for running in lanes:
                     found |= running.result()
             except KeyboardInterrupt:
                 self._is_stopped = True
@@ -115,9 +120,10 @@ class _Trial:
                 raise
         return [found[part.name] for part in self._parts]
 
-    def _one_by_one(self, parts: Sequence[Part]) -> dict[str, Outcome]:
+    def _one_by_one(self, take: Callable[[], Part]) -> dict[str, Outcome]:
+        """Return what came of each part that ``take`` gives, until there is none left."""
         found = {}
-        for part in parts:
+        while part := self._next(take):
             left = DEADLINE - self.seconds
             if left <= 0 or self._is_stopped:
                 found[part.name] = NOT_RUN
@@ -130,6 +136,12 @@ class _Trial:
                 f"{part.name}: {outcome.verdict}, {outcome.seconds:.0f} s", markup=False
             )
         return found
+
+    @staticmethod
+    def _next(take: Callable[[], Part]) -> Part | None:
+        with suppress(IndexError):
+            return take()
+        return None
 
     def _tried(self, part: Part, most: float) -> Outcome:
         """Run the tests of a part in a process of their own, for so many seconds at most."""

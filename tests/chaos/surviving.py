@@ -20,7 +20,7 @@ from tests.servers import Server
 LOG = logging.getLogger(__name__)
 CLIENTS = 8
 #: Seconds between two faults, drawn anew each time.
-PAUSES = (0.05, 0.7)
+PAUSES = (0.05, 0.5)
 
 
 class _Fault(threading.Thread):

@@ -27,7 +27,7 @@ from tests.placing import report
 from tests.processes import race
 
 LOG = logging.getLogger(__name__)
-WRITERS, SECONDS = 16, times(4, 30)
+WRITERS, SECONDS = 16, times(4, 20)
 #: What writers may do to what others have decided: a client may free or replace what an instance
 #: has, record it on another host or not at all, and set the aggregates of a provider by hand.
 MAY_BE = {

@@ -25,7 +25,7 @@ WORKERS = 3
 OF_A_WORKER, OF_A_SERVER = times(4, 35), times(2, 10)
 OF_ONE_PROCESS, OF_A_DATABASE = times(3, 70), times(2, 20)
 #: Workers are killed at any moment, also while they start; at times all that there are serve.
-PAUSES_OF_WORKERS = (0.05, 2.0)
+PAUSES_OF_WORKERS = (0.05, 1.2)
 
 
 def end(pids: list[int]) -> None:
