@@ -19,6 +19,8 @@ def on_new(sqlite_template: Path, tmp_path: Path, make_app: Callable[..., TestAp
     def made(**values: Any) -> TestApp:
         path = tmp_path / f"{uuid4()}.db"
         shutil.copy(sqlite_template, path)
-        return make_app(make_settings(f"sqlite:///{path}", **values))
+        # However slow a machine is for a while, what is counted is the same.
+        options = {"scheduler__capacity_budget": 0, **values}
+        return make_app(make_settings(f"sqlite:///{path}", **options))
 
     return made
