@@ -130,19 +130,18 @@ class DatabaseProviders:
 
     def free(self, places: Collection[tuple[int, int]]) -> Mapping[tuple[int, int], FreeCapacity]:
         """Return what is free at these places."""
-        return {
-            key: FreeCapacity(room.inventory.capacity - room.used, room.inventory.max_unit)
-            for key, room in capacity.read(self.connection, places).items()
-        }
+        found = capacity.free(self.connection, places)
+        return {key: FreeCapacity(amount, most) for key, (amount, most) in found.items()}
 
     def free_columns(
         self, providers: Sequence[int], classes: Collection[int]
     ) -> Mapping[int, NDArray[np.float64]]:
         """Return by class what is free of it on each of these providers."""
-        free = capacity.free_amounts(self.connection, providers, classes)
+        places = [(key, class_id) for key in providers for class_id in classes]
+        free, nothing = capacity.free(self.connection, places), (0, 0)
 
         def column(class_id: int) -> NDArray[np.float64]:
-            amounts = (float(free.get((key, class_id), 0)) for key in providers)
+            amounts = (float(free.get((key, class_id), nothing)[0]) for key in providers)
             return np.fromiter(amounts, np.float64, len(providers))
 
         return {class_id: column(class_id) for class_id in classes}

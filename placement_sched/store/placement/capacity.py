@@ -4,7 +4,7 @@ The rule in Python is in ``model.placement``; a property test holds the SQL agai
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,6 +122,7 @@ _FREE = select(
     _COLUMNS.reserved,
     _COLUMNS.allocation_ratio,
     _USED.label("used"),
+    _COLUMNS.max_unit,
 ).where(*_PLACES)
 
 #: A provider's and a class's id: together they name one inventory.
@@ -228,9 +229,6 @@ def read(
     connection: Connection, places: Iterable[InventoryIds]
 ) -> dict[InventoryIds, UsedInventory]:
     """Return inventory and usage at these places, and perhaps at more of the same providers."""
-    asked = set(places)
-    class_ids = sorted({class_id for _, class_id in asked})
-    provider_ids = sorted({provider_id for provider_id, _ in asked})
     return {
         (row.resource_provider_id, row.resource_class_id): UsedInventory(
             Inventory(
@@ -244,23 +242,32 @@ def read(
             ),
             int(row.used),
         )
-        for batch in batches(provider_ids, SIZE - len(class_ids))
-        for row in connection.execute(_ROOMS, {"providers": batch, "classes": class_ids})
+        for row in _rows(connection, _ROOMS, places)
     }
 
 
-def free_amounts(
-    connection: Connection, provider_ids: Collection[int], class_ids: Collection[int]
-) -> dict[InventoryIds, int]:
-    """Return what is free of these classes on those of these providers that have them.
+def free(
+    connection: Connection, places: Iterable[InventoryIds]
+) -> dict[InventoryIds, tuple[int, int]]:
+    """Return what is free at these places, and the most that one allocation may take there.
 
-    It is less than 0 where more is used than there is.
+    What is free is less than 0 where more is used than there is. In less time than :func:`read`:
+    no inventory is made. As there, there may be more of the same providers.
     """
-    classes = sorted(set(class_ids))
     return {
-        (provider_id, class_id): capacity_of(total, reserved, ratio) - int(used)
-        for batch in batches(sorted(set(provider_ids)), SIZE - len(classes))
-        for provider_id, class_id, total, reserved, ratio, used in connection.execute(
-            _FREE, {"providers": batch, "classes": classes}
-        ).all()
+        (provider_id, class_id): (capacity_of(total, reserved, ratio) - int(used), max_unit)
+        for provider_id, class_id, total, reserved, ratio, used, max_unit in _rows(
+            connection, _FREE, places
+        )
     }
+
+
+def _rows(
+    connection: Connection, statement: sa.Select[Any], places: Iterable[InventoryIds]
+) -> Iterator[Any]:
+    """Yield the rows of a statement about providers and classes for these places."""
+    asked = set(places)
+    class_ids = sorted({class_id for _, class_id in asked})
+    provider_ids = sorted({provider_id for provider_id, _ in asked})
+    for batch in batches(provider_ids, SIZE - len(class_ids)):
+        yield from connection.execute(statement, {"providers": batch, "classes": class_ids}).all()
