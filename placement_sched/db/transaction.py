@@ -217,27 +217,19 @@ class Database:
                 self._close_readers()
             return done
 
-        return retrying(
-            once,
-            self._max_retries + 1,
-            on=Unavailable,
-            when=self._is_worth_retrying,
-            between=self._before_retry,
-        )
+        return self.retried(once, self._is_worth_retrying)
 
-    def retried(self, work: Callable[[], T]) -> T:
+    def retried(
+        self, work: Callable[[], T], when: Callable[[Exception], bool] = is_worth_retrying
+    ) -> T:
         """Return what ``work`` returns, begun again where a concurrent writer ended it.
 
         A change of tables through another node of a Galera cluster ends what only reads, too, as a
         deadlock. It is tried as often as by :meth:`write`; ``work`` must be such that it may be
-        done twice.
+        done twice. ``when`` says of a failure whether another try is worth it.
         """
         return retrying(
-            work,
-            self._max_retries + 1,
-            on=Unavailable,
-            when=is_worth_retrying,
-            between=self._before_retry,
+            work, self._max_retries + 1, on=Unavailable, when=when, between=self._before_retry
         )
 
     def _committed(self, work: Callable[[Connection], T]) -> T:
