@@ -13,6 +13,7 @@ from placement_sched.candidates.explain.near_misses import query_without
 from placement_sched.candidates.explain.report import each_refusal
 from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.candidates.search import Search, prepare
+from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, UnknownNames
 from placement_sched.model.naming import if_few, nearest
@@ -123,7 +124,10 @@ def _rejected(
     reported = {
         one.uuid: tuple(
             _reasons(
-                run, own[one.host, one.node], alone.refused.get(one.uuid, ()), states.get(one.uuid)
+                run,
+                own.get((one.host, one.node), ()),
+                alone.refused.get(one.uuid, ()),
+                states.get(one.uuid),
             )
         )
         for one in first.values()
@@ -186,11 +190,11 @@ def _next_tolerated(reports: Iterator[FilterReport]) -> FilterReport | None:
 
 def _own_refusals(run: Run) -> Mapping[tuple[str, str], Sequence[RejectReason]]:
     """Return by host and node what the stages that rejected it in the run say of it."""
-    found = defaultdict[tuple[str, str], list[RejectReason]](list)
-    for report in run.choice.first.filters if run.choice else ():
-        for one in report.rejected:
-            found[one.host, one.node].append(RejectReason(FILTERS, report.name, one.reason))
-    return found
+    return grouped(
+        ((one.host, one.node), RejectReason(FILTERS, report.name, one.reason))
+        for report in (run.choice.first.filters if run.choice else ())
+        for one in report.rejected
+    )
 
 
 @dataclass(frozen=True, slots=True)

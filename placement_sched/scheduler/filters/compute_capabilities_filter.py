@@ -18,8 +18,6 @@ from placement_sched.scheduler.filters.utils import ADDRESS_BITS, inside, value_
 from placement_sched.scheduler.host_state import HostState
 
 _BITS_ASKED = "hw:maxphysaddr_bits"
-#: From so many names on, what is asked for is a part of something that others may be parts of.
-_NESTED = 2
 
 
 class _Asked(NamedTuple):
@@ -68,18 +66,15 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
 
 
 def _refusal(asked: Iterable[_Asked], host_state: HostState) -> Refusal | None:
-    above: Sequence[str] = ()
+    above: list[str] = []
     holder: Any = None
     for key, path, wanted, matches in asked:
         if not path and not hasattr(host_state, key) and key not in host_state.stats:
             continue
-        if len(path) < _NESTED:
-            value = value_at(host_state, path or [key])
-        else:  # many extra specs may ask for what one and the same value holds
-            if path[:-1] != above:
-                above = path[:-1]
-                holder = value_at(host_state, above)
-            value = inside(holder, path[-1])
+        *names, last = path or [key]
+        if names and names != above:  # many extra specs may ask for what one value holds
+            above, holder = names, value_at(host_state, names)
+        value = inside(holder, last) if names else value_at(host_state, [last])
         if value is None:
             return Refusal(f"{key}: {wanted!r} requested, the host has none", asked=wanted)
         if not matches(str(value)):

@@ -1,7 +1,6 @@
 """GET /allocation_candidates: who can serve a request."""
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
@@ -20,7 +19,7 @@ from placement_sched.api.placement.params import query_of
 from placement_sched.api.schema import REPEATED, Schemas
 from placement_sched.candidates.search import Search, find, prepare
 from placement_sched.candidates.summaries import SummaryFields
-from placement_sched.db.sql import AT_ONCE, batches
+from placement_sched.db.sql import AT_ONCE, batches, grouped
 from placement_sched.model.document import Json
 from placement_sched.model.naming import LIKE_UUID
 from placement_sched.model.placement.candidate import AllocationRequest, Layout
@@ -163,9 +162,8 @@ def render(requests: Sequence[AllocationRequest], version: Version) -> bytes:
 
 def _by_layout(requests: Sequence[AllocationRequest], version: Version) -> Sequence[str]:
     """Return the JSON of each request, those of one layout at once."""
-    alike: dict[int, list[int]] = defaultdict(list)
-    for at, layout in enumerate(map(id, map(_LAYOUT, requests))):
-        alike[layout].append(at)
+    layouts = map(id, map(_LAYOUT, requests))
+    alike: dict[int, list[int]] = grouped((layout, at) for at, layout in enumerate(layouts))
     rendered = [""] * len(requests)
     for some in alike.values():
         for at, text in zip(some, _all_of_one([requests[at] for at in some], version), strict=True):
