@@ -23,7 +23,7 @@ class Part:
 
 #: Seconds after which the parts that run are stopped, and those after them are not run. To end what
 #: it has started, a part has up to two minutes more.
-DEADLINE = 19 * 60
+DEADLINE = 18 * 60
 PARTS = (
     Part(
         "16 writers on all allocations and inventories, workers killed",

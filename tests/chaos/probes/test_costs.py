@@ -56,16 +56,14 @@ def requests() -> Iterator[Sent]:
     for name, query in largest.queries().items():
         yield Sent(f"query: {name}", "GET", f"/placement/allocation_candidates?{query}")
     for name, question in largest.questions().items():
-        body = json.dumps(question).encode()
-        yield Sent(f"explain: {name}", "POST", "/scheduler/v1/explain", body)
+        yield explained(name, question)
     yield from itertools.starmap(sent_of, largest.others())
 
 
 def requests_for_hardware() -> Iterator[Sent]:
     """Yield the largest requests for NUMA nodes, devices, and what else flavor and image ask."""
     for name, question in hardware.questions().items():
-        body = json.dumps(question).encode()
-        yield Sent(f"explain: {name}", "POST", "/scheduler/v1/explain", body)
+        yield explained(name, question)
 
 
 def requests_of_a_tree() -> Iterator[Sent]:
@@ -137,6 +135,11 @@ def sent_of(name: str, method: str, path: str, asked: object) -> Sent:
     return Sent(name, method, path, None if asked is None else json.dumps(asked).encode())
 
 
+def explained(name: str, question: object) -> Sent:
+    """Return a request for an explanation."""
+    return sent_of(f"explain: {name}", "POST", "/scheduler/v1/explain", question)
+
+
 def check(server, sent: Iterable[Sent], record_property) -> None:
     """Fail where one of the requests costs a second."""
     costs: dict[str, float] = {}
@@ -189,8 +192,7 @@ def test_no_request_costs_a_second_of_cpu_for_metadata_of_aggregates(server, rec
         "AggregateMultiTenancyIsolation",
     ):
         asked = {"request_spec": spec(flavor=flavor(extra_specs=extra))}
-        body = json.dumps({**asked, "overrides": {option: [name]}}).encode()
-        questions.append(Sent(f"explain: {name}", "POST", "/scheduler/v1/explain", body))
+        questions.append(explained(name, {**asked, "overrides": {option: [name]}}))
     check(server, questions, record_property)
 
 
@@ -200,7 +202,7 @@ def test_healthz_is_answered_while_the_largest_requests_are(server):
     large = [one for one in requests() if one.name.startswith(("keys", "explain"))]
     # Adding hosts takes a millisecond each.
     changes = {"changes": [{"add": {"like": "cn0", "count": 500}}]}
-    large.append(Sent("a plan", "POST", "/scheduler/v1/plan", json.dumps(changes).encode()))
+    large.append(sent_of("a plan", "POST", "/scheduler/v1/plan", changes))
     with ThreadPoolExecutor(4) as pool:
         running = [pool.submit(answer, server.url, one) for one in large]
         answered = 0
