@@ -16,8 +16,9 @@ DELAY = 0.3
 #: The longest silence, in seconds.
 _HUSHED = 120
 _PIECE = 2**16
-#: As it stands in a query; a transaction on PostgreSQL begins with the words READ COMMITTED.
-_COMMIT = re.compile(rb"\bCOMMIT\b")
+#: That of a transaction that has written, which leaves its mark in the same query. A new connection
+#: commits as well, before any work has begun.
+_COMMIT = re.compile(rb"\bsched_commit_marks\b.*\bCOMMIT\b", re.DOTALL)
 
 
 class Cut(Enum):
