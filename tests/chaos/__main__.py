@@ -28,6 +28,9 @@ from rich.table import Table
 from tests.chaos.parts import DEADLINE, PARTS, Part
 from tests.chaos.scale import SCALE, TRIED
 
+#: Seconds in which a part that is stopped may end what it has started.
+ENDING = 60
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -91,7 +94,7 @@ class _Trial:
     def __init__(self, parts: Sequence[Part], console: Console) -> None:
         self._parts, self._console = parts, console
         self._begun = time.monotonic()
-        self._running: set[subprocess.Popen[str]] = set()
+        self._running: set[subprocess.Popen[bytes]] = set()
         self._is_stopped = False
 
     @property
@@ -150,7 +153,9 @@ class _Trial:
             report = Path(folder) / "report.xml"
             words = [f"--timeout={most:.0f}", f"--junitxml={report}", "-ojunit_family=xunit1"]
             command = [sys.executable, "-m", "pytest", "-q", "-n0", "--no-header", *words]
-            printed, stopped = self._run([*command, *part.tests], part, most)
+            printed = Path(folder) / "printed.txt"
+            stopped = self._run([*command, *part.tests], part, most, printed)
+            told = printed.read_text(errors="replace")
             cases = _cases(report) if report.exists() else []
         failed = [one.get("name", "") for one in cases if _is(one, "failure") or _is(one, "error")]
         skipped = sum(_is(one, "skipped") for one in cases)
@@ -165,32 +170,37 @@ class _Trial:
                 if one.get("name") == TRIED
             ),
             seconds=time.monotonic() - begun,
-            printed=printed,
+            printed=told,
         )
 
-    def _run(self, command: Sequence[str], part: Part, most: float) -> tuple[str, bool]:
-        """Run a command; return what it printed, and whether it had to be stopped."""
+    def _run(self, command: Sequence[str], part: Part, most: float, printed: Path) -> bool:
+        """Run a command that prints to a file; return whether it had to be stopped."""
         environment = {**os.environ, SCALE: "whole", **part.variables}
-        with subprocess.Popen(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        ) as process:
+        # Not to a pipe, whose end is not seen before that of all processes that were started.
+        with (
+            printed.open("w") as output,
+            subprocess.Popen(
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            ) as process,
+        ):
             self._running.add(process)
             try:
-                return process.communicate(timeout=most)[0], False
+                process.wait(timeout=most)
             except subprocess.TimeoutExpired:
                 # As with Ctrl-C: the tests end what they started.
                 process.send_signal(signal.SIGINT)
                 try:
-                    return process.communicate(timeout=60)[0], True
+                    process.wait(timeout=ENDING)
                 except subprocess.TimeoutExpired:
                     os.killpg(process.pid, signal.SIGKILL)
-                    return process.communicate(timeout=60)[0], True
+                return True
+            else:
+                return False
             finally:
                 self._running.discard(process)
 
