@@ -27,7 +27,8 @@ def verified(database: Database, **options: object) -> Verified:
 def assert_invariants(database: Database, but: Collection[Invariant] = ()) -> None:
     """Fail with a sentence for each violation, but those of invariants that are no matter here."""
     found = [one for one in verified(database).violations if one.invariant not in but]
-    assert [f"{one.invariant}: {one.detail}" for one in found] == []
+    told = [f"{one.invariant}: {one.detail}" for one in found]
+    assert told == [], "\n".join(told)
 
 
 @contextmanager

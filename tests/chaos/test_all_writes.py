@@ -6,21 +6,17 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from multiprocessing.synchronize import Barrier
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
-from placement_sched.api.blueprint import PARAMETER
-from placement_sched.api.microversion import NEVER
 from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
 from placement_sched.model.results.invariants import Invariant
-from tests.chaos.least import CLOSED, asked_of
 from tests.chaos.scale import TRIED, times
-from tests.chaos.writes import HOSTS, NO_WRITES, PROVIDERS, VCPUS, World
+from tests.chaos.ways import Way, ways_of
+from tests.chaos.writes import HOSTS, PROVIDERS, VCPUS, World
 from tests.conftest import Client
 from tests.invariants import assert_invariants, verified
 from tests.placing import report
@@ -43,31 +39,6 @@ MAY_BE = {
 NEVER_BE = {Invariant.OVER_CAPACITY, Invariant.UNITS}
 
 
-@dataclass(frozen=True)
-class Way:
-    """A route that writes, for another process to ask; ``name`` is unique but for versions."""
-
-    name: str
-    method: str
-    rule: str
-    version: str
-    kind: str
-
-
-def ways_of(app: Client) -> Iterator[Way]:
-    """Yield every route of an application that may write."""
-    for one in asked_of(app):
-        name = f"{one.route.method} {one.path}"
-        if one.route.method in {"GET", "HEAD"} or name in NO_WRITES or CLOSED.match(name):
-            continue
-        if one.route.action:
-            name += f" {one.route.action}"
-        version = "latest" if one.route.until == NEVER else str(one.route.until)
-        face = one.path.split("/")[1]
-        kind = one.route.content_types[0]
-        yield Way(name, one.route.method, one.path, f"{face} {version}", kind)
-
-
 class Writer:
     """Writes at random, one request after the other."""
 
@@ -79,9 +50,7 @@ class Writer:
 
     def write(self, way: Way) -> None:
         """Send one request by this way."""
-        path = PARAMETER.sub(
-            lambda found: quote(self._world.parameter(way.rule, found[1]), safe=""), way.rule
-        )
+        path = self._world.path(way.rule)
         body = self._world.body(way.name)
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body)

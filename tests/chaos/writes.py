@@ -3,8 +3,10 @@
 import random
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
+from placement_sched.api.blueprint import PARAMETER
 from tests.clouds import uuid_of
 from tests.placing import flavor, report, spec
 
@@ -53,6 +55,10 @@ class World:
     def __init__(self, dice: random.Random, get: Get) -> None:
         self._dice, self._get = dice, get
         self.drawn: dict[str, str] = {}
+
+    def path(self, rule: str) -> str:
+        """Return a path by this rule."""
+        return PARAMETER.sub(lambda found: quote(self.parameter(rule, found[1]), safe=""), rule)
 
     def parameter(self, rule: str, name: str) -> str:
         """Return what stands in a path for this variable part of a rule."""

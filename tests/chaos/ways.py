@@ -1,0 +1,34 @@
+"""The routes that write, each for another process to ask."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from placement_sched.api.microversion import NEVER
+from tests.chaos.least import CLOSED, asked_of
+from tests.chaos.writes import NO_WRITES
+from tests.conftest import Client
+
+
+@dataclass(frozen=True)
+class Way:
+    """A route that writes, for another process to ask; ``name`` is unique but for versions."""
+
+    name: str
+    method: str
+    rule: str
+    version: str
+    kind: str
+
+
+def ways_of(app: Client) -> Iterator[Way]:
+    """Yield every route of an application that may write."""
+    for one in asked_of(app):
+        name = f"{one.route.method} {one.path}"
+        if one.route.method in {"GET", "HEAD"} or name in NO_WRITES or CLOSED.match(name):
+            continue
+        if one.route.action:
+            name += f" {one.route.action}"
+        version = "latest" if one.route.until == NEVER else str(one.route.until)
+        face = one.path.split("/")[1]
+        kind = one.route.content_types[0]
+        yield Way(name, one.route.method, one.path, f"{face} {version}", kind)
