@@ -65,7 +65,7 @@ nova-cloud: $(VENV)/.develop $(PEER)/.ready ## try it with a real nova until Ctr
 	@$(BIN)/python -m tests.nova.cloud --scheduler $(SCHEDULER) --database $(or $(DATABASE),mysql)
 
 test: $(VENV)/.develop ## dev: run the test suite, on SQLite, PostgreSQL and MariaDB
-	$(BIN)/pytest --numprocesses 2 --dist worksteal -m 'not system' $(PYTEST_ARGS)
+	$(BIN)/pytest --numprocesses 3 --dist worksteal -m 'not system' $(PYTEST_ARGS)
 
 test-fast: $(VENV)/.develop ## dev: run what needs neither a database server nor other processes
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --fast $(PYTEST_ARGS)
