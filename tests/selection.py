@@ -40,6 +40,7 @@ SYSTEM = (
     "galera",
     "api/test_schemathesis.py",
     "bench/test_running.py",
+    "chaos/probes/test_costs.py",
     "chaos/test_all_writes.py",
     "chaos/test_kills.py",
     "chaos/test_overload.py",
@@ -70,6 +71,7 @@ SYSTEM = (
 #: Tests of these that ``make test`` runs all the same: a short form of each part of ``make chaos``
 #: but of those that need OpenStack's placement or a cluster.
 SHORT_FORMS = (
+    "chaos/probes/test_costs.py::test_no_request_for_hardware_costs_a_second_of_cpu[sqlite]",
     "chaos/test_all_writes.py::test_nothing_breaks_where_all_write_everything_at_once[sqlite]",
     "chaos/test_all_writes.py::test_nothing_breaks_where_all_write_everything_at_once[postgresql]",
     "chaos/test_all_writes.py::test_nothing_breaks_where_all_write_everything_at_once[mysql]",

@@ -158,19 +158,16 @@ def check(server, sent: Iterable[Sent], record_property) -> None:
     record_property(TRIED, f"{len(costs)} requests, the costliest {costs[most]:.2f} s ({most})")
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("database_url", ["sqlite", "postgresql"][: times(1, 2)], indirect=True)
 def test_no_request_costs_a_second_of_cpu(server, record_property):
     check(server, requests(), record_property)
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_no_request_for_hardware_costs_a_second_of_cpu(server_with_devices, record_property):
     check(server_with_devices, requests_for_hardware(), record_property)
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_no_query_of_a_large_tree_costs_a_second_of_cpu(server, record_property):
     version = LATEST_HEADERS["OpenStack-API-Version"]
@@ -179,7 +176,6 @@ def test_no_query_of_a_large_tree_costs_a_second_of_cpu(server, record_property)
     check(server, requests_of_a_tree(), record_property)
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_no_request_costs_a_second_of_cpu_for_metadata_of_aggregates(server, record_property):
     for method, path, asked in collected.of_many_aggregates(f"cn{n}" for n in range(IN_AGGREGATES)):
@@ -196,7 +192,6 @@ def test_no_request_costs_a_second_of_cpu_for_metadata_of_aggregates(server, rec
     check(server, questions, record_property)
 
 
-@pytest.mark.system
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_healthz_is_answered_while_the_largest_requests_are(server):
     large = [one for one in requests() if one.name.startswith(("keys", "explain"))]
