@@ -1,8 +1,6 @@
 """The ASGI application of ``serve``: the environ that it makes, the answers that it passes on."""
 
 import asyncio
-import threading
-import time
 from http import HTTPStatus
 
 import pytest
@@ -10,18 +8,7 @@ import pytest
 from placement_sched.api.serving.asgi import Bridge
 from placement_sched.api.serving.body_reading import REFUSED, BodyRefusal
 from placement_sched.api.serving.framing import MOST_OF_ONE
-
-SCOPE = {
-    "type": "http",
-    "http_version": "1.1",
-    "server": ("127.0.0.1", "8778"),
-    "client": ("10.0.0.1", "4711"),
-    "scheme": "http",
-    "raw_path": b"/a%ff/%2f/%c3%a9/x%20y",
-    "query_string": b"q=%ff&b=1",
-    "headers": [(b"host", b"cloud:8778")],
-    "method": "PUT",
-}
+from tests.api.bridge import SCOPE
 
 
 def ask(application, *pieces, bare=False, **scope):
@@ -206,158 +193,3 @@ def test_headers_have_a_limited_length(headers, status):
     found = ask(refused, bare=True, headers=headers)
     assert found[0] == status
     assert (found[1].get(b"connection") == b"close") == (status != 200)
-
-
-def asked_at_once(bridge, *paths, cancelled=(), gone=()):
-    """Return the statuses of requests that come in this order, None of one without an answer.
-
-    The server stops to serve some at once, and some clients go away once all have come.
-    """
-
-    async def one(path, leaves):
-        sent = []
-
-        async def receive():
-            await asyncio.wait([leaves], timeout=60)
-            return {"type": "http.disconnect"}
-
-        async def send(message):
-            sent.append(message)
-
-        await bridge({**SCOPE, "method": "GET", "raw_path": path}, receive, send)
-        return sent[0]["status"] if sent else None
-
-    async def every():
-        leave, stay = (asyncio.get_running_loop().create_future() for _ in range(2))
-        tasks = []
-        for path in paths:
-            tasks.append(asyncio.create_task(one(path, leave if path in gone else stay)))
-            await asyncio.sleep(0.01)
-            if path in cancelled:
-                tasks[-1].cancel()
-        await asyncio.sleep(0.05)
-        leave.set_result(None)
-        return await asyncio.gather(*tasks, return_exceptions=True)
-
-    return asyncio.run(every())
-
-
-class Slow:
-    """An application that takes a while for each request, and notes the order of their ends."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.begun: list[str] = []
-        self.ended: list[str] = []
-
-    def __call__(self, environ, start_response):
-        refusal = environ.get(REFUSED)
-        self.begun.append(environ["PATH_INFO"])
-        if refusal is None:
-            time.sleep(self.seconds)
-        self.ended.append(environ["PATH_INFO"])
-        start_response(f"{200 if refusal is None else int(refusal.status)} ", [])
-        return []
-
-
-def test_what_has_waited_too_long_is_refused_and_not_worked_on():
-    slow = Slow(0.3)
-    bridge = Bridge(slow, most=1000, threads=1, patience=0.2)
-    assert asked_at_once(bridge, b"/a", b"/b", b"/c") == [200, 503, 503]
-
-
-def test_what_has_waited_too_long_is_refused_while_no_thread_is_free():
-    slow = Slow(2)
-    bridge = Bridge(slow, most=1000, threads=1, patience=0.2)
-    assert asked_at_once(bridge, b"/a", b"/b", b"/c") == [200, 503, 503]
-    assert slow.ended == ["/b", "/c", "/a"]
-
-
-def test_without_a_bound_every_request_is_answered_in_its_turn():
-    slow = Slow(0.05)
-    bridge = Bridge(slow, most=1000, threads=1, patience=0)
-    assert asked_at_once(bridge, b"/a", b"/b", b"/c") == [200, 200, 200]
-    assert slow.begun == ["/a", "/b", "/c"]
-
-
-def test_health_is_answered_before_all_that_waits_and_is_never_refused():
-    slow = Slow(0.3)
-    bridge = Bridge(slow, most=1000, threads=1, patience=0.2)
-    assert asked_at_once(bridge, b"/a", b"/b", b"/healthz/live") == [200, 503, 200]
-    assert slow.begun == ["/a", "/healthz/live", "/b"]
-
-
-def test_what_its_client_has_given_up_is_not_worked_on():
-    slow = Slow(0.3)
-    bridge = Bridge(slow, most=1000, threads=1, patience=30)
-    assert asked_at_once(bridge, b"/a", b"/b", b"/c", gone=[b"/b"]) == [200, None, 200]
-    assert slow.begun == ["/a", "/c"]
-
-
-def test_what_is_at_work_when_its_client_leaves_is_done_to_its_end():
-    slow = Slow(0.3)
-    bridge = Bridge(slow, most=1000, threads=1, patience=30)
-    assert asked_at_once(bridge, b"/a", b"/b", gone=[b"/a"]) == [200, 200]
-    assert slow.begun == ["/a", "/b"]
-
-
-def test_while_clients_give_up_the_newest_request_is_answered_first():
-    slow = Slow(0.3)
-    bridge = Bridge(slow, most=1000, threads=1, patience=30)
-    paths = [b"/a", b"/b", b"/c", b"/d", b"/healthz/live"]
-    assert asked_at_once(bridge, *paths, gone=[b"/b"]) == [200, None, 200, 200, 200]
-    assert [one for one in slow.begun if one != "/healthz/live"] == ["/a", "/d", "/c"]
-
-
-def test_what_has_waited_too_long_is_refused_before_the_newest_is_answered():
-    slow = Slow(0.3)
-    bridge = Bridge(slow, most=1000, threads=1, patience=0.2)
-    assert asked_at_once(bridge, b"/a", b"/b", b"/c", b"/d", gone=[b"/d"]) == [200, 503, 503, None]
-    assert slow.begun == ["/a", "/b", "/c"]
-
-
-def test_requests_are_answered_in_their_order_again_a_second_after_the_last_client_gave_up():
-    slow = Slow(1.3)
-    bridge = Bridge(slow, most=1000, threads=1, patience=30)
-    asked_at_once(bridge, b"/a", b"/b", b"/c", b"/d", gone=[b"/b"])
-    assert slow.begun == ["/a", "/c", "/d"]
-
-
-def test_what_is_cancelled_as_the_server_stops_is_not_worked_on():
-    slow = Slow(0.2)
-    bridge = Bridge(slow, most=1000, threads=1, patience=30)
-    first, second, third = asked_at_once(bridge, b"/a", b"/b", b"/c", cancelled=[b"/b"])
-    assert (first, third) == (200, 200)
-    assert isinstance(second, asyncio.CancelledError)
-    assert slow.begun == ["/a", "/c"]
-
-
-@pytest.mark.parametrize("path", ["/healthz", "/healthz/", "/healthz/live"])
-def test_whether_it_lives_is_answered_while_all_threads_are_at_work(path):
-    over = threading.Event()
-
-    def application(environ, start_response):
-        if not environ["PATH_INFO"].startswith("/healthz"):
-            assert over.wait(60)
-        start_response("200 OK", [])
-        return [environ["PATH_INFO"].encode()]
-
-    async def answer(bridge, asked):
-        sent = []
-
-        async def send(message):
-            sent.append(message)
-
-        scope = {**SCOPE, "method": "GET", "raw_path": asked.encode(), "query_string": b""}
-        await bridge(scope, None, send)
-        return sent[1]["body"].decode()
-
-    async def race():
-        bridge = Bridge(application, most=1000, threads=2)
-        slow = [asyncio.create_task(answer(bridge, "/slow")) for _ in range(3)]
-        await asyncio.sleep(0)
-        first = await answer(bridge, path)
-        over.set()
-        return first, await asyncio.gather(*slow)
-
-    assert asyncio.run(race()) == (path, ["/slow"] * 3)

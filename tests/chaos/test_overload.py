@@ -1,4 +1,7 @@
-"""More clients than a server can answer: it answers as many as before, and says 503 to the rest."""
+"""More clients than a server can answer: it answers as many as before, and says 503 to the rest.
+
+Nor do those that ask without a token whether it is ready keep it from answering the others.
+"""
 
 import logging
 from collections import Counter
@@ -16,7 +19,7 @@ from tests.servers import Server
 LOG = logging.getLogger(__name__)
 
 SECONDS = times(2, 10)
-#: In which the answers to few clients are counted first.
+#: In which the answers to few clients are counted.
 SECONDS_TO_COUNT = 2
 #: In the short form the loads take turns, so that other work on the machine meets all of them.
 FEW, LOADS, TURNS, SECONDS_OF_A_TURN = 8, (8, 16, 32), times(3, 1), times(1, 10)
@@ -31,6 +34,11 @@ REFUSED_AT_MOST = 1.2
 IMPATIENT, PATIENCE = 64, 0.9
 #: How much of the goodput of patient clients they still get, who also have to connect again.
 AT_LEAST_IMPATIENT = 0.8
+#: Clients that ask without end whether the server is ready, and how much of their goodput the
+#: others keep: all share the processors with the server and the database. They kept 2 % where
+#: readiness was answered before all that waits, 70 % since it has a thread of its own.
+CROWD, AT_LEAST_BESIDE = 32, 0.1
+READY = "/healthz/ready"
 PATHS = [
     "/placement/allocation_candidates?resources=VCPU:1,MEMORY_MB:64&limit=10",
     "/placement/resource_providers?name=cn1",
@@ -45,19 +53,34 @@ def started(serve, database_url: str, **environ: str) -> Server:
     return server
 
 
-def asked(server, clients: int, seconds: float, patience: float = 60) -> Counter[str]:
-    """Return the outcomes of clients of two processes."""
+def asked(
+    server, clients: int, seconds: float, patience: float = 60, crowd: int = 0
+) -> Counter[str]:
+    """Return the outcomes of clients of two processes.
+
+    A ``crowd`` in a third one asks for readiness; what it is answered has the path before it.
+    """
     counts: Counter[str] = Counter()
-    for one in race(2, _ask, server.url, clients // 2, seconds, patience):
+    processes = 3 if crowd else 2
+    for one in race(processes, _ask, server.url, clients // 2, seconds, patience, crowd):
         counts.update(one)
     return counts
 
 
 def _ask(
-    barrier: Barrier, _which: int, url: str, clients: int, seconds: float, patience: float
+    barrier: Barrier,
+    which: int,
+    url: str,
+    clients: int,
+    seconds: float,
+    patience: float,
+    crowd: int,
 ) -> list[Counter[str]]:
     barrier.wait(120)
-    return [ask_for(seconds, clients, url, PATHS, patience)]
+    if which < 2:
+        return [ask_for(seconds, clients, url, PATHS, patience)]
+    outcomes = ask_for(seconds, crowd, url, [READY], patience)
+    return [Counter({f"{READY} {outcome}": many for outcome, many in outcomes.items()})]
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
@@ -106,3 +129,21 @@ def test_clients_that_give_up_and_ask_again_do_not_stop_a_server(
     if WHOLE:
         assert outcomes["gave up"]
         assert outcomes["200"] >= AT_LEAST_IMPATIENT * patient
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_clients_that_ask_whether_it_is_ready_do_not_displace_the_others(
+    serve, database_url, record_property
+):
+    server = started(serve, database_url)
+    asked(server, FEW, 1)
+    alone = asked(server, FEW, SECONDS_TO_COUNT)["200"]
+    outcomes = asked(server, FEW, SECONDS_TO_COUNT, crowd=CROWD)
+    LOG.info("of %s answers without a crowd: %s", alone, outcomes)
+    record_property(
+        TRIED,
+        f"{CROWD} clients that ask whether it is ready: {outcomes['200'] / alone:.0%} of the "
+        "answers to others",
+    )
+    assert set(outcomes) == {"200", f"{READY} 200"}
+    assert outcomes["200"] >= AT_LEAST_BESIDE * alone

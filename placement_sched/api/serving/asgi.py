@@ -8,6 +8,10 @@ Where more is asked than can be answered, requests wait in their order, for a bo
 client has given up is not worked on, nor what has waited too long, so that the threads work for
 clients who still listen. While clients give up, the newest request is answered first: the oldest
 one's client would be gone before it has its answer.
+
+Liveness, readiness and the refusals of what waited too long have a thread each, so that none of
+them waits for the other requests, nor these for it: clients without a token may ask for the first
+two without end.
 """
 
 import asyncio
@@ -23,7 +27,7 @@ from http import HTTPStatus
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any, NamedTuple
-from urllib.parse import unquote_to_bytes
+from urllib.parse import parse_qs, unquote_to_bytes
 
 from placement_sched.api.request_context import WSGI
 from placement_sched.api.serving.body_reading import (
@@ -60,8 +64,11 @@ _NAMES = 500
 #: The newest request is answered first for so many seconds after a client gave up.
 _IMPATIENT = 1.0
 _GONE = "http.disconnect"
-#: What is asked to learn whether the service is well is answered before all that waits.
+#: The paths of ``api/root.py`` that say whether the service is well, each also with a slash at its
+#: end. Where ``ready`` is in its query, the first asks for readiness.
 _HEALTH = "/healthz"
+_LIVENESS = {_HEALTH, f"{_HEALTH}/live"}
+_READINESS = f"{_HEALTH}/ready"
 OVERLOADED = BodyRefusal(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "the server has more requests than it can answer; this one waited for longer than "
@@ -95,9 +102,12 @@ class Bridge:
         patience: float = 0,
         stopping: Callable[[], bool] = bool,
     ) -> None:
-        self._threads, self._patience = _Threads(application, threads, patience), patience
-        # One more, so that a server whose threads are all at work does not seem to be dead.
-        self._living = _Threads(application, 1, patience, "liveness")
+        self._requests = _Threads(application, threads, patience, "request")
+        # So that a server whose threads are all at work does not seem to be dead or unready. While
+        # a database does not say whether it is ready, only the thread of readiness waits for it.
+        self._liveness = _Threads(application, 1, 0, "liveness")
+        self._readiness = _Threads(application, 1, patience, "readiness")
+        self._refusals = _Threads(application, 1, 0, "refusal")
         self._bodies = Bodies(most, room=threads * most)
         self._names: dict[bytes, str] = {}
         self._stopping = stopping
@@ -118,11 +128,9 @@ class Bridge:
         fault = refusal_of(scope)
         closes = partial(self._closes, body, fault)
         job = _Job(environ, loop, answered, time.monotonic(), send, closes)
-        if job.is_readiness and self._stopping():
-            environ[REFUSED] = STOPPING
+        threads = self._threads_for(job)
         if fault is not None:
             environ[REFUSED] = fault
-        threads = self._living if job.is_liveness else self._threads
         waits = threads.answer(job)
         watches = tuple(self._watches(threads, job, body, receive)) if waits else ()
         try:
@@ -134,6 +142,17 @@ class Bridge:
             if body is not None:
                 self._bodies.release(body)
 
+    def _threads_for(self, job: "_Job") -> "_Threads":
+        """Return the threads that answer a request; refuse readiness once the server stops."""
+        if job.is_liveness:
+            return self._liveness
+        if not job.is_readiness:
+            return self._requests
+        if not self._stopping():
+            return self._readiness
+        job.environ[REFUSED] = STOPPING
+        return self._refusals
+
     def _watches(
         self, threads: "_Threads", job: "_Job", body: Body | None, receive: Receive
     ) -> Iterator[asyncio.Handle | asyncio.Task[None]]:
@@ -141,14 +160,14 @@ class Bridge:
         # Of a body that was refused the rest may still come.
         if body is None or body.ended:
             yield asyncio.create_task(_give_up_with_client(threads, job, receive))
-        if self._patience > 0 and not job.is_health:
-            yield job.loop.call_later(self._patience, self._refuse, threads, job)
+        if threads.patience > 0:
+            yield job.loop.call_later(threads.patience, self._refuse, threads, job)
 
     def _refuse(self, threads: "_Threads", job: "_Job") -> None:
         """Refuse a request that still waits, though all threads are at work."""
         if threads.take_back(job):
             job.environ[REFUSED] = OVERLOADED
-            self._living.answer(job)
+            self._refusals.answer(job)
 
     def _closes(self, body: Body | None, fault: BodyRefusal | None) -> bool:
         """Return whether the connection ends with an answer that is sent now.
@@ -200,37 +219,33 @@ class _Job(NamedTuple):
     closes: Callable[[], bool]
 
     @property
-    def is_health(self) -> bool:
-        """Return whether this asks for the health of the service."""
-        return str(self.environ["PATH_INFO"]).startswith(_HEALTH)
-
-    @property
     def is_liveness(self) -> bool:
         """Return whether this asks for what needs neither the database nor much time."""
-        path = str(self.environ["PATH_INFO"]).rstrip("/")
-        ready = "ready" in self.environ["QUERY_STRING"]
-        return path == f"{_HEALTH}/live" or (path == _HEALTH and not ready)
+        return self._path in _LIVENESS and not self.is_readiness
 
     @property
     def is_readiness(self) -> bool:
         """Return whether this asks if the server is to be given requests."""
-        return self.is_health and not self.is_liveness
+        if self._path == _HEALTH:  # read as the application reads it, where a letter may be escaped
+            return "ready" in parse_qs(self.environ["QUERY_STRING"], keep_blank_values=True)
+        return self._path == _READINESS
+
+    @property
+    def _path(self) -> str:
+        return str(self.environ["PATH_INFO"]).removesuffix("/")
 
 
 class _Threads:
     """The threads that answer; further requests wait for the first that is free, in their order.
 
     What has waited for more than ``patience`` seconds (0: no bound) is refused, not worked on.
-    While clients give up, the newest request is the next, after those of health and those that are
-    refused. Of the idle ones the last to work is the next to work again: what it used is still at
-    hand.
+    While clients give up, the newest request is the next, after those that are refused. Of the idle
+    ones the last to work is the next to work again: what it used is still at hand.
     """
 
-    def __init__(
-        self, application: WSGI, number: int, patience: float, name: str = "request"
-    ) -> None:
+    def __init__(self, application: WSGI, number: int, patience: float, name: str) -> None:
         self._application = application
-        self._patience = patience
+        self.patience = patience
         self._lock = Lock()
         self._idle: list[SimpleQueue[_Job]] = []
         #: By their futures: which one a client gives up is found at once, however many wait.
@@ -244,8 +259,6 @@ class _Threads:
         with self._lock:
             if not self._idle:
                 self._waiting[job.answered] = job
-                if job.is_health:
-                    self._waiting.move_to_end(job.answered, last=False)
                 return True
             thread = self._idle.pop()
         thread.put(job)
@@ -282,13 +295,11 @@ class _Threads:
     def _take(self) -> _Job:
         """Take the request that is answered next from those that wait."""
         oldest = next(iter(self._waiting.values()))
-        in_turn = oldest.is_health or self._is_late(oldest)
-        newest_first = not in_turn and time.monotonic() < self._newest_first_until
+        newest_first = time.monotonic() < self._newest_first_until and not self._is_late(oldest)
         return self._waiting.popitem(last=newest_first)[1]
 
     def _is_late(self, job: _Job) -> bool:
-        waited = time.monotonic() - job.since
-        return 0 < self._patience < waited and not job.is_health
+        return 0 < self.patience < time.monotonic() - job.since
 
     def _answer(self, job: _Job) -> None:
         """Answer and send on this thread: by the event loop, the answer would wait for that."""

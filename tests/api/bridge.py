@@ -1,0 +1,104 @@
+"""Requests that the ASGI application of ``serve`` gets, and applications that take a while."""
+
+import asyncio
+import threading
+import time
+
+from placement_sched.api.serving.body_reading import REFUSED
+
+SCOPE = {
+    "type": "http",
+    "http_version": "1.1",
+    "server": ("127.0.0.1", "8778"),
+    "client": ("10.0.0.1", "4711"),
+    "scheme": "http",
+    "raw_path": b"/a%ff/%2f/%c3%a9/x%20y",
+    "query_string": b"q=%ff&b=1",
+    "headers": [(b"host", b"cloud:8778")],
+    "method": "PUT",
+}
+
+
+async def messages(bridge, path, leaves=None):
+    """Return what is sent to a client that gets a path; once ``leaves`` is done it goes away."""
+    leaves = leaves or asyncio.get_running_loop().create_future()
+    path, _, query = path.partition(b"?")
+    sent = []
+
+    async def receive():
+        await asyncio.wait([leaves], timeout=60)
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {**SCOPE, "method": "GET", "raw_path": path, "query_string": query}
+    await bridge(scope, receive, send)
+    return sent
+
+
+def asked_at_once(bridge, *paths, cancelled=(), gone=()):
+    """Return the statuses of requests that come in this order, None of one without an answer.
+
+    The server stops to serve some at once, and some clients go away once all have come.
+    """
+
+    async def one(path, leaves):
+        sent = await messages(bridge, path, leaves)
+        return sent[0]["status"] if sent else None
+
+    async def every():
+        leave, stay = (asyncio.get_running_loop().create_future() for _ in range(2))
+        tasks = []
+        for path in paths:
+            tasks.append(asyncio.create_task(one(path, leave if path in gone else stay)))
+            await asyncio.sleep(0.01)
+            if path in cancelled:
+                tasks[-1].cancel()
+        await asyncio.sleep(0.05)
+        leave.set_result(None)
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    return asyncio.run(every())
+
+
+class Slow:
+    """An application that takes a while for each request, and notes the order of their ends."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.begun: list[str] = []
+        self.ended: list[str] = []
+
+    def __call__(self, environ, start_response):
+        refusal = environ.get(REFUSED)
+        self.begun.append(environ["PATH_INFO"])
+        if refusal is None:
+            time.sleep(self.seconds)
+        self.ended.append(environ["PATH_INFO"])
+        start_response(f"{200 if refusal is None else int(refusal.status)} ", [])
+        return []
+
+
+class Held:
+    """An application that answers a request once it has refused one, or answered a free one.
+
+    It notes the order of its answers.
+    """
+
+    def __init__(self, free: str = "") -> None:
+        self.free = free
+        self.over = threading.Event()
+        self.begun: list[str] = []
+        self.ended: list[str] = []
+
+    def __call__(self, environ, start_response):
+        refusal, path = environ.get(REFUSED), environ["PATH_INFO"]
+        self.begun.append(path)
+        if refusal is not None or path == self.free:
+            self.ended.append(path)
+            self.over.set()
+        else:
+            self.ended.append(path if self.over.wait(5) else f"{path} waited in vain")
+        start_response(f"{200 if refusal is None else int(refusal.status)} ", [])
+        return []
