@@ -45,6 +45,7 @@ class Invariant(StrEnum):
     NOT_CLAIMED = "decision_without_claim"
     CLAIM_DIFFERS = "claim_unlike_decision"
     MISPLACED = "place_unlike_decision"
+    UNPLACED = "decision_without_place"
     DECIDED_AGAIN = "instance_of_earlier_decision"
     CLAIMED_BEFORE = "claim_before_decision"
     REFUSED_DECISION = "instance_of_refused_decision"

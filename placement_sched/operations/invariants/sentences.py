@@ -72,6 +72,8 @@ _SENTENCES: Mapping[Invariant, str] = {
     "{asked} for it",
     Invariant.MISPLACED: "decision {decision} chose host {chosen} for instance {instance}, and its "
     "place is recorded on host {host}",
+    Invariant.UNPLACED: "decision {decision} was about {asked} at position {position}, and "
+    "{placed} has its place there",
     Invariant.DECIDED_AGAIN: "instance {instance} is recorded as placed by decision {decision}, "
     "and the later decision {later} selected for it as well: one of them has no claim",
     Invariant.CLAIMED_BEFORE: "instance {instance} is recorded as placed by decision {decision}, "

@@ -48,6 +48,8 @@ _OF_DECISIONS: Mapping[type[decided.Fault], Invariant] = {
     decided.Misplaced: Invariant.MISPLACED,
     decided.DecidedAgain: Invariant.DECIDED_AGAIN,
     decided.ClaimedBefore: Invariant.CLAIMED_BEFORE,
+    decided.Unplaced: Invariant.UNPLACED,
+    decided.RequestUnreadable: Invariant.RECORD_UNREADABLE,
     recorded.Unreadable: Invariant.DECISION_UNREADABLE,
 }
 #: What was looked at, of what a census counts.

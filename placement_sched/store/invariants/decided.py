@@ -1,11 +1,15 @@
 """Decisions and what is recorded of them, one to one: their places, and who claimed for whom.
 
+A decision has a place for each instance of its request, in their order, whatever it came to: both
+are written, and deleted, in one transaction.
+
 An instance may have several decisions: it is moved by a new one, and rebuilt by one that claims
 nothing. The last that claimed is the one that it is recorded with, since both are written in the
 transaction of the claim.
 """
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -13,6 +17,7 @@ from sqlalchemy import Connection, Select, select
 
 from placement_sched.db import sql
 from placement_sched.db.tables import consumers, decision_places, decisions, instances
+from placement_sched.model.naming import canonical
 from placement_sched.model.results.decision import SELECT, SELECTED
 from placement_sched.store.invariants import times
 from placement_sched.store.invariants.recorded import AS_CLAIMED, Unreadable, document_of
@@ -21,6 +26,8 @@ _DECISIONS, _PLACES = decisions.c, decision_places.c
 _INSTANCES, _CONSUMERS = instances.c, consumers.c
 _RECORDED = decisions.alias("recorded")
 _IS_CLAIM = sa.and_(_DECISIONS.outcome == SELECTED, _DECISIONS.kind == SELECT)
+#: So many requests are read at once: each may be as large as a body of the API.
+_REQUESTS = 100
 
 
 class Misplaced(NamedTuple):
@@ -47,7 +54,27 @@ class ClaimedBefore(NamedTuple):
     decision: str
 
 
-Fault = Misplaced | DecidedAgain | ClaimedBefore | Unreadable
+class Unplaced(NamedTuple):
+    """A position where a request and the places of its decision have different instances, or one.
+
+    ``asked`` and ``placed`` are words for the instance of the request and that of the place.
+    """
+
+    decision: str
+    position: int
+    asked: str
+    placed: str
+
+
+class RequestUnreadable(NamedTuple):
+    """A decision (``what``) that does not say which instances it was about."""
+
+    uuid: str
+    reason: str = "it names no instances"
+    what: str = "decision"
+
+
+Fault = Misplaced | DecidedAgain | ClaimedBefore | Unplaced | RequestUnreadable | Unreadable
 
 
 def faults(connection: Connection, most: int) -> Iterator[Fault]:
@@ -59,8 +86,11 @@ def faults(connection: Connection, most: int) -> Iterator[Fault]:
             uuid: document_of(text)
             for uuid, text in sql.rows_among(connection, answers, _DECISIONS.uuid, batch)
         }
+        placed: dict[str, dict[int, str]] = defaultdict(dict)
         for row in sql.rows_among(connection, _places(), _PLACES.decision_uuid, batch):
+            placed[row.decision][row.position] = row.instance
             yield from _of_place(row, chosen.get(row.decision))
+        yield from _of_requests(connection, batch, chosen, placed)
 
 
 def _places() -> Select[Any]:
@@ -109,3 +139,43 @@ def _of_place(row: Any, answer: Any) -> Iterator[Fault]:
     made, at = times.read(row.made), times.read(row.at)
     if claims and row.is_unwritten and made is not None and at is not None and made < at:
         yield ClaimedBefore(row.instance, row.decision)
+
+
+def _of_requests(
+    connection: Connection,
+    uuids: Sequence[str],
+    chosen: Mapping[str, Any],
+    placed: Mapping[str, Mapping[int, str]],
+) -> Iterator[Fault]:
+    """Yield where the places of these decisions are not of the instances that were asked for.
+
+    Decisions without conditions are left out. They may be of a release that noted no places: then
+    they have some of the instances alone that were still recorded when the schema was upgraded.
+    """
+    query = select(_DECISIONS.uuid, _DECISIONS.request).where(_DECISIONS.conditions.is_not(None))
+    for some in sql.batches(uuids, _REQUESTS):
+        for uuid, text in sql.rows_among(connection, query, _DECISIONS.uuid, some):
+            asked = _asked(document_of(text), chosen.get(uuid))
+            if asked is None:
+                yield RequestUnreadable(uuid)
+                continue
+            there = {at: canonical(one) for at, one in placed.get(uuid, {}).items()}
+            for at in sorted(asked.keys() | there.keys()):
+                if asked.get(at) != there.get(at):
+                    yield Unplaced(uuid, at, _words(asked.get(at)), _words(there.get(at)))
+
+
+def _asked(request: Any, answer: Any) -> dict[int, str] | None:
+    """Return the instance at each position of a request; None where that cannot be read.
+
+    The answer names those that the request did not.
+    """
+    try:
+        named = request.get("instance_uuids") or answer["instance_uuids"]
+        return dict(enumerate(map(canonical, named)))
+    except (AttributeError, LookupError, TypeError):
+        return None
+
+
+def _words(instance: str | None) -> str:
+    return "no instance" if instance is None else f"instance {instance}"

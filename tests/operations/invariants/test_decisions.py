@@ -12,7 +12,7 @@ from tests.placing import flavor, instance, report, spec
 from tests.versions import LATEST_HEADERS
 
 FIRST, SECOND, OTHER = instance(1), instance(2), instance(999)
-SELECT = "/scheduler/v1/select_destinations"
+SELECT, EXPLAIN = "/scheduler/v1/select_destinations", "/scheduler/v1/explain"
 DECISIONS, PLACES = tables.decisions, tables.decision_places
 
 
@@ -75,6 +75,99 @@ def test_place_of_one_that_found_no_host_is_nowhere(cloud):
     assert_invariants(cloud.database)
     break_tables(cloud.database, update(PLACES).values(host="cn1"))
     assert cloud.kinds() == [Invariant.MISPLACED]
+
+
+def lost(uuid, *, held=False):
+    """Delete the place and the record of an instance, and what it held as well."""
+    consumers, allocations = tables.consumers.c, tables.allocations.c
+    of_claim = [
+        tables.allocations.delete().where(allocations.consumer_id == uuid),
+        tables.consumers.delete().where(consumers.uuid == uuid),
+    ]
+    return [
+        PLACES.delete().where(PLACES.c.instance_uuid == uuid),
+        tables.instances.delete().where(tables.instances.c.uuid == uuid),
+        *(of_claim if held else ()),
+    ]
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_half_of_a_claim_that_is_lost_is_reported(cloud, held):
+    made = cloud.place(FIRST, SECOND)["decision"]
+    assert_invariants(cloud.database)
+    break_tables(cloud.database, *lost(SECOND, held=held))
+    (found,) = verified(cloud.database).violations
+    assert found.invariant is Invariant.UNPLACED
+    assert found.detail == (
+        f"decision {made} was about instance {SECOND} at position 1, and no instance has its place "
+        "there"
+    )
+
+
+ASKED = {
+    "selected": lambda cloud: cloud.place(FIRST),
+    "selected by number": lambda cloud: cloud.place(instance_uuids=None, num_instances=2),
+    "not claimed": lambda cloud: cloud.place(FIRST, options={"claim": False}),
+    "with alternates": lambda cloud: cloud.place(FIRST, options={"return_alternates": True}),
+    "without a host": lambda cloud: cloud.place(FIRST, SECOND, force_hosts=["no"], status=409),
+    "by number, without a host": lambda cloud: cloud.place(
+        instance_uuids=None, num_instances=2, force_hosts=["no"], status=409
+    ),
+    "in another spelling": lambda cloud: cloud.place(FIRST.replace("-", "").upper()),
+    "explained": lambda cloud: cloud.app.post_json(
+        EXPLAIN, {"request_spec": spec(FIRST, SECOND), "keep": True}
+    ),
+    "explained by number": lambda cloud: cloud.app.post_json(
+        EXPLAIN,
+        {"request_spec": spec(instance_uuids=None, num_instances=3, force_hosts=["no"])}
+        | {"keep": True},
+    ),
+}
+
+
+@pytest.mark.parametrize("way", ASKED)
+def test_decision_has_a_place_of_each_instance_whatever_it_came_to(cloud, way):
+    ASKED[way](cloud)
+    assert_invariants(cloud.database)
+    with cloud.database.read() as connection:
+        number = len(connection.execute(select(PLACES)).all())
+    break_tables(cloud.database, PLACES.delete().where(PLACES.c.position == number - 1))
+    assert cloud.kinds().count(Invariant.UNPLACED) == 1
+
+
+def test_place_of_an_instance_that_was_not_asked_for_is_reported(cloud):
+    cloud.place(FIRST, SECOND, force_hosts=["nowhere"], status=409)
+    break_tables(
+        cloud.database,
+        update(PLACES).where(PLACES.c.position == 1).values(instance_uuid=OTHER),
+        insert(PLACES).from_select(
+            ["decision_uuid", "position", "instance_uuid"],
+            select(PLACES.c.decision_uuid, 7, PLACES.c.instance_uuid).where(PLACES.c.position == 0),
+        ),
+    )
+    details = [one.detail for one in verified(cloud.database).violations]
+    assert cloud.kinds() == [Invariant.UNPLACED] * 2
+    assert [one.split(" was about ")[1] for one in details] == [
+        f"instance {SECOND} at position 1, and instance {OTHER} has its place there",
+        f"no instance at position 7, and instance {FIRST} has its place there",
+    ]
+
+
+def test_decision_of_a_release_that_noted_no_places_lacks_none(cloud):
+    """As migration 0009 leaves one of which an instance was gone by then."""
+    cloud.place(FIRST, SECOND)
+    unconditioned = update(DECISIONS).values(conditions=None)
+    break_tables(cloud.database, *lost(SECOND, held=True), unconditioned)
+    assert_invariants(cloud.database)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "null", '{"instance_uuids": 5}', "{}"])
+def test_request_that_names_no_instances_is_reported(cloud, text):
+    made = cloud.place(FIRST)["decision"]
+    break_tables(cloud.database, update(DECISIONS).values(request=text))
+    (found,) = verified(cloud.database).violations
+    assert found.invariant is Invariant.RECORD_UNREADABLE
+    assert found.detail == f"the record of decision {made} cannot be read: it names no instances"
 
 
 def test_second_decision_for_the_claim_of_one_is_reported(cloud):
