@@ -7,9 +7,10 @@ of devices those of the instances that were claimed after the last report, of wh
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
+from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.model.compute_node import ComputeNode
@@ -24,6 +25,7 @@ from placement_sched.model.results.invariants import Invariant
 from placement_sched.operations.invariants import devices, pinning
 from placement_sched.scheduler.policies.registry import pci_aliases
 from placement_sched.settings import Settings
+from placement_sched.store.compute import compute_nodes
 from placement_sched.store.invariants import claims, hardware
 
 _Found = Iterator[tuple[Invariant, Mapping[str, object]]]
@@ -31,13 +33,12 @@ _Found = Iterator[tuple[Invariant, Mapping[str, object]]]
 
 def faults(connection: Connection, settings: Settings) -> _Found:
     """Yield the hosts with too few pinned CPUs, and the instances for which devices lack."""
-    on: dict[tuple[str | None, str | None], list[Instance]] = defaultdict(list)
     found, unread = hardware.demanding(connection)
     yield from _unreadable("instance", unread)
-    for instance in found:
-        on[instance.host, instance.node].append(instance)
-    hosts = {host for host, _ in on if host is not None}
-    nodes, unread = hardware.nodes_of(connection, hosts)
+    hosts = {one.host for one in found if one.host is not None}
+    known = compute_nodes.uuids_by_name(connection, hosts)
+    on = _by_node(found, known)
+    nodes, unread = hardware.nodes_of(connection, known.values())
     yield from _unreadable("compute node", unread)
     tracked = settings.filter_scheduler.pci_in_placement
     aliases = None if tracked else pci_aliases(settings)
@@ -53,6 +54,23 @@ def faults(connection: Connection, settings: Settings) -> _Found:
         except hardware.MALFORMED as failure:
             reason = hardware.reason_of(failure)
             yield from _unreadable("compute node", [hardware.Unread(node.uuid, reason)])
+
+
+def _by_node(
+    instances: Iterable[Instance], known: Collection[tuple[str, str]]
+) -> Mapping[tuple[str | None, str | None], list[Instance]]:
+    """Return the instances on each node, by its host and name, ``known`` being all nodes.
+
+    One that is recorded without a node is on the only node that its host has. Of several it may be
+    on any: then it is on none of them here.
+    """
+    of_host = grouped(known)
+    on: dict[tuple[str | None, str | None], list[Instance]] = defaultdict(list)
+    for one in instances:
+        nodes = of_host.get(one.host or "", ())
+        node = nodes[0] if one.node is None and len(nodes) == 1 else one.node
+        on[one.host, node].append(one)
+    return on
 
 
 def _unreadable(what: str, unread: Iterable[hardware.Unread]) -> _Found:

@@ -47,7 +47,7 @@ class Unread(NamedTuple):
 
 
 def demanding(connection: Connection) -> tuple[list[Instance], list[Unread]]:
-    """Return the instances on a node that may request pinned CPUs or PCI devices."""
+    """Return the instances on a host that may request pinned CPUs or PCI devices."""
     digests = select(embedded_flavors.c.digest).where(
         _has(embedded_flavors.c.flavor, *_PINNING, *_DEVICES)
     )
@@ -56,16 +56,17 @@ def demanding(connection: Connection) -> tuple[list[Instance], list[Unread]]:
         _has(_INSTANCES.image, *_PINNING),
         _INSTANCES.flavor_digest.in_(digests),
     )
-    there = (_INSTANCES.host.is_not(None), _INSTANCES.node.is_not(None))
-    query = select(_INSTANCES.uuid).where(*there, asking).order_by(_INSTANCES.id)
+    query = select(_INSTANCES.uuid).where(_INSTANCES.host.is_not(None), asking)
+    query = query.order_by(_INSTANCES.id)
     found = connection.scalars(query).all()
     return _read(found, lambda some: instances_store.by_uuids(connection, some))
 
 
-def nodes_of(connection: Connection, hosts: set[str]) -> tuple[list[ComputeNode], list[Unread]]:
-    """Return the compute nodes of these hosts with what they reported last."""
-    found = sorted(nodes_store.uuids_by_name(connection, hosts).values())
-    return _read(found, lambda some: nodes_store.by_uuids(connection, some))
+def nodes_of(
+    connection: Connection, uuids: Iterable[str]
+) -> tuple[list[ComputeNode], list[Unread]]:
+    """Return the compute nodes of these uuids with what they reported last."""
+    return _read(sorted(uuids), lambda some: nodes_store.by_uuids(connection, some))
 
 
 def _read(

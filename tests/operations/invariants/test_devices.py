@@ -108,6 +108,17 @@ def test_last_of_two_that_were_placed_since_the_report_lacks_a_device(cloud):
     assert cloud.found(filter_scheduler__pci_in_placement=True) == []
 
 
+def test_device_of_an_instance_that_is_recorded_without_a_node_counts(cloud):
+    for number, uuid in enumerate((FIRST, SECOND), 1):
+        cloud.place(uuid, "cn1", minutes(number))
+    break_tables(cloud.database, update(tables.instances).values(node=None))
+    assert cloud.lacks(SECOND)
+    cloud.app.post_json(
+        "/scheduler/v1/compute_nodes", [report("of-cn1", host="cn1", pci_device_pools=[])]
+    )
+    assert cloud.lacks()
+
+
 def test_instance_that_is_recorded_after_its_host_reported_its_device_as_taken_is_no_other(cloud):
     for uuid in (FIRST, SECOND):
         cloud.record(uuid, "cn1", asking("nic:1"))

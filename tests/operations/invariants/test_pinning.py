@@ -1,6 +1,7 @@
 """Instances that pin more CPUs than a host, or its NUMA nodes, can have are reported; no others."""
 
 import random
+from itertools import cycle
 
 import pytest
 
@@ -37,11 +38,17 @@ def pinned(vcpus, **specs):
     return flavor(vcpus=vcpus, extra_specs={"hw:cpu_policy": "dedicated", **named})
 
 
-def found(app, database, cells, *flavors):
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", numa_topology={"cells": cells})])
-    for number, asked in enumerate(flavors):
-        body = {"host": "cn1", "node": "cn1", "project_id": "p", "user_id": "u", "flavor": asked}
-        app.put_json(f"/scheduler/v1/instances/{instance(number)}", body)
+def found(app, database, cells, *flavors, recorded=({"node": "cn1"},), others=()):
+    """Return what is violated by instances of these flavors on host cn1, recorded as given.
+
+    ``others`` are the names of further nodes of the host.
+    """
+    same = {"host": "cn1", "numa_topology": {"cells": cells}}
+    reports = [report(node, **same) for node in ("cn1", *others)]
+    app.post_json("/scheduler/v1/compute_nodes", reports)
+    for number, (asked, where) in enumerate(zip(flavors, cycle(recorded), strict=False)):
+        body = {"host": "cn1", "project_id": "p", "user_id": "u", "flavor": asked}
+        app.put_json(f"/scheduler/v1/instances/{instance(number)}", body | where)
     return [(one.invariant, one.detail) for one in verified(database).violations]
 
 
@@ -108,6 +115,22 @@ def test_instances_that_cannot_be_there_together_are_reported(app, database, nam
     ((invariant, detail),) = found(app, database, cells, *flavors)
     assert invariant is kind
     assert words in detail
+
+
+@pytest.mark.parametrize("recorded", [({},), ({"node": None},), ({}, {"node": "cn1"})], ids=str)
+def test_instance_without_a_node_is_on_the_only_one_of_its_host(app, database, recorded):
+    flavors = [pinned(2), pinned(2)]
+    assert found(app, database, [cell(0, 4)], *flavors, recorded=recorded) == []
+    ((invariant, detail),) = found(app, database, [cell(0, 3)], *flavors, recorded=recorded)
+    assert invariant is Invariant.PINNED_CPUS
+    assert "pin 4 CPUs, and it has 3" in detail
+
+
+def test_instance_without_a_node_may_be_on_any_of_several(app, database):
+    flavors, recorded = [pinned(2), pinned(2)], ({}, {"node": "cn1"})
+    asked = {"recorded": recorded, "others": ["cn2"]}
+    assert found(app, database, [cell(0, 3)], *flavors, **asked) == []
+    assert len(found(app, database, [cell(0, 1)], *flavors, **asked)) == 1
 
 
 def drawn(dice):
