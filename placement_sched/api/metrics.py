@@ -12,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, values
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, values
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
@@ -233,11 +233,21 @@ class Metrics:
         registry = self._registry
         if DIRECTORY in os.environ:
             registry = CollectorRegistry()
-            MultiProcessCollector(registry)  # type: ignore[no-untyped-call] # it has no types
-            for one in self._read:
+            for one in (_OfAllProcesses(), *self._read):
                 registry.register(one)
         encode, content_type = choose_encoder(accept)
         return content_type, encode(registry)
+
+
+class _OfAllProcesses(Collector):
+    """The numbers in the files of all processes, also of those that have ended."""
+
+    def collect(self) -> Iterable[Metric]:
+        """Return them; a file that is empty yet is of a process that starts in this moment."""
+        files = [one for one in Path(os.environ[DIRECTORY]).glob("*.db") if one.stat().st_size]
+        merge: Any = MultiProcessCollector.merge  # it has no types
+        numbers: Iterable[Metric] = merge([str(one) for one in files])
+        return numbers
 
 
 def note(environ: dict[str, Any], asked: Asked, microversion: str) -> None:

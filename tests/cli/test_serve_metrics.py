@@ -61,3 +61,12 @@ def test_directory_of_the_environment_is_used(serve, tmp_path):
     ask_often(server)
     assert list(directory.glob("counter_*.db"))
     assert counted(server) == REQUESTS
+
+
+def test_file_of_a_worker_that_has_written_nothing_yet_is_no_fault(serve, tmp_path):
+    directory = tmp_path / "metrics"
+    directory.mkdir()
+    server = serve("--workers", "1", PROMETHEUS_MULTIPROC_DIR=str(directory))
+    (directory / "counter_1.db").touch()
+    ask_often(server)
+    assert counted(server) == REQUESTS
