@@ -52,6 +52,8 @@ MAX_STARTS = 100
 
 #: How many of the next best a claim looks at where others took what was chosen.
 MAX_NEXT_BEST = 20
+#: Where a request names the instances.
+_NAMED_AT = "$.request_spec"
 
 
 class Claiming(Enum):
@@ -145,7 +147,7 @@ class Claims:
         if spec.is_rebuild or claiming is Claiming.NONE:
             return None
         with self.database.read() as connection:
-            held = allocations.of_consumers(connection, spec.instance_uuids)
+            held = allocations.of_several(connection, spec.instance_uuids, _NAMED_AT)
             placed = decisions.of_instances(connection, spec.instance_uuids) if held else {}
         if not held:
             return None
@@ -233,7 +235,7 @@ class Claims:
         """
         first = placing.first.decision
         uuids = placing.first.run.request.spec.instance_uuids
-        held = allocations.of_consumers(connection, uuids)
+        held = allocations.of_several(connection, uuids, _NAMED_AT)
         if held:
             before = decisions.of_instances(connection, uuids)
             if _added_before(uuids, before, held, first.digest, first.request_ids):

@@ -5,9 +5,9 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, Select, delete, func, insert, select
 
 from placement_sched.db import sql, tables
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Invalid
@@ -30,9 +30,7 @@ _COLUMNS = tables.allocations.c
 _RESOLUTION = timedelta(seconds=1)
 
 # Statements of every claim are built once: building one takes longer than sending it.
-_OF_CONSUMERS = _COLUMNS.consumer_id.in_(bindparam("consumers", expanding=True))
-_HELD = select(tables.allocations).where(_OF_CONSUMERS).order_by(_COLUMNS.id).with_for_update()
-_FREE = delete(tables.allocations).where(_OF_CONSUMERS)
+_FREE = delete(tables.allocations).where(holders.OF_CONSUMERS)
 _HOLD = insert(tables.allocations)
 _ALLOCATIONS: Select[Any] = (
     select(
@@ -91,6 +89,21 @@ def of_consumers(connection: Connection, uuids: Collection[str]) -> tuple[Alloca
     return tuple(map(_allocation, rows))
 
 
+def of_several(
+    connection: Connection, uuids: Collection[str], named_at: str
+) -> tuple[Allocation, ...]:
+    """Return what the consumers hold that a request names at this place.
+
+    Raises :class:`TooComplex` where several hold more than :data:`holders.MOST_HELD` amounts.
+    """
+    if len(uuids) < 2:
+        return of_consumers(connection, uuids)
+    query = _ALLOCATIONS.order_by(None).order_by(*holders.BY_CONSUMER).limit(holders.MOST_HELD + 1)
+    rows = list(sql.rows_among(connection, query, _COLUMNS.consumer_id, uuids))
+    holders.refuse_too_many_held(len(rows), named_at)
+    return tuple(map(_allocation, rows))
+
+
 def of_provider(connection: Connection, uuid: str) -> tuple[int, tuple[Taken, ...]]:
     """Return a provider's generation, and what is allocated of it; raises :class:`NotFound`."""
     rows = _OF_PROVIDER.rows(connection, uuid)
@@ -128,6 +141,7 @@ def replace(
     *,
     recorded: bool = False,
     decided: bool = False,
+    named_at: str | None = None,
 ) -> None:
     """Make each consumer hold exactly what its claim says: all claims, or (by an error) none.
 
@@ -146,10 +160,13 @@ def replace(
     What is ``decided`` is a claim of the scheduler, recorded with its decision; the consumers that
     it makes are known apart from others.
 
+    ``named_at`` is where a request names the consumers, whose work is bounded then.
+
     Raises :class:`Invalid` for an unknown provider or class, :class:`ConcurrentUpdate` for another
-    generation than the one given, and :class:`CapacityExceeded`.
+    generation than the one given, :class:`CapacityExceeded`, and, of a request, :class:`TooComplex`
+    where several consumers hold more than :data:`holders.MOST_HELD` amounts so far.
     """
-    prepared = _prepare(connection, claims, now, decided=decided)
+    prepared = _prepare(connection, claims, now, decided=decided, named_at=named_at)
     wants = next_best.wants_of(connection, prepared.holding, prepared.provider_ids)
     _lock(connection, prepared, wants)
     times: Mapping[InventoryIds, datetime] = {}
@@ -196,7 +213,7 @@ class _Prepared:
     provider_ids: Mapping[str, int]
     owners: Mapping[str, Owner]
     records: Mapping[str, Record]
-    held: Sequence["_Held"]
+    held: Sequence[holders.HeldAmount]
 
     @property
     def left(self) -> set[int]:
@@ -213,7 +230,12 @@ class _Prepared:
 
 
 def _prepare(
-    connection: Connection, claims: Sequence[ConsumerClaim], now: datetime, *, decided: bool
+    connection: Connection,
+    claims: Sequence[ConsumerClaim],
+    now: datetime,
+    *,
+    decided: bool,
+    named_at: str | None = None,
 ) -> _Prepared:
     """Make and lock the consumers of claims; raise :class:`ConcurrentUpdate` as they say."""
     ordered = sorted(claims, key=lambda claim: claim.consumer)
@@ -227,11 +249,11 @@ def _prepare(
     records = holders.lock(connection, known)
     unknown = {uuid: owner for uuid, owner in owners.items() if uuid not in records}
     records |= holders.create(connection, unknown, now, decided=decided)
-    held = _held(connection, [claim.consumer for claim in ordered])
-    _check_generations(ordered, records, {one.consumer for one in held})
+    before = holders.held_so_far(connection, [claim.consumer for claim in ordered], named_at)
+    _check_generations(ordered, records, {one.consumer for one in before})
     refuse_unknown(asked, {uuid for kind, uuid in ids if kind == PROVIDER})
     provider_ids = {uuid: number for (kind, uuid), number in ids.items() if kind == PROVIDER}
-    return _Prepared(holding, provider_ids, owners, records, held)
+    return _Prepared(holding, provider_ids, owners, records, before)
 
 
 def _lock(connection: Connection, prepared: _Prepared, wants: Collection[Want]) -> set[int]:
@@ -261,15 +283,19 @@ def _write(
     providers.bump_generations(connection, bumped, now)
 
 
-def check_generations(connection: Connection, claims: Sequence[ConsumerClaim]) -> None:
+def check_generations(
+    connection: Connection, claims: Sequence[ConsumerClaim], named_at: str
+) -> None:
     """Lock the consumers that are there, and what they hold.
 
-    Raises :class:`ConcurrentUpdate` for another generation than the one that a claim gives.
+    Raises :class:`ConcurrentUpdate` for another generation than the one that a claim gives, and
+    :class:`TooComplex` as :func:`replace` does.
     """
     ordered = sorted(claims, key=lambda claim: claim.consumer)
     uuids = [claim.consumer for claim in ordered]
     records = holders.lock(connection, uuids)
-    _check_generations(ordered, records, {one.consumer for one in _held(connection, uuids)})
+    before = holders.held_so_far(connection, uuids, named_at)
+    _check_generations(ordered, records, {one.consumer for one in before})
 
 
 def refuse_unknown(asked: Iterable[str], known: Container[str]) -> None:
@@ -277,23 +303,6 @@ def refuse_unknown(asked: Iterable[str], known: Container[str]) -> None:
     for uuid in asked:
         if uuid not in known:
             raise Invalid(f"Allocation for resource provider '{uuid}' that does not exist.")
-
-
-class _Held(NamedTuple):
-    """One row of what a consumer has so far."""
-
-    consumer: str
-    place: InventoryIds
-    used: int
-
-
-def _held(connection: Connection, uuids: Collection[str]) -> list[_Held]:
-    """Return what the consumers have so far, the rows locked against other services' removals."""
-    return [
-        _Held(row.consumer_id.lower(), (row.resource_provider_id, row.resource_class_id), row.used)
-        for batch in sql.batches(uuids)
-        for row in connection.execute(_HELD, {"consumers": batch})
-    ]
 
 
 def _check_generations(
@@ -314,7 +323,9 @@ def _check_generations(
 
 
 def _rewrite(
-    connection: Connection, held: Collection[_Held], wants: Iterable[tuple[Want, datetime]]
+    connection: Connection,
+    held: Collection[holders.HeldAmount],
+    wants: Iterable[tuple[Want, datetime]],
 ) -> None:
     """Free what is held, and write what is wanted, each with its time."""
     for batch in sql.batches(sorted({one.consumer for one in held})):

@@ -20,7 +20,8 @@ def lock(
     ``generations`` are those that the caller has seen, by provider uuid. Locks in the order in
     which claims do, so that a reshape and a claim wait for each other and do not deadlock. Raises
     :class:`Invalid` for an unknown provider and :class:`ConcurrentUpdate` for another generation,
-    of a provider or of a consumer: all this before the inventories are looked at.
+    of a provider or of a consumer, and :class:`TooComplex` where the consumers hold too much: all
+    this before the inventories are looked at.
     """
     consumers.lock(connection, [claim.consumer for claim in claims])
     asked = {uuid for claim in claims for uuid in claim.allocations}
@@ -43,7 +44,7 @@ def lock(
                 f"resource provider generation conflict for provider {uuid}: "
                 f"actual: {actual}, given: {given}"
             )
-    allocations.check_generations(connection, claims)
+    allocations.check_generations(connection, claims, "$.allocations")
     allocations.refuse_unknown(sorted(asked), known)
     return {uuid: known[uuid] for uuid in generations}
 

@@ -32,6 +32,7 @@ ACCEPTED = {
     "consumers to reshape",
     "amounts to reshape",
     "a few amounts to reshape",
+    "amounts to free",
     "reports",
 }
 #: Of these, those that :func:`anew` makes of other names.
@@ -240,6 +241,7 @@ def others() -> Iterator[tuple[str, str, str, object]]:
     body = {"inventories": {provider: stock}, "allocations": _consumers("reshaped", MOST_CONSUMERS)}
     yield "consumers to reshape", "POST", "/placement/reshaper", body
     yield from _amounts_to_reshape()
+    yield _amounts_to_free()
     yield _reported()  # the last: it makes the cloud a larger one
 
 
@@ -278,7 +280,16 @@ def _amounts_to_reshape() -> Iterator[tuple[str, str, str, object]]:
         yield name, "POST", "/placement/reshaper", body
 
 
-def _consumers(name: str, number: int) -> dict[str, object]:
+def _amounts_to_free() -> tuple[str, str, str, object]:
+    """Return a request that frees what the consumers of both reshapes hold: nearly the most."""
+    few = _consumers("a few amounts to reshape", MOST_CONSUMERS)
+    consumers = {**_consumers("amounts to reshape", MOST_AMOUNTS // 100), **few}
+    nothing = {"allocations": {}, "consumer_generation": 1}
+    body = {one: {**said, **nothing} for one, said in consumers.items()}
+    return "amounts to free", "POST", "/placement/allocations", body
+
+
+def _consumers(name: str, number: int) -> dict[str, dict[str, object]]:
     """Return so many consumers that each hold a little of one of 30 hosts."""
     held = {"MEMORY_MB": 1}
     return {

@@ -245,7 +245,7 @@ def spellings(consumer_uuid: str) -> Sequence[str]:
 def _replace(call: Call, claims: Sequence[ConsumerClaim]) -> Answer:
     database = call.services.database
     run = database.claim if any(claim.allocations for claim in claims) else database.write
-    run(lambda connection: allocations.replace(connection, claims, call.now()))
+    run(lambda connection: allocations.replace(connection, claims, call.now(), named_at="$"))
     return Answer(status=204)
 
 
