@@ -5,7 +5,7 @@ Sources: nova's documentation, "CPU topologies", "Huge pages" and "Networking" (
 """
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -142,7 +142,7 @@ class _Ways:
     networks: numa.NetworkMetadata
 
     def first(self, devices: Devices | None, effort: Effort) -> _Fitted | Refusal:
-        refusals: list[Refusal] = []
+        refusals: list[Callable[[], Refusal]] = []
 
         def near(places: Sequence[int]) -> bool:
             refusal = self._far(places, devices)
@@ -156,7 +156,7 @@ class _Ways:
         found = first_arrangement(self.rows, near, kinds, effort)
         if found is not None:
             return self._fitted(found)
-        refusal = refusals[0] if refusals else self._too_close()
+        refusal = refusals[0]() if refusals else self._too_close()
         return _given_up(refusal) if effort.gave_up else refusal
 
     def _too_close(self) -> Refusal:
@@ -170,11 +170,15 @@ class _Ways:
         chosen = (row.at(place) for row, place in zip(self.rows, places, strict=True))
         return tuple(one for one in chosen if isinstance(one, FittedNUMACell))
 
-    def _far(self, places: Sequence[int], devices: Devices | None) -> Refusal | None:
+    def _far(self, places: Sequence[int], devices: Devices | None) -> Callable[[], Refusal] | None:
+        """Return what makes the reason why these nodes are not near enough; None where they are.
+
+        Of hundreds of sets of nodes the first alone is given.
+        """
         if devices is not None and not devices.serve(self._fitted(places)):
-            return devices_elsewhere(devices.near, len(devices.requests))
+            return lambda: devices_elsewhere(devices.near, len(devices.requests))
         if not reach([self.cells[place] for place in places], self.networks):
-            return _networks_elsewhere(self.cells, self.networks)
+            return lambda: _networks_elsewhere(self.cells, self.networks)
         return None
 
 

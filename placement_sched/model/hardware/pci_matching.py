@@ -166,9 +166,22 @@ def shortage(pools: Pools, demand: Demand) -> Refusal | None:
     return None
 
 
-def is_specified(pool: Pool, request: InstancePCIRequest) -> bool:
-    """Return whether the devices of a pool are as a request specifies."""
-    return bool(_as_specified((pool,), request))
+def as_specified(pools: Pools, request: InstancePCIRequest) -> list[Pool]:
+    """Return the pools whose devices are as a request specifies."""
+    if request.named & _OF_A_HOST:
+        return [pool for pool in pools if _suits(pool, request)]
+    suits = request.suits
+    found: list[Pool] = []
+    for pool in pools:
+        kind = pool.kind if isinstance(pool, ReportedPool) else None
+        suitable = suits.get(kind)
+        if suitable is None:
+            suitable = _suits(pool, request)
+            if kind is not None:
+                suits[kind] = suitable
+        if suitable:
+            found.append(pool)
+    return found
 
 
 def number_of(pools: Iterable[Mapping[str, Any]]) -> int:
@@ -201,23 +214,6 @@ def _is_split(pools: Pools) -> bool:
     """Return whether devices of one provider are in several pools: which to take is not known."""
     uuids = [pool["rp_uuid"] for pool in pools if "rp_uuid" in pool]
     return len(set(uuids)) < len(uuids)
-
-
-def _as_specified(pools: Pools, request: InstancePCIRequest) -> list[Pool]:
-    if request.named & _OF_A_HOST:
-        return [pool for pool in pools if _suits(pool, request)]
-    suits = request.suits
-    found: list[Pool] = []
-    for pool in pools:
-        kind = pool.kind if isinstance(pool, ReportedPool) else None
-        suitable = suits.get(kind)
-        if suitable is None:
-            suitable = _suits(pool, request)
-            if kind is not None:
-                suits[kind] = suitable
-        if suitable:
-            found.append(pool)
-    return found
 
 
 def _suits(pool: Pool, request: InstancePCIRequest) -> bool:
@@ -309,7 +305,7 @@ def _providers_of(demand: Demand) -> str:
 
 #: What each step leaves, in words, and how.
 _STEPS: tuple[tuple[Callable[[Demand], str], Callable[[Pools, Demand], Pools]], ...] = (
-    (_spec_of, lambda pools, demand: _as_specified(pools, demand.request)),
+    (_spec_of, lambda pools, demand: as_specified(pools, demand.request)),
     (_cells_of, _near_enough),
     (lambda _: "besides physical functions and vdpa devices not requested", _of_types_asked),
     (lambda _: "besides remote managed ones not requested", _managed_here),

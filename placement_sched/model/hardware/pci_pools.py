@@ -58,15 +58,17 @@ class PciPools:
     """The pools of one host state, less what instances of the same request took.
 
     ``provider_mapping`` of its methods is that of an allocation candidate; with ``numa_cells`` the
-    requests' NUMA policies count. A report is never changed: the first look at :attr:`pools`, or
-    the first device that is taken, makes a copy.
+    requests' NUMA policies count. A report is never changed: the first look at :attr:`pools` makes
+    a copy, and what is taken is taken of a copy as well.
     """
 
-    __slots__ = ("_own", "_reported")
+    __slots__ = ("_left", "_own", "_reported")
 
     def __init__(self, reported: ReportedPools) -> None:
         self._reported = reported
+        # Once a plugin has had a look at the pools it may have changed any of these.
         self._own: list[Pool] | None = None
+        self._left: Pools | None = None
 
     @classmethod
     def of(
@@ -79,16 +81,17 @@ class PciPools:
     def pools(self) -> list[Pool]:
         """Return the pools, each a dict with ``count`` and what its devices have in common."""
         if self._own is None:
-            self._own = [dict(pool) for pool in self._reported.pools]
+            self._own = [dict(pool) for pool in self.now]
         return self._own
 
     @property
     def free(self) -> int:
         """Return how many devices are left."""
-        return self._reported.free if self._own is None else number_of(self._own)
+        untouched = self._own is None and self._left is None
+        return self._reported.free if untouched else number_of(self.now)
 
     def __iter__(self) -> Iterator[Pool]:
-        return iter([dict(pool) for pool in self._now])
+        return iter([dict(pool) for pool in self.now])
 
     def support_requests(
         self, requests: Requests, provider_mapping: Mappings | None = None, numa_cells: Cells = None
@@ -105,12 +108,14 @@ class PciPools:
         Raises :class:`~placement_sched.errors.Conflict` where there are not enough; what earlier
         requests of the list took stays taken, as in nova.
         """
-        self._own = self.pools
         for pools, demand, left in self._steps(requests, provider_mapping, numa_cells):
             if left is None:
                 refusal = pci_matching.shortage(pools, demand)
                 raise Conflict(refusal.reason if refusal else "PCI devices are lacking")
-            self._own = left
+            if self._own is None:
+                self._left = left
+            else:
+                self._own = left
 
     def why_not(
         self, requests: Requests, provider_mapping: Mappings | None = None, numa_cells: Cells = None
@@ -150,9 +155,10 @@ class PciPools:
         asked = [(one, pci_matching.providers_of(one, provider_mapping)) for one in requests]
         compete = len(requests) > 1 and any(found for _, found in asked)
         by_node: dict[int | None, list[str]] = {}
-        for pool in self._now:
-            number = sum(pci_matching.is_specified(pool, request) for request in requests)
-            if number:
+        specified = (pci_matching.as_specified(self.now, request) for request in requests)
+        numbers = Counter(id(pool) for pools in specified for pool in pools)
+        for pool in self.now:
+            if number := numbers[id(pool)]:
                 compete = compete or number > 1
                 text = repr(sorted((key, pool[key]) for key in pool if key != "numa_node"))
                 by_node.setdefault(pool["numa_node"], []).append(text)
@@ -166,8 +172,11 @@ class PciPools:
         return counts
 
     @property
-    def _now(self) -> Pools:
-        return self._reported.pools if self._own is None else self._own
+    def now(self) -> Pools:
+        """Return the pools as they are, to be read only: without a copy, whose kinds are lost."""
+        if self._own is not None:
+            return self._own
+        return self._reported.pools if self._left is None else self._left
 
     def _steps(
         self, requests: Requests, mappings: Mappings | None, cells: Cells
@@ -176,7 +185,7 @@ class PciPools:
 
         These are None where they do not suffice, and that is the last.
         """
-        pools, ids = self._now, frozenset(cell.id for cell in cells or ())
+        pools, ids = self.now, frozenset(cell.id for cell in cells or ())
         for request in requests:
             found = pci_matching.providers_of(request, mappings)
             demand = Demand(request, found, ids, self._reported.sockets)
@@ -202,7 +211,7 @@ class Devices:
     def near(self) -> Counter[int]:
         """Return the number of devices by NUMA node."""
         counts: Counter[int] = Counter()
-        for pool in self.stats.pools:
+        for pool in self.stats.now if isinstance(self.stats, PciPools) else self.stats.pools:
             if pool.get("numa_node") is not None:
                 counts[pool["numa_node"]] += pool["count"]
         return counts
