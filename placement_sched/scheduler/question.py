@@ -75,6 +75,9 @@ class RequestQuestion:
 MOST_AMOUNTS = 6_000
 #: How many members of a server group a request may name, times its instances.
 MOST_MEMBERSHIPS = 1_000_000
+#: How many NUMA nodes and PCI requests a request may have, times its instances: for each instance
+#: all are fitted to a host again.
+MOST_FITTED = 1_600
 #: What lets a search find every candidate, by provider id.
 _UNCUT = {
     "placement.max_allocation_candidates": -1,
@@ -145,6 +148,7 @@ def question_from(
         )
     _check_amounts(frozen, spec)
     _check_members(spec)
+    _check_hardware(spec)
     # What a limit cuts might be what is wanted.
     uncut = (
         (named.nodes is not None and len(named.nodes) > 1)
@@ -185,6 +189,18 @@ def _check_members(spec: RequestSpec) -> None:
         raise TooComplex(
             f"{instances} instances of a server group with {members} members: the product may be "
             f"{MOST_MEMBERSHIPS} at most (at $.request_spec)"
+        )
+
+
+def _check_hardware(spec: RequestSpec) -> None:
+    """Raise :class:`TooComplex` where too many NUMA nodes and PCI requests are to be fitted."""
+    nodes = len(spec.numa_topology or ())
+    devices = len(spec.pci_requests.requests) if spec.pci_requests else 0
+    instances = len(spec.instance_uuids)
+    if instances > 1 and (nodes + devices) * instances > MOST_FITTED:
+        raise TooComplex(
+            f"{instances} instances that request {nodes} NUMA nodes and {devices} times PCI "
+            f"devices each exceed {MOST_FITTED} of both in one request (at $.request_spec)"
         )
 
 

@@ -247,3 +247,28 @@ def test_too_many_instances_for_the_members_of_their_group_are_refused(sqlite_ap
         "101 instances of a server group with 10000 members: the product may be 1000000 at most "
         "(at $.request_spec)"
     )
+
+
+def test_too_many_numa_nodes_and_devices_of_all_instances_are_refused(sqlite_app):
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    nodes = [{"id": n, "cpuset": [n], "memory": 1} for n in range(4)]
+    devices = [{"count": 1, "spec": [{"vendor_id": "8086"}]}] * 4
+    asked = {"numa_topology": {"cells": nodes}, "pci_requests": {"requests": devices}}
+    few, many = ([uuid_of(str(n)) for n in range(number)] for number in (200, 201))
+    for uuids, status in ((few, 200), (many, 400)):
+        body = {"request_spec": spec(*uuids, **asked)}
+        answer = sqlite_app.post_json("/scheduler/v1/explain", body, status=status)
+    assert answer.json["errors"][0]["detail"] == (
+        "201 instances that request 4 NUMA nodes and 4 times PCI devices each exceed 1600 of both "
+        "in one request (at $.request_spec)"
+    )
+
+
+@pytest.mark.parametrize(("number", "nodes", "devices"), [(250, 4, 2), (100, 8, 8), (1000, 1, 0)])
+def test_many_instances_may_have_numa_nodes_and_devices(sqlite_app, number, nodes, devices):
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    cells = [{"id": node, "cpuset": [node], "memory": 1} for node in range(nodes)]
+    requests = [{"count": 1, "spec": [{"vendor_id": "8086"}]}] * devices
+    asked = {"numa_topology": {"cells": cells}, "pci_requests": {"requests": requests}}
+    body = {"request_spec": spec(*(uuid_of(str(n)) for n in range(number)), **asked)}
+    sqlite_app.post_json("/scheduler/v1/explain", body, status=200)

@@ -8,9 +8,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from placement_sched.api.scheduler.request_spec import MOST_INSTANCES
 from placement_sched.model.hardware.cpu_sets import LONGEST
 from placement_sched.model.hardware.requested_pci import MOST_KEYS, MOST_REQUESTS
 from placement_sched.model.image_properties import MOST_NUMA_NODES
+from placement_sched.scheduler.question import MOST_FITTED
 from placement_sched.schemas.parts import MOST_EXTRA_SPECS
 from tests.placing import flavor, report, spec
 
@@ -63,6 +65,7 @@ def questions() -> Mapping[str, dict[str, Any]]:
         **{name: _queried(query) for name, query in _conditions().items()},
         **{f"image property {name}": _imaged({name: text}) for name, text in _properties().items()},
         **_numa_topologies(),
+        **_many_instances(),
         **_pci_requests(),
         "numbered nodes": _numbered(),
         "nodes of an image": _imaged(
@@ -221,11 +224,38 @@ def _numa_topologies() -> Mapping[str, dict[str, object]]:
         "nodes with pages": _nodes(growing, *pages),
         "nodes near networks": {**_nodes(fitting[:4]), "network_metadata": networks},
         "nodes near devices": {**_nodes(fitting[:4]), "pci_requests": devices},
-        "instances with nodes": {
-            **_nodes([2, 4, 6, 8]),
+    }
+
+
+def _many_instances() -> Mapping[str, dict[str, object]]:
+    """Return requests for as many instances with nodes, with devices and with both as may be.
+
+    Some are for devices of the nodes that are tried last, for which all sets of nodes are tried.
+    """
+    last = [_asked(name, 1, "required") for name in ALIASES[CELLS // 2 : CELLS]]
+    every = [_asked(name, 1, "required") for name in ALIASES[:: len(ALIASES) // CELLS - 1]]
+    networks = {"physnets": ["net0", "net1", "net2", "net3"], "tunneled": True}
+    asked: Mapping[str, tuple[dict[str, object], int]] = {
+        "a node": (_nodes([1]), 1),
+        "nodes": (_nodes([2, 4, 6, 8]), 4),
+        "nodes near networks": ({**_nodes([1] * 4), "network_metadata": networks}, 4),
+        "devices": (spec(pci_requests={"requests": every}), len(every)),
+        "nodes and devices": (
+            {**_nodes([1] * CELLS), "pci_requests": {"requests": every}},
+            CELLS + len(every),
+        ),
+        "the last nodes": (
+            {**_nodes([1] * len(last)), "pci_requests": {"requests": last}},
+            2 * len(last),
+        ),
+    }
+    return {
+        f"instances with {name}": {
+            **one,
             "instance_uuids": None,
-            "num_instances": 100,
-        },
+            "num_instances": min(MOST_FITTED // each, MOST_INSTANCES),
+        }
+        for name, (one, each) in asked.items()
     }
 
 
