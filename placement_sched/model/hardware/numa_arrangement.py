@@ -10,8 +10,8 @@ LEAST_STEPS = 50
 #: So many allocation candidates of one request may cost as much, besides the first of each host: as
 #: many as placement returns by default. Each takes about a fifth of a millisecond.
 MOST_CANDIDATES = 1_000
-#: What it costs to judge a set of nodes, by the devices and networks near them.
-_JUDGED = 10
+#: How many steps it costs to judge a set of nodes, by the devices and networks near them.
+JUDGED = 10
 
 
 class Effort:
@@ -52,6 +52,7 @@ def first_arrangement(
     accepts: Callable[[Sequence[int]], bool | None],
     kinds: Callable[[], Sequence[Hashable]] | None = None,
     effort: Effort | None = None,
+    judged: int = JUDGED,
 ) -> tuple[int, ...] | None:
     """Return a place for each item, no place twice, that ``accepts`` takes; None without any.
 
@@ -63,9 +64,10 @@ def first_arrangement(
     taken of equal kinds where the same items fit. So each such choice is tried once: the
     number of ways does not grow with the factorial of the nodes (nova's bug 1978372). And once an
     item was left without a place it is seen ahead whether the others have room. None is
-    returned as well where the search gives up, and ``effort`` says so.
+    returned as well where the search gives up, and ``effort`` says so. After the first time, to ask
+    ``accepts`` costs ``judged`` steps.
     """
-    return _Search(places, accepts, kinds, effort or Effort()).run()
+    return _Search(places, accepts, kinds, effort or Effort(), judged).run()
 
 
 class _Search:
@@ -75,8 +77,11 @@ class _Search:
         accepts: Callable[[Sequence[int]], bool | None],
         kinds: Callable[[], Sequence[Hashable]] | None,
         effort: Effort,
+        judged: int,
     ) -> None:
         self._places, self._accepts, self._kinds, self._effort = places, accepts, kinds, effort
+        # The first arrangement is judged with the least that each host may cost.
+        self._next_costs, self._judged = JUDGED, judged
         self._steps = effort.left
         self._hopeless: set[tuple[int, ...]] = set()
         # Whether an item was left without a place, and whether all are, wherever each goes.
@@ -95,10 +100,11 @@ class _Search:
         if self._hopeless and self._alike(taken) in self._hopeless:
             return None
         complete = len(taken) == len(self._places)
-        self._steps -= _JUDGED if complete else 1
+        self._steps -= self._next_costs if complete else 1
         if self._steps < 0:
             return None
         if complete:
+            self._next_costs = self._judged
             found = taken if self._accepts(taken) else None
         elif self._is_tight and not self._have_room(taken):
             found = None

@@ -12,7 +12,7 @@ from typing import Any
 from placement_sched.model.hardware import numa
 from placement_sched.model.hardware.cpu_policy import DEDICATED, ISOLATE, MIXED
 from placement_sched.model.hardware.numa import FittedNUMACell, InstanceNUMATopology, NUMACell
-from placement_sched.model.hardware.numa_arrangement import Effort, first_arrangement
+from placement_sched.model.hardware.numa_arrangement import JUDGED, Effort, first_arrangement
 from placement_sched.model.hardware.numa_cell_fit import fit_cell, smallest_page
 from placement_sched.model.hardware.pci_pools import Devices
 from placement_sched.model.verdict import Refusal
@@ -153,7 +153,9 @@ class _Ways:
             counts = (lambda _: None) if devices is None else devices.what_counts()
             return [(counts(cell.id), *_networks_at(cell, self.networks)) for cell in self.cells]
 
-        found = first_arrangement(self.rows, near, kinds, effort)
+        # Two requests for devices are looked at in about a step.
+        judged = JUDGED + (0 if devices is None else len(devices.requests) // 2)
+        found = first_arrangement(self.rows, near, kinds, effort, judged)
         if found is not None:
             return self._fitted(found)
         refusal = refusals[0]() if refusals else self._too_close()

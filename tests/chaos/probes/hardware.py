@@ -215,6 +215,10 @@ def _numa_topologies() -> Mapping[str, dict[str, object]]:
     unequal = [2, *fitting[1:-2], CPUS - 2, CPUS - 2]
     networks = {"physnets": ["net0", "net1", "net2", "net3"], "tunneled": True}
     devices = {"requests": [_asked(name, 4, "required") for name in ALIASES[:4]]}
+    # All but the last two are near the nodes that are tried first.
+    first = [name for at, name in enumerate(ALIASES) if at % CELLS < CELLS // 2]
+    names = [first[at % len(first)] for at in range(MOST_REQUESTS - 2)]
+    most = [_asked(name, 1, "required") for name in (*names, *ALIASES[CELLS // 2 :][:2])]
     pages = [{"pagesize": -3}, {"pagesize": 2**20}] * (CELLS // 2)
     return {
         "nodes that nearly fit": _nodes(growing),
@@ -224,6 +228,7 @@ def _numa_topologies() -> Mapping[str, dict[str, object]]:
         "nodes with pages": _nodes(growing, *pages),
         "nodes near networks": {**_nodes(fitting[:4]), "network_metadata": networks},
         "nodes near devices": {**_nodes(fitting[:4]), "pci_requests": devices},
+        "nodes near all devices but two": {**_nodes([2] * 4), "pci_requests": {"requests": most}},
     }
 
 

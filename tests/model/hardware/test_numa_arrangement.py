@@ -99,6 +99,15 @@ def test_first_arrangement_is_tried_when_no_effort_is_left():
     assert effort.gave_up
 
 
+@pytest.mark.parametrize(("steps", "judged", "number"), [(0, 10, 4), (0, 1000, 1), (1000, 245, 5)])
+def test_sets_after_the_first_cost_what_it_takes_to_judge_them(steps, judged, number):
+    tried: list[tuple[int, ...]] = []
+    effort = Effort(steps)
+    assert first_arrangement([range(8)] * 2, tried.append, effort=effort, judged=judged) is None
+    assert len(tried) == number
+    assert effort.gave_up
+
+
 POOLS = st.lists(
     st.fixed_dictionaries(
         {
