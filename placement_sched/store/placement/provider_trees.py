@@ -61,14 +61,15 @@ def _parent(connection: Connection, uuid: str | None, subject: str) -> Provider 
 def _hold(connection: Connection, seen: Collection[Provider]) -> None:
     """Lock providers and their roots.
 
-    Raises :class:`ConcurrentUpdate` where one was moved or deleted before the lock.
+    Raises :class:`ConcurrentUpdate` where one was moved or deleted, or made again, before the lock.
     """
     # The locked rows may stay as they are: what other nodes learn of is this.
     change_counters.exclude(connection, {f"trees/{one.root_id % _TREES}" for one in seen})
     providers.lock(connection, {number for one in seen for number in (one.id, one.root_id)})
     now = providers.by_uuids(connection, [one.uuid for one in seen])
     for provider in seen:
-        if provider.uuid not in now or now[provider.uuid].root_id != provider.root_id:
+        there = now.get(provider.uuid)
+        if there is None or (there.id, there.root_id) != (provider.id, provider.root_id):
             raise ConcurrentUpdate(
                 f"The tree of resource provider {provider.uuid} has just been changed; try again."
             )

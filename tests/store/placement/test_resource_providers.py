@@ -56,6 +56,24 @@ def test_a_new_provider_is_the_root_of_its_own_tree(database):
     assert (provider.generation, provider.created_at) == (0, NOW)
 
 
+@pytest.mark.parametrize("is_made", [True, False], ids=["create", "move"])
+def test_parent_that_was_made_again_before_its_lock_is_none(database, monkeypatch, is_made):
+    root, other = make(database, "root"), make(database, "other")
+    parent = make(database, "parent", root.uuid)
+    lock = resource_providers.lock
+
+    def lock_too_late(connection, ids):
+        monkeypatch.setattr(resource_providers, "lock", lock)
+        provider_trees.remove(connection, parent.uuid)
+        same = {"uuid": parent.uuid, "name": "parent", "parent_uuid": root.uuid}
+        provider_trees.create(connection, **same, now=NOW)
+        return lock(connection, ids)
+
+    monkeypatch.setattr(resource_providers, "lock", lock_too_late)
+    with pytest.raises(ConcurrentUpdate, match="has just been changed"):
+        make(database, "child", parent.uuid) if is_made else move(database, other, parent)
+
+
 def test_many_are_made_in_as_many_statements_as_one(database):
     parent = make(database, "parent")
 
