@@ -23,13 +23,16 @@ from tests.versions import PEER_LATEST
 #: Processes of each service; ``make chaos`` has eight.
 EACH = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_EACH", "2"))
 #: Requests of each process.
-WRITES = times(60, 40)
-#: How often they may all be started until each service has done half of what there is to do.
-ATTEMPTS = 5
+WRITES = times(60, 80)
+#: How often they may all be started until each service has done a third of what there is to do.
+ATTEMPTS = 3
+#: What is deleted by neither: the other service does not look whether the class of an inventory
+#: that it writes is still there.
+BY_NEITHER = "DELETE /placement/resource_classes/<name>"
 #: What the other service does not write here. Its claims are raced in ``test_racing.py``, where a
 #: ledger tells which are too many. It does not lock what it deletes or moves: two moves at once may
-#: leave a loop of providers, and of a provider or class that it deletes may be left what is written
-#: at the same moment.
+#: leave a loop of providers, and of a provider that it deletes may be left what is written at the
+#: same moment.
 NOT_BY_PEER = {
     "PUT /placement/allocations/<consumer_uuid>",
     "POST /placement/allocations",
@@ -37,7 +40,6 @@ NOT_BY_PEER = {
     "POST /placement/reshaper",
     "PUT /placement/resource_providers/<uuid>",
     "DELETE /placement/resource_providers/<uuid>",
-    "DELETE /placement/resource_classes/<name>",
 }
 
 #: Whether the peer answered, by which way, and with what status.
@@ -95,7 +97,8 @@ def database(shared_url):
 
 def test_nothing_breaks_where_both_write_everything_at_once(database, shared_url, record_property):
     application = create_app(make_settings(shared_url))
-    ways = [way for way in ways_of(Client(application)) if way.rule.startswith("/placement/")]
+    every = [way for way in ways_of(Client(application)) if way.rule.startswith("/placement/")]
+    ways = [way for way in every if way.name != BY_NEITHER]
     application.close()
     answers: Counter[Answer] = Counter()
     for _ in range(ATTEMPTS):
@@ -104,9 +107,9 @@ def test_nothing_breaks_where_both_write_everything_at_once(database, shared_url
                 answers.update(one)
         done = {(by, name) for by, name, status in answers if status < 300}
         each = [sum(by == is_peer for by, _ in done) for is_peer in (False, True)]
-        if min(each) >= len(ways) / 2:
+        if min(each) >= len(ways) / 3:
             break
-    assert min(each) >= len(ways) / 2, answers
+    assert min(each) >= len(ways) / 3, answers
     failed = {key: many for key, many in answers.items() if not key[0] and key[2] >= 500}
     assert failed == {}
     assert_invariants(database)
