@@ -53,7 +53,7 @@ PARTS = (
     ),
     Part(
         "COMMITs and connections cut, databases read-only",
-        240,
+        400,
         ("tests/faults",),
         {"PLACEMENT_SCHED_TEST_CUT_COMMITS": "300"},
         waits=True,
