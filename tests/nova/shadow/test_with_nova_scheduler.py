@@ -3,6 +3,7 @@
 import pytest
 
 from placement_sched.model.results import shadow
+from placement_sched.store import shadow_results
 from tests.nova.shadow.agreement import compared, staged
 
 pytestmark = pytest.mark.system
@@ -14,9 +15,13 @@ REQUESTS = 50
 def test_requests_drawn_at_random_are_placed_alike(tmp_path):
     with staged(tmp_path, hosts=20, seed=18) as stage:
         report = compared(stage, REQUESTS)
+        with stage.database.read() as connection:
+            results = list(shadow_results.since(connection, None))
     assert report["disagreements"] == []
     assert report["requests"] == REQUESTS
     # On a busy machine nova may claim before the shadow looks, which says then that it cannot tell.
+    unknown = [one.detail["why"] for one in results if one.verdict == shadow.UNKNOWN]
+    assert all(why.startswith("nova had claimed for the instance before") for why in unknown)
     assert report["compared"] + report["verdicts"].get(shadow.UNKNOWN, 0) == REQUESTS
     assert report["compared"] >= REQUESTS * 0.9
     assert report["verdicts"][shadow.SAME_HOST] > REQUESTS // 4
