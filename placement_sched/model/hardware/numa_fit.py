@@ -173,9 +173,9 @@ class _Ways:
         return tuple(one for one in chosen if isinstance(one, FittedNUMACell))
 
     def _far(self, places: Sequence[int], devices: Devices | None) -> Callable[[], Refusal] | None:
-        """Return what makes the reason why these nodes are not near enough; None where they are.
+        """Return what gives the reason why these nodes are too far away, None if they are near.
 
-        Of hundreds of sets of nodes the first alone is given.
+        Hundreds of sets of nodes may be tried, and only the reason of the first is reported.
         """
         if devices is not None and not devices.serve(self._fitted(places)):
             return lambda: devices_elsewhere(devices.near, len(devices.requests))
