@@ -1,15 +1,16 @@
 """Databases, settings and the application, as every test may ask for them.
 
-A test that uses ``settings``, ``database`` or ``app`` runs once on each of SQLite, PostgreSQL and
-MariaDB; with ``sqlite_settings`` and its fellows it runs on SQLite alone. Each starts with the
-standard traits and resource classes and nothing else.
+A test that uses ``settings``, ``database`` or ``app`` runs on SQLite, and on PostgreSQL and MariaDB
+if it is marked ``all_databases`` or in ``make test-all`` (``tests/lanes.py``). A test that uses
+``sqlite_settings`` and the like runs on SQLite alone. Each starts with the standard traits and
+resource classes and nothing else.
 """
 
 import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from uuid import uuid4
 
@@ -47,8 +48,8 @@ from placement_sched.settings.conf import read_files
 from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
 from tests.conforming import Conforming
 
-#: ``exploring`` decides on the examples of property tests, ``selection`` on the tests of a run.
-pytest_plugins = ("tests.exploring", "tests.quick", "tests.selection")
+#: ``exploring`` decides on the examples of property tests, ``lanes`` on the tests of a run.
+pytest_plugins = ("tests.exploring", "tests.quick", "tests.lanes")
 
 SERVERS = {
     "postgresql": os.environ.get(
@@ -73,22 +74,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let a fast test fail that asks for a database server: no driver has this name."""
-    if config.getoption("--fast"):
+    if config.getoption("--lane") == "fast":
         SERVERS.update(dict.fromkeys(SERVERS, "no_database_server_in_a_fast_test://"))
 
 
 def make_settings(url: str, **options: object) -> Settings:
     """Return settings on the database ``url``, with ``group__option`` values laid over."""
+    environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith("OS_")))
+    settings = default_settings(environment)
+    values = {key.replace("__", "."): value for key, value in options.items()}
+    return settings.overridden({"placement_database.connection": url, **values})
+
+
+@lru_cache(maxsize=4)
+def default_settings(_environment: object) -> Settings:
+    """Return the settings of tests without a configuration file, read once per environment."""
     conf = read_files(full_conf())
-    conf.set_override("connection", url, "placement_database")
     # However slow the tests are, a host that reported stays up.
     conf.set_override("service_down_time", 86400)
     # No test pulls the plug, so none waits for the disk.
     conf.set_override("sqlite_synchronous", False, "placement_database")
     # Most tests count statements, or are about the search in SQL; CONTRIBUTING.md names the others.
     conf.set_override("providers_in_memory", False, "placement")
-    settings = Settings.from_conf(conf)
-    return settings.overridden({key.replace("__", "."): value for key, value in options.items()})
+    return Settings.from_conf(conf)
 
 
 def server_database(kind: str) -> Iterator[str]:

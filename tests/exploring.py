@@ -27,8 +27,8 @@ UNTIL = "PLACEMENT_SCHED_EXPLORE_UNTIL"
 EXPLORING = os.environ.get(PROFILE) == "explore"
 #: How many times as many examples the search draws for each test.
 MORE = 5
-#: How many times fewer examples a test draws in a fast run.
-_FEWER = 10
+#: The share of its examples that a test draws in the lanes that judge a change (tests/lanes.py).
+SHARES = {"fast": 0.1, "test": 0.3, "system": 0.3}
 #: Seconds that one test may take with that many.
 _LONGEST = 3600
 _NO_TESTS = 5
@@ -38,38 +38,37 @@ _NO_TESTS = 5
 _PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
 
-def load_profile() -> None:
-    """Put the profile that the environment names in force, for all tests made after this.
+def load_profile(lane: str | None = None) -> None:
+    """Load the profile that the environment names, before tests are imported.
 
-    None of them counts how long an example takes: the machine may have other work to do.
+    The time that an example takes does not count: the machine may have other work to do.
     """
+    global _share  # noqa: PLW0603 - hypothesis keeps its profile for the whole process, too
+    _share = MORE if EXPLORING else SHARES.get(lane or "", 1)
+    examples = {"max_examples": draws(100)}
     # A commit that CI found right stays so: its examples are always the same.
-    hypothesis_settings.register_profile("ci", **_PATIENT, derandomize=True)
-    hypothesis_settings.register_profile("here", **_PATIENT)
+    hypothesis_settings.register_profile("ci", **_PATIENT, **examples, derandomize=True)
+    hypothesis_settings.register_profile("here", **_PATIENT, **examples)
+    hypothesis_settings.register_profile("fast", **_PATIENT, **examples, derandomize=True)
     # The seed alone decides on the examples, so none is remembered from run to run.
     hypothesis_settings.register_profile(
-        "explore", **_PATIENT, database=None, max_examples=draws(100), print_blob=True
+        "explore", **_PATIENT, **examples, database=None, print_blob=True
     )
-    hypothesis_settings.register_profile(
-        "fast", **_PATIENT, derandomize=True, max_examples=100 // _FEWER
-    )
-    hypothesis_settings.load_profile(os.environ.get(PROFILE) or "here")
+    named = os.environ.get(PROFILE) or ("fast" if lane == "fast" else "here")
+    hypothesis_settings.load_profile(named)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put the profile ``fast`` in force for ``--fast``, before any test module is imported."""
-    if config.getoption("--fast", default=False):
-        hypothesis_settings.load_profile("fast")
+    """Draw as many examples as the lane does, before any test module is imported."""
+    load_profile(config.getoption("--lane", default=None))
 
 
 def draws(few: int) -> int:
-    """Return how many examples a test draws that draws ``few`` of them in the suite."""
-    if EXPLORING:
-        return few * MORE
-    fast = hypothesis_settings.get_current_profile_name() == "fast"
-    return max(1, few // _FEWER) if fast else few
+    """Return the number of examples of a test in this run; ``few`` is that without a lane."""
+    return max(1, round(few * _share))
 
 
+_share: float = 1
 load_profile()
 
 

@@ -15,6 +15,8 @@ from tests.api.test_auth_keystone import config
 from tests.house.tree import PACKAGE
 from tests.servers import BIN, Server, environment, rewrite, started, wait_until
 
+pytestmark = pytest.mark.system
+
 #: Seconds that a server may take: several are started, on a machine that may be busy.
 PATIENCE = 240
 
@@ -130,6 +132,7 @@ def test_file_without_a_word_of_it_does_not_let_noauth2_in(start, tmp_path):
     assert "the configuration (PLACEMENT_SCHED_CONFIG=a.conf) says neither" in line
 
 
+@pytest.mark.exhaustive
 @every_server
 @pytest.mark.parametrize(
     ("name", "text", "told"),
@@ -151,6 +154,7 @@ def test_wrong_configuration_ends_the_server(start, tmp_path, server, name, text
     assert not shows_a_traceback(running, server)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -200,6 +204,7 @@ def test_noauth2_in_the_environment_is_served(start):
     assert running.first_status("/resource_providers", **{"X-Auth-Token": "admin"}) == 200
 
 
+@pytest.mark.exhaustive
 @every_application
 def test_keystone_section_alone_means_keystone(start, tmp_path, application):
     """As a placement.conf has it that leaves OpenStack's default out."""
@@ -220,6 +225,7 @@ def test_keystone_section_alone_means_keystone(start, tmp_path, application):
     assert wait_until(told)  # the line follows the answer
 
 
+@pytest.mark.exhaustive
 def test_file_that_is_broken_after_the_check_does_not_stop_the_first_request(start, tmp_path):
     file = tmp_path / "a.conf"
     file.write_text("[api]\nauth_strategy = noauth2\n")

@@ -9,6 +9,8 @@ import pytest
 from placement_sched.api.serving.asgi import Bridge
 from tests.api.bridge import Held, Slow, asked_at_once, messages
 
+pytestmark = pytest.mark.slow
+
 
 def test_what_has_waited_too_long_is_refused_and_not_worked_on():
     slow = Slow(0.3)

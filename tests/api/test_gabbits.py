@@ -57,11 +57,13 @@ def tell(
     assert not result.unexpectedSuccesses
 
 
+@pytest.mark.all_databases
 @each_story
 def test_story_is_told_as_written(story, app):
     tell(story, host="127.0.0.1", port=8778, application=app.app)
 
 
+@pytest.mark.slow
 @each_story
 @pytest.mark.usefixtures("log_of_changes")
 def test_story_is_told_as_written_with_providers_in_memory(story, database_url, make_app):
@@ -75,6 +77,7 @@ def test_story_is_told_as_written_with_providers_in_memory(story, database_url, 
     assert figures.full_readings == 1
 
 
+@pytest.mark.exhaustive
 @each_story
 def test_story_is_told_as_written_over_http(story, url):
     address = urlsplit(url)
@@ -164,6 +167,7 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
     visitor.leave()
 
 
+@pytest.mark.exhaustive
 def test_a_story_leaves_nothing_at_the_address_it_was_told_to(own_server):
     address = urlsplit(own_server)
     visitor = Visitor(own_server)
@@ -193,6 +197,7 @@ def test_every_noun_of_placement_has_a_story():
     } <= {story.stem for story in STORIES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("minor", range(1, VERSIONING.newest.minor + 1))
 def test_every_microversion_has_a_case_at_both_of_its_edges(minor):
     cases = utils.load_yaml(yaml_file=str(FOLDER / "microversions.yaml"))["tests"]

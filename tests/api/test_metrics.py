@@ -103,6 +103,7 @@ def test_latency_is_measured_by_route(sqlite_app):
     assert max(buckets.values()) == buckets[(("le", "+Inf"),)] == 1
 
 
+@pytest.mark.all_databases
 def test_statements_are_counted(app):
     app.get("/placement/resource_classes", headers=LATEST_HEADERS)
     app.get("/placement/resource_classes", headers=LATEST_HEADERS)

@@ -37,6 +37,7 @@ def parameters(document: dict, method: str, path: str) -> dict[str, dict]:
     return {each["name"]: each for each in document["paths"][path][method]["parameters"]}
 
 
+@pytest.mark.system
 @each_version
 def test_document_is_valid(sqlite_app, version):
     asked = {"OpenStack-API-Version": f"placement {version}"}

@@ -156,6 +156,7 @@ MANY = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "name", "values"), MANY, ids=lambda value: str(value)[:40])
 def test_thousands_of_values_are_answered_or_refused(app, path, name, values):
     beside = [("resources", "VCPU:1")] if "candidates" in path else []

@@ -10,6 +10,8 @@ import yaml
 
 from placement_sched.api.rules import RULES
 
+pytestmark = pytest.mark.slow
+
 DEFAULTS = {rule.name: rule.check_str for rule in RULES}
 
 

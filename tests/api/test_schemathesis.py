@@ -19,6 +19,8 @@ from placement_sched.app import create_app
 from tests.exploring import EXPLORING, draws
 from tests.versions import LATEST, LATEST_HEADERS
 
+pytestmark = pytest.mark.system
+
 ADDRESS = "/placement/openapi.json"
 #: The newest, the oldest, and those where most of the forms in between are served.
 VERSIONS = (LATEST, "1.37", "1.27", "1.12", "1.0")

@@ -10,6 +10,8 @@ from plain_http import PEER_LATEST
 
 from tests import versions
 
+pytestmark = pytest.mark.slow
+
 
 def summary(root: str, parent: str | None = None) -> dict:
     return {

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from plain_http import Broken, Client
 
+pytestmark = pytest.mark.slow
+
 Server = Callable[..., tuple[int, list[list[bytes]]]]
 
 

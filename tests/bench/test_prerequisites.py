@@ -9,6 +9,8 @@ import pytest
 
 from tests.house.tree import ROOT
 
+pytestmark = pytest.mark.exhaustive
+
 
 def run(script, *arguments, folder=ROOT, **variables):
     return subprocess.run(

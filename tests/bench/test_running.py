@@ -7,6 +7,8 @@ import pytest
 from tests.bench.test_prerequisites import run
 from tests.house.tree import ROOT
 
+pytestmark = pytest.mark.exhaustive
+
 
 @pytest.mark.parametrize("scenario", ["flat", "nested", "shared", "equal", "reads"])
 def test_candidates_of_each_kind_of_cloud_are_measured(scenario, tmp_path):

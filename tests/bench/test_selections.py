@@ -8,6 +8,8 @@ from worlds.flat import FlatWorld
 
 from placement_sched.db import tables
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def url(database):
@@ -21,6 +23,7 @@ def test_a_world_is_not_over_allocated_and_has_room(url):
     assert room_for(url, Flavor(1, 9_000_000, 1)) == 0
 
 
+@pytest.mark.all_databases
 def test_what_is_used_beyond_the_capacity_is_shown(url, database):
     held = tables.allocations
     with database.writer.begin() as connection:

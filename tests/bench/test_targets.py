@@ -3,6 +3,8 @@
 import pytest
 from targets import Finding, Target, at_most
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("target", "figure", "verdict"),

@@ -15,6 +15,8 @@ from worlds.shared import GROUP_SIZE, SharedWorld
 from placement_sched.db import tables
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.slow
+
 KINDS = sorted(WORLDS)
 
 
@@ -87,6 +89,7 @@ def ask(app, question):
     return app.get(f"/placement{question.path}", headers=LATEST_HEADERS)
 
 
+@pytest.mark.all_databases
 def test_a_flat_world_is_found_as_it_was_written(app, database):
     world = FlatWorld(60)
     load(database, world)

@@ -43,6 +43,8 @@ from tests.candidates.sources import source_of
 from tests.clouds import Cloud, load, uuid_of
 from tests.versions import LATEST_HEADERS
 
+pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
+
 BUDGET = "placement.allocation_candidates_budget"
 MEMBER_OF = "placement.max_member_of"
 EQUAL = Cloud(

@@ -30,6 +30,8 @@ from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.clouds import Cloud, uuid_of
 
+pytestmark = pytest.mark.slow
+
 HOSTS = tuple(
     member
     for number in range(3)

@@ -40,6 +40,7 @@ def _reported(requests):
     return [as_found(request) for request in requests]
 
 
+@pytest.mark.all_databases
 @EXAMPLES
 @given(cloud=tree_clouds(), query=queries(), one_of_a_tree=st.booleans())
 def test_search_finds_every_combination_once_in_whatever_order(

@@ -106,6 +106,7 @@ def _small(monkeypatch):
         monkeypatch.setattr(enumerate_module, name, size)
 
 
+@pytest.mark.all_databases
 @EXAMPLES
 @given(
     cloud=tree_clouds(most=10),
@@ -222,6 +223,7 @@ def test_trees_that_may_serve_are_read_in_as_many_batches_as_are_needed(
         assert noted == [("read_columns", 6), ("read_columns", 8)]
 
 
+@pytest.mark.all_databases
 def test_trees_that_seem_to_serve_and_do_not_are_followed_by_more(
     database, settings, noted, monkeypatch
 ):
@@ -236,6 +238,7 @@ def test_trees_that_seem_to_serve_and_do_not_are_followed_by_more(
     assert noted == [("read_first", 2), *[("read_trees", size) for size in (2, 8, 19)]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [2, 5], ids=["many serve", "few serve"])
 def test_each_tree_is_as_likely_as_another_in_a_sample(
     sqlite_database, sqlite_settings, every, monkeypatch

@@ -70,6 +70,7 @@ def _found(database, query, options, *, alike, batch=None):
         return find(source, prepare(source, query), options, Random(7))
 
 
+@pytest.mark.slow
 @settings(
     max_examples=draws(100),
     deadline=None,

@@ -15,7 +15,7 @@ from tests.candidates.strategies import clouds, groups
 from tests.clouds import Cloud, Host, candidates, load, stock
 from tests.exploring import draws
 
-pytestmark = pytest.mark.usefixtures("each_source")
+pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("each_source")]
 
 EXAMPLES = settings(
     max_examples=draws(40),

@@ -8,6 +8,8 @@ from tests.clouds import Cloud, load
 from tests.statements import counted
 from tests.versions import LATEST_HEADERS
 
+pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
+
 NESTED = (
     "resources=DISK_GB:1&resources_CPU=VCPU:1&resources_NET=SRIOV_NET_VF:1"
     "&required_NET=CUSTOM_GOLD&same_subtree=_CPU,_NET&group_policy=isolate"

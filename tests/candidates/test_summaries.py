@@ -7,6 +7,8 @@ import pytest
 from placement_sched.model.placement.provider import MAX_INT
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.all_databases
+
 BEFORE_CLASS_RENAMES_WENT = {"OpenStack-API-Version": "placement 1.6"}
 BEFORE_ALL_CLASSES = {"OpenStack-API-Version": "placement 1.26"}
 

@@ -15,6 +15,8 @@ from tests.empty_databases import KINDS, empty_database
 from tests.openstack_databases import make_openstack
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.all_databases
+
 PROVIDERS = "/placement/resource_providers"
 
 

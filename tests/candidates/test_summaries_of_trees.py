@@ -22,6 +22,8 @@ from tests.clouds import Cloud, load, uuid_of
 from tests.exploring import draws
 from tests.versions import LATEST, LATEST_HEADERS
 
+pytestmark = pytest.mark.all_databases
+
 #: A host with a NUMA node and a card; a storage array that shares, with a shelf below it and
 #: beside a controller of its own, which another pool shares with.
 CLOUD = Cloud(

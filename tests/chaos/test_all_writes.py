@@ -11,6 +11,8 @@ from multiprocessing.synchronize import Barrier
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
+
 from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
 from placement_sched.model.results.invariants import Invariant
@@ -21,6 +23,8 @@ from tests.conftest import Client
 from tests.invariants import assert_invariants, verified
 from tests.placing import report
 from tests.processes import race
+
+pytestmark = pytest.mark.chaos
 
 LOG = logging.getLogger(__name__)
 WRITERS, SECONDS = 16, times(4, 15)

@@ -22,6 +22,8 @@ from tests.chaos.entrances import REFUSING, Entrance, entrances_of
 from tests.chaos.right_requests import ALL_ROLES, PRIVATE, Drawn, Known, RightRequests, furnish
 from tests.chaos.scale import TRIED, times
 
+pytestmark = pytest.mark.slow
+
 PROJECT, OTHER_PROJECT = "shop", "bakery"
 SYSTEM = {"system": {"all": True}}
 LET_IN, FORBIDDEN, REFUSED, HIDDEN, AWAY = "let in", "forbidden", "refused", "hidden", "away"

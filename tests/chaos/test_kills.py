@@ -20,6 +20,8 @@ from tests.mariadb import mariadb
 from tests.postgresql import one_server
 from tests.servers import Server
 
+pytestmark = pytest.mark.chaos
+
 WORKERS = 3
 #: How often each is killed; ``make chaos`` kills 200 times.
 OF_A_WORKER, OF_A_SERVER = times(4, 35), times(2, 10)

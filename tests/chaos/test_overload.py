@@ -16,6 +16,8 @@ from tests.placing import report
 from tests.processes import race
 from tests.servers import Server
 
+pytestmark = pytest.mark.chaos
+
 LOG = logging.getLogger(__name__)
 
 SECONDS = times(2, 10)

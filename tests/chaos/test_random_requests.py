@@ -24,6 +24,8 @@ from tests.conftest import Client
 from tests.invariants import assert_invariants
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.slow
+
 #: So many requests, and at most so many where an endpoint has not succeeded yet.
 REQUESTS = times(500, 5000)
 MOST = REQUESTS + 500
@@ -116,7 +118,7 @@ def test_no_request_that_the_grammar_makes_fails(application, database, caplog, 
     record_property(TRIED, f"{number} requests, each of which leaves {left:.0f} bytes; {done}")
 
 
-@pytest.mark.system
+@pytest.mark.chaos
 def test_a_server_fails_no_request_of_the_grammar_and_does_not_grow(
     serve, database_url, application, database, record_property
 ):

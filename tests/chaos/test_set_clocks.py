@@ -35,7 +35,7 @@ PAUSE = 0.4
 CLIENTS = 3
 #: The lease on work that comes with every so many decisions.
 LEASE = "expired decisions"
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.chaos
 
 
 @pytest.fixture

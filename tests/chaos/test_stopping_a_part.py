@@ -3,10 +3,13 @@
 import io
 import sys
 
+import pytest
 from rich.console import Console
 
 from tests.chaos import __main__ as chaos
 from tests.chaos.parts import Part
+
+pytestmark = pytest.mark.slow
 
 #: Ignores Ctrl-C, and leaves a process in a session of its own that holds what it prints to.
 STUBBORN = """

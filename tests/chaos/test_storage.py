@@ -19,6 +19,8 @@ from tests.servers import Server, wait_until
 from tests.small_disk import SmallDisk, small_disk
 from tests.versions import LATEST
 
+pytestmark = pytest.mark.chaos
+
 VERSION = f"placement {LATEST}"
 ROUNDS = times(2, 20)
 #: How often the disk of a database server is full.

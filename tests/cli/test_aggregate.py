@@ -11,6 +11,8 @@ from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, here
 from tests.hosts import add_node
 from tests.operations.test_aggregate_check import add_flavor
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def cloud(sqlite_url, sqlite_database, monkeypatch):

@@ -11,6 +11,8 @@ from placement_sched.cli.main import GROUPS, main, make_parser
 from tests.deploy import tool
 from tests.house.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 #: Defines ``complete_words WORD...``: what is offered for the last one.
 ASKING = """
 complete_words() {

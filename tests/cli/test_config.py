@@ -11,6 +11,8 @@ import pytest
 from placement_sched.cli.main import main
 from tests.empty_databases import empty_database
 
+pytestmark = pytest.mark.slow
+
 VALID = "the configuration is valid\n"
 
 

@@ -9,6 +9,8 @@ from placement_sched.cli.main import main
 from placement_sched.errors import ConfigurationError
 from placement_sched.scheduler.loading import full_conf, read_settings
 
+pytestmark = pytest.mark.slow
+
 LISTED = "[scheduler]\npolicies = dense\n"
 
 

@@ -14,6 +14,8 @@ from placement_sched.api.placement.microversions import NEWEST
 from tests.house.tree import PACKAGE, ROOT
 from tests.versions import NEXT
 
+pytestmark = pytest.mark.exhaustive
+
 #: The rows of the table "Where a change goes" that begin with adding a file, and what is written
 #: for each: files by their path in the package.
 FILES = {

@@ -15,6 +15,8 @@ from tests.conftest import make_settings
 from tests.empty_databases import KINDS, empty_database
 from tests.openstack_databases import NEWEST, make_openstack
 
+pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
+
 
 @pytest.fixture
 def connection(database_url, monkeypatch):

@@ -25,6 +25,8 @@ from placement_sched.operations.demo.sample_cloud import (
 from tests.servers import PROGRAM, environment, wait_until
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.slow
+
 LICENSED = re.compile(r"az\d-r06-win\d\d")
 GPU = re.compile(r"az\d-r07-gpu\d\d")
 #: What a newcomer has, all of it empty.
@@ -248,10 +250,12 @@ def test_it_is_readable_at_80_columns_without_colours(shown):
     assert max(map(len, shown.splitlines())) == 80
 
 
+@pytest.mark.exhaustive
 def test_it_has_colours_where_they_are_wanted(newcomer):
     assert "\x1b[32m█" in newcomer.run("demo", FORCE_COLOR="1", COLORTERM="", TERM="xterm").stdout
 
 
+@pytest.mark.exhaustive
 def test_terminals_without_unicode_get_bars_all_the_same(newcomer):
     done = newcomer.run("demo", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
@@ -259,6 +263,7 @@ def test_terminals_without_unicode_get_bars_all_the_same(newcomer):
     assert done.stdout.isascii()
 
 
+@pytest.mark.exhaustive
 def test_no_configuration_of_the_machine_changes_what_is_shown(newcomer, shown):
     done = newcomer.run(
         "demo",
@@ -289,6 +294,7 @@ def test_an_interrupt_that_python_drops_is_repeated():
     assert seen() is None
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_left_behind_when_it_is_terminated(newcomer):
     # It prints more than the pipe takes, and so waits to be read: it cannot end before the signal.
     with subprocess.Popen(
@@ -325,6 +331,7 @@ def test_the_kept_database_can_be_explained_with_the_command_that_is_shown(kept)
     assert len(applied["changes"]["forbidden_aggregates"]) == 2
 
 
+@pytest.mark.exhaustive
 def test_the_kept_database_can_be_served_and_has_the_claims(kept, serve, told):
     newcomer, printed = kept
     config = newcomer.place / "work" / "my cloud" / "demo.conf"
@@ -338,6 +345,7 @@ def test_the_kept_database_can_be_served_and_has_the_claims(kept, serve, told):
     assert json.loads(body)["allocations"].keys() == {plain["compute_node_uuid"]}
 
 
+@pytest.mark.exhaustive
 def test_explain_names_aggregates_on_the_database_and_by_address(kept, serve):
     newcomer, _ = kept
     config = str(newcomer.place / "work" / "my cloud" / "demo.conf")
@@ -356,6 +364,7 @@ def test_a_demo_that_was_kept_is_not_overwritten(kept):
     assert re.fullmatch(r"placement-sched: my cloud/\S+ is there already; .*\n", done.stderr)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("directory", "complaint"),
     [
@@ -384,6 +393,7 @@ def text_of(asked: Request) -> str:
         return ""
 
 
+@pytest.mark.exhaustive
 def test_the_demo_ends_with_how_to_open_its_console(newcomer):
     done = newcomer.run("demo")
     *_, last = done.stdout.rstrip().splitlines()
@@ -393,6 +403,7 @@ def test_the_demo_ends_with_how_to_open_its_console(newcomer):
     assert "\n  placement-sched demo --console\n  make demo CONSOLE=1\n" in ending
 
 
+@pytest.mark.exhaustive
 def test_commands_at_the_end_are_those_that_the_shell_finds(newcomer):
     """As after ``make demo``, when the program is not on the path."""
     called = newcomer.place / "work/.venv"
@@ -410,6 +421,7 @@ def test_commands_at_the_end_are_those_that_the_shell_finds(newcomer):
     assert "\n  .venv/bin/placement-sched demo --keep DIR\n" in done.stdout
 
 
+@pytest.mark.exhaustive
 def test_the_cloud_can_be_looked_at_in_a_browser_until_a_signal_ends_it(newcomer):
     command = [PROGRAM, "demo", "--console"]
     environ = newcomer.environment(OS_PLACEMENT_DATABASE__CONNECTION="sqlite:////nowhere/at.db")

@@ -6,6 +6,8 @@ import pytest
 
 from placement_sched.cli.main import main
 
+pytestmark = pytest.mark.slow
+
 FILE = """\
 flavors: [{name: small, vcpus: 1, memory_mb: 512}]
 hosts: [{host: "cn[1-3]", vcpus: 8, memory_mb: 4096}]

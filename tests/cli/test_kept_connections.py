@@ -12,6 +12,8 @@ from tests.kept_alive import LARGEST, answer, trial
 from tests.servers import BIN, Server, environment, started
 from tests.versions import LATEST, LATEST_HEADERS
 
+pytestmark = pytest.mark.system
+
 #: ``.ci/run`` sends 5000 to each server.
 NUMBER = int(os.environ.get("PLACEMENT_SCHED_TEST_KEPT_REQUESTS", "600"))
 MODULE = "placement_sched.wsgi:application"

@@ -18,6 +18,8 @@ from placement_sched.cli import main as program
 from placement_sched.errors import Invalid
 from tests.servers import PROGRAM, environment, wait_until
 
+pytestmark = pytest.mark.slow
+
 
 def test_version_is_the_packages(run):
     assert run("--version").stdout == f"placement-sched {version('placement_sched')}\n"

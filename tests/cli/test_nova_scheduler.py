@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 NOVA = """
 [DEFAULT]
 transport_url = rabbit://nova:secret@127.0.0.1:1/

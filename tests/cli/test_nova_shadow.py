@@ -16,6 +16,8 @@ from tests.conftest import make_settings
 from tests.placing import instance
 from tests.servers import environment
 
+pytestmark = pytest.mark.slow
+
 AT = datetime(2026, 11, 22, 12, 0, 0)
 NOVA = "[api_database]\nconnection = sqlite:///nova_api.db\n"
 BUS = "[DEFAULT]\ntransport_url = rabbit://u:s3cret@mq/\n"

@@ -6,6 +6,8 @@ import pytest
 
 from tests.placing import hosts_of, report, spec
 
+pytestmark = pytest.mark.system
+
 FILES = Path(__file__).parents[1] / "settings" / "old_files"
 ISOLATED = {"id": "11111111-1111-4111-8111-111111111111"}
 

@@ -7,6 +7,8 @@ import pytest
 from tests.placing import hosts_of, report, spec
 from tests.servers import rewrite, wait_until
 
+pytestmark = pytest.mark.slow
+
 OPTION = "OS_SCHEDULER__JSON_CONFIG_LOCATION"
 NAME = "[scheduler] json_config_location"
 

@@ -14,6 +14,8 @@ from tests.cli.test_options_file import first_choices
 from tests.placing import report, spec
 from tests.servers import rewrite, wait_until
 
+pytestmark = pytest.mark.system
+
 KEPT = "keeping the previous settings"
 RESTART = "[api] max_request_body_size has changed; restart the server to apply it"
 
@@ -54,6 +56,7 @@ def test_new_policies_count_without_a_restart(server, config):
     assert wait_until(lambda: policies_of(server) == {"dense"})
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -75,6 +78,7 @@ def test_what_cannot_be_used_is_told_at_the_signal_and_changes_nothing(server, c
     assert wait_until(lambda: first_choices(server) == {"cn2"})
 
 
+@pytest.mark.exhaustive
 def test_what_cannot_be_used_is_logged_once_with_the_time(server, config):
     """By the process that got the signal, for itself and all workers."""
     rewrite(config, "[filter_scheduler]\nram_weight_multiplier = much\n")
@@ -118,6 +122,7 @@ def test_a_signal_without_a_change_changes_nothing(server, config):
 POLICED = "[dense]\nram_weight_multiplier = 1.0\n"
 
 
+@pytest.mark.exhaustive
 def test_a_policy_that_aggregates_name_is_not_lost_by_a_slip_though_none_are_listed(serve, config):
     rewrite(config, POLICED)
     server = serve("--config-file", str(config), "--workers", "1")
@@ -150,6 +155,7 @@ def test_a_worker_that_dies_while_the_files_are_broken_is_replaced(serve, config
     assert "Traceback" not in server.log.read_text()
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_replaces_another_goes_by_what_could_be_used_last(serve, config):
     server = serve("--config-file", str(config), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
@@ -166,6 +172,7 @@ def test_a_worker_that_replaces_another_goes_by_what_could_be_used_last(serve, c
     assert first_choices(server) == {"cn2"}
 
 
+@pytest.mark.exhaustive
 def test_a_worker_that_dies_while_the_options_file_is_broken_is_replaced(serve, config, tmp_path):
     options = tmp_path / "scheduler.json"
     rewrite(options, '{"ram_weight_multiplier": -1.0}')
@@ -192,6 +199,7 @@ def _tagged(server):
     server.post(action, {"add_host": {"host": "cn1"}})
 
 
+@pytest.mark.exhaustive
 def test_a_policy_in_use_is_not_lost_by_a_worker_that_was_asked_nothing(serve, config):
     rewrite(config, POLICED)
     first = serve("--config-file", str(config), "--workers", "1")

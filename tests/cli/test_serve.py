@@ -20,6 +20,8 @@ from tests.loopback import reserved_port
 from tests.servers import wait_until
 from tests.versions import LATEST
 
+pytestmark = pytest.mark.system
+
 
 def ask(server, path="/placement/resource_providers"):
     return server.get(path, **{"OpenStack-API-Version": "placement latest"})

@@ -11,6 +11,8 @@ from tests.api.test_auth_keystone import config
 from tests.cli.test_serve_log import NOVAS, line_of
 from tests.servers import serving
 
+pytestmark = pytest.mark.system
+
 #: What is asked, with which token, and what the line says of it.
 REQUESTS = [
     ("GET", "/placement/traits", "admin", "placement", "/traits", 200),

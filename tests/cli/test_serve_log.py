@@ -16,6 +16,8 @@ from tests import identity
 from tests.api.test_auth_keystone import config
 from tests.servers import PROGRAM, environment, started
 
+pytestmark = pytest.mark.system
+
 NOVAS = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+"
 

@@ -3,7 +3,10 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import psutil
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
+
+pytestmark = pytest.mark.system
 
 REQUESTS = 60
 

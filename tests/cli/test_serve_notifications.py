@@ -5,8 +5,12 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 from uuid import uuid4
 
+import pytest
+
 from tests.notifications.listening import listening
 from tests.placing import flavor, instance, report, spec
+
+pytestmark = pytest.mark.system
 
 SELECT = "/scheduler/v1/select_destinations"
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.placing import report, spec
 
+pytestmark = pytest.mark.system
+
 PLUGINS = """
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.request_filters import BaseRequestFilter

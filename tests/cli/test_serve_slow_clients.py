@@ -16,6 +16,8 @@ from tests.chaos.scale import TRIED
 from tests.servers import wait_until
 from tests.versions import LATEST, LATEST_HEADERS
 
+pytestmark = pytest.mark.system
+
 HALF_BODY = (
     b"POST /image/v2/images HTTP/1.1\r\nHost: a\r\nX-Auth-Token: bob:p\r\nX-Roles: member\r\n"
     b'Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"name":'
@@ -94,6 +96,7 @@ def told_at_the_end(client: socket.socket) -> bytes:
     return text
 
 
+@pytest.mark.chaos
 def test_all_of_them_at_once_keep_nobody_else_waiting(server, connect, record_property):
     deaf = [connect(READS_NOTHING, window=4096) for _ in range(30)]
     half = [connect(HALF_BODY) for _ in range(200)]

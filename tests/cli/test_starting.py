@@ -12,6 +12,8 @@ from placement_sched.cli.main import GROUPS
 from tests.house.tree import PACKAGE
 from tests.servers import environment
 
+pytestmark = pytest.mark.slow
+
 #: Runs command lines, one after the other, and prints which modules that took.
 MODULES = """
 import json, sys
@@ -63,6 +65,7 @@ def test_what_needs_no_command_imports_none(arguments):
     assert beside <= sys.stdlib_module_names | {"placement_sched"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("module", GROUPS)
 def test_help_of_a_command_imports_no_other_command(module):
     found = modules_of(*([name, "--help"] for name in GROUPS[module]))

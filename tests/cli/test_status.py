@@ -18,6 +18,8 @@ from tests.conftest import make_settings
 from tests.empty_databases import empty_database
 from tests.openstack_databases import make_openstack
 
+pytestmark = pytest.mark.slow
+
 CHECKS = [
     "Database Schema",
     "Missing Root Provider IDs",
@@ -45,6 +47,7 @@ def test_a_prepared_database_passes_every_check(database, settings):
     ]
 
 
+@pytest.mark.all_databases
 def test_a_provider_without_root_is_a_failure(database, check):
     database.write(
         lambda connection: connection.execute(

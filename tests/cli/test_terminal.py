@@ -5,7 +5,11 @@ import pty
 import subprocess
 import sys
 
+import pytest
+
 from tests.servers import environment
+
+pytestmark = pytest.mark.slow
 
 PROGRAM = """
 from placement_sched.cli.terminal import progressing

@@ -8,6 +8,8 @@ import pytest
 from placement_sched.cli.workers import shared_lock, warn_of_idle
 from placement_sched.errors import ConfigurationError
 
+pytestmark = pytest.mark.slow
+
 
 def test_machine_without_shared_memory_is_named_with_the_way_out(monkeypatch):
     def refused() -> None:

@@ -5,6 +5,8 @@ import pytest
 from tests.client.reporting import record, report
 from tests.clouds import uuid_of
 
+pytestmark = pytest.mark.system
+
 IMAGE = "70a599e0-31e7-49b7-b260-868f441e862b"
 
 

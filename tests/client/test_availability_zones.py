@@ -5,7 +5,7 @@ import pytest
 from tests.reports import a_report
 
 # What the client says of its own future.
-pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
 
 
 def test_zones_are_listed_with_their_hosts(each_server, each_client):

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture(scope="module")
 def client(each_client):

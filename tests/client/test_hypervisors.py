@@ -4,6 +4,8 @@ import pytest
 
 from tests.client.reporting import report
 
+pytestmark = pytest.mark.system
+
 UPTIME = "17:37:14 up  2:33,  3 users,  load average: 0.33, 0.36, 0.34"
 STATS = {"num_instances": 3, "io_workload": 1, "uptime": UPTIME}
 

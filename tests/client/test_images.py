@@ -7,6 +7,8 @@ import pytest
 
 from tests.servers import BIN, environment
 
+pytestmark = pytest.mark.system
+
 URL = "/image/v2/images"
 
 

@@ -10,7 +10,7 @@ from tests.servers import Server
 from tests.versions import LATEST
 
 # What the client says of its own future.
-pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
 
 
 @pytest.fixture(scope="module")

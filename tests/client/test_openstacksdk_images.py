@@ -9,7 +9,7 @@ from openstack import exceptions
 from tests.servers import Server
 
 # What the client says of its own future.
-pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
 
 
 @pytest.fixture(scope="module")

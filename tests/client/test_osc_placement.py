@@ -10,6 +10,8 @@ import pytest
 
 from tests.versions import LATEST
 
+pytestmark = pytest.mark.system
+
 PROJECT, USER = "6f70656e737461636b", "a2d4c6e8f0b1a3c5"
 
 

@@ -5,6 +5,8 @@ import pytest
 from tests.clouds import uuid_of
 from tests.versions import LATEST
 
+pytestmark = pytest.mark.system
+
 VERSION = ("--os-placement-api-version", LATEST)
 
 

@@ -4,7 +4,7 @@ import pytest
 from openstack import exceptions
 
 # What the client says of its own future.
-pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
 
 
 @pytest.fixture

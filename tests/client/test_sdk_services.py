@@ -7,7 +7,7 @@ from openstack import exceptions
 from tests.client.reporting import record, report, traits
 
 # What the client says of its own future.
-pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
 
 
 def connected(server, **options):

@@ -4,6 +4,8 @@ import pytest
 
 from tests.placing import instance
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture(scope="module")
 def client(each_client):

@@ -6,7 +6,7 @@ from openstack import exceptions
 from tests.placing import instance
 
 # What the client says of its own future.
-pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
 
 WEB, DB, THEIRS = (instance(number) for number in (901, 902, 903))
 

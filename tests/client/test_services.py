@@ -4,6 +4,8 @@ import pytest
 
 from tests.client.reporting import record, report, traits
 
+pytestmark = pytest.mark.system
+
 DISABLED = "COMPUTE_STATUS_DISABLED"
 
 

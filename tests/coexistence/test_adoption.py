@@ -16,6 +16,8 @@ from tests.differential.sides import Ours, Peer, Side
 from tests.empty_databases import empty_database
 from tests.openstack_databases import fill, make_openstack
 
+pytestmark = pytest.mark.system
+
 NEWEST = list(REVISIONS)[-1]
 
 

@@ -11,6 +11,8 @@ from tests.differential.exchange import Request
 from tests.differential.sides import Ours, Peer, Side
 from tests.versions import PEER_LATEST
 
+pytestmark = pytest.mark.system
+
 Ask = Callable[..., dict]
 
 #: Reshaping is for services.

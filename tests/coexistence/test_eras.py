@@ -8,6 +8,8 @@ import pytest
 from tests.differential.duel import PEER_PYTHON
 from tests.docs.test_eras import eras  # noqa: F401 - a fixture
 
+pytestmark = pytest.mark.system
+
 _ASK = """
 import json
 from nova.conf import CONF, availability_zone, compute, scheduler, service

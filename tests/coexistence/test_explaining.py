@@ -25,6 +25,8 @@ from tests.differential.exchange import Request
 from tests.differential.sides import Ours, Peer, Side
 from tests.versions import PEER_LATEST
 
+pytestmark = pytest.mark.system
+
 CAPACITY = 4
 PROVIDERS = 6
 CHANGES = 80

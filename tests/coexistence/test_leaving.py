@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from uuid import uuid4
 
+import pytest
 from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.engine import make_url
 
@@ -20,6 +21,8 @@ from tests.deploy import tool
 from tests.differential.sides import Ours, Peer
 from tests.house.tree import ROOT
 from tests.servers import environment
+
+pytestmark = pytest.mark.system
 
 STATEMENTS = ROOT / "doc" / "source" / "leaving"
 PAGE = (ROOT / "doc" / "source" / "move_placement.rst").read_text()

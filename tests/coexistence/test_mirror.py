@@ -28,6 +28,8 @@ from tests.coexistence.test_explaining import Cloud
 from tests.conftest import make_settings
 from tests.differential.sides import Ours, Peer
 
+pytestmark = pytest.mark.system
+
 CHANGES = 120
 EVERYTHING = SummaryFields(classes=None, traits=True, tree=True)
 AGGREGATES = tuple(str(uuid4()) for _ in range(3))

@@ -11,6 +11,8 @@ from tests.differential.exchange import Request
 from tests.differential.sides import Ours, Peer
 from tests.versions import PEER_LATEST
 
+pytestmark = pytest.mark.system
+
 UUID = "5cbe600a-0000-4000-8000-000000000001"
 MADE = [
     Request("PUT", "/traits/CUSTOM_A", PEER_LATEST),

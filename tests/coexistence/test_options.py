@@ -3,10 +3,14 @@
 import json
 import subprocess
 
+import pytest
+
 from placement_sched.operations.option_catalogue import Catalogue
 from placement_sched.scheduler.loading import full_conf
 from placement_sched.settings.options.ignored import WITHOUT_MEANING
 from tests.differential.duel import PEER_PYTHON
+
+pytestmark = pytest.mark.system
 
 
 def test_no_option_of_theirs_is_unknown():

@@ -21,6 +21,8 @@ from tests.differential.lines import Lines
 from tests.loopback import served
 from tests.servers import Server, serving
 
+pytestmark = pytest.mark.system
+
 RUNNER = Path(__file__).with_name("peer_gabbi.py")
 FOLDERS = "lib/python3*/site-packages/placement/tests/functional/gabbits"
 FILES = sorted(PEER_PYTHON.parents[1].glob(f"{FOLDERS}/*.yaml"))

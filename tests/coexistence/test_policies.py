@@ -8,6 +8,8 @@ import yaml
 from placement_sched.api.placement.policies import RULES
 from tests.differential.duel import PEER_PYTHON
 
+pytestmark = pytest.mark.system
+
 
 @pytest.fixture(scope="module")
 def theirs() -> dict[str, str]:

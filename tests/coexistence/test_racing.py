@@ -26,6 +26,8 @@ from tests.processes import race
 from tests.providers import make_provider
 from tests.versions import PEER_LATEST
 
+pytestmark = pytest.mark.system
+
 LOG = logging.getLogger(__name__)
 
 ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_ROUNDS", "20"))

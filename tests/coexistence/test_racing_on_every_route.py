@@ -20,6 +20,8 @@ from tests.invariants import assert_invariants, generations_only_grow
 from tests.processes import race
 from tests.versions import PEER_LATEST
 
+pytestmark = pytest.mark.system
+
 #: Processes of each service; ``make chaos`` has eight.
 EACH = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_EACH", "2"))
 #: Requests of each process.

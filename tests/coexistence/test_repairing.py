@@ -27,6 +27,8 @@ from tests.differential.sides import Peer
 from tests.reports import a_report, node_uuid
 from tests.versions import PEER_LATEST_HEADERS
 
+pytestmark = pytest.mark.system
+
 HOSTS = (1, 2)
 #: Instances of each host, as nova makes their allocations: without a consumer type.
 OF_EACH = 3

@@ -18,6 +18,8 @@ from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, tag
 from tests.remote.in_process import InProcess, compute_service, peer, placement_service, wsgi
 from tests.reports import a_report, node_uuid
 
+pytestmark = pytest.mark.system
+
 ASKING = {f"trait:{LICENSED}": "required"}
 THEIRS = "http://theirs"
 #: cn1 to cn3 have providers there; cn4 has none.

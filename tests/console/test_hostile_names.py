@@ -34,6 +34,7 @@ def test_the_cloud_is_as_hostile_as_it_can_be(hostile):
     assert {one["outcome"] for one in decisions} == {"selected", "no_valid_host"}
 
 
+@pytest.mark.slow
 def test_no_page_has_an_element_or_attribute_that_a_name_brought(hostile):
     browser = TestApp(hostile.app)
     seen = 0

@@ -21,6 +21,8 @@ from tests.empty_databases import KINDS, empty_database
 from tests.openstack_databases import fill, make_openstack
 from tests.store.placement.copied import Copy
 
+pytestmark = pytest.mark.all_databases
+
 LOGGER = "placement_sched.db.change_triggers"
 #: The revision before there was a log.
 BEFORE_LOG = "0013"

@@ -11,6 +11,8 @@ from placement_sched.errors import ConfigurationError, Unavailable
 from placement_sched.store import change_counters
 from tests.conftest import make_settings
 
+pytestmark = pytest.mark.all_databases
+
 MYSQL = "mysql+pymysql://u:p@db/placement"
 
 

@@ -9,6 +9,8 @@ from sqlalchemy.exc import OperationalError
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 
+pytestmark = pytest.mark.all_databases
+
 IDS = {
     "postgresql": "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
     "AND pid <> pg_backend_pid()",

@@ -9,6 +9,8 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from tests.servers import wait_until
 
+pytestmark = [pytest.mark.slow, pytest.mark.all_databases]
+
 #: After so many a statement is stopped; short ones take less on a slow machine, too.
 SECONDS = 2
 #: More rows than any machine counts in the time of a test.

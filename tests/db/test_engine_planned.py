@@ -7,6 +7,8 @@ from placement_sched.db.engine import PLANNED_BY_VALUE
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 
+pytestmark = pytest.mark.all_databases
+
 #: Oftener than psycopg sends a statement before it prepares it.
 OFTEN = 8
 PREPARED = text("SELECT statement FROM pg_prepared_statements")

@@ -8,6 +8,8 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import Conflict
 from tests.conftest import make_settings
 
+pytestmark = pytest.mark.all_databases
+
 
 def ask(connection):
     return connection.exec_driver_sql("SELECT 1").scalar_one()

@@ -10,6 +10,8 @@ from tests.placing import report, spec
 from tests.postgresql import primary_and_standby
 from tests.servers import wait_until
 
+pytestmark = pytest.mark.slow
+
 PLACEMENT = {"OpenStack-API-Version": "placement 1.39"}
 COMPUTE = {"OpenStack-API-Version": "compute 2.90"}
 

@@ -71,6 +71,7 @@ def refuses(standby):
         pass
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("lag", [0.0, 30.0])
 @pytest.mark.parametrize("restarted", [False, True], ids=["as it is", "as a standby"])
 def test_former_primary_does_not_answer_for_the_one_that_took_over(rivals, restarted, lag):
@@ -83,6 +84,7 @@ def test_former_primary_does_not_answer_for_the_one_that_took_over(rivals, resta
             pass
 
 
+@pytest.mark.slow
 def test_promoted_standby_does_not_answer_for_the_primary_that_goes_on(rivals):
     primary, promoted = rivals
     promoted.ask(AHEAD.replace("ahead", "further"))
@@ -90,6 +92,7 @@ def test_promoted_standby_does_not_answer_for_the_primary_that_goes_on(rivals):
         refuses(standby)
 
 
+@pytest.mark.exhaustive
 def test_mark_stays_until_another_server_is_the_primary(rivals):
     former, primary = rivals
     marks = []
@@ -105,6 +108,7 @@ def test_mark_stays_until_another_server_is_the_primary(rivals):
     assert first != third
 
 
+@pytest.mark.slow
 def test_server_in_recovery_leaves_no_mark_and_has_the_empty_one():
     with primary_and_standby() as (primary, standby):
         database = Database(make_settings(primary.url()))

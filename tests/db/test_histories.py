@@ -9,6 +9,8 @@ from placement_sched.db.kept_connections import KeptConnections
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 
+pytestmark = pytest.mark.all_databases
+
 
 @pytest.fixture(params=["postgresql_server", "mysql_server"])
 def settings(request):

@@ -11,6 +11,8 @@ from placement_sched.db.engine import is_open
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 
+pytestmark = pytest.mark.all_databases
+
 
 @pytest.fixture(params=["postgresql_server", "mysql_server"])
 def opened(request):

@@ -18,6 +18,8 @@ from tests.processes import PROCESSES
 from tests.servers import wait_until
 from tests.statements import counted
 
+pytestmark = pytest.mark.all_databases
+
 NAME = "work"
 #: Long enough that no test outlives it.
 LONG = 10_000

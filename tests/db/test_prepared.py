@@ -26,6 +26,8 @@ from placement_sched.errors import Unavailable
 from tests.conftest import empty, make_settings
 from tests.providers import make_provider
 
+pytestmark = pytest.mark.all_databases
+
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 NAMED = select(traits.c.name, traits.c.created_at, traits.c.updated_at).where(
     traits.c.name == bindparam("name", type_=traits.c.name.type)

@@ -12,6 +12,8 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from tests.conftest import make_settings
 
+pytestmark = pytest.mark.all_databases
+
 #: What the user may do: connect, and see another table than that which is asked for.
 OF_USER = {
     "postgresql": ("CREATE USER {user}", "GRANT SELECT ON traits TO {user}"),

@@ -13,6 +13,8 @@ from sqlalchemy.exc import OperationalError
 from placement_sched.db import schema_turn
 from placement_sched.db.schema_turn import LONGEST, TURN, one_at_a_time
 
+pytestmark = pytest.mark.all_databases
+
 
 class Node:
     """A connection to a node that ends the first statement that begins so, or refuses it."""

@@ -8,6 +8,8 @@ import pytest
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 
+pytestmark = pytest.mark.all_databases
+
 
 def _options(connection):
     driver = connection.connection.driver_connection

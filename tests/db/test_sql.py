@@ -7,6 +7,8 @@ from placement_sched.db.sql import among
 from placement_sched.db.tables import resource_providers
 from tests.providers import NOW
 
+pytestmark = pytest.mark.all_databases
+
 NAMES = [
     "plain",
     "with space",

@@ -31,6 +31,8 @@ from tests.postgresql import primary_and_standby
 from tests.servers import wait_until
 from tests.statements import counted
 
+pytestmark = [pytest.mark.all_databases, pytest.mark.exhaustive]
+
 CANDIDATES = "/placement/allocation_candidates?resources=VCPU:1"
 READS = (
     CANDIDATES,

@@ -5,6 +5,8 @@ from sqlalchemy import literal, select, text
 
 from placement_sched.errors import TooComplex
 
+pytestmark = pytest.mark.all_databases
+
 
 def test_statement_too_long_for_a_database_is_no_outage(database):
     columns = ", ".join(str(number) for number in range(5_000))

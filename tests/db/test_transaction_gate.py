@@ -9,6 +9,8 @@ from placement_sched.db.transaction import Database, WriteGate
 from placement_sched.errors import Unavailable
 from tests.conftest import make_settings
 
+pytestmark = pytest.mark.all_databases
+
 
 def seconds_until_refused(gate) -> float:
     began = time.monotonic()

@@ -16,6 +16,8 @@ from placement_sched.settings.conf import new_conf
 from tests.deploy import apache
 from tests.servers import wait_until
 
+pytestmark = pytest.mark.system
+
 ADMIN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 
 

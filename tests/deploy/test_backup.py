@@ -22,6 +22,8 @@ from tests.empty_databases import KINDS, empty_database
 from tests.house.tree import ROOT
 from tests.servers import environment, started
 
+pytestmark = pytest.mark.system
+
 PAGE = (ROOT / "doc/source/upgrade.rst").read_text()
 NAMES = {"postgresql": "PostgreSQL", "mysql": "MariaDB", "sqlite": "SQLite"}
 

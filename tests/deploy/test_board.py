@@ -22,6 +22,8 @@ from tests.placing import report, spec
 from tests.postgresql import primary_and_standby
 from tests.servers import Server, environment, started, wait_until
 
+pytestmark = pytest.mark.system
+
 #: What this traffic does not have: failures, and calls of nova's (nova/test_service_metrics.py).
 LACKING = ["Errors", "RPC calls", "RPC time", "RPC waiting"]
 HOSTS = 3

@@ -4,9 +4,13 @@ import json
 import os
 import re
 
+import pytest
+
 from placement_sched.cli.main import make_parser
 from tests.deploy import DEPLOY, run, tool
 from tests.house.tree import ROOT
+
+pytestmark = pytest.mark.slow
 
 FILE = DEPLOY / "container/Dockerfile"
 

@@ -5,7 +5,7 @@ import pytest
 from tests.deploy import debian
 from tests.deploy.test_pages_on_a_machine import packages
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(1800)]
 
 UNIT = "/etc/systemd/system/tried.service"
 FAILS = "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo It is the disk; exit 7'\n"

@@ -14,6 +14,8 @@ from tests.deploy.audit import FOUND, UNKNOWN, main
 from tests.house.tree import ROOT
 from tests.loopback import reserved_port, served
 
+pytestmark = pytest.mark.slow
+
 TEXT = (DEPLOY / "requirements.txt").read_text()
 PINNED = dict(re.findall(r"^([\w.-]+)(?:\[[\w,]+\])?==([^\s;\\]+)", TEXT, re.MULTILINE))
 

@@ -12,6 +12,8 @@ from tests.deploy import DEPLOY, certificate, run, tool
 from tests.deploy.test_manifests import blocks_of_the_readme, of_kind
 from tests.house.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 _BY_HAND = {".py", ".yaml", ".yml", ".cfg", ".conf", ".ini", ""}
 #: A line that is typed is set off from the prose, or sets variables first; in Python it is alone.
 _IN_COMMENT = re.compile(r"^[#;](?: {2,}| (?=\w+=))(\S.*)", re.MULTILINE)

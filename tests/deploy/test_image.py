@@ -11,7 +11,7 @@ from tests.deploy import DEPLOY
 from tests.deploy.images import BASE, Docker, refuse_where_none_can_be_built
 from tests.servers import wait_until
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.exhaustive
 
 FILE = DEPLOY / "container/Dockerfile"
 #: Bytes of the environment with all that is installed in it; measured were 272 000 000.

@@ -18,6 +18,8 @@ from placement_sched.cli.serve import GRACE
 from tests.deploy import DEPLOY, certificate, run, tool
 from tests.house.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 KUBERNETES = DEPLOY / "kubernetes"
 SCHEMAS = yaml.safe_load(Path(__file__).with_name("schemas.yaml").read_text())
 COMPOSE = yaml.safe_load((DEPLOY / "compose/compose.yaml").read_text())

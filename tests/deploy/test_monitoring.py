@@ -18,6 +18,8 @@ from placement_sched.operations.gauges.standbys import StandbyGauges
 from tests.deploy import DEPLOY, run, tool
 from tests.house.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 PROMETHEUS = DEPLOY / "prometheus"
 BOARD = json.loads((DEPLOY / "grafana/placement-sched.json").read_text())
 RULES = yaml.safe_load((PROMETHEUS / "rules.yml").read_text())["groups"][0]["rules"]

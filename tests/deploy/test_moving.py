@@ -11,6 +11,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 from uuid import uuid4
 
+import pytest
 import requests
 
 from tests.coexistence.conftest import OpenStack
@@ -20,6 +21,8 @@ from tests.docs.test_commands import File, parts_of
 from tests.house.tree import ROOT
 from tests.loopback import reserved_port
 from tests.servers import PROGRAM, Server, environment, started, wait_until
+
+pytestmark = pytest.mark.system
 
 PAGE = (ROOT / "doc/source/move_placement.rst").read_text()
 VERSION = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}

@@ -25,6 +25,8 @@ from tests.house.test_packaging import LEFT_OUT
 from tests.house.tree import ROOT
 from tests.servers import PROGRAM, environment, started, wait_until
 
+pytestmark = pytest.mark.exhaustive
+
 PAGE = (ROOT / "doc/source/deploy.rst").read_text()
 UPGRADE = (ROOT / "doc/source/upgrade.rst").read_text()
 #: Programs that need a running systemd, Debian's registry or another machine.

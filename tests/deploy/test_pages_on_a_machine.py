@@ -19,7 +19,7 @@ from tests.house.tree import ROOT
 from tests.servers import wait_until
 
 #: It installs Debian before, where that was not done yet.
-pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(1800)]
 
 CONFIG = "/etc/placement_sched/placement_sched.conf"
 UNITS = "placement-sched.socket placement-sched.service"

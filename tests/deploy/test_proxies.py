@@ -12,6 +12,8 @@ from placement_sched.settings.conf import new_conf
 from tests.deploy import DEPLOY, certificate, run, tool
 from tests.house.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 HAPROXY = [DEPLOY / "haproxy/haproxy.cfg", DEPLOY / "compose/haproxy.cfg"]
 NGINX = DEPLOY / "nginx/placement-sched.conf"
 APACHE = DEPLOY / "wsgi/apache.conf"

@@ -15,6 +15,8 @@ import requests
 from tests.deploy import haproxy, nginx
 from tests.loopback import reserved_port
 
+pytestmark = pytest.mark.system
+
 PROXIES = pytest.mark.parametrize("proxy", [haproxy, nginx], ids=["haproxy", "nginx"])
 WRITES = ("PUT", "DELETE", "POST")
 

@@ -16,6 +16,8 @@ from tests.empty_databases import KINDS, empty_database
 from tests.releases import program, sync, unpack_last_release, variables
 from tests.servers import Server, started
 
+pytestmark = pytest.mark.exhaustive
+
 VERSION = "placement 1.39"
 
 

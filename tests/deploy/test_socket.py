@@ -15,6 +15,8 @@ from tests.deploy import tool
 from tests.loopback import reserved_port
 from tests.servers import PROGRAM, environment, wait_until
 
+pytestmark = pytest.mark.system
+
 #: Passes on its third descriptor, as systemd does: LISTEN_PID is the process that it becomes.
 PASSING = """
 import os, socket, sys

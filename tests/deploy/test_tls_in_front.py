@@ -18,6 +18,8 @@ from tests.house.tree import ROOT
 from tests.loopback import reserved_port
 from tests.servers import BIN, Server, environment, started, wait_until
 
+pytestmark = pytest.mark.exhaustive
+
 GUIDE = ROOT / "doc/source/deploy.rst"
 
 VERSION = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}

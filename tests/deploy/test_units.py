@@ -17,6 +17,8 @@ from placement_sched.settings.conf import new_conf
 from tests.deploy import DEPLOY, run, tool
 from tests.servers import PROGRAM, environment, wait_until
 
+pytestmark = pytest.mark.slow
+
 INSTALLED = "/opt/placement_sched/bin/placement-sched"
 UNITS = DEPLOY / "systemd"
 SERVICES = sorted(path.name for path in UNITS.glob("*.service"))
@@ -90,7 +92,7 @@ def test_stopping_waits_for_the_requests_at_work(unit):
     assert setting(unit, "KillMode") == "mixed"  # the server ends its workers
 
 
-@pytest.mark.system
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("unit", SERVICES)
 def test_folder_for_logs_that_the_configuration_names_is_not_written(unit, tmp_path):
     """nova.conf and the files of kolla name one, and the service may write nowhere but its own."""

@@ -17,6 +17,8 @@ from tests.deploy import DEPLOY
 from tests.servers import BIN, Server, environment, started
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.system
+
 WSGI = DEPLOY / "wsgi"
 INSTALLED = "/etc/placement_sched/placement_sched.conf"
 

@@ -10,6 +10,8 @@ from tests.differential.exchange import Reply, Request, request_from
 from tests.differential.explained import EXPLANATIONS, Seen, explain
 from tests.differential.sides import Ours, Peer
 
+pytestmark = pytest.mark.system
+
 CASES_FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(CASES_FOLDER.glob("*.json"))
 DOCUMENTED = Path(__file__).resolve().parents[2] / "doc" / "source" / "differences.rst"

@@ -8,6 +8,8 @@ from tests.differential.exchange import Request
 from tests.differential.state import clear
 from tests.versions import PEER_LATEST
 
+pytestmark = pytest.mark.system
+
 MISSING = "deaddead-0000-4000-8000-000000000001"
 PROVIDERS = "/resource_providers"
 

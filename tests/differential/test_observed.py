@@ -8,6 +8,8 @@ from tests.differential.exchange import Request
 from tests.differential.state import clear
 from tests.versions import PEER_LATEST
 
+pytestmark = pytest.mark.system
+
 PROVIDERS = "/resource_providers"
 CONSUMER = "c0ffee00-0000-4000-8000-000000000001"
 NUMBERS = itertools.count(1)

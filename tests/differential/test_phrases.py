@@ -13,6 +13,8 @@ import pytest
 from tests.differential.exchange import request_from
 from tests.differential.state import clear
 
+pytestmark = pytest.mark.system
+
 FOLDER = Path(__file__).parent / "phrases"
 SETUP = json.loads((FOLDER / "setup.json").read_text())
 ROWS = [

@@ -12,6 +12,8 @@ from placement_sched.cli.main import make_parser
 from tests.house.tree import ROOT
 from tests.servers import PROGRAM, environment
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def lines() -> list[str]:

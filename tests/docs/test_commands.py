@@ -26,6 +26,8 @@ import pytest
 from tests.differential.duel import PEER_PYTHON
 from tests.servers import BIN, PROGRAM, started
 
+pytestmark = pytest.mark.exhaustive
+
 SOURCE = Path(__file__).parents[2] / "doc" / "source"
 #: Where pages say that the server listens.
 ADDRESS = "http://127.0.0.1:8778"

@@ -32,6 +32,8 @@ from tests.house import test_readme
 from tests.house.test_makefile import TARGETS
 from tests.house.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 GUIDE = ROOT / "doc" / "source"
 A_NOVA = "the nova of make nova-cloud, which tests/nova/cloud starts without make"
 HOURS = "minutes to hours, and OpenStack's service beside"

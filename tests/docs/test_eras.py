@@ -13,6 +13,8 @@ from placement_sched.scheduler.loading import full_conf
 from placement_sched.scheduler.weights import all_weighers
 from tests.house.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 SOURCE = ROOT / "doc" / "source"
 #: Of this service alone: no release of nova had them.
 OURS = {

@@ -26,6 +26,8 @@ from examples.night_shift import NightShiftFilter  # noqa: E402
 from examples.racks import register  # noqa: E402
 from examples.tenants_aggregate import TenantsAggregate  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 SPEC = RequestSpec(flavor=Flavor(vcpus=1, memory_mb=512), project_id="acme")
 
 

@@ -18,6 +18,8 @@ from placement_sched.scheduler.weights import all_weighers
 from placement_sched.settings import options as core
 from tests.house.tree import PACKAGE, ROOT
 
+pytestmark = pytest.mark.system
+
 DOC = ROOT / "doc"
 REFERENCE = ROOT / "api-ref" / "source"
 

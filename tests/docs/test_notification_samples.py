@@ -3,7 +3,11 @@
 import json
 import re
 
+import pytest
+
 from tests.docs.notification_samples import FOLDER, samples
+
+pytestmark = pytest.mark.slow
 
 
 def test_samples_are_what_is_sent_today():

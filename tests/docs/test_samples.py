@@ -6,6 +6,8 @@ import pytest
 
 from tests.docs.samples import FOLDER, samples, settled
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def played():

@@ -6,6 +6,8 @@ import pytest
 
 from tests.house.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 SIZING = (ROOT / "doc/source/sizing.rst").read_text()
 LARGE = (ROOT / "doc/source/large_clouds.rst").read_text()
 #: The rows of "Large clouds" from which each row of "Sizing" is.

@@ -21,7 +21,7 @@ from tests.house.tree import ROOT
 from tests.nova_clouds import sqlite_nova
 from tests.servers import BIN, PROGRAM, Server, environment, started
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.exhaustive
 
 #: What is written on this machine for what a page prints.
 HERE = {

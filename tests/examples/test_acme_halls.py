@@ -15,6 +15,8 @@ import yaml
 from tests.cli.conftest import run, serve
 from tests.house.tree import ROOT
 
+pytestmark = pytest.mark.exhaustive
+
 __all__ = ["run", "serve"]
 
 SOURCE = ROOT / "examples" / "acme_halls"

@@ -24,7 +24,10 @@ from tests.versions import LATEST_HEADERS
 
 CUTS = int(os.environ.get("PLACEMENT_SCHED_TEST_CUT_COMMITS", "24"))
 #: A COMMIT to SQLite crosses no network.
-pytestmark = pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True),
+]
 SELECT = "/scheduler/v1/select_destinations"
 
 

@@ -14,7 +14,10 @@ from tests.invariants import assert_invariants
 from tests.versions import LATEST_HEADERS
 
 #: A file closes no connection.
-pytestmark = pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True),
+]
 #: How often SQLAlchemy's pool itself looks for an open connection.
 LOOKS = 2
 CUTS = 40

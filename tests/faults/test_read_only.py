@@ -26,6 +26,8 @@ from tests.mariadb import mariadb
 from tests.postgresql import PostgreSQL, one_server, primary_and_standby
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.slow
+
 #: An account without privileges.
 NOBODY = 65534
 
@@ -96,6 +98,7 @@ def behind_a_proxy() -> Iterator[tuple[PostgreSQL, PostgreSQL, CuttingProxy, str
         proxy.stop()
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("lag", [None, 0.0, 30.0], ids=["no standby", "standby", "lag allowed"])
 def test_a_standby_of_postgresql_is_written_once_it_is_promoted(make_app, lag, record_property):
     with replicated() as (_primary, standby):
@@ -113,6 +116,7 @@ def test_a_standby_of_postgresql_is_written_once_it_is_promoted(make_app, lag, r
     record_property(TRIED, "1 read-only standby of PostgreSQL promoted")
 
 
+@pytest.mark.chaos
 def test_mariadb_that_is_made_read_only_is_written_again_after(make_app, record_property):
     with mariadb() as server:
         url = server.new_database()
@@ -129,6 +133,7 @@ def test_mariadb_that_is_made_read_only_is_written_again_after(make_app, record_
     record_property(TRIED, "1 MariaDB made read-only")
 
 
+@pytest.mark.chaos
 def test_mariadb_whose_engine_is_read_only_is_written_again_after(make_app, record_property):
     with mariadb() as server:
         app = make_app(make_settings(server.new_database()))
@@ -142,6 +147,7 @@ def test_mariadb_whose_engine_is_read_only_is_written_again_after(make_app, reco
     record_property(TRIED, "1 MariaDB with a read-only InnoDB")
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("first", ["a write", "the question whether it is ready"])
 def test_sessions_of_postgresql_opened_while_it_was_read_only_are_replaced(
     make_app, first, record_property
@@ -166,6 +172,7 @@ def test_sessions_of_postgresql_opened_while_it_was_read_only_are_replaced(
     record_property(TRIED, "1 PostgreSQL read-only by a setting of its sessions")
 
 
+@pytest.mark.chaos
 def test_connections_to_a_standby_are_closed_at_times_not_at_each_question(
     make_app, record_property
 ):
@@ -181,6 +188,7 @@ def test_connections_to_a_standby_are_closed_at_times_not_at_each_question(
     record_property(TRIED, "1 standby of PostgreSQL asked often whether it takes writes")
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("first", ["a write", "the question whether it is ready"])
 def test_sessions_of_mariadb_opened_while_it_was_read_only_are_replaced(
     make_app, first, record_property
@@ -202,6 +210,7 @@ def test_sessions_of_mariadb_opened_while_it_was_read_only_are_replaced(
     record_property(TRIED, "1 MariaDB read-only by a setting of its sessions")
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("first", ["a write", "the question whether it is ready"])
 def test_what_is_written_is_read_after_the_proxy_leads_from_the_standby_to_the_primary(
     make_app, first, record_property
@@ -221,6 +230,7 @@ def test_what_is_written_is_read_after_the_proxy_leads_from_the_standby_to_the_p
     record_property(TRIED, "1 proxy that leads from a standby of PostgreSQL to its primary")
 
 
+@pytest.mark.chaos
 def test_a_worker_that_only_reads_leaves_the_standby_that_the_proxy_led_to(
     make_app, monkeypatch, record_property
 ):

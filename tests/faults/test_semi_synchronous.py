@@ -14,6 +14,8 @@ from tests.faults.cutting import cutting
 from tests.mariadb import semi_synchronous
 from tests.servers import wait_until
 
+pytestmark = pytest.mark.chaos
+
 #: A trait that is written, and what counts it.
 LOST, HAS = "CUSTOM_LOST", "SELECT count(*) FROM placement.traits WHERE name = "
 WAITING = "SHOW STATUS LIKE 'Rpl_semi_sync_master_wait_sessions'"

@@ -23,7 +23,10 @@ from tests.invariants import assert_invariants
 from tests.servers import wait_until
 from tests.versions import LATEST_HEADERS
 
-pytestmark = pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True),
+]
 PROVIDERS = "/placement/resource_providers"
 #: Seconds: for a statement, for its answer after that, and for a connection (libpq's least).
 READ, GRACE, CONNECT = 1, 1, 2
@@ -75,6 +78,7 @@ def is_served(app):
     app.get("/healthz/ready", status=200)
 
 
+@pytest.mark.chaos
 def test_requests_end_while_a_proxy_is_silent_and_are_served_when_it_speaks(
     database_url, database, make_app
 ):
@@ -100,6 +104,7 @@ def test_readiness_is_known_soon_while_a_proxy_is_silent(database_url, make_app)
         is_served(app)
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("again", [False, True], ids=["stays silent", "speaks in time"])
 def test_commit_that_a_proxy_keeps_back_is_answered_truly(
     database_url, database, make_app, monkeypatch, again
@@ -132,6 +137,7 @@ def test_commit_that_a_proxy_keeps_back_is_answered_truly(
     assert_invariants(database)
 
 
+@pytest.mark.chaos
 def test_change_of_the_schema_is_waited_for_however_long_it_takes(database_url):
     database = Database(make_settings(database_url, placement_database__read_timeout=READ))
     slow = SLEEP[database.reader.dialect.name].replace("60", str(READ + GRACE + 1))
@@ -156,6 +162,7 @@ def alert(monkeypatch):
         monkeypatch.setitem(SIGNS_OF_LIFE, name, (SIGNS_OF_LIFE[name][0], number))
 
 
+@pytest.mark.chaos
 @pytest.mark.usefixtures("alert")
 def test_requests_end_while_a_network_swallows_packets_and_are_served_when_it_does_not(
     database_url, database, make_app
@@ -171,6 +178,7 @@ def test_requests_end_while_a_network_swallows_packets_and_are_served_when_it_do
     assert_invariants(database)
 
 
+@pytest.mark.chaos
 @pytest.mark.usefixtures("alert")
 def test_statement_whose_answer_is_awaited_ends_when_a_network_swallows_packets(database_url):
     with swallowing() as network, cutting(database_url, network.listening) as (_proxy, url):

@@ -23,6 +23,8 @@ from tests.loopback import reserved_port
 from tests.servers import wait_until
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.chaos
+
 WRITES = int(os.environ.get("PLACEMENT_SCHED_TEST_GALERA_WRITES", "240"))
 GUIDE = NODE.parents[2] / "doc/source/galera.rst"
 HAPROXY = NODE.with_name("haproxy.cfg")

@@ -7,6 +7,8 @@ from contextlib import suppress
 from functools import partial
 from uuid import uuid4
 
+import pytest
+
 from placement_sched.errors import NotFound
 from placement_sched.model.clock import utcnow
 from placement_sched.model.image import MOST_MEMBERS
@@ -14,6 +16,8 @@ from placement_sched.operations.repair.heal import Healer, HealRequest
 from tests.at_once import at_once
 from tests.galera.nodes import broken, pairs, statuses
 from tests.placing import report
+
+pytestmark = pytest.mark.system
 
 PROVIDERS = "/placement/resource_providers"
 INSTANCES = "/scheduler/v1/instances"

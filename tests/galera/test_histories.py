@@ -1,7 +1,11 @@
 """The nodes of a cluster share one history: what is remembered stays as a proxy alternates."""
 
+import pytest
+
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
+
+pytestmark = pytest.mark.system
 
 
 def test_nodes_share_the_history_of_their_cluster(galera):

@@ -11,6 +11,8 @@ import pytest
 from tests.galera.nodes import ROUNDS, broken, pairs, statuses
 from tests.placing import flavor, report, spec
 
+pytestmark = pytest.mark.system
+
 PROVIDERS = "/placement/resource_providers"
 CLASSES = "/placement/resource_classes"
 GROUPS = "/compute/v2.1/os-server-groups"

@@ -17,6 +17,8 @@ from tests.releases import program, sync, unpack_last_release, variables
 from tests.servers import started
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.exhaustive
+
 REVISION = "SELECT version_num FROM placement_sched_alembic_version"
 KEPT = (
     "SELECT concat('provider ', uuid) FROM resource_providers "

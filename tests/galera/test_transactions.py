@@ -7,6 +7,8 @@ from placement_sched.db.prepared import Prepared
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 
+pytestmark = pytest.mark.system
+
 #: Prepared on a connection where it is asked for the second time in a process.
 ASKED = Prepared(select(literal(1).label("one"), column("n")).select_from(text("seen")))
 

@@ -21,6 +21,8 @@ from tests.conftest import make_settings
 from tests.galera.nodes import ROUNDS
 from tests.servers import environment
 
+pytestmark = pytest.mark.exhaustive
+
 #: A new database takes seconds to make; each round makes one.
 FRESH = max(2, ROUNDS // 5)
 LOOKS = 10 * FRESH

@@ -18,6 +18,8 @@ from placement_sched.api.microversion import EVER
 from placement_sched.api.placement.routes import FACE as PLACEMENT
 from placement_sched.api.scheduler.routes import FACE as SCHEDULER
 
+pytestmark = pytest.mark.slow
+
 SOURCE = Path(__file__).parents[2] / "api-ref" / "source"
 
 FACES = {
@@ -210,6 +212,7 @@ def test_every_sample_is_shown() -> None:
     assert there - shown == set()
 
 
+@pytest.mark.system
 def test_the_reference_builds_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", SOURCE, tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)

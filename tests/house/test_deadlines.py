@@ -8,6 +8,8 @@ import pytest
 
 from tests.house.tree import ROOT
 
+pytestmark = pytest.mark.slow
+
 #: The functions of :mod:`subprocess` that wait for a process.
 STARTED = {"run", "call", "check_call", "check_output"}
 #: What a loop that waits looks at to end in any case.

@@ -10,6 +10,8 @@ import pytest
 from tests import exploring
 from tests.house.tree import ROOT
 
+pytestmark = pytest.mark.system
+
 #: A property test that notes what it draws, and one that fails.
 PROPERTIES = """
 from pathlib import Path

@@ -5,7 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.house.tree import PACKAGE, ROOT
+
+pytestmark = pytest.mark.slow
 
 
 def test_import_contracts_hold():

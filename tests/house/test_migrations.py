@@ -26,6 +26,8 @@ from placement_sched.errors import Unavailable
 from placement_sched.operations.prepare import refuse_other_revision
 from tests.conftest import REQUIRED, SERVERS, make_settings
 
+pytestmark = pytest.mark.slow
+
 #: The revision before instances were kept with the ids that servers are listed by.
 BEFORE_SERVERS = "0005"
 #: The revision before the record of traits that were put told providers from those made anew.

@@ -3,7 +3,11 @@
 import ast
 from collections import defaultdict
 
+import pytest
+
 from tests.house.tree import modules, shown
+
+pytestmark = pytest.mark.slow
 
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc", "tools", "lib"}
 #: Plugins written for nova import these by their names.

@@ -4,11 +4,14 @@ import re
 from datetime import datetime, timedelta
 from threading import TIMEOUT_MAX
 
+import pytest
 from oslo_config import cfg
 
 from placement_sched.scheduler import loading
 from placement_sched.settings import options as core
 from placement_sched.settings.opts import LARGEST, LONGEST_WAIT
+
+pytestmark = pytest.mark.slow
 
 OURS = [
     (group, option)

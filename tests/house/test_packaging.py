@@ -15,6 +15,8 @@ from placement_sched.api.placement.microversions import VERSIONING
 from tests.house.tree import PACKAGE, ROOT
 from tests.servers import started
 
+pytestmark = pytest.mark.system
+
 LEFT_OUT = shutil.ignore_patterns(
     ".git",
     ".debian",

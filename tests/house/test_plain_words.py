@@ -4,6 +4,8 @@ import pytest
 
 from tests.house.plain_words import PLACES, PLAIN, QUOTED, ROOT, SUFFIXES, found_in, names, texts
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("text", "found"),

@@ -4,11 +4,15 @@ import inspect
 import re
 from pathlib import Path
 
+import pytest
+
 from placement_sched.scheduler.drivers import all_drivers
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.weights import all_weighers
 from tests.house.tree import PACKAGE, ROOT
+
+pytestmark = pytest.mark.slow
 
 PLUGINS = [*all_filters(), *all_weighers(), *all_request_filters(), *all_drivers()]
 #: What the modules of the folders use.

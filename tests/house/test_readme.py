@@ -14,6 +14,8 @@ from placement_sched.cli.main import make_parser
 from tests.house.tree import PACKAGE, ROOT
 from tests.servers import BIN, PROGRAM, started
 
+pytestmark = pytest.mark.system
+
 README = (ROOT / "README.md").read_text()
 ADDRESS = "http://127.0.0.1:8778"
 

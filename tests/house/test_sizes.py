@@ -6,6 +6,8 @@ modules, and a short module is one that several others use.
 
 import ast
 
+import pytest
+
 from tests.house.tree import (
     functions,
     imported_by,
@@ -15,6 +17,8 @@ from tests.house.tree import (
     modules,
     shown,
 )
+
+pytestmark = pytest.mark.slow
 
 MODULE, PLUGIN, FUNCTION = 400, 160, 60
 #: The most modules of a package, and the fewest lines of a module that only one other imports.

@@ -13,6 +13,8 @@ from tests.notifications.memory import IN_MEMORY, forget, sent
 from tests.placing import flavor, instance, report, spec
 from tests.scheduler.states import settings_with
 
+pytestmark = pytest.mark.slow
+
 SELECT = "/scheduler/v1/select_destinations"
 EXPLAIN = "/scheduler/v1/explain"
 
@@ -120,6 +122,7 @@ class Watching(Announcer):
         self.seen.append((event.phase, held))
 
 
+@pytest.mark.all_databases
 def test_end_is_told_once_the_claim_is_kept(app):
     """On every database: who reads when it is told finds the allocations."""
     services = app.app.services

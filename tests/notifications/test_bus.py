@@ -9,6 +9,8 @@ from tests.notifications.memory import IN_MEMORY, forget, sent
 from tests.notifications.requests import WHOLE, a_request
 from tests.scheduler.states import settings_with
 
+pytestmark = pytest.mark.slow
+
 PLAIN, VERSIONED = "scheduler.ctl1", "nova-scheduler:ctl1"
 SELECT, RUN = "scheduler.select_destinations", "scheduler.run_instance"
 REASON = Reason("scheduler.no_valid_host", "No valid host was found")

@@ -11,6 +11,8 @@ from placement_sched.notifications.event import START, Event
 from tests.notifications.requests import BARE, a_request
 from tests.processes import PROCESSES
 
+pytestmark = pytest.mark.slow
+
 EVENT = Event(START, a_request(BARE))
 
 

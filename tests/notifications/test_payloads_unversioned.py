@@ -7,6 +7,8 @@ from placement_sched.notifications.event import END, ERROR, START, Event, Reason
 from placement_sched.notifications.payloads import run_instance, unversioned
 from tests.notifications.requests import BARE, IMAGE, INSTANCE, OTHER, WHOLE, a_request
 
+pytestmark = pytest.mark.slow
+
 FLAVOR = {
     "id": 1,
     "flavorid": "f-1",

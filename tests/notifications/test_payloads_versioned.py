@@ -20,6 +20,8 @@ from tests.notifications.requests import (
     a_request,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def an_object(name: str, version: str, /, **data: object) -> dict[str, object]:
     return {

@@ -8,6 +8,8 @@ from tests.conftest import make_settings
 from tests.notifications.listening import listening
 from tests.placing import instance, report, spec
 
+pytestmark = pytest.mark.slow
+
 SELECT = "/scheduler/v1/select_destinations"
 PLAIN, VERSIONED = "scheduler.ctl1", "nova-scheduler:ctl1"
 

@@ -57,6 +57,7 @@ def test_service_lives_before_it_is_ready(monitor_at):
     assert ask(monitor, "/healthz/ready")[::2] == (200, b'{"status":"ready"}')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path", "status"), [("GET", "/", 404), ("PUT", "/metrics", 501)]
 )

@@ -243,6 +243,7 @@ def follower(database) -> int:
     return int(holder.split("/")[1]) if holder else 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_one_of_two_schedulers_follows_nova_and_the_other_takes_over(site, how):
     database = site.app.app.services.database

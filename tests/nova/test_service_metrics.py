@@ -79,6 +79,7 @@ def test_calls_are_counted_by_what_became_of_them_in_all_workers(site):
     assert found["scheduler_stage_duration_seconds_count['claim']"] == 4
 
 
+@pytest.mark.exhaustive
 def test_figures_of_a_killed_worker_stay(site):
     service, url = start(site, workers=1)
     assert hosts_of(site.conductor.select(instance(1)))
@@ -90,6 +91,7 @@ def test_figures_of_a_killed_worker_stay(site):
     assert scraped(url)["rpc_calls_total['answered', 'select_destinations']"] in {2, 3}
 
 
+@pytest.mark.exhaustive
 def test_requests_that_wait_for_a_scheduler_are_shown(site):
     service, url = start(site, workers=1)
     assert scraped(url)["rpc_waiting[]"] == 0

@@ -14,7 +14,7 @@ from tests.nova.cloud.rabbitmq import RabbitMQ, private_broker
 from tests.nova.scheduling import Site, eventually, hosts_of
 from tests.placing import instance
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.exhaustive
 
 #: On SQLite so many write at once, and others are refused after some seconds.
 MANY = PLACES

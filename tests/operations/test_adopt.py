@@ -29,6 +29,8 @@ from tests.empty_databases import KINDS, empty_database
 from tests.openstack_databases import NEWEST, fill, make_openstack, stamp
 from tests.reports import NOW, a_report
 
+pytestmark = pytest.mark.all_databases
+
 OURS = {table.name for table in OWN_TABLES} | {"placement_sched_alembic_version"}
 
 

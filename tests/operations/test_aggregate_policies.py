@@ -179,6 +179,7 @@ def test_nothing_but_ratios_is_written(cloud):
     assert cloud.ratios() == (2.0, 1.5, None)
 
 
+@pytest.mark.all_databases
 def test_host_without_a_provider_may_come_under_a_policy(cloud):
     cloud.report(a_report(1, inventories=False))
     cloud.make(1, "everything", "cn1")

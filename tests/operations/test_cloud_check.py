@@ -118,6 +118,7 @@ def test_instances_on_a_host_without_allocations_are_named(cloud):
     assert found(cloud) == {CloudFault.INSTANCE_WITHOUT_ALLOCATIONS: (1, (instance(1),))}
 
 
+@pytest.mark.all_databases
 def test_a_disabled_cell_is_named(cloud):
     cell = NovaCell(uuid=CELL, name="one", disabled=True)
     database = cloud.app.services.database

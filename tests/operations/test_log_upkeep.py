@@ -66,6 +66,7 @@ def test_without_a_log_nothing_is_asked(database, now):
     assert seen == []
 
 
+@pytest.mark.all_databases
 @pytest.mark.usefixtures("log_of_changes")
 def test_of_two_processes_one_deletes(database_url, now):
     databases = [

@@ -12,6 +12,8 @@ from tests.empty_databases import empty_database
 from tests.openstack_databases import make_openstack
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.slow
+
 HEADERS = {"X-Auth-Token": "admin", **LATEST_HEADERS}
 FACE = "%F0%9F%98%80"
 PROVIDER = "a0000000-0000-4000-8000-000000000001"

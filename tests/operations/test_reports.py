@@ -318,6 +318,7 @@ def test_statements_do_not_depend_on_the_number_of_reports(database, settings):
     assert counts[20] == counts[600]
 
 
+@pytest.mark.slow
 def test_statements_grow_by_chunk(sqlite_database, sqlite_settings):
     def cost(size, first):
         with counted(sqlite_database) as seen:

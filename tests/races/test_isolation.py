@@ -6,6 +6,8 @@ from sqlalchemy import text
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 
+pytestmark = pytest.mark.system
+
 #: Where a session reads its level, and what it says for READ COMMITTED.
 _LEVELS = {
     "postgresql": ("SHOW transaction_isolation", "read committed"),

@@ -9,6 +9,8 @@ from placement_sched.store.placement import resource_providers
 from tests.providers import make_provider
 from tests.races.journal import Excess, journal, replay
 
+pytestmark = pytest.mark.system
+
 Write = Callable[..., None]
 
 

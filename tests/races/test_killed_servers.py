@@ -25,6 +25,8 @@ from tests.providers import make_provider
 from tests.servers import Server, environment, started, wait_until
 from tests.versions import LATEST
 
+pytestmark = pytest.mark.system
+
 SERVERS, WORKERS, CLIENTS, PROVIDERS = 3, 2, 8, 6
 #: Answers that clients must get between two kills, and while a server is away.
 ENOUGH = 60

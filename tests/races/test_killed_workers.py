@@ -27,6 +27,8 @@ from tests.providers import make_provider
 from tests.races.journal import journal, replay, wait_for_writes
 from tests.races.writer import TOTALS, Tale, write_at_random
 
+pytestmark = pytest.mark.system
+
 LOG = logging.getLogger(__name__)
 
 SECONDS = float(os.environ.get("PLACEMENT_SCHED_TEST_RACE_SECONDS", "10"))

@@ -9,6 +9,8 @@ from tests.chaos.scale import TRIED
 from tests.placing import flavor, report, spec
 from tests.versions import LATEST
 
+pytestmark = pytest.mark.system
+
 WINDOWS = {"trait:CUSTOM_WINDOWS": "required"}
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from placement_sched.scheduler import loading
+from tests.conftest import default_settings
 
 
 @pytest.fixture
@@ -15,7 +16,11 @@ def installed(tmp_path, monkeypatch):
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
         (info / "entry_points.txt").write_text(text)
         monkeypatch.syspath_prepend(tmp_path)
+        forget()
+
+    def forget():
         loading._announcements.cache_clear()
+        default_settings.cache_clear()
 
     yield install
-    loading._announcements.cache_clear()
+    forget()

@@ -51,6 +51,7 @@ def without(database, table):
         rename(f"{table}_away", table)
 
 
+@pytest.mark.all_databases
 def test_claim_whose_decision_cannot_be_written_claims_nothing(cloud):
     database = cloud.app.services.database
     with without(database, "sched_decision_places"), pytest.raises(Unavailable):
@@ -125,6 +126,7 @@ def made_at(moment, number=0):
     )
 
 
+@pytest.mark.all_databases
 def test_old_decisions_go_some_at_a_time_with_their_places(database):
     def fill(connection):
         for number in range(5):

@@ -176,6 +176,7 @@ def test_plain_run_sends_no_statement_for_an_explanation(cloud):
     assert not any("met_0" in statement for statement in plain)
 
 
+@pytest.mark.all_databases
 def test_as_many_aggregates_as_a_request_may_name_are_asked_of_every_database(app):
     """Even where each of them is there: those that are not, take no part in the statement."""
     uuids = [str(UUID(int=number)) for number in range(1, 10_001)]

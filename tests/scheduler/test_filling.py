@@ -15,6 +15,8 @@ from tests.processes import race
 from tests.scheduler.test_select_destinations import usages
 from tests.scheduler.test_select_races import select
 
+pytestmark = pytest.mark.slow
+
 SCHEDULERS = 4
 #: So many instances fit a host by its memory, by the names of the hosts.
 ROOM = {f"cn{number:02}": 1 + number % 4 for number in range(16)}

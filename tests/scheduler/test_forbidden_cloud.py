@@ -14,6 +14,8 @@ from tests.clouds import NOW, Host, give_traits
 from tests.exploring import Dice, draws
 from tests.placing import flavor, report, spec
 
+pytestmark = pytest.mark.slow
+
 HOSTS = 2_000
 RESERVED = tuple(f"CUSTOM_RESERVED_{letter}" for letter in "ABCDEF")
 SWITCH = "scheduler.enable_isolated_aggregate_filtering"
@@ -124,6 +126,7 @@ def test_no_forbidden_host_is_a_candidate_and_no_other_is_lost(
     assert found == reserves.candidates(by_flavor | by_image, memory_mb, reserving=reserving)
 
 
+@pytest.mark.all_databases
 def test_the_query_names_every_forbidden_aggregate_once(app, reserves):
     told = app.app.services.scheduler.explain(spec(), overrides={SWITCH: True}, view=View())
     query = told["funnel"]["allocation_candidates"]["query"]

@@ -60,6 +60,7 @@ def make_cloud(app, cloud):
             app.put_json(address, inventory, headers=LATEST_HEADERS)
 
 
+@pytest.mark.slow
 @hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     cloud=clouds(),
@@ -133,6 +134,7 @@ def test_replay_claims_and_records_nothing(cloud):
     assert len(cloud.get(DECISIONS).json["decisions"]) == 1
 
 
+@pytest.mark.all_databases
 def test_replay_of_a_request_that_finds_no_host_any_more_names_the_stage(cloud):
     uuid = select(cloud, 1, flavor=flavor(vcpus=16))
     cloud.app.services.scheduler.select_destinations(

@@ -377,6 +377,7 @@ def test_instances_of_one_request_are_given_different_devices_of_a_host(cloud):
     assert error["code"] == "scheduler.no_valid_host"
 
 
+@pytest.mark.all_databases
 def test_instances_of_one_request_share_what_a_pool_has_for_several_hosts(cloud):
     """Three hosts use one pool of disk: what is taken of it is missing to the other two."""
     version = LATEST_HEADERS

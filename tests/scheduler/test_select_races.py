@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from webtest import TestApp
 
 from placement_sched.app import create_app
@@ -13,6 +14,8 @@ from tests.invariants import assert_invariants
 from tests.placing import flavor, hosts_of, instance, report, spec
 from tests.processes import race
 from tests.scheduler.test_select_destinations import usages
+
+pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
 ROUNDS = 10
 RIVALS = 6

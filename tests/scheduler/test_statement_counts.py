@@ -6,6 +6,8 @@ from tests.placing import flavor, instance, report, spec
 from tests.statements import counted
 from tests.versions import LATEST_HEADERS
 
+pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
+
 QUESTION = (
     "/placement/allocation_candidates?resources=VCPU:1,MEMORY_MB:512,DISK_GB:1"
     "&required=!HW_CPU_X86_AVX&member_of=!in:11111111-1111-1111-1111-111111111111&limit=1000"

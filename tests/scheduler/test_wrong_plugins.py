@@ -9,6 +9,8 @@ from placement_sched.cli.main import main
 from placement_sched.scheduler.extra_specs import all_validators
 from tests.servers import PROGRAM, environment
 
+pytestmark = pytest.mark.slow
+
 #: What is wrong with a module, and what is told of it.
 MODULES = {
     "syntax": ("class Half(:\n", "invalid syntax"),

@@ -18,6 +18,8 @@ from placement_sched.settings.options import GROUPS
 from placement_sched.settings.options.ignored import OF_NOVA
 from placement_sched.settings.opts import AliasedBoolOpt
 
+pytestmark = pytest.mark.slow
+
 FILES = Path(__file__).parent / "old_files"
 
 FILTER = "filter_scheduler"

@@ -2,8 +2,12 @@
 
 from threading import Event, Thread
 
+import pytest
+
 from placement_sched.store import change_counters
 from placement_sched.store.compute import host_aggregates
+
+pytestmark = pytest.mark.all_databases
 
 #: A subject that may be held.
 HELD = host_aggregates.SUBJECT

@@ -13,6 +13,8 @@ from placement_sched.store import images as store
 from tests.clouds import uuid_of
 from tests.hosts import NOW
 
+pytestmark = pytest.mark.all_databases
+
 FULL = StoredImage(
     uuid=uuid_of("full"),
     name="Full",

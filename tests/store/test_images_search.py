@@ -10,6 +10,8 @@ from tests.exploring import Dice
 from tests.hosts import NOW
 from tests.statements import counted
 
+pytestmark = pytest.mark.all_databases
+
 EVERYBODY = Viewer(project_id="admin", is_admin=True)
 
 

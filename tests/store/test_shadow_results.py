@@ -11,6 +11,8 @@ from placement_sched.model.results.shadow import ShadowResult
 from placement_sched.store import decisions, shadow_results
 from tests.placing import instance
 
+pytestmark = pytest.mark.all_databases
+
 NOW = datetime(2026, 11, 22, 12, 0, 0)
 OLD = NOW - timedelta(days=8)
 

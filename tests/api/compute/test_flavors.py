@@ -19,6 +19,7 @@ FIELDS = {
 }
 
 
+@pytest.mark.slow
 def test_flavor_is_shown_as_it_was_made(flavors):
     sizes = {"ram": 2048, "vcpus": 2, "disk": 20, "swap": 512, "rxtx_factor": 1.5}
     made = flavors.create("f1", name="m1.x", **sizes, ephemeral=7, description="For é")

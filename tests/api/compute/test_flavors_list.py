@@ -14,6 +14,8 @@ def some(flavors):
     return flavors
 
 
+@pytest.mark.slow
+@pytest.mark.all_databases
 @pytest.mark.parametrize(
     ("query", "ids"),
     [

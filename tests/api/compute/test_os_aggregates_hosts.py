@@ -53,6 +53,7 @@ def test_added_hosts_are_shown_in_order(api, database):
     assert api.remove_host(number, "h1").json["aggregate"]["hosts"] == ["h2"]
 
 
+@pytest.mark.all_databases
 def test_providers_of_all_nodes_of_the_host_follow(api, database, members):
     mine = {add_node(database, "h1", "n1"), add_node(database, "h1", "n2")}
     add_node(database, "h2")
@@ -262,6 +263,7 @@ def test_statements_do_not_grow_with_hosts_and_nodes(api, database):
     assert max(few) < 20
 
 
+@pytest.mark.slow
 def test_an_aggregate_has_fifty_thousand_hosts_at_most(sqlite_api, sqlite_database):
     number = sqlite_api.make("a")
     row = {"aggregate_id": number, "created_at": NOW}

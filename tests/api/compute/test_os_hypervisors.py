@@ -2,6 +2,8 @@
 
 from urllib.parse import urlsplit
 
+import pytest
+
 from tests.api.compute.hosts import HYPERVISORS, message
 from tests.hosts import add_node
 from tests.reports import node_uuid
@@ -123,6 +125,7 @@ def test_uptime_is_what_a_host_that_is_up_reported(sqlite_hosts):
     assert sqlite_hosts.hypervisor(1, version="2.88")["uptime"] is None
 
 
+@pytest.mark.all_databases
 def test_statistics_sum_up_enabled_hypervisors(hosts):
     hosts.report(1, **REPORTED)
     hosts.report(2, silent=300, free_disk_gb=None)
@@ -227,6 +230,7 @@ def test_a_part_of_a_name_is_no_page(sqlite_hosts):
     sqlite_hosts.ask("GET", f"{HYPERVISORS}?hypervisor_hostname_pattern=", status=400)
 
 
+@pytest.mark.all_databases
 def test_instances_are_shown_by_node_if_requested(hosts):
     hosts.report(1, host="rack")
     hosts.report(2, host="rack")

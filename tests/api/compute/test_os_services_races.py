@@ -1,9 +1,13 @@
 """A service is deleted while others want its host: one of them wins, and nothing is left over."""
 
+import pytest
+
 from tests.at_once import at_once
 from tests.placing import instance
 from tests.reports import node_uuid
 from tests.versions import LATEST_HEADERS
+
+pytestmark = pytest.mark.all_databases
 
 FLAVOR = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
 

@@ -57,6 +57,7 @@ BROUGHT = {
 }
 
 
+@pytest.mark.all_databases
 def test_server_is_what_was_recorded(servers):
     servers.report(1)
     servers.zone("west", "cn1")

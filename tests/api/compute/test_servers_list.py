@@ -21,6 +21,7 @@ def cloud(servers):
     return servers
 
 
+@pytest.mark.all_databases
 def test_list_is_narrowed_by_whatever_is_recorded(cloud):
     for query, names in {
         "": ["s5", "s4", "Web-3", "s2", "s1"],
@@ -64,6 +65,7 @@ def test_list_is_narrowed_by_whatever_is_recorded(cloud):
         assert cloud.names(f"all_tenants=1&{query}") == names, query
 
 
+@pytest.mark.all_databases
 def test_list_is_sorted_as_asked_and_paged_in_that_order(cloud):
     everyone = "all_tenants=1"
     for query, names in {
@@ -221,6 +223,7 @@ def test_parameters_came_with_versions(sqlite_servers):
     sqlite_servers.ask("GET", "?pinned_availability_zone=x", version="2.96")
 
 
+@pytest.mark.all_databases
 def test_others_than_administrators_narrow_by_some(cloud):
     own = ["s4", "Web-3", "s2", "s1"]
     for query, names in {

@@ -52,6 +52,8 @@ def cloud(api):
     return api
 
 
+@pytest.mark.slow
+@pytest.mark.all_databases
 @pytest.mark.parametrize(
     ("query", "names"),
     [
@@ -223,6 +225,7 @@ def test_images_come_in_the_order_asked_for(timed, query, names):
     assert timed.names(query) == names
 
 
+@pytest.mark.all_databases
 @pytest.mark.property
 def test_pages_are_linked_and_hold_every_image_once(api):
     rng = Dice.of(7)
@@ -287,6 +290,7 @@ def shared(api):
 OWN = {f"shop {visibility}" for visibility in ("public", "community", "shared", "private")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "names"),
     [
@@ -316,6 +320,7 @@ def test_administrator_sees_all(shared):
     assert len(shared.names("visibility=shared")) == 5
 
 
+@pytest.mark.all_databases
 def test_marker_is_an_image_that_the_project_may_see(shared):
     uuids = {image["name"]: image["id"] for image in shared.list().json["images"]}
     shared.list(f"marker={uuids['bank private']}", status=400, **SHOP)
@@ -354,6 +359,7 @@ def large(api):
     return api
 
 
+@pytest.mark.all_databases
 def test_page_of_large_images_ends_early_and_the_next_go_on(large):
     pages, address = [], "/v2/images?limit=1000&sort=name:asc&tag=t"
     large.list("limit=1")
@@ -369,6 +375,7 @@ def test_page_of_large_images_ends_early_and_the_next_go_on(large):
     assert [name for page in pages for name in page] == [f"n{number:02}" for number in range(60)]
 
 
+@pytest.mark.all_databases
 def test_page_of_large_images_has_one_at_least(large, monkeypatch):
     monkeypatch.setattr("placement_sched.store.images.MOST_OF_PAGE", 1)
     page = large.list("limit=1000&sort=name:desc").json

@@ -10,6 +10,8 @@ from tests.api.placement.allocation_bodies import body_of, headers
 from tests.providers import make_provider
 from tests.versions import LATEST
 
+pytestmark = pytest.mark.all_databases
+
 INCOMPLETE = "00000000-0000-0000-0000-000000000000"
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.all_databases
+
 ONE, OTHER = "e0000000-0000-4000-8000-000000000001", "e0000000-0000-4000-8000-000000000002"
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.all_databases
+
 
 @pytest.fixture
 def named(app):

@@ -7,6 +7,8 @@ import pytest
 from tests.at_once import at_once
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.all_databases
+
 ROUNDS = 6
 P = "7c2e5f0a-91d4-4b7e-8a36-0f1c2d3e4b5a"
 

@@ -118,6 +118,7 @@ def test_a_provider_without_root_is_a_tree_of_its_own(app, bare, stocked, databa
     assert tree(app, bare) == {bare}
 
 
+@pytest.mark.all_databases
 def test_a_tree_and_a_name_narrow_each_other(app, bare):
     child = child_of(app, bare)
     both = f"{PROVIDERS}?in_tree={bare}&uuid={child.upper()}"
@@ -125,6 +126,7 @@ def test_a_tree_and_a_name_narrow_each_other(app, bare):
     assert read(app, f"{both}&name=bare")["resource_providers"] == []
 
 
+@pytest.mark.all_databases
 def test_every_filter_may_come_with_a_uuid_in_any_spelling(app, bare, stocked):
     aggregate = str(uuid4())
     body = {"aggregates": [aggregate], "resource_provider_generation": 0}

@@ -10,6 +10,8 @@ from tests.providers import make_provider
 from tests.statements import counted
 from tests.versions import LATEST
 
+pytestmark = pytest.mark.all_databases
+
 CONFLICT = "There was a conflict when trying to complete your request.\n\n update conflict: Inv"
 SERVICE = {"X-Auth-Token": "nova:service", "X-Roles": "service"}
 

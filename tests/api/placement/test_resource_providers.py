@@ -28,6 +28,7 @@ def statements(app, query):
     return len(seen)
 
 
+@pytest.mark.all_databases
 def test_a_list_takes_as_many_statements_for_many_as_for_one(app):
     stock = [Inventory(resource_class="VCPU", total=8)]
     make_providers(app.app.services.database, [stock])

@@ -7,6 +7,8 @@ import pytest
 from tests.statements import counted
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.all_databases
+
 TRAITS = ["HW_CPU_X86_AVX", "HW_CPU_X86_AVX2", "HW_CPU_X86_SSE"]
 
 #: On SQLite the BEGIN is a statement of its own; MySQL and MariaDB do not tell which of the

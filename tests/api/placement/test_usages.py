@@ -9,6 +9,8 @@ from tests.providers import make_provider
 from tests.statements import counted
 from tests.versions import LATEST
 
+pytestmark = pytest.mark.all_databases
+
 
 @pytest.fixture
 def provider(app):

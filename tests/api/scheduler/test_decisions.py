@@ -133,6 +133,7 @@ def test_answer_without_claim_is_a_decision_and_an_explanation_is_none(cloud):
     assert listed(cloud) == [answer["decision"]]
 
 
+@pytest.mark.all_databases
 def test_explanation_is_kept_where_it_is_asked_for_with_its_overrides(cloud):
     body = {
         "request_spec": spec(instance(1)),
@@ -216,6 +217,8 @@ def three(cloud):
     return cloud, [first, second, third]
 
 
+@pytest.mark.slow
+@pytest.mark.all_databases
 @pytest.mark.parametrize(
     ("query", "wanted"),
     [
@@ -290,6 +293,7 @@ def test_others_than_admins_may_not_see_them(app):
         app.get(path, headers={"X-Auth-Token": "u:p1", "X-Roles": "member"}, status=403)
 
 
+@pytest.mark.all_databases
 def test_list_of_those_that_refused_a_host_says_why_and_goes_on(three):
     """The third found no host, so that its search was counted; that of the others was not."""
     cloud, uuids = three
@@ -325,6 +329,7 @@ def test_list_until_a_time_leaves_out_what_came_later(three):
     assert listed(cloud, "?since=2020-01-01&until=2999-01-01") == uuids[::-1]
 
 
+@pytest.mark.all_databases
 def test_page_without_a_limit_has_at_most_a_thousand(cloud):
     database = cloud.app.services.database
     statement = text(

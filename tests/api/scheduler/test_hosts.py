@@ -182,6 +182,7 @@ def test_state_says_what_is_to_be_said_of_a_service_that_is_not_up(app):
     assert (host["state"], host["forced_down"]) == ("down", True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "found"),
     [
@@ -243,6 +244,8 @@ def test_instances_whose_node_is_unknown_count_on_the_one_node_of_their_host(app
     assert by_host(listed(app))["cn3"]["instances"] == 2
 
 
+@pytest.mark.slow
+@pytest.mark.all_databases
 @pytest.mark.parametrize("query", ["", "?limit=2", "?trait=COMPUTE_NODE"])
 def test_list_takes_as_many_statements_at_20_and_at_2000_hosts(make_app, settings, query):
     app, counts = make_app(settings), []
@@ -284,6 +287,7 @@ def test_one_host_is_shown_with_its_tree_and_instances(app):
     }
 
 
+@pytest.mark.all_databases
 def test_one_host_says_what_it_reported_and_when(app):
     host = app.get(f"{HOSTS}/cn4").json
     (node,) = host["nodes"]

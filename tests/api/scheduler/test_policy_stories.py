@@ -10,6 +10,8 @@ from placement_sched.model.hardware.requested_hardware import RequestedHardware
 from placement_sched.scheduler.loading import full_conf, read_settings
 from tests.placing import flavor, hosts_of, instance, report, spec
 
+pytestmark = pytest.mark.slow
+
 BY_ZONE = "AvailabilityZoneBasedSchedulerPolicyConfigurationSelection"
 BY_TENANT = "TenantBasedSchedulerPolicyConfigurationSelection"
 BY_EXTRA_SPECS = "FlavorExtraSpecsBasedSchedulerPolicyConfigurationSelection"

@@ -28,6 +28,8 @@ from tests.candidates.sources import source_of
 from tests.clouds import Cloud, load, uuid_of
 from tests.statements import counted
 
+pytestmark = pytest.mark.all_databases
+
 BUDGET = "placement.allocation_candidates_budget"
 OLD = "CUSTOM_OLD"
 STOCK = {"VCPU": 8, "MEMORY_MB": 8, "DISK_GB": 8}

@@ -8,6 +8,8 @@ from placement_sched.store.compute import compute_nodes
 from tests.reports import NOW, a_report, node_uuid
 from tests.statements import counted
 
+pytestmark = pytest.mark.all_databases
+
 
 def node(number=1, **changes):
     return parse(a_report(number, **changes), Defaults(now=NOW)).node

@@ -114,6 +114,7 @@ def test_lone_providers_are_each_charged_to_the_first_constraint(database, setti
     _check_misses(cloud, query, reported)
 
 
+@pytest.mark.all_databases
 @EXAMPLES
 @given(cloud=tree_clouds(), query=queries())
 def test_trees_are_each_charged_to_the_first_constraint(database, settings, cloud, query):
@@ -257,6 +258,7 @@ def test_rejection_has_a_reason(sqlite_database, sqlite_settings, cloud, query, 
     assert _refusals(sqlite_database, sqlite_settings, cloud, query) == expected
 
 
+@pytest.mark.all_databases
 @pytest.mark.parametrize("child", [(), (provider("child", under="cn00"),)], ids=["flat", "trees"])
 def test_hosts_cut_by_the_limit_are_counted_in_a_last_step(database, settings, child):
     load(database, Cloud((*(Host(f"cn{n:02}", stock("VCPU", 4)) for n in range(20)), *child)))

@@ -19,6 +19,8 @@ from tests.chaos.scale import TRIED, WHOLE, times
 from tests.placing import flavor, report, spec
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.chaos
+
 LOG = logging.getLogger(__name__)
 #: Seconds of CPU that no request may cost.
 BOUND = 1.0

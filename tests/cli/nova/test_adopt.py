@@ -2,7 +2,11 @@
 
 from uuid import uuid4
 
+import pytest
+
 from tests.nova_clouds import ago
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_nova_is_recorded_and_what_does_not_fit_is_reported_with_its_remedy(run, nova):

@@ -3,7 +3,11 @@
 import sqlite3
 from contextlib import closing
 
+import pytest
+
 from placement_sched.cli.main import main
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_check_lists_each_difference_and_writes_nothing(run, nova, tmp_path):

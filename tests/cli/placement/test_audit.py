@@ -13,6 +13,8 @@ from tests.openstack_databases import NEWEST, stamp
 from tests.reports import a_report, node_uuid
 from tests.statements import counted
 
+pytestmark = pytest.mark.slow
+
 CN1, CN2 = node_uuid(1), node_uuid(2)
 NO_OWNER = ("no-project", "no-user")
 
@@ -69,6 +71,7 @@ def test_delete_frees_orphans_and_nothing_else(cloud):
     assert cloud.document("audit", "--delete")["code"] == 0
 
 
+@pytest.mark.all_databases
 def test_of_one_provider_only_what_is_held_there_is_deleted(cloud):
     cloud.allocate(2, {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}})
     assert cloud.document("audit", "--resource_provider", CN2, "--delete")["code"] == 4
@@ -141,6 +144,7 @@ def test_what_was_not_expected_is_1(monkeypatch, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.all_databases
 def test_an_instance_that_is_recorded_meanwhile_keeps_what_it_holds(cloud, database):
     cloud.allocate(2)
     auditor = Auditor(database=database, clock=utcnow, no_owner=NO_OWNER)

@@ -17,6 +17,8 @@ from tests.openstack_databases import NEWEST, stamp
 from tests.reports import node_uuid
 from tests.statements import counted
 
+pytestmark = pytest.mark.slow
+
 CN1, CN2 = node_uuid(1), node_uuid(2)
 NO_OWNER = ("no-project", "no-user")
 INCOMPLETE = "00000000-0000-0000-0000-000000000000"
@@ -218,6 +220,7 @@ def test_allocations_of_no_project_get_the_instances(cloud):
     assert usages.json["usages"] == {"VCPU": 1}
 
 
+@pytest.mark.all_databases
 def test_allocations_without_a_consumer_get_the_instances(cloud, database):
     cloud.record(1)
     cloud.allocate(1)

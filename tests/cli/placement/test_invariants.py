@@ -11,6 +11,8 @@ from tests.cli.repairs import Cloud, uuid
 from tests.invariants import break_tables
 from tests.placing import spec
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def cloud(app, capsys, database_url, monkeypatch):

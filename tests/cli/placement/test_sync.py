@@ -10,6 +10,8 @@ from tests.hosts import add_node
 from tests.reports import a_report, node_uuid
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.slow
+
 ASKING = {f"trait:{LICENSED}": "required"}
 
 

@@ -17,6 +17,8 @@ from tests.host_maps import LICENSED
 from tests.reports import a_report, node_uuid
 from tests.servers import Server, serving_on
 
+pytestmark = pytest.mark.slow
+
 ASKING = {f"trait:{LICENSED}": "required"}
 
 

@@ -7,6 +7,8 @@ import pytest
 from placement_sched.cli.main import main
 from tests.placing import report
 
+pytestmark = pytest.mark.slow
+
 SIZES = ("--vcpus", "2", "--ram", "4096", "--disk", "20")
 
 

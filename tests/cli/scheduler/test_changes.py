@@ -7,6 +7,8 @@ import pytest
 from placement_sched.cli.main import main
 from tests.placing import report
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def answer(sqlite_app, sqlite_url, monkeypatch, capsys):

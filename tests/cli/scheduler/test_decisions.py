@@ -17,6 +17,8 @@ from tests.placing import flavor, instance, report, spec
 from tests.program import start
 from tests.servers import environment, wait_until
 
+pytestmark = pytest.mark.slow
+
 NOVAS = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
 UNKNOWN = "11111111-2222-4333-8444-555555555555"
 SELECT = "/scheduler/v1/select_destinations"

@@ -2,11 +2,14 @@
 
 import io
 
+import pytest
 from rich.console import Console
 
 from placement_sched.cli.scheduler.funnel import render
 from placement_sched.model.results.reading import obstacle
 from tests.explanations import explanation, host, selection, stage, step, weight
+
+pytestmark = pytest.mark.slow
 
 AGGREGATE = "3b1f4d3c-6d22-4a7e-9b5e-0c6a4a0d7f11"
 

@@ -9,6 +9,8 @@ from tests.host_maps import add_aggregate
 from tests.loopback import served
 from tests.placing import flavor, instance, report
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def cloud(make_app, sqlite_settings, sqlite_url, monkeypatch):

@@ -8,6 +8,8 @@ from placement_sched.cli.main import main
 from tests.placing import instance, report, spec
 from tests.scheduler.test_select_destinations import select
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def answer(sqlite_app, sqlite_url, monkeypatch, capsys):

@@ -8,6 +8,8 @@ from placement_sched.cli.main import main
 from placement_sched.scheduler.loading import full_conf, read_settings
 from tests.placing import report
 
+pytestmark = pytest.mark.slow
+
 SIZES = ("--vcpus", "2", "--ram", "4096")
 
 CONF = """[scheduler]

@@ -13,6 +13,8 @@ from tests.placing import report
 from tests.policed import policed
 from tests.reports import NOW
 
+pytestmark = pytest.mark.slow
+
 GONE = "[sparse]\nhost_subset_size = 2\n"
 FIRST = f"{GONE}\n[dense]\ncpu_allocation_ratio = 8.0\n"
 CHANGED = f"{GONE}\n[dense]\ncpu_allocation_ratio = 16.0\n"

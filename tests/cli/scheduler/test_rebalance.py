@@ -9,6 +9,8 @@ from tests.placing import flavor, instance, report, spec
 from tests.scheduler.test_select_destinations import select
 from tests.scheduler.what_if.carrying_out import COMPUTE
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def answer(sqlite_app, sqlite_url, monkeypatch, capsys):

@@ -8,6 +8,8 @@ from placement_sched.cli.main import main
 from placement_sched.cli.scheduler.scheduler_access import SchedulerClient
 from placement_sched.errors import Unavailable
 
+pytestmark = pytest.mark.slow
+
 
 def test_names_of_aggregates_that_cannot_be_had_are_none():
     assert SchedulerClient("http://127.0.0.1:1", "admin").aggregate_names() == {}

@@ -6,6 +6,8 @@ import pytest
 
 from placement_sched.cli.main import main
 
+pytestmark = pytest.mark.slow
+
 SIZES = ("--vcpus", "2", "--ram", "4096", "--disk", "20")
 
 

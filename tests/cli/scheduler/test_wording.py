@@ -7,6 +7,8 @@ from placement_sched.cli.scheduler.wording import steps_of, worded
 from tests.loopback import served
 from tests.placing import report
 
+pytestmark = pytest.mark.slow
+
 EXPLAIN = ("explain", "--vcpus", "1")
 
 

@@ -17,6 +17,8 @@ from tests.differential.hosts.explained import EXPLANATIONS, Seen, explain
 from tests.differential.hosts.generate.cases import case as random_case
 from tests.differential.hosts.sides import Answer
 
+pytestmark = pytest.mark.system
+
 CASES_FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(CASES_FOLDER.glob("*.json"))
 DOCUMENTED = Path(__file__).resolve().parents[3] / "doc" / "source" / "differences.rst"

@@ -15,6 +15,8 @@ from tests.notifications.memory import IN_MEMORY, forget, sent
 from tests.notifications.requests import BARE, WHOLE, a_request
 from tests.scheduler.states import settings_with
 
+pytestmark = pytest.mark.system
+
 NOTIFY = Path(__file__).parent / "peer" / "notify.py"
 
 #: Fields that no request tells us.

@@ -16,6 +16,8 @@ from tests.differential.nova.generate.requests import Asked, asked_from, request
 from tests.differential.nova.question import question_of
 from tests.differential.nova.sides import Answer
 
+pytestmark = pytest.mark.system
+
 CASES_FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(CASES_FOLDER.glob("*.json"))
 DOCUMENTED = Path(__file__).resolve().parents[3] / "doc" / "source" / "differences.rst"

@@ -8,6 +8,8 @@ from tests.differential.generate.dice import Dice
 from tests.differential.numa.duel import Answers
 from tests.differential.numa.generate import case
 
+pytestmark = pytest.mark.system
+
 SEED, CASES = 2026, 400
 
 

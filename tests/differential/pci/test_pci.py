@@ -11,6 +11,8 @@ from tests.differential.generate.dice import Dice
 from tests.differential.pci.explained import EXPLANATIONS
 from tests.differential.pci.generate import Asked, asked
 
+pytestmark = pytest.mark.system
+
 DOCUMENTED = Path(__file__).resolve().parents[3] / "doc" / "source" / "differences.rst"
 
 #: ``make differential`` puts many more.

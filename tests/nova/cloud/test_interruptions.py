@@ -7,6 +7,8 @@ import pytest
 from tests.nova.cloud.cloud import HOSTS, running_cloud, wait_for
 from tests.nova.cloud.operating import operator_of
 
+pytestmark = pytest.mark.exhaustive
+
 #: So many servers are asked for at once.
 MANY = 6
 

@@ -6,6 +6,8 @@ from tests.nova.cloud.cloud import running_cloud
 from tests.nova.cloud.life import STEPS, lived
 from tests.nova.cloud.operating import operator_of
 
+pytestmark = pytest.mark.exhaustive
+
 
 @pytest.mark.timeout(1800)  # a minute or two by itself, with nine programs of nova and ours
 def test_servers_live_the_same_life_under_nova_scheduler_and_under_ours(tmp_path):

@@ -12,6 +12,8 @@ from placement_sched.nova.databases.connections import (
 from tests.conftest import make_settings
 from tests.loopback import reserved_port
 
+pytestmark = pytest.mark.all_databases
+
 DEFAULT = "mysql+pymysql://nova:secret@db1:3307/nova?charset=utf8"
 
 

@@ -15,6 +15,8 @@ from placement_sched.nova.databases.placements import (
     WantedRecord,
 )
 
+pytestmark = pytest.mark.all_databases
+
 REQUEST = "req-1"
 
 

@@ -65,6 +65,7 @@ def real_nova(
         cloud.close()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_all_that_is_read_is_in_the_schema(make_follower, real_nova, database):
     node = real_nova.add_host("cn1", numa_topology=None)
@@ -120,6 +121,7 @@ def test_what_changes_is_found_by_rounds(make_follower, real_nova, database):
     assert follower.compare().differing == 0
 
 
+@pytest.mark.exhaustive
 def test_a_reader_cannot_write(real_nova):
     reader = connections.NovaDatabase("cell one", make_url(real_nova.cells["one"].url))
     change = text("UPDATE services SET disabled = disabled")

@@ -9,6 +9,8 @@ from placement_sched.errors import Unavailable
 from placement_sched.nova.databases.service_record import record_of
 from tests.conftest import make_settings
 
+pytestmark = pytest.mark.all_databases
+
 NOW = datetime(2026, 5, 4, 12, 0, 0)
 #: nova's table, with the constraints that two processes may meet at.
 SERVICES = sa.Table(

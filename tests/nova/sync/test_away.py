@@ -12,6 +12,8 @@ from placement_sched.nova.sync import follower as sync_follower
 from placement_sched.store.compute import cells, compute_nodes, instances, services
 from tests.nova_clouds import sqlite_nova
 
+pytestmark = pytest.mark.all_databases
+
 
 @pytest.fixture
 def two(tmp_path):

@@ -9,6 +9,8 @@ from placement_sched.model.clock import utcnow
 from placement_sched.store.compute import compute_nodes, services
 from tests.nova_clouds import ago, pools, sqlite_nova, wrapped
 
+pytestmark = pytest.mark.all_databases
+
 
 @pytest.fixture
 def nodes(database):

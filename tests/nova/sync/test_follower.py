@@ -1,5 +1,7 @@
 """What is recorded here follows nova: everything at first, then what changes."""
 
+import pytest
+
 from placement_sched.db.transaction import Database
 from placement_sched.store.compute import (
     cells,
@@ -9,6 +11,8 @@ from placement_sched.store.compute import (
     server_groups,
     services,
 )
+
+pytestmark = pytest.mark.all_databases
 
 
 def test_everything_is_recorded_as_nova_has_it(follower, nova, database):

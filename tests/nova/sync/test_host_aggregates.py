@@ -5,6 +5,8 @@ import pytest
 from placement_sched.store import change_counters
 from placement_sched.store.compute import host_aggregates, server_groups
 
+pytestmark = pytest.mark.all_databases
+
 
 @pytest.fixture
 def aggregates(database):

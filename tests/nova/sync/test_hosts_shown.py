@@ -4,6 +4,8 @@ import pytest
 
 from tests.nova_clouds import sqlite_nova
 
+pytestmark = pytest.mark.all_databases
+
 
 @pytest.fixture
 def two(tmp_path):

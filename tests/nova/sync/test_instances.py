@@ -16,6 +16,8 @@ from placement_sched.store.compute import embedded_flavors, instances, server_gr
 from tests.invariants import assert_invariants
 from tests.nova_clouds import flavor_text
 
+pytestmark = pytest.mark.all_databases
+
 #: What is recorded of these instances only.
 NOT_CLAIMED = {Invariant.NOT_CLAIMED}
 IMAGE = {"id": str(UUID(int=7)), "properties": {"hw_architecture": "x86_64"}}

@@ -196,6 +196,7 @@ def test_wrong_values_are_refused_with_their_place(fields, value, words):
     assert str(refused.value) == words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [None, 7, 1.5, True, "x", ["x"], [None, "x"], {"x": 1}])
 def test_wrong_values_anywhere_are_read_or_refused_without_secrets(wrong):
     said = []

@@ -30,6 +30,8 @@ from placement_sched.store.placement import (
     traits,
 )
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 
@@ -180,6 +182,7 @@ def test_loading_makes_the_zones_and_the_reserved_aggregates(loaded, database):
     }
 
 
+@pytest.mark.all_databases
 def test_nothing_is_over_allocated(loaded, database):
     room = (inventory_rows.c.total - inventory_rows.c.reserved) * inventory_rows.c.allocation_ratio
     used = (

@@ -317,6 +317,7 @@ def loads(cloud, document):
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", FIELDS)
 def test_a_file_takes_just_what_the_face_takes_and_keeps_it(
     sqlite_app, sqlite_settings, sqlite_database, sqlite_url, empty_cloud, field

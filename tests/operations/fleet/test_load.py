@@ -121,6 +121,7 @@ def test_a_whole_cloud_is_made(cloud):
     assert len(state.consumers) == 4
 
 
+@pytest.mark.all_databases
 def test_loaded_again_nothing_changes(cloud):
     cloud.load(WHOLE)
     before = cloud.state
@@ -572,6 +573,7 @@ def assert_allowed(cloud):
     assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Invariant.UNITS}
 
 
+@pytest.mark.all_databases
 def test_what_is_held_of_hosts_that_shrank_violates_no_invariant(cloud):
     cloud.load(SHRUNK + HOLDING)
     assert_allowed(cloud)

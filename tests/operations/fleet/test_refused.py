@@ -50,6 +50,7 @@ def test_the_uuid_that_a_service_would_get_by_itself_is_refused_for_another(smal
     )
 
 
+@pytest.mark.all_databases
 @pytest.mark.parametrize(
     ("before", "text", "message"),
     [

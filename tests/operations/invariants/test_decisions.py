@@ -11,6 +11,8 @@ from tests.invariants import assert_invariants, break_tables, verified
 from tests.placing import flavor, instance, report, spec
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.slow
+
 FIRST, SECOND, OTHER = instance(1), instance(2), instance(999)
 SELECT, EXPLAIN = "/scheduler/v1/select_destinations", "/scheduler/v1/explain"
 DECISIONS, PLACES = tables.decisions, tables.decision_places
@@ -135,6 +137,7 @@ def test_decision_has_a_place_of_each_instance_whatever_it_came_to(cloud, way):
     assert cloud.kinds().count(Invariant.UNPLACED) == 1
 
 
+@pytest.mark.all_databases
 def test_place_of_an_instance_that_was_not_asked_for_is_reported(cloud):
     cloud.place(FIRST, SECOND, force_hosts=["nowhere"], status=409)
     break_tables(

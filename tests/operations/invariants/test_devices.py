@@ -142,6 +142,7 @@ def test_instance_that_is_moved_to_a_host_after_its_report_is_counted(cloud):
     assert cloud.lacks(SECOND)
 
 
+@pytest.mark.all_databases
 def test_move_away_from_a_host_is_known_where_the_first_decision_is_no_more(cloud):
     cloud.place(FIRST, "cn1", minutes(1))
     cloud.record(SECOND, "cn2", asking("nic:1"))

@@ -56,6 +56,7 @@ def test_generation_that_fell_is_reported(client, database, table, words):
     assert words in found.detail
 
 
+@pytest.mark.all_databases
 def test_provider_that_is_made_again_begins_again(client, database):
     client.delete(f"/placement/allocations/{CONSUMER}", headers=LATEST_HEADERS)
     with generations_only_grow(database):

@@ -18,6 +18,8 @@ from placement_sched.operations.invariants import pinning
 from tests.invariants import verified
 from tests.placing import flavor, instance, report
 
+pytestmark = pytest.mark.slow
+
 
 def cell(number, cpus, threads=1, *, shared=True):
     """A NUMA node of so many CPUs, in cores of so many threads."""

@@ -15,6 +15,8 @@ from tests.placing import flavor, report, spec
 from tests.providers import NOW
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.slow
+
 PROVIDERS, CONSUMERS, HOSTS = 4, 3, 3
 MOST = st.integers(0, 9)
 WHICH = st.integers(0, PROVIDERS - 1)

@@ -109,6 +109,7 @@ def test_time_in_any_form_that_is_read_is_one(sqlite_app, sqlite_database, value
     assert times.read(value) is not None
 
 
+@pytest.mark.all_databases
 def test_time_beyond_those_of_python_is_reported_on_postgresql(app, database):
     filled(app, database)
     with database.read() as connection:

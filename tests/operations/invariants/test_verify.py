@@ -12,6 +12,8 @@ from tests.invariants import assert_invariants, break_tables, verified
 from tests.placing import flavor, instance, report, spec
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.slow
+
 CN1, CN2 = report("cn1")["uuid"], report("cn2")["uuid"]
 CHILD = instance(77)
 FIRST, SECOND, FREE = instance(1), instance(2), instance(3)
@@ -407,6 +409,7 @@ def test_a_cloud_that_only_the_apis_wrote_violates_nothing(cloud, database):
     }
 
 
+@pytest.mark.all_databases
 @pytest.mark.parametrize("broken", BROKEN)
 def test_what_is_broken_is_reported_and_nothing_else(cloud, database, broken):
     statements, kinds, words = BROKEN[broken]
@@ -417,6 +420,7 @@ def test_what_is_broken_is_reported_and_nothing_else(cloud, database, broken):
     assert any(all(word in one for word in words) for one in details), details
 
 
+@pytest.mark.all_databases
 def test_two_parents_of_each_other_are_a_loop_of_both(cloud, database):
     break_tables(
         database,
@@ -477,6 +481,7 @@ def test_consumer_with_a_second_record_without_hyphens_is_there_twice(cloud, dat
     assert f"consumer {FREE} has 2 records" in found.detail
 
 
+@pytest.mark.all_databases
 def test_inventory_that_reserves_more_than_it_has_is_not_over_allocated_while_nothing_is(
     cloud, database
 ):
@@ -546,6 +551,7 @@ def test_amount_below_zero_makes_no_room_for_others(cloud, database):
     assert Invariant.OVER_CAPACITY in kinds
 
 
+@pytest.mark.all_databases
 def test_inventories_that_are_put_again_as_they_were_excuse_nothing(cloud, database):
     memory = tables.allocations.c.resource_class_id == class_of("MEMORY_MB")
     long_ago = datetime.fromisoformat("2020-01-01T12:00:00")
@@ -569,6 +575,7 @@ def test_inventories_that_are_put_again_as_they_were_excuse_nothing(cloud, datab
     assert ({one.detail for one in found.violations}, found.allowed) == (before, ())
 
 
+@pytest.mark.all_databases
 def test_group_of_three_to_a_host_may_have_as_many_there(cloud, database):
     together = [recorded(one, host="cn1", node="cn1") for one in (FIRST, SECOND)]
     together += [*moved(FIRST, CN1), *moved(SECOND, CN1)]

@@ -14,6 +14,8 @@ from tests.hosts import NOW, add_node, add_service
 from tests.providers import make_provider
 from tests.statements import counted
 
+pytestmark = pytest.mark.all_databases
+
 
 def join(database, name, *providers):
     """Put providers into a placement aggregate behind nova's back."""

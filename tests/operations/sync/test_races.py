@@ -19,6 +19,8 @@ from tests.hosts import NOW, add_node
 from tests.invariants import assert_invariants
 from tests.processes import race
 
+pytestmark = pytest.mark.system
+
 HOSTS = [f"cn{number}" for number in range(6)]
 AGGREGATES = ["a", "b"]
 ROUNDS = 4

@@ -13,6 +13,8 @@ from placement_sched.store import synced_traits
 from tests.host_maps import LICENSED, add_aggregate, carriers, here, make_anew, put_by_hand, tag
 from tests.hosts import add_node
 
+pytestmark = pytest.mark.all_databases
+
 ASKING = {f"trait:{LICENSED}": "required"}
 NOT_ASKING = {f"trait:{LICENSED}": None}
 

@@ -33,6 +33,8 @@ from tests.host_maps import (
 from tests.hosts import NOW, add_node, add_service
 from tests.statements import counted
 
+pytestmark = pytest.mark.all_databases
+
 ASKING = {f"trait:{LICENSED}": "required"}
 NOT_ASKING = {f"trait:{LICENSED}": None}
 

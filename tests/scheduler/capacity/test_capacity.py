@@ -132,6 +132,7 @@ def test_a_host_has_no_more_instances_than_a_filter_lets_it_have(sqlite_url, mak
     assert answer["limited_by"] == [{"reason": "NumInstancesFilter", "hosts": 2}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "rules", "expected"),
     [

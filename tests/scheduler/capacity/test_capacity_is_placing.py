@@ -127,6 +127,7 @@ def options(random: Random) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @examples(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

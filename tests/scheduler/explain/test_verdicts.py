@@ -334,6 +334,8 @@ def _settled(answer):
     return answer
 
 
+@pytest.mark.slow
+@pytest.mark.all_databases
 @pytest.mark.usefixtures("log_of_changes")
 @pytest.mark.parametrize(
     "request_spec",

@@ -8,6 +8,8 @@ from placement_sched.scheduler.hosts.caches import AggregateCache
 from tests.hosts import NOW, add_node
 from tests.statements import counted
 
+pytestmark = pytest.mark.all_databases
+
 
 @pytest.fixture
 def other_process(settings):

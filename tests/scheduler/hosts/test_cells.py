@@ -10,6 +10,8 @@ from placement_sched.store.compute import cells
 from tests.placing import instance, report, spec
 from tests.statements import counted
 
+pytestmark = pytest.mark.all_databases
+
 ONE, TWO = "c0000000-0000-0000-0000-000000000001", "c0000000-0000-0000-0000-000000000002"
 REFUSED = "connection refused"
 

@@ -25,6 +25,8 @@ from tests.statements import counted
 from tests.trait_carriers import TRAIT, carriers, make, put_on, remove, swap, take_off
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.all_databases
+
 COMPUTE = {"OpenStack-API-Version": "compute 2.96"}
 
 

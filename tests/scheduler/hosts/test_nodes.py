@@ -2,11 +2,15 @@
 
 from datetime import timedelta
 
+import pytest
+
 from placement_sched.scheduler.hosts.known import NodeCache
 from placement_sched.schemas.node_report import Defaults, parse
 from placement_sched.store.compute import compute_nodes
 from tests.reports import NOW, a_report, node_uuid
 from tests.statements import counted
+
+pytestmark = pytest.mark.all_databases
 
 LATER = NOW + timedelta(seconds=30)
 

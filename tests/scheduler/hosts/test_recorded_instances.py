@@ -10,6 +10,8 @@ from tests.placing import hosts_of, instance, report, spec
 from tests.scheduler.states import a_spec, instances_on
 from tests.statements import counted
 
+pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
+
 SELECT = "/scheduler/v1/select_destinations"
 EXPLAIN = "/scheduler/v1/explain"
 ONE, TWO, THREE, NEW = map(instance, (1, 2, 3, 4))

@@ -105,6 +105,7 @@ def test_weigher_sees_the_ratio_of_the_policy(api):
     assert raw == {"high": 8 * 8.0 - 6, "low": 8 * 1.0 - 6, "plain": 8 * 4.0 - 6}
 
 
+@pytest.mark.all_databases
 def test_ratio_is_the_hosts_whichever_policy_the_request_is_under(api):
     body = {"request_spec": spec(flavor=flavor(vcpus=4)), "policy": LOW}
     answer = api.app.post_json("/scheduler/v1/explain", body).json

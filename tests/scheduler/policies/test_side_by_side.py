@@ -10,6 +10,8 @@ from tests.exploring import Dice
 from tests.placing import flavor, report, spec
 from tests.statements import counted
 
+pytestmark = pytest.mark.slow
+
 #: What each policy overrides: another weight, other filters, another driver of its options.
 POLICIES = {
     "pack": {"ram_weight_multiplier": "-1.0", "cpu_weight_multiplier": "0.0"},

@@ -157,6 +157,7 @@ def test_candidates_of_the_narrowed_request_are_among_those_of_the_request(cloud
         assert narrowed <= candidates(connection, spec)
 
 
+@pytest.mark.slow
 def test_requests_drawn_have_candidates_left_and_candidates_lost(cloud):
     def loses_some(drawn):
         spec, world = drawn

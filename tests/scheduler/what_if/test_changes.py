@@ -93,6 +93,7 @@ def test_an_inventory_of_nothing_is_none(cloud):
     assert hosts(explain(cloud, spec(), changes=[{"inventory": gone}])) == ["cn2", "cn3"]
 
 
+@pytest.mark.all_databases
 def test_an_aggregate_takes_hosts_in_and_puts_others_out(cloud):
     changed = {"name": "gpu", "add_hosts": ["cn1"], "remove_hosts": ["cn3"]}
     told = explain(cloud, spec(availability_zone="az1"), changes=[{"aggregate": changed}])
@@ -115,6 +116,7 @@ EVERY = [
 ]
 
 
+@pytest.mark.all_databases
 def test_nothing_of_a_question_is_left_in_the_database(cloud):
     select(cloud, spec(instance(1)))
     before = dumped(cloud)
@@ -241,6 +243,7 @@ LONG = {
 }
 
 
+@pytest.mark.all_databases
 @pytest.mark.parametrize("kind", LONG)
 def test_a_process_answers_few_questions_about_the_whole_cloud_at_once(cloud, kind):
     path, body = LONG[kind]

@@ -41,6 +41,8 @@ def unhurried(database_url, make_app):
     return make_app(make_settings(database_url).overridden(long))
 
 
+@pytest.mark.slow
+@pytest.mark.all_databases
 @pytest.mark.parametrize("seed", range(4))
 def test_what_a_plan_says_holds_when_it_is_carried_out(unhurried, seed):
     app = unhurried
@@ -76,6 +78,7 @@ def test_what_a_plan_says_holds_when_it_is_carried_out(unhurried, seed):
     assert {one["instance"] for one in again["stuck"]} == stuck
 
 
+@pytest.mark.slow
 @settings(max_examples=draws(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cloud=small_clouds())
 def test_the_promise_of_a_plan_holds_when_it_is_carried_out(
@@ -157,6 +160,7 @@ def test_hosts_are_chosen_with_the_options_that_change_with_the_cloud(cloud):
     assert len({one["to"] for one in moves}) == 1
 
 
+@pytest.mark.all_databases
 def test_capacity_after_is_counted_with_the_options_that_change_with_the_cloud(cloud):
     stored = {"name": "m1.small", "vcpus": 1, "ram": 512, "disk": 1}
     cloud.post_json("/compute/v2.1/flavors", {"flavor": stored}, headers=COMPUTE)

@@ -54,6 +54,7 @@ def fewest(free, placed, size, most):
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_as_few_moves_as_brute_force_finds_make_room_and_hold(app, seed):
     random = Random(seed)

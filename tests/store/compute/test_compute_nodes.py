@@ -11,6 +11,8 @@ from placement_sched.store.compute import compute_nodes
 from tests.reports import NOW, a_report, node_uuid
 from tests.statements import counted
 
+pytestmark = pytest.mark.all_databases
+
 LATER = NOW + timedelta(seconds=30)
 
 

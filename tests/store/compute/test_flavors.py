@@ -9,6 +9,8 @@ from placement_sched.store.compute import flavors as store
 from tests.hosts import NOW
 from tests.statements import counted
 
+pytestmark = pytest.mark.all_databases
+
 
 @pytest.fixture
 def add(database):

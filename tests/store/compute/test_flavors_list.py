@@ -11,6 +11,8 @@ from placement_sched.store.compute.flavors import SORT_KEYS, FlavorsWanted, sear
 from tests.hosts import NOW
 from tests.statements import counted
 
+pytestmark = pytest.mark.all_databases
+
 #: Ids, names, memory, disk, factor, description.
 ROWS = (
     ("c", "one", 1024, 10, 1.1, None),

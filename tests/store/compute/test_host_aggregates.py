@@ -8,6 +8,8 @@ from placement_sched.store.compute import host_aggregates as store
 from tests.clouds import uuid_of
 from tests.hosts import NOW, add_instance, add_node, add_service
 
+pytestmark = pytest.mark.all_databases
+
 
 @pytest.fixture
 def add(database):

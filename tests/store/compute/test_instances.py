@@ -11,6 +11,8 @@ from placement_sched.store.compute import instances
 from tests.reports import NOW, node_uuid
 from tests.statements import counted
 
+pytestmark = pytest.mark.all_databases
+
 LATER = NOW + timedelta(seconds=30)
 
 

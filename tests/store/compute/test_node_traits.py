@@ -13,6 +13,8 @@ from tests.reports import a_report, node_uuid
 from tests.service_changes import disable
 from tests.trait_carriers import TRAIT, make, put_on, remove, swap, take_off
 
+pytestmark = pytest.mark.all_databases
+
 SALT = 20_261_121
 
 

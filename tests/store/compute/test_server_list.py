@@ -3,11 +3,15 @@
 from datetime import datetime
 from itertools import product
 
+import pytest
+
 from placement_sched.api.compute.routes.servers import power_state_of, status_of
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.store.compute import instances
 from placement_sched.store.compute.server_list import ServersWanted, search
 from tests.placing import instance
+
+pytestmark = pytest.mark.all_databases
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 TASKS = sorted({task for _, by_task in STATUSES.values() for task in by_task})

@@ -10,6 +10,8 @@ from tests.clouds import uuid_of
 from tests.reports import NOW
 from tests.statements import counted
 
+pytestmark = pytest.mark.all_databases
+
 LATER = NOW + timedelta(seconds=30)
 
 

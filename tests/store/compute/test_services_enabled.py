@@ -9,6 +9,8 @@ from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, services
 from tests.reports import NOW, a_report, node_uuid
 
+pytestmark = pytest.mark.all_databases
+
 LATER = NOW + timedelta(seconds=30)
 
 

@@ -12,6 +12,8 @@ from placement_sched.store.compute.simple_patterns import LONGEST, quick_express
 from tests.exploring import Dice
 from tests.store.compute.test_server_list import NOW, an_instance
 
+pytestmark = pytest.mark.all_databases
+
 NAMES = ["", "web-01", "web-2.example.org", "db-prod-7", "aabbc", "ac", "bc", "a]^-b", "x", "é"]
 
 

@@ -17,6 +17,8 @@ from tests.exploring import draws
 from tests.providers import NOW, make_provider, make_providers, set_inventory
 from tests.statements import counted
 
+pytestmark = pytest.mark.all_databases
+
 OWNER = {"project_id": "project", "user_id": "user"}
 
 

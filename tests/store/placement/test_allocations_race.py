@@ -22,6 +22,8 @@ from tests.processes import race
 from tests.providers import make_provider
 from tests.versions import LATEST
 
+pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
+
 ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_ROUNDS", "20"))
 
 #: What one request was answered: its round, status and error code.

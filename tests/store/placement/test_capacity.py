@@ -13,6 +13,8 @@ from placement_sched.store.placement.provider_search import ProviderQuery
 from tests.exploring import draws
 from tests.providers import NOW, fits, make_providers
 
+pytestmark = pytest.mark.all_databases
+
 # A FLOAT of MariaDB is read back with six digits.
 RATIOS = st.integers(1, 99_999).map(lambda digits: digits / 1000)
 SMALL = st.integers(1, 40)

@@ -19,7 +19,7 @@ from tests.conftest import make_settings
 from tests.store.placement.copied import Copy
 from tests.versions import LATEST_HEADERS
 
-pytestmark = pytest.mark.usefixtures("log_of_changes")
+pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("log_of_changes")]
 
 #: Ids of providers that no other test has.
 A, B, C = 900_001, 900_002, 900_003

@@ -19,7 +19,11 @@ from tests.exploring import draws
 from tests.processes import race
 from tests.store.placement.copied import Copy
 
-pytestmark = pytest.mark.usefixtures("log_of_changes")
+pytestmark = [
+    pytest.mark.all_databases,
+    pytest.mark.system,
+    pytest.mark.usefixtures("log_of_changes"),
+]
 
 ALLOCATIONS = tables.allocations
 #: Ids that no database gives.

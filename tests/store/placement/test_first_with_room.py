@@ -12,6 +12,8 @@ from tests.statements import counted
 from tests.store.placement.test_allocations import claim, consumers_kept, generation_of, held
 from tests.store.placement.test_allocations import replace as replaced
 
+pytestmark = pytest.mark.all_databases
+
 
 def on(consumer: str, *amounts: tuple[str, int]) -> ConsumerClaim:
     """A new consumer's claim of VCPU, by provider."""

@@ -13,6 +13,8 @@ from tests.providers import NOW, make_provider, make_providers
 from tests.statements import counted
 from tests.store.placement.test_capacity import use
 
+pytestmark = pytest.mark.all_databases
+
 LATER = NOW + timedelta(hours=1)
 VCPU = Inventory(resource_class="VCPU", total=8, allocation_ratio=4.0)
 DISK = Inventory(resource_class="DISK_GB", total=100)

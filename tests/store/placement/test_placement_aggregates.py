@@ -9,6 +9,8 @@ from placement_sched.store.placement import aggregates, resource_providers
 from tests.providers import NOW, make_providers
 from tests.statements import counted
 
+pytestmark = pytest.mark.all_databases
+
 LATER = NOW + timedelta(hours=1)
 
 

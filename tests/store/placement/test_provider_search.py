@@ -19,6 +19,8 @@ from tests.exploring import Dice
 from tests.providers import NOW, make_provider, make_providers
 from tests.statements import counted
 
+pytestmark = pytest.mark.all_databases
+
 TRAITS = [f"CUSTOM_T{number}" for number in range(200)]
 CLASSES = [f"CUSTOM_C{number}" for number in range(200)]
 AGGREGATES = sorted(str(uuid4()) for _ in range(250))

@@ -10,6 +10,8 @@ from placement_sched.model.placement.provider import Inventory
 from placement_sched.store.placement import resource_classes
 from tests.providers import NOW, make_provider
 
+pytestmark = pytest.mark.all_databases
+
 
 def add(database, name):
     database.write(lambda connection: resource_classes.add(connection, name, NOW))

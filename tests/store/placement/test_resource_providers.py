@@ -21,6 +21,8 @@ from placement_sched.store.placement.resource_providers import NewProvider
 from tests.providers import NOW
 from tests.statements import counted
 
+pytestmark = pytest.mark.all_databases
+
 LATER = NOW + timedelta(hours=1)
 
 

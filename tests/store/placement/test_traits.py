@@ -6,6 +6,8 @@ from placement_sched.errors import InUse, NotFound
 from placement_sched.store.placement import resource_providers, traits
 from tests.providers import NOW, make_providers
 
+pytestmark = pytest.mark.all_databases
+
 GOLD = "CUSTOM_GOLD"
 
 

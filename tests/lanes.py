@@ -1,0 +1,183 @@
+"""Test lanes: which tests ``make test-fast``, ``make test``, ``make test-system`` and so on run.
+
+Markers in the test files decide the lane of a test:
+
+========================  =========================================================
+no marker                 ``make test-fast`` and ``make test``
+``slow``                  ``make test``: starts a process or a server, or takes seconds
+``system``                ``make test-system``
+``exhaustive``            ``make test-all``
+``chaos``                 ``make chaos``, which ``make test-all`` includes
+========================  =========================================================
+
+A test with several of these markers belongs to the last of them. A test that uses ``settings``,
+``database`` or ``app`` runs on SQLite; if it or its module is marked ``all_databases``, then on
+PostgreSQL and MariaDB too. ``make test-all`` runs every test on all three.
+
+Without ``--lane``, pytest runs all tests that it is given, as developers expect.
+"""
+
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: The markers that decide the lane, from the fastest lane to the slowest.
+MARKERS = ("slow", "system", "exhaustive", "chaos")
+#: The values of ``--lane``, and the markers of the tests that each runs; "" stands for no marker.
+LANES = {
+    "fast": {""},
+    "test": {"", "slow"},
+    "system": {"system"},
+    "all": {"", "slow", "system", "exhaustive"},
+}
+#: Maximum number of cases of one test function that the fast lane runs if each needs a database.
+MAX_FAST_CASES = 3
+#: Number of modules in the summary.
+SLOWEST_MODULES = 10
+DATABASE_SERVERS = {"postgresql", "mysql"}
+SERVER_FIXTURES = {"postgresql_server", "mysql_server", "broker"}
+_SERVER_PORTS = {3306, 5432, 5672}
+_MARKER = re.compile(r"\bmark\.(\w+)")
+_MODULE_MARKERS = re.compile(r"^pytestmark = (\[[^\]]*\]|.*)", re.MULTILINE)
+_START_EVENTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"}
+_MARK_SLOW = "mark it `slow` or `system` (tests/lanes.py)"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--lane``."""
+    parser.addoption("--lane", choices=LANES, help="run only the tests of this lane")
+
+
+def lane_of(config: pytest.Config) -> str | None:
+    """Return the value of ``--lane``, None if it was not given."""
+    return config.getoption("--lane", default=None)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Skip modules that have no test in the lane, without importing them."""
+    lane = lane_of(config)
+    if lane is None or not collection_path.match("test_*.py"):
+        return None
+    return not may_have_tests(collection_path.read_text(), lane) or None
+
+
+def may_have_tests(text: str, lane: str) -> bool:
+    """Return whether the text of a test module may hold tests of a lane.
+
+    A test can add the marker of a slower lane to that of its module, never of a faster one.
+    """
+    markers = LANES[lane]
+    module = _MODULE_MARKERS.search(text)
+    if module and _rank(slowest_of(_MARKER.findall(module[1]))) > max(map(_rank, markers)):
+        return False
+    return "" in markers or not markers.isdisjoint(_MARKER.findall(text))
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest's own selection by -m
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that need a database server, and keep those of the lane."""
+    for item in items:
+        if _needs_server(item):
+            item.add_marker("slow")
+        if _repeats_on_server(item):
+            item.add_marker("exhaustive")
+    lane = lane_of(config)
+    if lane is None:
+        return
+    cases: Counter[str] = Counter()
+    selected, deselected = [], []
+    for item in items:
+        is_selected = slowest_of(mark.name for mark in item.iter_markers()) in LANES[lane]
+        if is_selected and lane == "fast" and "sqlite_template" in item.fixturenames:
+            function = item.nodeid.partition("[")[0]
+            cases[function] += 1
+            is_selected = cases[function] <= MAX_FAST_CASES
+        (selected if is_selected else deselected).append(item)
+    config.hook.pytest_deselected(items=deselected)
+    items[:] = selected
+
+
+def _rank(marker: str) -> int:
+    return MARKERS.index(marker) if marker else -1
+
+
+def slowest_of(markers: Iterable[str]) -> str:
+    """Return the marker that decides the lane; "" if there is none."""
+    return max(set(MARKERS).intersection(markers), key=_rank, default="")
+
+
+def _parameters(item: pytest.Item) -> dict[str, Any]:
+    return getattr(getattr(item, "callspec", None), "params", {})
+
+
+def _needs_server(item: pytest.Item) -> bool:
+    """Return whether a parameter or fixture of a test is a database server or the broker."""
+    names = {value for value in _parameters(item).values() if isinstance(value, str)}
+    return bool(
+        DATABASE_SERVERS & {name.removesuffix("_server") for name in names}
+        or SERVER_FIXTURES & set(item.fixturenames)
+    )
+
+
+def _repeats_on_server(item: pytest.Item) -> bool:
+    """Return whether a test that does not depend on the database is repeated on a server."""
+    if _parameters(item).get("database_url") not in DATABASE_SERVERS:
+        return False
+    chosen = any("database_url" in mark.args[0] for mark in item.iter_markers("parametrize"))
+    return not chosen and item.get_closest_marker("all_databases") is None
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _forbid_processes(request: pytest.FixtureRequest) -> None:
+    """Fail a test of the fast lane that starts a process or connects to a server."""
+    if lane_of(request.config) == "fast":
+        sys.addaudithook(_check_event)
+        # multiprocessing's fork server may be running already: its forks raise no event here.
+        BaseProcess.start = _fail_start  # type: ignore[method-assign]
+
+
+def _check_event(event: str, arguments: tuple[Any, ...]) -> None:
+    if event in _START_EVENTS:
+        pytest.fail(f"a test of the fast lane starts {arguments[:1]} ({event}): {_MARK_SLOW}")
+    if event == "socket.connect" and _port(arguments[1]) in _SERVER_PORTS:
+        pytest.fail(f"a test of the fast lane connects to a server: {_MARK_SLOW}")
+
+
+def _port(address: object) -> object:
+    return address[1] if isinstance(address, tuple) else None
+
+
+def _fail_start(process: BaseProcess) -> None:
+    pytest.fail(f"a test of the fast lane starts {process.name}: {_MARK_SLOW}")
+
+
+class SlowestModules:
+    """Seconds per test module, printed at the end of a run."""
+
+    def __init__(self) -> None:
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add the seconds of one phase of a test."""
+        self._seconds[report.nodeid.partition("::")[0]] += report.duration
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print the slowest modules."""
+        if lane_of(terminalreporter.config) is None:
+            return
+        terminalreporter.section(f"{SLOWEST_MODULES} slowest modules (seconds, all tests)")
+        rows = sorted(self._seconds.items(), key=lambda row: -row[1])
+        for module, seconds in rows[:SLOWEST_MODULES]:
+            terminalreporter.line(f"{seconds:8.1f}  {module}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure in the process that reports; workers of xdist send it their results."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(SlowestModules())
