@@ -1,8 +1,11 @@
 """The page Aggregates of the sample cloud in a real browser."""
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.console.browser.conftest import PHONE, accessibility_faults
+
+pytestmark = pytest.mark.exhaustive
 
 PAGE = "/console/aggregates"
 

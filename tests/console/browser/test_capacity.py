@@ -5,6 +5,8 @@ from playwright.sync_api import expect
 
 from tests.console.browser.conftest import PHONE, accessibility_faults
 
+pytestmark = pytest.mark.exhaustive
+
 PAGE = "/console/capacity"
 ASKED = f"{PAGE}?vcpus=8&ram=16384&disk=100&per=zone"
 DRAINED = f"{ASKED}&drain=az1-r01-hdd01&drain=az1-r01-hdd02"

@@ -11,6 +11,8 @@ from playwright.sync_api import Page, expect
 from tests.clouds import uuid_of
 from tests.console.browser.conftest import PHONE, accessibility_faults
 
+pytestmark = pytest.mark.exhaustive
+
 LOG = logging.getLogger(__name__)
 
 HOSTS = "**/console/api/scheduler/v1/hosts"

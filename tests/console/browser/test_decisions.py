@@ -6,6 +6,8 @@ from playwright.sync_api import expect
 from tests.console.browser.conftest import PHONE, accessibility_faults
 from tests.placing import spec
 
+pytestmark = pytest.mark.exhaustive
+
 PAGE = "/console/decisions"
 ROWS = ".decisions tbody tr"
 #: More than any host of the sample cloud has.

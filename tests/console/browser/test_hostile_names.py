@@ -8,6 +8,8 @@ from tests.console.hostile import make_hostile, pages_of
 from tests.reports import a_report
 from tests.servers import environment, started
 
+pytestmark = pytest.mark.exhaustive
+
 #: As long as names may be.
 LONG = "x" * 255
 INSTANCE = "22222222-2222-4222-8222-222222222222"

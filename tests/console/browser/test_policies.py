@@ -7,6 +7,8 @@ from tests import program
 from tests.console.browser.conftest import PHONE, accessibility_faults
 from tests.servers import environment, started
 
+pytestmark = pytest.mark.exhaustive
+
 PAGE = "/console/policies?policy=dense&beside=default"
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from tests.house.tree import ROOT
 
+pytestmark = pytest.mark.exhaustive
+
 PICTURES = {
     "console-cloud.png": "/console/?colour=free:MEMORY_MB",
     "console-ask.png": "/console/ask?flavor=g.large",

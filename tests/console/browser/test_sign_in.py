@@ -8,6 +8,8 @@ from tests.console.browser.conftest import PHONE, accessibility_faults
 from tests.identity import PASSWORD, USER
 from tests.servers import environment, started
 
+pytestmark = pytest.mark.exhaustive
+
 CONFIG = """
 [api]
 auth_strategy = keystone

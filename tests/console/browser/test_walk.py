@@ -1,0 +1,36 @@
+"""A walk through the console in a real browser, which every change must pass."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from placement_sched.console.page import NAVIGATION
+from tests.console.browser.test_ask import ASK, drawn, fill
+
+pytestmark = pytest.mark.system
+
+
+def test_each_page_is_reached_by_its_link(visit):
+    page = visit("/")
+    for name, path, _ in NAVIGATION:
+        page.get_by_role("link", name=name, exact=True).first.click()
+        page.wait_for_url(f"**/console/{path}")
+        assert page.locator("nav [aria-current=page]").inner_text() == name
+
+
+def test_a_question_leads_to_a_stage_to_a_host_and_back(visit):
+    page = visit(ASK)
+    fill(page, vcpus="32", ram="16384", disk="100", zone="az1")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.locator(".conclusion")).to_contain_text("Selected.")
+    assert "zone=az1" in page.url
+    drawn(page)
+    page.get_by_role("link", name="ComputeFilter", exact=True).click()
+    expect(page.get_by_role("heading", name="ComputeFilter")).to_be_visible()
+    page.get_by_role("link", name="az1-r03-ssd07").click()
+    expect(page.get_by_role("heading", name=re.compile("az1-r03-ssd07.*rejected"))).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("heading", name="ComputeFilter")).to_be_visible()
+    page.go_back()
+    expect(page.locator(".conclusion")).to_contain_text("Selected.")
