@@ -46,9 +46,18 @@ def whole() -> list[str]:
 
 
 def sound() -> Mapping[str, list[str]]:
-    """Return the tests of ``make test-system`` and the requests for which each was chosen."""
+    """Return the selected tests, and the requests for which each was chosen."""
     classes = _read("sound_selection.yaml")
     return {f"{one}.{test}": why for one, tests in classes.items() for test, why in tests.items()}
+
+
+def first_for_a_request() -> set[str]:
+    """Return the selected tests that ``make test-system`` runs: the first for each request."""
+    first: dict[str, str] = {}
+    for test, requests in sound().items():
+        for request in requests:
+            first.setdefault(request, test)
+    return set(first.values())
 
 
 def known_to_fail() -> Mapping[str, str]:
