@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+# worksteal gives the tests of a module to one process, as long as no other is idle.
+PYTEST = $(BIN)/pytest --dist worksteal
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 # The others, OpenStack's placement and nova, have an environment of their own: their pins clash with
@@ -9,6 +11,8 @@ BENCH_ARGS ?=
 PEER ?= .venv-peer
 RACE_ROUNDS ?= 300
 MINUTES ?= 30
+# Of "make test": the lane of tests/lanes.py that it runs.
+LANE ?= test
 # Of "make nova-cloud".
 SCHEDULER ?= placement-sched
 # Of "make nova-cloud", and of the benchmarks, which each have a default of their own.
@@ -19,7 +23,7 @@ CHANGES = dist
 ON_DATABASE = $(if $(DATABASE),--database $(DATABASE))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo screenshots nova-cloud test test-fast test-system gabbi peer peer-gabbi nova-functional differential race galera explore lint format bench bench-writes bench-scheduler bench-nova bench-nova-rpc bench-race bench-fleet bench-schedulers chaos soak docs release changelog requirements audit clean
+.PHONY: help demo screenshots nova-cloud test test-fast test-system test-all gabbi peer peer-gabbi nova-functional differential race galera explore lint format bench bench-writes bench-scheduler bench-nova bench-nova-rpc bench-race bench-fleet bench-schedulers chaos soak docs release changelog requirements audit clean
 
 # A target is listed by what follows ## on its line; one that begins with "dev:" is for developers.
 LIST = awk -F ':.*\#\# (dev: )?' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -64,14 +68,20 @@ demo: $(VENV)/.run ## watch a sample cloud of several hundred hosts being schedu
 nova-cloud: $(VENV)/.develop $(PEER)/.ready ## try it with a real nova until Ctrl-C (SCHEDULER=nova DATABASE=postgresql)
 	@$(BIN)/python -m tests.nova.cloud --scheduler $(SCHEDULER) --database $(or $(DATABASE),mysql)
 
-test: $(VENV)/.develop ## dev: run the test suite, on SQLite, PostgreSQL and MariaDB
-	$(BIN)/pytest --numprocesses 3 --dist worksteal -m 'not system' $(PYTEST_ARGS)
+test-fast: $(VENV)/.develop ## dev: run the tests without a database server or another process (90 seconds)
+	$(PYTEST) --numprocesses 2 --lane fast $(PYTEST_ARGS)
 
-test-fast: $(VENV)/.develop ## dev: run what needs neither a database server nor other processes
-	$(BIN)/pytest --numprocesses 2 --dist worksteal --fast $(PYTEST_ARGS)
+test: $(VENV)/.develop ## dev: run the tests on SQLite, and on PostgreSQL and MariaDB if they depend on the database (8 minutes)
+	$(PYTEST) --numprocesses 3 --lane $(LANE) $(PYTEST_ARGS)
 
-test-system: $(VENV)/.develop ## dev: run the tests with whole servers, several processes, or OpenStack's services
-	$(BIN)/pytest --numprocesses 2 --dist worksteal -m system $(PYTEST_ARGS)
+test-system: $(VENV)/.develop ## dev: run the tests with whole servers, several processes, or OpenStack's services (15 minutes)
+	$(PYTEST) --numprocesses 2 --lane system $(PYTEST_ARGS)
+
+test-all: $(VENV)/.develop $(PEER)/.ready ## dev: run everything, chaos and all of nova's functional tests included (an hour)
+	@export PLACEMENT_SCHED_TEST_KEPT_REQUESTS=5000; status=0; \
+	for part in 'test LANE=all' chaos nova-functional 'soak MINUTES=5'; do \
+		$(MAKE) --no-print-directory $$part || status=1; \
+	done; exit $$status
 
 screenshots: $(VENV)/.develop ## dev: draw the pictures of the console in the guide again (needs chromium)
 	PLACEMENT_SCHED_WRITE_SCREENSHOTS=1 $(BIN)/pytest tests/console/browser/test_screenshots.py

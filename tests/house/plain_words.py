@@ -29,11 +29,15 @@ PLACES = (
     "pyproject.toml",
     "ruff.toml",
     ".ci",
+    ".github",
+    ".pre-commit-config.yaml",
+    "tox.ini",
 )
 #: Where names of files are read, beside those of the files that are read themselves.
 NAMED = (*PLACES, "tests")
 SUFFIXES = {
     *(".py", ".rst", ".md", ".yaml", ".svg", ".html", ".mako", ".json", ".css", ".toml", ".cfg"),
+    *(".yml", ".ini"),
     # Makefile and .ci/run.
     "",
 }

@@ -1,13 +1,17 @@
 """``make`` says what there is, what takes a while, and where its results are."""
 
+import configparser
 import itertools
 import os
 import re
 import subprocess
 
 import pytest
+import yaml
 
 from tests.house.tree import ROOT
+
+pytestmark = pytest.mark.slow
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
@@ -66,12 +70,23 @@ def test_docs_end_with_where_the_pages_are():
     assert f"{ROOT}/doc/build/api-ref/index.html" in reference
 
 
-def test_ci_runs_every_test_once():
-    """``make test`` and ``make test-system`` divide the tests between them."""
-    assert make("-n", "test")[-1].endswith("-m 'not system' ")
-    assert make("-n", "test-system")[-1].endswith("-m system ")
-    steps = re.findall(r"^make (.+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
-    assert steps == ["lint", "peer", "test", "test-system"]
+def test_each_lane_has_a_target():
+    """The name of a target says which value of ``--lane`` it passes."""
+    for target, lane in {"test-fast": "fast", "test": "test", "test-system": "system"}.items():
+        assert f"--lane {lane} " in make("-n", target)[-1]
+
+
+def test_other_tools_call_make_targets():
+    """tox, pre-commit and the code host's workflow add nothing of their own."""
+    tox = configparser.ConfigParser()
+    tox.read(ROOT / "tox.ini")
+    assert set(tox["tox"]["env_list"].split(", ")) <= TARGETS
+    assert tox["testenv"]["commands"].startswith("make {env_name} ")
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    assert {hook["entry"].removeprefix("make ") for hook in hooks} <= TARGETS
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    steps = workflow["jobs"]["ci"]["steps"]
+    assert [step["run"] for step in steps if "run" in step][-1] == "bash .ci/run"
 
 
 def test_log_of_changes_is_headed_by_the_version_that_is_released(tmp_path):

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from placement_sched.api.blueprint import Route
 from placement_sched.api.compute.routes import FACE as COMPUTE
 from placement_sched.api.identity.routes import FACE as IDENTITY
@@ -15,6 +17,8 @@ from placement_sched.api.rules import RULES
 from placement_sched.api.scheduler.routes import FACE as SCHEDULER
 from tests.house.requests_sent import Sent, of_gabbi, of_module
 from tests.house.tree import PACKAGE, ROOT
+
+pytestmark = pytest.mark.slow
 
 FACES = {
     "placement": PLACEMENT.routes,
@@ -83,12 +87,12 @@ def documented() -> frozenset[tuple[str, str]]:
 
 
 @cache
-def sent() -> tuple[Sent, ...]:
-    """The requests that the tests send."""
+def sent() -> dict[Path, tuple[Sent, ...]]:
+    """The requests that each file of tests sends."""
     tests = ROOT / "tests"
     modules = [path for path in tests.rglob("*.py") if "house" not in path.parts]
-    stories = [one for path in tests.rglob("gabbits/*.yaml") for one in of_gabbi(path)]
-    return (*stories, *(one for path in modules for one in of_module(path)))
+    stories = {path: tuple(of_gabbi(path)) for path in tests.rglob("gabbits/*.yaml")}
+    return stories | {path: tuple(of_module(path)) for path in modules}
 
 
 def without(holds: Callable[[Served], bool]) -> list[str]:
@@ -131,8 +135,11 @@ def test_routes_are_asked_by_tests():
     assert without(is_asked) == []
 
 
-def is_asked(served):
-    """Return whether a test sends the method to its whole path, or to the path below its API."""
+def is_asked(served, modules=None):
+    """Return whether a test sends the method to its whole path, or to the path below its API.
+
+    With ``modules``, of the files that are named ``test_*.py`` only these count.
+    """
     method = served.route.method
     path = re.sub(r"<path:[^>]+>", "{...}", f"/{served.face}{served.route.path}")
     template = re.sub(r"<[^>]+>", "{}", path).rstrip("/")
@@ -143,7 +150,9 @@ def is_asked(served):
             or (f"/{served.face}" in one.text and one.matches(method, below))
         )
         and (served.route.action or "") in one.text
-        for one in sent()
+        for path, requests in sent().items()
+        if modules is None or path in modules or not path.match("test_*.py")
+        for one in requests
     )
 
 

@@ -1,0 +1,120 @@
+"""The lanes of the tests hold what they promise."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from placement_sched.scheduler.filters import all_filters
+from placement_sched.scheduler.request_filters import all_request_filters
+from placement_sched.scheduler.weights import all_weighers
+from tests.house.test_routes import is_asked, without
+from tests.house.tree import PACKAGE, ROOT
+from tests.lanes import LANES, MARKERS, may_have_tests
+
+pytestmark = pytest.mark.slow
+
+TESTS = ROOT / "tests"
+#: Packages whose tests start processes or use a broker, or that only nova's plugins use.
+NOT_FAST = {"cli", "config", "notifications"}
+#: A module of the lane of `make test`, with a test that has another marker.
+SAMPLE = """
+import pytest
+
+pytestmark = pytest.mark.slow
+
+@pytest.mark.{marker}
+def test_marked_{marker}():
+    pass
+
+def test_of_module():
+    pass
+"""
+
+
+def modules_of(lane):
+    """Return the test modules that may have tests of a lane, with their texts."""
+    texts = {path: path.read_text() for path in TESTS.rglob("test_*.py")}
+    return {path: text for path, text in texts.items() if may_have_tests(text, lane)}
+
+
+def test_setup_cfg_describes_each_lane_marker():
+    described = re.findall(
+        r"^    (\w+): .*make test", (ROOT / "setup.cfg").read_text(), re.MULTILINE
+    )
+    assert set(MARKERS) - set(described) == set()
+
+
+def test_every_package_has_fast_tests():
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    fast = {path.relative_to(TESTS).parts[0] for path in modules_of("fast")}
+    assert packages - fast == NOT_FAST
+
+
+def test_make_test_has_a_test_of_every_route():
+    modules = modules_of("test")
+    assert without(lambda served: is_asked(served, modules)) == []
+
+
+@pytest.mark.parametrize("kind", [all_filters, all_weighers, all_request_filters])
+def test_make_test_has_a_test_of_every_plugin(kind):
+    texts = "\n".join(modules_of("test").values())
+    untested = [plugin.__name__ for plugin in kind() if plugin.__name__ not in texts]
+    assert untested == []
+
+
+def run_lane(folder, lane, *arguments):
+    """Run pytest on the tests of a folder, which are no part of the suite; return its output."""
+    command = [sys.executable, "-m", "pytest", "-c", "setup.cfg", "-p", "tests.lanes"]
+    command += ["-p", "no:cacheprovider", "--lane", lane, *arguments, str(folder)]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    return done.stdout
+
+
+def collected(folder, lane):
+    """Return the names of the tests of a folder that a lane runs."""
+    return set(re.findall(r"::(\w+)", run_lane(folder, lane, "--collect-only", "-q")))
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_the_slowest_marker_decides_the_lane(lane, tmp_path):
+    for marker in (*MARKERS, "all_databases"):
+        (tmp_path / f"test_{marker}.py").write_text(SAMPLE.format(marker=marker))
+    expected = {f"test_marked_{marker}" for marker in LANES[lane] & set(MARKERS)}
+    if "slow" in LANES[lane]:
+        expected |= {"test_of_module", "test_marked_all_databases"}
+    assert collected(tmp_path, lane) == expected
+
+
+STARTING = """
+import multiprocessing, socket, subprocess, sys
+
+def test_process():
+    subprocess.run([sys.executable, "-c", ""])
+
+def test_multiprocessing():
+    multiprocessing.get_context("spawn").Process(target=print).start()
+
+def test_server():
+    socket.create_connection(("127.0.0.1", 5432))
+
+def test_nothing():
+    pass
+"""
+
+
+def test_fast_tests_that_start_a_process_or_use_a_server_fail(tmp_path):
+    (tmp_path / "test_starting.py").write_text(STARTING)
+    printed = run_lane(tmp_path, "fast")
+    assert "3 failed, 1 passed" in printed
+    assert printed.count("mark it `slow` or `system`") >= 3
+    assert "10 slowest modules" in printed
+
+
+def test_ci_runs_each_lane_by_its_make_target():
+    text = (ROOT / ".ci" / "run").read_text()
+    assert "targets=(lint test-fast test test-system)" in text
+    assert 'make "$target"' in text
