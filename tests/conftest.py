@@ -99,6 +99,14 @@ def default_settings(_environment: object) -> Settings:
     return Settings.from_conf(conf)
 
 
+@pytest.fixture
+def own_conf() -> Iterator[None]:
+    """Let a test change the oslo.config object of its settings, which others share."""
+    default_settings.cache_clear()
+    yield
+    default_settings.cache_clear()
+
+
 def server_database(kind: str) -> Iterator[str]:
     """Create a database of this session's own on a server; drop it at the end."""
     name = f"ps_test_{uuid4().hex[:12]}"

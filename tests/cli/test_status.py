@@ -122,7 +122,7 @@ def test_a_database_that_is_not_adopted_is_a_failure_that_names_db_adopt(tmp_pat
     ids=["json", "yaml", "empty"],
 )
 def test_a_policy_file_in_json_is_a_failure_whatever_its_name(
-    sqlite_database, sqlite_url, tmp_path, text, code
+    sqlite_database, sqlite_url, tmp_path, own_conf, text, code
 ):
     policy = tmp_path / "rules.yaml"
     policy.write_text(text)
@@ -136,7 +136,7 @@ def test_a_policy_file_in_json_is_a_failure_whatever_its_name(
 
 
 def test_a_json_file_in_place_of_the_default_is_found(
-    sqlite_database, sqlite_url, tmp_path, monkeypatch
+    sqlite_database, sqlite_url, tmp_path, own_conf, monkeypatch
 ):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "policy.json").write_text("{}")
