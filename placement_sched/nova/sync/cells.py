@@ -252,16 +252,14 @@ class NovaCells:
             is_news, cell.away_until = cell.away_until is None, monotonic() + pause
             cell.pause = 2 * pause
             cell.fails_at_once = took < _AT_ONCE
-        if is_news:
-            LOG.warning(
-                "%s: its database cannot be read, so that its hosts get no instances until it "
-                "can: %s",
-                cell.title,
-                failure.detail,
-            )
-            note = partial(cells.note_away, uuid=cell.uuid, failure=failure.detail)
-            if not self._only_looking:
-                self.database.write(partial(note, now=self.clock()))
+            if is_news:
+                LOG.warning(
+                    "%s: its database cannot be read, so that its hosts get no instances until it "
+                    "can: %s",
+                    cell.title,
+                    failure.detail,
+                )
+                self._record(partial(cells.note_away, uuid=cell.uuid, failure=failure.detail))
 
     def _came_back(self, cell: FollowedCell, before: float) -> None:
         """Note that a cell answered that was away before; another thread may know better by now."""
@@ -269,9 +267,13 @@ class NovaCells:
             if cell.away_until != before:
                 return
             cell.away_until, cell.pause = None, FIRST_PAUSE
-        LOG.info("%s: its database answers again", cell.title)
+            LOG.info("%s: its database answers again", cell.title)
+            self._record(partial(cells.note_read, uuids=[cell.uuid]))
+
+    def _record(self, note: Callable[..., None]) -> None:
+        """Write a change of a cell's state, under the lock: in the order of the changes."""
         if not self._only_looking:
-            self.database.write(partial(cells.note_read, uuids=[cell.uuid], now=self.clock()))
+            self.database.write(partial(note, now=self.clock()))
 
     def close(self) -> None:
         """Close all connections."""
