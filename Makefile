@@ -12,7 +12,7 @@ PEER ?= .venv-peer
 RACE_ROUNDS ?= 300
 MINUTES ?= 30
 # Of "make test": the lane of tests/lanes.py that it runs.
-LANE ?= test
+LANE = test
 # Of "make nova-cloud".
 SCHEDULER ?= placement-sched
 # Of "make nova-cloud", and of the benchmarks, which each have a default of their own.

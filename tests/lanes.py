@@ -37,7 +37,7 @@ LANES = {
     "all": {"", "slow", "system", "exhaustive"},
 }
 #: Maximum number of cases of one test function that the fast lane runs if each needs a database.
-MAX_FAST_CASES = 3
+MAX_FAST_CASES = 1
 #: Number of modules in the summary.
 SLOWEST_MODULES = 10
 DATABASE_SERVERS = {"postgresql", "mysql"}
@@ -129,13 +129,17 @@ def _repeats_on_server(item: pytest.Item) -> bool:
     """Return whether a test that does not depend on the database is repeated on a server."""
     if _parameters(item).get("database_url") not in DATABASE_SERVERS:
         return False
-    chosen = any("database_url" in mark.args[0] for mark in item.iter_markers("parametrize"))
+    chosen = any("database_url" in str(mark.args[:1]) for mark in item.iter_markers("parametrize"))
     return not chosen and item.get_closest_marker("all_databases") is None
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _forbid_processes(request: pytest.FixtureRequest) -> None:
-    """Fail a test of the fast lane that starts a process or connects to a server."""
+    """Fail a test of the fast lane that starts a process or connects to a server.
+
+    psycopg connects without an event of Python. ``conftest.py`` sees to PostgreSQL: it replaces the
+    URLs of the servers.
+    """
     if lane_of(request.config) == "fast":
         sys.addaudithook(_check_event)
         # multiprocessing's fork server may be running already: its forks raise no event here.
@@ -169,7 +173,7 @@ class SlowestModules:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print the slowest modules."""
-        if lane_of(terminalreporter.config) is None:
+        if lane_of(terminalreporter.config) is None or not self._seconds:
             return
         terminalreporter.section(f"{SLOWEST_MODULES} slowest modules (seconds, all tests)")
         rows = sorted(self._seconds.items(), key=lambda row: -row[1])

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.all_databases
+
 GROUP = {"server_group": {"name": "g", "policies": ["affinity"]}}
 
 

@@ -1,10 +1,9 @@
 """``make chaos``: everything that goes wrong in a cluster, tried at length, as a table.
 
-The parts are tests, of which the suite runs a short form. Here each tries more, and says how much
-it tried; the table has a line for each, and the exit status is 1 where one did not survive. A part
-that takes longer than it may is stopped, and did not survive; nor did one for which no time is
-left. All is over within 20 minutes. What the tests of a part print is shown where it did not
-survive.
+The parts are tests of the suite, which pytest runs in a short form. Here each tries more, and says
+how much it tried; the table has a line for each, and the exit status is 1 if one did not survive. A
+part that takes longer than it may is stopped, and did not survive; nor did one for which no time is
+left. All is over within 20 minutes. The output of a part is shown if it did not survive.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""How much is tried: a short form in the suite, the whole with ``make chaos``."""
+"""How much is tried: a short form with pytest, the whole with ``make chaos``."""
 
 import os
 

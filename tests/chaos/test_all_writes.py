@@ -24,7 +24,7 @@ from tests.invariants import assert_invariants, verified
 from tests.placing import report
 from tests.processes import race
 
-pytestmark = pytest.mark.chaos
+pytestmark = pytest.mark.system
 
 LOG = logging.getLogger(__name__)
 WRITERS, SECONDS = 16, times(4, 15)

@@ -20,8 +20,6 @@ from tests.mariadb import mariadb
 from tests.postgresql import one_server
 from tests.servers import Server
 
-pytestmark = pytest.mark.chaos
-
 WORKERS = 3
 #: How often each is killed; ``make chaos`` kills 200 times.
 OF_A_WORKER, OF_A_SERVER = times(4, 35), times(2, 10)
@@ -37,6 +35,7 @@ def end(pids: list[int]) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 def test_one_worker_after_the_other_is_killed(serve, database, database_url, record_property):
     server = serve(*("--workers", str(WORKERS)), OS_PLACEMENT_DATABASE__CONNECTION=database_url)
@@ -50,6 +49,7 @@ def test_one_worker_after_the_other_is_killed(serve, database, database_url, rec
     record_property(TRIED, f"workers: {tried}")
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 def test_one_of_two_servers_is_killed_with_its_workers(
     serve, database, database_url, record_property
@@ -75,6 +75,7 @@ def test_one_of_two_servers_is_killed_with_its_workers(
     record_property(TRIED, f"servers: {tried}")
 
 
+@pytest.mark.chaos
 def test_single_processes_of_postgresql_are_killed(serve, record_property):
     with one_server() as postgresql, prepared(postgresql.url()) as database:
         server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=postgresql.url())
@@ -94,6 +95,7 @@ def test_single_processes_of_postgresql_are_killed(serve, record_property):
         record_property(TRIED, f"processes of PostgreSQL: {tried}")
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("kind", [one_server, mariadb], ids=["postgresql", "mariadb"])
 def test_whole_database_is_killed_and_started_again(kind, serve, record_property):
     with kind() as server_of_data:

@@ -82,6 +82,7 @@ def test_sample_with_every_default_written_is_valid(sample, validate):
     assert [line for line in told.splitlines() if not taken_back.fullmatch(line)] == []
 
 
+@pytest.mark.all_databases
 @pytest.mark.parametrize("scheme", ["mysql+pymysql", "mariadb+pymysql", "sqlite"])
 def test_a_standby_that_is_not_of_postgresql_is_said_to_be_ignored(validate, scheme):
     place = f"{scheme}://u:p@db/placement"

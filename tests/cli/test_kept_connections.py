@@ -14,7 +14,7 @@ from tests.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.system
 
-#: ``.ci/run`` sends 5000 to each server.
+#: ``make test-all`` sends 5000 to each server.
 NUMBER = int(os.environ.get("PLACEMENT_SCHED_TEST_KEPT_REQUESTS", "600"))
 MODULE = "placement_sched.wsgi:application"
 UWSGI = ("--module", MODULE, "--master", "--threads", "4", "--die-on-term", "--need-app")

@@ -155,6 +155,7 @@ def empty_file(folder):
     return path
 
 
+@pytest.mark.all_databases
 def test_where_the_cloud_is_novas_an_old_reading_is_a_warning(database, settings):
     settings = settings.overridden({"api_database.connection": "mysql+pymysql://nova@db/nova_api"})
     cell = NovaCell(uuid="c0000000-0000-0000-0000-000000000001", name="one")

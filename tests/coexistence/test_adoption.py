@@ -120,6 +120,7 @@ def test_their_newest_release_is_known(empty_url):
     assert theirs.manage("db", "version") == NEWEST
 
 
+@pytest.mark.all_databases
 @pytest.mark.parametrize("revision", [TRAIN, NEWEST])
 def test_what_other_tests_take_for_theirs_is_so(database, empty_url, tmp_path, revision):
     """Names of columns, that is: Train's had more indexes, and types are spelled otherwise."""

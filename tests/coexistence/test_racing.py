@@ -138,6 +138,7 @@ def ours_won_as_all_claimed(database: Database, shared_url: str) -> bool:
     return winners[False] > 0
 
 
+@pytest.mark.all_databases
 def test_when_all_change_what_they_hold_ours_is_whole_and_never_too_much(
     database, shared_url, record_property
 ):

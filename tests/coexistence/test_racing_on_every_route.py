@@ -97,6 +97,7 @@ def database(shared_url):
     database.dispose()
 
 
+@pytest.mark.all_databases
 def test_nothing_breaks_where_both_write_everything_at_once(database, shared_url, record_property):
     application = create_app(make_settings(shared_url))
     every = [way for way in ways_of(Client(application)) if way.rule.startswith("/placement/")]

@@ -70,6 +70,7 @@ def run(command: str, folder: Path, source: URL, target: URL, user: str | None) 
     assert done.returncode == 0, f"{command}\n{done.stderr}"
 
 
+@pytest.mark.all_databases
 @pytest.mark.parametrize("kind", KINDS)
 def test_backup_of_a_running_server_is_restored_whole(kind, tmp_path):
     programs = {"postgresql": "pg_dump", "mysql": "mariadb-dump", "sqlite": "sqlite3"}

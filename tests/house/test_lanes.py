@@ -9,6 +9,7 @@ import pytest
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.weights import all_weighers
+from tests.chaos.parts import PARTS
 from tests.house.test_routes import is_asked, without
 from tests.house.tree import PACKAGE, ROOT
 from tests.lanes import LANES, MARKERS, may_have_tests
@@ -18,6 +19,8 @@ pytestmark = pytest.mark.slow
 TESTS = ROOT / "tests"
 #: Packages whose tests start processes or use a broker, or that only nova's plugins use.
 NOT_FAST = {"cli", "config", "notifications"}
+#: Modules that name plugins without running them.
+LISTING = "test_loading"
 #: A module of the lane of `make test`, with a test that has another marker.
 SAMPLE = """
 import pytest
@@ -59,9 +62,21 @@ def test_make_test_has_a_test_of_every_route():
 
 @pytest.mark.parametrize("kind", [all_filters, all_weighers, all_request_filters])
 def test_make_test_has_a_test_of_every_plugin(kind):
-    texts = "\n".join(modules_of("test").values())
-    untested = [plugin.__name__ for plugin in kind() if plugin.__name__ not in texts]
-    assert untested == []
+    own = [text for path, text in modules_of("test").items() if LISTING not in path.name]
+    names = set(re.findall(r"\w+", "\n".join(own)))
+    assert {plugin.__name__ for plugin in kind()} - names == set()
+
+
+def test_make_chaos_runs_every_test_of_its_marker():
+    """No other target runs them."""
+    places = [ROOT / name for part in PARTS for name in part.tests if name.startswith("tests/")]
+    marked = [
+        path
+        for path in TESTS.rglob("test_*.py")
+        if re.search(r"\bmark\.chaos\b", path.read_text()) and path.name != "test_lanes.py"
+    ]
+    assert marked
+    assert [path for path in marked if not any(map(path.is_relative_to, places))] == []
 
 
 def run_lane(folder, lane, *arguments):

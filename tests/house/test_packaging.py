@@ -127,7 +127,7 @@ PARTS = {"epmd", "mariadb-install-db", "rabbitmqctl"}
 
 
 def test_ci_installs_postgresql_whose_programs_are_not_on_the_path():
-    (line,) = re.findall(r"^compgen .*", (ROOT / ".ci/run").read_text(), re.MULTILINE)
+    (line,) = re.findall(r"^\s*compgen .*", (ROOT / ".ci/run").read_text(), re.MULTILINE)
     assert "'/usr/lib/postgresql/*/bin/initdb'" in line
     assert line.endswith("|| missing+=(postgresql)")
 

@@ -41,6 +41,8 @@ BODYLESS = {
     ("POST", "/image/v2/images/{}/actions/deactivate"),
     ("POST", "/image/v2/images/{}/actions/reactivate"),
 }
+#: Folders of tests that need another service, or that make chaos runs.
+WITH_OTHERS = {"chaos", "client", "coexistence", "differential", "nova"}
 #: Routes that take bytes.
 OF_DATA = {("PUT", "/image/v2/images/{}/file")}
 #: Addresses answered beside the APIs, by ``placement_sched/api/root.py``.
@@ -138,7 +140,7 @@ def test_routes_are_asked_by_tests():
 def is_asked(served, modules=None):
     """Return whether a test sends the method to its whole path, or to the path below its API.
 
-    With ``modules``, of the files that are named ``test_*.py`` only these count.
+    With ``modules``, only these count, and helpers of tests without another service.
     """
     method = served.route.method
     path = re.sub(r"<path:[^>]+>", "{...}", f"/{served.face}{served.route.path}")
@@ -151,9 +153,13 @@ def is_asked(served, modules=None):
         )
         and (served.route.action or "") in one.text
         for path, requests in sent().items()
-        if modules is None or path in modules or not path.match("test_*.py")
+        if modules is None or path in modules or is_helper(path)
         for one in requests
     )
+
+
+def is_helper(path):
+    return not path.match("test_*.py") and WITH_OTHERS.isdisjoint(path.parts)
 
 
 def test_policy_rules_are_described():

@@ -87,6 +87,7 @@ def _check(connection, mirror, query, options, *, one_of_a_tree=False, remembere
     assert mirrored == _answer(DatabaseProviders(connection), **asked, remembered=Summaries())
 
 
+@pytest.mark.all_databases
 @EXAMPLES
 @given(cloud=clouds(), group=groups(), case=CASES)
 def test_single_providers_are_those_of_the_database(database, settings, cloud, group, case):
@@ -96,6 +97,7 @@ def test_single_providers_are_those_of_the_database(database, settings, cloud, g
         _check(connection, Mirror(NotedChanges()), query, settings.overridden(case))
 
 
+@pytest.mark.all_databases
 @EXAMPLES
 @given(cloud=tree_clouds(), query=queries(), case=CASES, one_of_a_tree=st.booleans())
 def test_trees_are_those_of_the_database(database, settings, cloud, query, case, one_of_a_tree):

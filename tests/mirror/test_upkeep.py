@@ -160,6 +160,7 @@ def test_change_that_fails_leaves_no_mirror_half_changed(filled, settings, monke
     assert len(_found(mirror, settings)) == 3
 
 
+@pytest.mark.all_databases
 def test_nothing_waits_for_another_that_reads_everything(filled, settings, monkeypatch):
     log, reading, enough = NotedChanges(), Event(), Event()
     mirror = Mirror(log)
@@ -258,6 +259,7 @@ def test_lost_connection_is_raised(filled, monkeypatch):
             mirror.bring_up_to_date(connection)
 
 
+@pytest.mark.all_databases
 def test_threads_may_ask_while_others_change_the_cloud(filled, settings):
     log = NotedChanges()
     mirror, changer = Mirror(log), Changer(log, Random(5))
@@ -287,6 +289,7 @@ def test_threads_may_ask_while_others_change_the_cloud(filled, settings):
     assert _found(mirror, settings) == _found(fresh, settings)
 
 
+@pytest.mark.all_databases
 def test_single_precision_ratio_counts_as_it_is_read(database, settings):
     load(database, Cloud((provider("CN"),)))
     more = stock("VCPU", 10, used=18, allocation_ratio=1.9)
@@ -297,6 +300,7 @@ def test_single_precision_ratio_counts_as_it_is_read(database, settings):
     assert _found(mirror, settings) == [uuid_of("tenth")]
 
 
+@pytest.mark.all_databases
 def test_tree_is_found_by_a_uuid_as_the_database_compares_it(filled, settings):
     """OpenStack's service keeps a uuid as it was written; MariaDB finds it in any case."""
     changed = resource_providers.c.uuid == uuid_of("CN1")

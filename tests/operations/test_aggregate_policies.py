@@ -187,6 +187,7 @@ def test_host_without_a_provider_may_come_under_a_policy(cloud):
     assert cloud.ratios() == EVERYTHING
 
 
+@pytest.mark.all_databases
 def test_report_and_tag_at_once_leave_the_ratio_of_the_tag(cloud):
     for round_ in range(8):
         number = round_ + 1
@@ -200,6 +201,7 @@ def test_report_and_tag_at_once_leave_the_ratio_of_the_tag(cloud):
         assert cloud.ratios(number) == (8.0, 1.0, 1.0)
 
 
+@pytest.mark.all_databases
 def test_new_node_and_tag_at_once_leave_the_ratio_of_the_tag(cloud):
     for round_ in range(8):
         first, new = 2 * round_ + 1, 2 * round_ + 2

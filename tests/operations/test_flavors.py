@@ -30,6 +30,7 @@ def test_id_and_name_are_each_given_once(database):
     create(database, "A", "N")
 
 
+@pytest.mark.all_databases
 def test_of_rivals_for_a_name_one_wins(database):
     def rival(number):
         try:

@@ -63,6 +63,7 @@ def test_a_question_that_is_refused_is_no_reason_not_to_start(
     assert not loading(asked)
 
 
+@pytest.mark.all_databases
 def test_a_database_that_is_away_is_told(settings):
     away = settings.overridden(
         {"placement_database.connection": "postgresql://nobody@127.0.0.1:1/none"}

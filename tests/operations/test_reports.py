@@ -335,6 +335,7 @@ def test_statements_grow_by_chunk(sqlite_database, sqlite_settings):
     assert cost(2 * reports.CHUNK, 30_000) == 2 * cost(reports.CHUNK, 40_000) - 1
 
 
+@pytest.mark.all_databases
 def test_first_reports_of_one_node_at_once_all_succeed(database, settings):
     barrier = Barrier(4)
 
@@ -347,6 +348,7 @@ def test_first_reports_of_one_node_at_once_all_succeed(database, settings):
     assert (recorded.created, recorded.changed + recorded.unchanged) == (1, 3)
 
 
+@pytest.mark.all_databases
 def test_rivals_for_one_name_never_share_it(database, settings):
     barrier = Barrier(4)
 
@@ -364,6 +366,7 @@ def test_rivals_for_one_name_never_share_it(database, settings):
         assert len(compute_nodes.search(connection)) == 1
 
 
+@pytest.mark.all_databases
 def test_node_that_reports_while_its_host_is_disabled_is_marked(database, settings):
     """Whichever comes first, the provider of a disabled host ends up marked."""
     for round_ in range(5):
@@ -385,6 +388,7 @@ def test_node_that_reports_while_its_host_is_disabled_is_marked(database, settin
         assert DISABLED in traits_of(database, 200 + round_)
 
 
+@pytest.mark.all_databases
 def test_node_that_reports_while_its_host_joins_an_aggregate_is_in_it(database, settings):
     for round_ in range(5):
         host = f"h{round_}"

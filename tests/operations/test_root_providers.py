@@ -66,6 +66,7 @@ def test_provider_that_no_node_has_stays_as_it_was_created(database):
         assert resource_providers.by_uuid(connection, node_uuid(1)) == made
 
 
+@pytest.mark.all_databases
 def test_provider_created_while_its_node_is_reported_joins_the_aggregates(database, told):
     told(a_report(50, host="cn1"))
     aggregate = an_aggregate(database, 71, "cn1")
@@ -77,6 +78,7 @@ def test_provider_created_while_its_node_is_reported_joins_the_aggregates(databa
         assert aggregates_of(database, number) == {aggregate}
 
 
+@pytest.mark.all_databases
 def test_provider_created_while_its_host_joins_an_aggregate_is_in_it(database, told):
     for number in range(1, ROUNDS):
         told(a_report(number))

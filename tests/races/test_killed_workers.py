@@ -27,7 +27,7 @@ from tests.providers import make_provider
 from tests.races.journal import journal, replay, wait_for_writes
 from tests.races.writer import TOTALS, Tale, write_at_random
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.all_databases, pytest.mark.system]
 
 LOG = logging.getLogger(__name__)
 

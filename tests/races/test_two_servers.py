@@ -9,7 +9,7 @@ from tests.chaos.scale import TRIED
 from tests.placing import flavor, report, spec
 from tests.versions import LATEST
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.all_databases, pytest.mark.system]
 
 WINDOWS = {"trait:CUSTOM_WINDOWS": "required"}
 

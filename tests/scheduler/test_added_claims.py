@@ -111,6 +111,7 @@ def test_without_add_the_instance_is_placed_already(cloud):
     assert answer["errors"][0]["code"] == "scheduler.instance_placed"
 
 
+@pytest.mark.all_databases
 def test_the_same_request_at_once_is_added_once(cloud):
     """A message bus may deliver a request again while the first scheduler still works on it."""
     request_id = f"req-{uuid4()}"

@@ -37,6 +37,7 @@ def fill(barrier, which, url, orders):
     return told[1:]
 
 
+@pytest.mark.all_databases
 @pytest.mark.parametrize("orders", [[{}], [{}, STACKING]], ids=["one order", "opposite orders"])
 def test_schedulers_fill_a_cloud_to_the_last_room_and_not_beyond(app, orders):
     reports = [report(name, memory_mb=4096 * room) for name, room in ROOM.items()]
@@ -80,6 +81,7 @@ def fill_or_claim(barrier, which, url):
     return told
 
 
+@pytest.mark.all_databases
 def test_schedulers_and_claims_of_others_fill_a_cloud_together(app):
     reports = [report(name, memory_mb=4096 * room) for name, room in ROOM.items()]
     app.post_json("/scheduler/v1/compute_nodes", reports)

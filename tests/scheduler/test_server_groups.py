@@ -298,6 +298,7 @@ def as_found(app, uuid, members=(), hosts=(), policy="anti-affinity"):
     return a_spec(instance_group=group.as_document())
 
 
+@pytest.mark.all_databases
 def test_claim_is_lost_where_members_of_a_strict_group_came_meanwhile(cloud):
     """What a rival claimed between our look and our claim may break what we found kept."""
     group = make(cloud, max_server_per_host=2)
@@ -319,6 +320,7 @@ def test_claim_into_a_group_that_went_meanwhile_is_refused(sqlite_cloud):
         sqlite_cloud.app.services.database.write(lambda connection: _join_group(connection, gone))
 
 
+@pytest.mark.all_databases
 def test_rivals_of_one_strict_group_find_a_host_each(cloud):
     """As many requests as hosts, at once: whatever they saw, no two members share a host."""
     group = make(cloud)

@@ -66,6 +66,7 @@ def test_private_flavor_may_be_named(cloud):
     assert hosts_of(select(cloud, "p")) == ["cn1"]
 
 
+@pytest.mark.all_databases
 def test_changed_flavor_is_heeded_at_once(licensed):
     licensed.delete(f"{FLAVORS}/f1/os-extra_specs/trait:CUSTOM_LICENSED")
     assert hosts_of(select(licensed, "f1")) == ["cn1"]

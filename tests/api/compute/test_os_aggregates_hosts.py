@@ -213,6 +213,7 @@ def test_refused_change_writes_nothing(api, database):
     assert api.show(number).json == before
 
 
+@pytest.mark.all_databases
 def test_rival_zones_never_both_win_a_host(api, database):
     add_node(database, "h1")
     numbers = [api.make(zone, zone) for zone in ("za", "zb", "zc", "zd")]
@@ -220,6 +221,7 @@ def test_rival_zones_never_both_win_a_host(api, database):
     assert sorted(answer.status_int for answer in answers) == [200, 409, 409, 409]
 
 
+@pytest.mark.all_databases
 def test_host_of_an_instance_just_placed_by_its_zone_does_not_change_zone(api):
     select = partial(api.app.post_json, "/scheduler/v1/select_destinations", status="*")
     for number in range(12):

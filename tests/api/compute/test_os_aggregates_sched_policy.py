@@ -129,6 +129,7 @@ def test_other_keys_are_nobodys_policy(api):
     api.set_metadata(number, SCHED_POLICY="nope", sched_policy2="nope")
 
 
+@pytest.mark.all_databases
 def test_rival_policies_never_both_win_a_host(api):
     numbers = [tagged(api, f"a{each}", (HIGH, LOW)[each % 2]) for each in range(4)]
     answers = at_once(*(partial(api.add_host, number, "h1", status="*") for number in numbers))
@@ -137,6 +138,7 @@ def test_rival_policies_never_both_win_a_host(api):
     assert len({api.show(each).json["aggregate"]["metadata"]["sched_policy"] for each in won}) == 1
 
 
+@pytest.mark.all_databases
 def test_rival_policies_never_both_tag_what_shares_a_host(api):
     numbers = [api.make(f"a{each}") for each in range(4)]
     for number in numbers:
@@ -150,6 +152,7 @@ def test_rival_policies_never_both_tag_what_shares_a_host(api):
     assert sorted(each.status_int for each in answers) == [200, 409, 409, 409]
 
 
+@pytest.mark.all_databases
 def test_tag_and_host_that_come_at_once_do_not_make_two_policies(api):
     high, plain = tagged(api, "high", HIGH), api.make("plain")
     api.add_host(plain, "h1")

@@ -175,6 +175,7 @@ def test_draft_has_its_own_faults(sqlite_api, one, operation, status):
     sqlite_api.patch(one, operation, media_type=DRAFT, status=status)
 
 
+@pytest.mark.all_databases
 def test_patches_at_one_moment_are_all_kept(api, uuid):
     """Each is made of what the one before left, none of what was before both."""
     names = [f"p{number}" for number in range(4)]

@@ -202,11 +202,13 @@ def test_request_no_route_takes(cloud, method, path, minor, body, status, phrase
     assert phrase in detail(cloud, method, path, minor, body, status)
 
 
+@pytest.mark.all_databases
 @pytest.mark.parametrize(("method", "path", "minor", "body", "phrase"), CLASSES)
 def test_conflict_over_a_class(each_cloud, method, path, minor, body, phrase):
     assert phrase in detail(each_cloud, method, f"/resource_classes{path}", minor, body, 409)
 
 
+@pytest.mark.all_databases
 @pytest.mark.parametrize(("noun", "minor", "body"), STALE)
 def test_stale_generation(each_cloud, noun, minor, body):
     body = {**body, "resource_provider_generation": 9}
@@ -243,6 +245,7 @@ def test_name_that_no_trait_may_have(cloud, name):
     assert NO_TRAIT in detail(cloud, "PUT", f"/traits/{name}", 39, None, 400)
 
 
+@pytest.mark.all_databases
 @pytest.mark.parametrize("minor", [28, 39])
 def test_more_than_there_is(each_cloud, minor):
     body = claim(9)
@@ -257,6 +260,7 @@ def test_more_than_there_is(each_cloud, minor):
         assert "The requested amount would exceed the capacity of 4" in told
 
 
+@pytest.mark.all_databases
 def test_inventory_in_use_is_refused_in_the_words_that_nova_logs(each_cloud):
     ask(each_cloud, "PUT", f"/allocations/{CONSUMER}", 39, claim(1))
     nothing = {"resource_provider_generation": 3, "inventories": {}}

@@ -169,6 +169,7 @@ def test_a_batch_begins_anew_where_a_rival_was_faster(small, sqlite_database, mo
     assert auditor.delete(found, lambda _done, _total: None).deleted == 1
 
 
+@pytest.mark.all_databases
 def test_two_audits_at_once_delete_everything_once(cloud, database):
     for number in range(8):
         cloud.allocate(number)

@@ -275,6 +275,7 @@ def test_verbose_tells_of_those_that_are_left_too(small):
     ]
 
 
+@pytest.mark.all_databases
 def test_two_at_once_heal_everything_once(cloud, database):
     for number in range(8):
         cloud.record(number, flavor={**FLAVOR, "vcpus": 4})

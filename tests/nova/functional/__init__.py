@@ -2,5 +2,5 @@
 
 They are those that nova installs with itself, unchanged; ``nova_tests.py`` gives them a server over
 HTTP in place of openstack-placement in process. ``make nova-functional`` runs all that exercise
-placement, and ``test_sound_selection.py`` those of them that ``make test-system`` runs.
+placement, and ``test_sound_selection.py`` a selection that sends each request at least once.
 """

@@ -95,7 +95,7 @@ def _print_known(ours: Results) -> None:
 
 
 def _print_requests(ours: Results) -> None:
-    """Name the requests for which no test of ``make test-system`` is chosen."""
+    """Name the requests for which no test of the selection is chosen."""
     sent = {request for ended in ours.values() for request in ended.requests}
     for request in sorted(sent.difference(*sound().values())):
         print(f"not in sound_selection.yaml: {request}")

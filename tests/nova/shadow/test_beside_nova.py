@@ -32,6 +32,7 @@ def test_evaluation_is_a_decision_of_kind_shadow_and_claims_nothing(shadowed, uu
     assert only(shadowed.results()).verdict == shadow.PENDING
 
 
+@pytest.mark.all_databases
 def test_host_that_nova_claims_on_is_compared_at_once(shadowed, uuid):
     shadowed.hear(uuid)
     shadowed.claim(uuid, "cn1")
@@ -225,6 +226,7 @@ def _requiring(trait):
     return wrapped("ImageMeta", "1.8", {"properties": properties})
 
 
+@pytest.mark.all_databases
 def test_passwords_of_a_cell_are_kept_nowhere(shadowed, uuid, database):
     cell = wrapped(
         "CellMapping",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 
 from placement_sched.operations.fleet.dump import to_yaml
@@ -171,6 +172,7 @@ def give_blanks(app):
     app.post_json("/image/v2/images", {"name": " i", "owner": "o ", "k": " v\n"})
 
 
+@pytest.mark.all_databases
 def test_names_with_blanks_at_their_ends_are_kept(app, cloud, settings, database_url):
     give_blanks(app)
     before, dumped = cloud.state, cloud.dump()

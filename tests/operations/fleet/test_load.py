@@ -488,6 +488,7 @@ def test_a_service_keeps_its_uuid_apart_from_others(small):
         small.load(f"services: [{{host: b, binary: nova-scheduler, uuid: {uuid_of('s')}}}]")
 
 
+@pytest.mark.all_databases
 def test_two_loads_at_once_take_turns(cloud):
     texts = [HOSTS, HOSTS.replace("vcpus: 8", "vcpus: 16")]
     threads = [threading.Thread(target=cloud.load, args=(text,)) for text in texts]

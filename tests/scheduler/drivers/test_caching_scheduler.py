@@ -121,6 +121,7 @@ def test_request_that_loses_its_claim_is_not_counted(make):
     assert len(kept.placed_on(uuid)) == 1
 
 
+@pytest.mark.all_databases
 def test_new_host_is_seen_at_once_and_one_that_goes_down_too(make):
     app, _ = make()
     fill(app)

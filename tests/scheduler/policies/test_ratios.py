@@ -112,6 +112,7 @@ def test_ratio_is_the_hosts_whichever_policy_the_request_is_under(api):
     assert refusals(answer, "CoreFilter") == {"low": "4 VCPU requested, 2 free of 8 x 1"}
 
 
+@pytest.mark.all_databases
 def test_host_that_is_untagged_has_its_own_ratio_at_once(api):
     number = next(
         one["id"]

@@ -69,6 +69,7 @@ def test_name_of_several_images_is_refused_with_their_ids(cloud, windows):
     assert "$.request_spec.image" in error["detail"]
 
 
+@pytest.mark.all_databases
 def test_changed_image_is_heeded_at_once(cloud, windows):
     cloud.patch_json(
         f"/image/v2/images/{windows}",
