@@ -13,6 +13,8 @@ from placement_sched.errors import ConfigurationError
 from tests import identity
 from tests.identity import PASSWORD, USER, Identity
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 [api]
 auth_strategy = keystone

@@ -15,6 +15,8 @@ from tests.console.test_reports import ATTACKS
 from tests.placing import report
 from tests.servers import started
 
+pytestmark = pytest.mark.slow
+
 PAGE = "/console/ask"
 ASKED = f"{PAGE}?vcpus=2&ram=4096&disk=20"
 TOO_LARGE = f"{PAGE}?vcpus=2&ram=300000&disk=20"

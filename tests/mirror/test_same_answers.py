@@ -23,6 +23,8 @@ from tests.clouds import uuid_of
 from tests.exploring import draws
 from tests.mirror.changing import Changer, NotedChanges
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = settings(
     max_examples=draws(40),
     deadline=None,

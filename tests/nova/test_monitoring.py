@@ -10,6 +10,8 @@ import pytest
 from placement_sched.errors import ConfigurationError, Error
 from placement_sched.nova.monitoring import Monitor
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def monitor_at() -> Iterator[Callable[[str], Monitor]]:

@@ -12,6 +12,8 @@ from tests.invariants import assert_invariants, break_tables, verified
 from tests.placing import FLAVOR, flavor, instance, report, spec
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.slow
+
 FIRST, SECOND, THIRD = instance(1), instance(2), instance(3)
 SELECT = "/scheduler/v1/select_destinations"
 NIC, GPU = ({"vendor_id": "8086", "product_id": one} for one in ("1520", "9999"))

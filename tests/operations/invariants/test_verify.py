@@ -409,7 +409,6 @@ def test_a_cloud_that_only_the_apis_wrote_violates_nothing(cloud, database):
     }
 
 
-@pytest.mark.all_databases
 @pytest.mark.parametrize("broken", BROKEN)
 def test_what_is_broken_is_reported_and_nothing_else(cloud, database, broken):
     statements, kinds, words = BROKEN[broken]

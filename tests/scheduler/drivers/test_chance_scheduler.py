@@ -7,6 +7,8 @@ import pytest
 from tests.conftest import make_settings
 from tests.placing import hosts_of, instance, report, spec
 
+pytestmark = pytest.mark.slow
+
 SELECT = "/scheduler/v1/select_destinations"
 EXPLAIN = "/scheduler/v1/explain"
 OLD = "2020-01-01T00:00:00Z"

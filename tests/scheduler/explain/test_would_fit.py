@@ -14,6 +14,8 @@ from tests.placing import flavor, report, spec
 from tests.scheduler.test_select_destinations import explain, select
 from tests.versions import LATEST_HEADERS
 
+pytestmark = pytest.mark.slow
+
 #: The sentence about one host that has stopped reporting.
 SILENT = r"cn4 would fit, but its nova-compute last reported \d+ s ago"
 OLD = "2020-01-01T00:00:00Z"

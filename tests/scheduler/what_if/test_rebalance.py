@@ -13,6 +13,8 @@ from tests.scheduler.test_select_destinations import explain, select
 from tests.scheduler.what_if.carrying_out import application, carry_out, host_of, usage
 from tests.scheduler.what_if.test_changes import dumped
 
+pytestmark = pytest.mark.slow
+
 GB = 1024
 
 
