@@ -15,7 +15,7 @@ import yaml
 from tests.cli.conftest import run, serve
 from tests.house.tree import ROOT
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.system
 
 __all__ = ["run", "serve"]
 

@@ -6,7 +6,7 @@ from tests.nova.cloud.cloud import running_cloud
 from tests.nova.cloud.life import STEPS, lived
 from tests.nova.cloud.operating import operator_of
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.system
 
 
 @pytest.mark.timeout(1800)  # a minute or two by itself, with nine programs of nova and ours
