@@ -25,6 +25,8 @@ PROFILE = "HYPOTHESIS_PROFILE"
 #: When the search ends, in seconds since the epoch.
 UNTIL = "PLACEMENT_SCHED_EXPLORE_UNTIL"
 EXPLORING = os.environ.get(PROFILE) == "explore"
+#: Number of examples of a property test that does not give one: the default of hypothesis.
+_EXAMPLES = 100
 #: How many times as many examples the search draws for each test.
 MORE = 5
 #: The share of its examples that a test draws in the lanes that judge a change (tests/lanes.py).
@@ -43,19 +45,17 @@ def load_profile(lane: str | None = None) -> None:
 
     The time that an example takes does not count: the machine may have other work to do.
     """
-    global _share  # noqa: PLW0603 - hypothesis keeps its profile for the whole process, too
-    _share = MORE if EXPLORING else SHARES.get(lane or "", 1)
-    examples = {"max_examples": draws(100)}
+    share = MORE if EXPLORING else SHARES.get(lane or "", 1)
+    examples = {"max_examples": round(_EXAMPLES * share)}
     # A commit that CI found right stays so: its examples are always the same.
     hypothesis_settings.register_profile("ci", **_PATIENT, **examples, derandomize=True)
     hypothesis_settings.register_profile("here", **_PATIENT, **examples)
-    hypothesis_settings.register_profile("fast", **_PATIENT, **examples, derandomize=True)
     # The seed alone decides on the examples, so none is remembered from run to run.
     hypothesis_settings.register_profile(
         "explore", **_PATIENT, **examples, database=None, print_blob=True
     )
-    named = os.environ.get(PROFILE) or ("fast" if lane == "fast" else "here")
-    hypothesis_settings.load_profile(named)
+    default = "ci" if lane == "fast" else "here"
+    hypothesis_settings.load_profile(os.environ.get(PROFILE) or default)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -65,10 +65,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def draws(few: int) -> int:
     """Return the number of examples of a test in this run; ``few`` is that without a lane."""
-    return max(1, round(few * _share))
+    return max(1, round(few * hypothesis_settings().max_examples / _EXAMPLES))
 
 
-_share: float = 1
 load_profile()
 
 

@@ -36,7 +36,7 @@ LANES = {
     "system": {"system"},
     "all": {"", "slow", "system", "exhaustive"},
 }
-#: Maximum number of cases of one test function that the fast lane runs if each needs a database.
+#: Maximum number of cases of a test function with a database in the fast lane.
 MAX_FAST_CASES = 1
 #: Number of modules in the summary.
 SLOWEST_MODULES = 10
@@ -168,7 +168,7 @@ class SlowestModules:
         self._seconds: defaultdict[str, float] = defaultdict(float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add the seconds of one phase of a test."""
+        """Add the seconds of a test's setup, call or teardown."""
         self._seconds[report.nodeid.partition("::")[0]] += report.duration
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:

@@ -271,7 +271,7 @@ class NovaCells:
             self._record(partial(cells.note_read, uuids=[cell.uuid]))
 
     def _record(self, note: Callable[..., None]) -> None:
-        """Write a change of a cell's state, under the lock: in the order of the changes."""
+        # Under the lock: states are written in their order.
         if not self._only_looking:
             self.database.write(partial(note, now=self.clock()))
 
