@@ -11,8 +11,9 @@ BENCH_ARGS ?=
 PEER ?= .venv-peer
 RACE_ROUNDS ?= 300
 MINUTES ?= 30
-# Of "make test": the lane of tests/lanes.py that it runs.
+# Of "make test": the lane of tests/lanes.py that it runs, and its processes.
 LANE = test
+WORKERS = 3
 # Of "make nova-cloud".
 SCHEDULER ?= placement-sched
 # Of "make nova-cloud", and of the benchmarks, which each have a default of their own.
@@ -72,14 +73,14 @@ test-fast: $(VENV)/.develop ## dev: run the tests without a database server or a
 	$(PYTEST) --numprocesses 2 --lane fast $(PYTEST_ARGS)
 
 test: $(VENV)/.develop ## dev: run the tests on SQLite, and on PostgreSQL and MariaDB if they depend on the database (8 minutes)
-	$(PYTEST) --numprocesses 3 --lane $(LANE) $(PYTEST_ARGS)
+	$(PYTEST) --numprocesses $(WORKERS) --lane $(LANE) $(PYTEST_ARGS)
 
 test-system: $(VENV)/.develop ## dev: run the tests with whole servers, several processes, or OpenStack's services (15 minutes)
 	$(PYTEST) --numprocesses 2 --lane system $(PYTEST_ARGS)
 
-test-all: $(VENV)/.develop $(PEER)/.ready ## dev: run everything, chaos and all of nova's functional tests included (75 minutes)
+test-all: $(VENV)/.develop $(PEER)/.ready ## dev: run everything, chaos and all of nova's functional tests included (60 minutes)
 	@export PLACEMENT_SCHED_TEST_KEPT_REQUESTS=5000; status=0; \
-	for part in 'test LANE=all' chaos nova-functional 'soak MINUTES=5'; do \
+	for part in 'test LANE=all WORKERS=4' chaos nova-functional 'soak MINUTES=3'; do \
 		$(MAKE) --no-print-directory $$part || status=1; \
 	done; exit $$status
 

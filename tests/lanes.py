@@ -10,7 +10,8 @@ no marker                 ``make test-fast`` and ``make test``
 ``chaos``                 ``make chaos``, which ``make test-all`` includes
 ========================  =========================================================
 
-A test with several of these markers belongs to the last of them. A test that uses ``settings``,
+A test with several of these markers belongs to the last of them. The lane ``all`` leaves out the
+modules that ``make chaos`` runs at length. A test that uses ``settings``,
 ``database`` or ``app`` runs on SQLite; if it or its module is marked ``all_databases``, then on
 PostgreSQL and MariaDB too. ``make test-all`` runs every test on all three.
 
@@ -27,6 +28,9 @@ from typing import Any
 
 import pytest
 
+from tests.chaos.parts import PARTS
+
+_ROOT = Path(__file__).resolve().parents[1]
 #: The markers that decide the lane, from the fastest lane to the slowest.
 MARKERS = ("slow", "system", "exhaustive", "chaos")
 #: The values of ``--lane``, and the markers of the tests that each runs; "" stands for no marker.
@@ -64,7 +68,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     lane = lane_of(config)
     if lane is None or not collection_path.match("test_*.py"):
         return None
+    if lane == "all" and is_run_by_chaos(collection_path):
+        return True
     return not may_have_tests(collection_path.read_text(), lane) or None
+
+
+def is_run_by_chaos(path: Path) -> bool:
+    """Return whether ``make chaos`` runs all tests of a module."""
+    places = [part.tests for part in PARTS if "-k" not in part.tests]
+    return any(path.is_relative_to(_ROOT / place) for tests in places for place in tests)
 
 
 def may_have_tests(text: str, lane: str) -> bool:

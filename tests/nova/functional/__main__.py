@@ -47,7 +47,7 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.nova.functional", description=__doc__)
     parser.add_argument("only", nargs="*", help="parts of the names of the tests to run")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--processes", type=int, default=2 * (os.cpu_count() or 1))
     parser.add_argument("--beside", action="store_true", help="run placement 16 too, and count")
     return parser.parse_args()
 

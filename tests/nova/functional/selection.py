@@ -51,15 +51,6 @@ def sound() -> Mapping[str, list[str]]:
     return {f"{one}.{test}": why for one, tests in classes.items() for test, why in tests.items()}
 
 
-def first_for_a_request() -> set[str]:
-    """Return the selected tests that ``make test-system`` runs: the first for each request."""
-    first: dict[str, str] = {}
-    for test, requests in sound().items():
-        for request in requests:
-            first.setdefault(request, test)
-    return set(first.values())
-
-
 def known_to_fail() -> Mapping[str, str]:
     """Return the tests that fail with openstack-placement too, and why."""
     return {

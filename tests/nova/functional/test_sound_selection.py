@@ -1,7 +1,7 @@
 """A selection of nova's own functional tests passes on our placement.
 
 Together they send every request that nova's functional tests send (``sound_selection.yaml``).
-``make test-system`` runs the first test for each request, ``make test-all`` the whole selection.
+``make nova-functional`` runs all of nova's functional tests.
 """
 
 from collections.abc import Iterator
@@ -9,13 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.differential.duel import needs_peer
-from tests.nova.functional.selection import BASE, first_for_a_request, known_to_fail, sound
+from tests.nova.functional.selection import BASE, known_to_fail, sound
 from tests.nova.functional.worker import FAILED, OURS, PASSED, Worker, working
 
 pytestmark = pytest.mark.system
 
 SELECTION = sound()
-SYSTEM = first_for_a_request()
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +24,7 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
         yield worker
 
 
-@pytest.mark.parametrize(
-    "test",
-    [
-        pytest.param(test, marks=() if test in SYSTEM else pytest.mark.exhaustive)
-        for test in SELECTION
-    ],
-)
+@pytest.mark.parametrize("test", SELECTION)
 def test_nova_is_content_with_our_placement(test, worker):
     ended = worker.run(f"{BASE}.{test}")
     assert ended.outcome == PASSED, ended.text
