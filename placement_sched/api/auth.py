@@ -45,6 +45,12 @@ class Identity:
         """Return a key that is equal for callers that no policy rule can distinguish."""
         return (self.user_id, self.project_id, self.roles, *self.further.items())
 
+    def scope(self) -> Literal["system", "domain", "project"]:
+        """Return the scope of the token, as oslo.policy determines it."""
+        if self.further.get("system_scope"):
+            return "system"
+        return "domain" if self.further.get("domain_id") else "project"
+
     def owning(self, noun: Literal["project", "user"]) -> str:
         """Return the id to be stored as owner; raises :class:`Invalid` if it is too long."""
         name = self.project_id if noun == "project" else self.user_id

@@ -86,6 +86,7 @@ class Policy:
         self._settings = settings
         self._rules = tuple(rules)
         self._project_keys = {rule.name: rule.project_key for rule in self._rules}
+        self._scopes = {rule.name: rule.scopes for rule in self._rules}
         self._reading = Lock()
         opts.set_defaults(settings.conf)  # which makes the options known
         # Looked at before they are read: what changes meanwhile is seen at the next request.
@@ -97,7 +98,12 @@ class Policy:
         if self._watch.is_due():
             self._read_again()
         if not self._read.allows(rule, identity, target):
-            raise Forbidden(f"Policy does not allow {rule} to be performed.")
+            message = f"Policy does not allow {rule} to be performed."
+            scope, scopes = identity.scope(), self._scopes.get(rule, ())
+            if scopes and scope not in scopes:
+                message += f" The token has {scope} scope; the rule accepts {' or '.join(scopes)}."
+                LOG.warning("%s", message)
+            raise Forbidden(message)
 
     def project_key(self, rule: str) -> str | None:
         """Return which query parameter names the project that ``rule`` asks about, if one does."""

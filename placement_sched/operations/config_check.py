@@ -314,6 +314,7 @@ def log_start(settings: Settings, *, of_nova: bool = False) -> None:
     """
     every = lines_without_effect(settings)
     logs.setup(CONF)
+    logs.report_missing_handler(CONF)
     found = [one for one in every if not of_nova or "did you mean" in one.text]
     if len(found) < len(every):
         LOG.info("%d lines of the configuration are for other services", len(every) - len(found))

@@ -55,6 +55,28 @@ def setup(conf: cfg.ConfigOpts) -> None:
             handler.setStream(sys.stderr)
 
 
+def report_missing_handler(conf: cfg.ConfigOpts) -> None:
+    """Write a line to stderr if ``log_config_append`` has no handler for errors of this service."""
+    if conf.log_config_append and not _shows_errors(logging.getLogger(PRODUCT)):
+        sys.stderr.write(
+            f"[DEFAULT] log_config_append {conf.log_config_append}: no handler shows errors of "
+            f"the logger {PRODUCT}; add a handler to it or to the root logger\n"
+        )
+
+
+def _shows_errors(logger: logging.Logger) -> bool:
+    """Return whether a handler of ``logger`` or its parents takes errors."""
+    current: logging.Logger | None = logger
+    if not logger.isEnabledFor(logging.ERROR) or logger.disabled:
+        return False
+    while current is not None:
+        for handler in current.handlers:
+            if handler.level <= logging.ERROR and not isinstance(handler, logging.NullHandler):
+                return True
+        current = current.parent if current.propagate else None
+    return False
+
+
 def drop_unhelpful() -> None:
     """Keep messages of libraries out of the log that help no operator."""
     for name in _UNHELPFUL:

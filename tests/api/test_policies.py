@@ -322,13 +322,25 @@ def test_headers_tell_project_and_scope_of_a_token_of_nobody(sqlite_app, told, p
     sqlite_app.get(f"/placement/usages?project_id={project}", headers=headers, status=status)
 
 
-@pytest.mark.parametrize("header", ["OpenStack-System-Scope", "X-Domain-Id"])
 @pytest.mark.parametrize(
-    "path", ["/placement/traits", "/compute/v2.1/os-aggregates", "/scheduler/v1/compute_nodes"]
+    ("header", "scope"), [("OpenStack-System-Scope", "system"), ("X-Domain-Id", "domain")]
 )
-def test_token_of_no_project_is_out_of_scope_for_the_administrator_too(sqlite_app, header, path):
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [
+        ("/placement/traits", "placement:traits:list"),
+        ("/compute/v2.1/os-aggregates", "compute:aggregates:list"),
+        ("/scheduler/v1/compute_nodes", "scheduler:compute_nodes:list"),
+    ],
+)
+def test_token_of_no_project_is_out_of_scope_for_the_administrator_too(
+    sqlite_app, caplog, header, scope, path, rule
+):
     answer = sqlite_app.get(path, headers={**ADMIN, header: "all"}, status=403)
+    message = f"The token has {scope} scope; the rule accepts project."
     assert "Policy does not allow" in answer.text
+    assert message in answer.text
+    assert message in caplog.text
 
 
 def test_the_project_told_is_the_callers_own(configured_app, config, file):

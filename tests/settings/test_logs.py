@@ -1,6 +1,8 @@
 """The line of a request is the one that oslo.log would write."""
 
 import logging
+import subprocess
+import sys
 from errno import ENOSPC
 from io import StringIO
 
@@ -85,6 +87,52 @@ def test_line_that_cannot_be_written_is_followed_by_a_traceback_with_debug_only(
     monkeypatch.setattr(handler, "stream", FullDisk())
     root.error("one more")
     assert ("Traceback" in capsys.readouterr().err) == shown
+
+
+NO_HANDLER = """
+[loggers]
+keys = root
+[handlers]
+keys = {handler}
+[formatters]
+keys =
+[logger_root]
+level = {level}
+handlers = {handler}
+[handler_null]
+class = logging.NullHandler
+args = ()
+[handler_file]
+class = logging.FileHandler
+args = ("/dev/null",)
+level = {level}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("handler", "level", "is_named"),
+    [("null", "INFO", True), ("file", "CRITICAL", True), ("file", "INFO", False)],
+)
+def test_log_configuration_that_shows_no_errors_is_named_on_stderr(
+    tmp_path, handler, level, is_named
+):
+    file = tmp_path / "logging.ini"
+    file.write_text(NO_HANDLER.format(handler=handler, level=level))
+    config = tmp_path / "placement.conf"
+    config.write_text(f"[DEFAULT]\nlog_config_append = {file}\n")
+    script = f"""if True:
+        from placement_sched.operations.config_check import log_start
+        from placement_sched.scheduler.loading import read_settings
+        log_start(read_settings([{str(config)!r}]))
+    """
+    command = [sys.executable, "-c", script]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    expected = (
+        f"[DEFAULT] log_config_append {file}: no handler shows errors of the logger "
+        "placement_sched; add a handler to it or to the root logger\n"
+    )
+    assert result.stderr == (expected if is_named else "")
 
 
 class FullDisk(StringIO):
