@@ -18,6 +18,8 @@ preload_app = True
 # nova's clients keep their connections.
 keepalive = 30
 timeout = 120
+# [api] max_query_string_size bounds it.
+limit_request_line = 0
 # SIGTERM lets requests at work finish.
 graceful_timeout = 30
 # Headers with an underscore are dropped, and no proxy is believed but by [oslo_middleware].

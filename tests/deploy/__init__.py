@@ -6,6 +6,8 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
 import requests
@@ -79,3 +81,21 @@ def certificate(folder: Path) -> Path:
     both = folder / "placement.pem"
     both.write_text(signed.read_text() + key.read_text())
     return both
+
+
+def check_long_queries(url: str, **options: Any) -> None:
+    """Check that a query of 65 000 bytes is answered, and that errors for longer ones say so."""
+    headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+
+    def send(size: int) -> requests.Response:
+        aggregates = ",".join(str(UUID(int=number)) for number in range((size - 40) // 37))
+        query = f"member_of=in:{aggregates}&name="
+        address = f"{url}/placement/resource_providers?{query:n<{size}}"
+        return requests.get(address, headers=headers, timeout=60, **options)
+
+    longest = send(65_000)
+    assert (longest.status_code, longest.json()) == (200, {"resource_providers": []})
+    for size, statuses in ((65_001, {400}), (65_500, {400, 414}), (80_000, {400, 414})):
+        answer = send(size)
+        assert answer.status_code in statuses, (size, answer.status_code, answer.text)
+        assert "65000" in answer.text, size

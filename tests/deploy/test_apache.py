@@ -13,7 +13,7 @@ import requests
 
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.settings.conf import new_conf
-from tests.deploy import apache
+from tests.deploy import apache, check_long_queries
 from tests.servers import wait_until
 
 pytestmark = pytest.mark.system
@@ -93,6 +93,10 @@ def test_body_beyond_the_limit_is_refused(ask):
     most = read_settings((), new_conf()).api.max_request_body_size
     answer = ask("/placement/resource_providers", "POST", data=b"x" * (most + 1))
     assert answer.status_code == 413
+
+
+def test_long_query_is_answered_and_a_longer_one_is_told_the_limit(served):
+    check_long_queries(served[0], verify=str(served[1]))
 
 
 def test_header_with_an_underscore_is_dropped(served):

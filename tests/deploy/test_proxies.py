@@ -9,8 +9,9 @@ import yaml
 
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.settings.conf import new_conf
-from tests.deploy import DEPLOY, certificate, run, tool
+from tests.deploy import DEPLOY, certificate, check_long_queries, haproxy, nginx, run, tool
 from tests.house.tree import ROOT
+from tests.servers import started
 
 pytestmark = pytest.mark.slow
 
@@ -79,6 +80,15 @@ def test_limits_are_those_of_the_server():
     assert f"proxy-body-size: {most >> 20}m\n" in ingress
 
 
+@pytest.mark.system
+@pytest.mark.parametrize("proxy", [haproxy, nginx], ids=["haproxy", "nginx"])
+def test_proxy_passes_long_queries_and_names_the_limit(proxy, tmp_path):
+    with started(folder=tmp_path) as server:
+        port = int(server.url.rpartition(":")[2])
+        with proxy.in_front(tmp_path, [port]) as (url, signed):
+            check_long_queries(url, verify=str(signed))
+
+
 @pytest.mark.parametrize("path", [*HAPROXY, NGINX, APACHE], ids=lambda path: path.parent.name)
 def test_what_clients_say_of_themselves_is_dropped(path: Path):
     """The servers believe these headers, so that only the proxy may set them."""
@@ -99,5 +109,6 @@ def test_ingress_nginx_is_given_what_it_does_not_drop_by_itself():
     (headers,) = [one for one in documents if one["kind"] == "ConfigMap"]
     assert headers["data"] == {"Forwarded": "", "X-Forwarded-Prefix": ""}
     space = yaml.safe_load((DEPLOY / "kubernetes/kustomization.yaml").read_text())["namespace"]
-    named = f'{{"data": {{"proxy-set-headers": "{space}/{headers["metadata"]["name"]}"}}}}'
-    assert f"--patch '{named}'\n" in (DEPLOY / "README.md").read_text()
+    name = f'"proxy-set-headers": "{space}/{headers["metadata"]["name"]}"'
+    patch = f'{{"data": {{{name}, "large-client-header-buffers": "4 64k"}}}}'
+    assert f"--patch '{patch}'\n" in (DEPLOY / "README.md").read_text()

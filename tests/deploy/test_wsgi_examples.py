@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.deploy import DEPLOY
+from tests.deploy import DEPLOY, check_long_queries
 from tests.servers import BIN, Server, environment, started
 from tests.versions import LATEST_HEADERS
 
@@ -65,6 +65,7 @@ def test_gunicorn_serves_with_the_example(tmp_path, config):
         assert server.get("/placement/resource_providers")[0] == 200
         # All four workers count in one folder.
         assert counted_by_all(server) == {b"1.0"}
+        check_long_queries(server.url)
         (folder,) = tmp_path.glob("placement_sched_*/")
         assert answer_of_what_sigterm_finds(server) == 200
         assert server.process.wait(60) == 0
@@ -86,6 +87,9 @@ def test_uwsgi_serves_with_the_example(tmp_path, config):
         assert server.get("/placement/resource_providers")[0] == 200
         # All four workers count in one folder.
         assert counted_by_all(server) == {b"1.0"}
+        aggregates = ",".join(str(uuid4()) for _ in range(800))  # 30 000 bytes
+        query = f"member_of=in:{aggregates}"
+        assert server.get(f"/placement/resource_providers?{query}", **LATEST_HEADERS)[0] == 200
         assert answer_of_what_sigterm_finds(server) == 200
 
 

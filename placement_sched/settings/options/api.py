@@ -31,9 +31,9 @@ API = described(
     "1 MiB is accepted, except in reports of many compute nodes and in reshaper requests.",
     cfg.IntOpt("max_query_string_size", default=65_000, min=1024),
     "Largest accepted query string in bytes, escaped as it was sent; a larger one is answered "
-    "with 400. A thousand aggregates take 40 KB. The server of placement-sched serve itself "
-    "answers 414, without a body, to an address of 65535 bytes or more; under another server a "
-    "larger value may be of use.",
+    "with 400. A thousand aggregates take 40 KB. The server of placement-sched serve answers an "
+    "address of 65535 bytes or more with 414, without a body; a larger value is of use only under "
+    "another server.",
     cfg.FloatOpt("queue_timeout", default=30.0, min=0, max=LARGEST),
     "Seconds that a request may wait for placement-sched serve to begin with it, where more is "
     "asked than can be answered. A later one is answered 503 with Retry-After, so that the server "
