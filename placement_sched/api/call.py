@@ -15,7 +15,6 @@ from placement_sched.candidates.summaries import Summaries
 from placement_sched.db.standby import Standby, StandbyUnfit
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.db.trial import Readable
-from placement_sched.errors import Forbidden
 from placement_sched.model.clock import Clock
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.scheduler.pipeline import Scheduler
@@ -122,11 +121,7 @@ class Call:
         """Return whether the policy allows the caller ``rule`` on what is their own."""
         project_id, user_id = self.identity.project_id, self.identity.user_id
         target = {"project_id": project_id, "user_id": user_id, "owner": project_id}
-        try:
-            self.services.policy.check(rule, self.identity, target)
-        except Forbidden:
-            return False
-        return True
+        return self.services.policy.allows(rule, self.identity, target)
 
     def read(
         self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs

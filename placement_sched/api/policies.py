@@ -95,15 +95,19 @@ class Policy:
 
     def check(self, rule: str, identity: Identity, target: Mapping[str, str]) -> None:
         """Raise :class:`Forbidden` unless ``identity`` may do ``rule`` to ``target``."""
-        if self._watch.is_due():
-            self._read_again()
-        if not self._read.allows(rule, identity, target):
+        if not self.allows(rule, identity, target):
             message = f"Policy does not allow {rule} to be performed."
             scope, scopes = identity.scope(), self._scopes.get(rule, ())
             if scopes and scope not in scopes:
                 message += f" The token has {scope} scope; the rule accepts {' or '.join(scopes)}."
                 LOG.warning("%s", message)
             raise Forbidden(message)
+
+    def allows(self, rule: str, identity: Identity, target: Mapping[str, str]) -> bool:
+        """Return whether ``identity`` may do ``rule`` to ``target``; log nothing."""
+        if self._watch.is_due():
+            self._read_again()
+        return self._read.allows(rule, identity, target)
 
     def project_key(self, rule: str) -> str | None:
         """Return which query parameter names the project that ``rule`` asks about, if one does."""

@@ -84,7 +84,7 @@ def certificate(folder: Path) -> Path:
 
 
 def check_long_queries(url: str, **options: Any) -> None:
-    """Check that a query of 65 000 bytes is answered, and that errors for longer ones say so."""
+    """Check that a server answers a query of 65 000 bytes, and names the limit for a longer one."""
     headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 
     def send(size: int) -> requests.Response:
