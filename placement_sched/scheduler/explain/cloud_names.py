@@ -43,15 +43,26 @@ class CloudNames:
         elif change.action == "leave_aggregate":
             yield from self._leaving(root, change.values["aggregates"])
         elif change.action == "join_aggregate":
-            uuids = change.values["aggregates"]
-            words = f"add it to aggregate {' or '.join(map(self.name, uuids))}"
-            yield replace(change, words=words, values={"aggregates": self._shown(uuids)})
+            uuids = [uuid for uuid in change.values["aggregates"] if self._may_join(root, uuid)]
+            if uuids:
+                words = f"add it to aggregate {' or '.join(map(self.name, uuids))}"
+                yield replace(change, words=words, values={"aggregates": self._shown(uuids)})
         elif change.values.get("constraint") == "member_of":
             uuids = change.values["detail"].removeprefix("in:").split(",")
             words = f"ask without being confined to aggregate {' or '.join(map(self.name, uuids))}"
             yield replace(change, words=words)
         else:
             yield change
+
+    def _may_join(self, root: str, uuid: str) -> bool:
+        """Return whether a host may join an aggregate: a host has one availability zone."""
+        zone = self._zone(uuid)
+        zones = {self._zone(other) for other in self.memberships.get(root, ())}
+        return zone is None or zones <= {zone, None}
+
+    def _zone(self, uuid: str) -> str | None:
+        known = self.aggregates.get(uuid)
+        return known.availability_zone if known else None
 
     def _leaving(self, root: str, forbidden: Sequence[str]) -> Iterator[Remedy]:
         """Yield that a host may leave the aggregates, or the request ask for what they need."""

@@ -5,19 +5,19 @@ read off the run. What the run did not ask of a host, since an earlier stage had
 same stages are asked of this host alone; of many hosts and a large request only for the first ones.
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from placement_sched.candidates.explain.near_misses import query_without
 from placement_sched.candidates.explain.report import each_refusal
 from placement_sched.candidates.explain.trees import SearchRun
-from placement_sched.candidates.search import Search, prepare
+from placement_sched.candidates.search import prepare
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, UnknownNames
 from placement_sched.model.naming import if_few, nearest
 from placement_sched.model.placement.candidate import Candidates, together
+from placement_sched.model.placement.query import CandidatesQuery
 from placement_sched.model.results.funnel import (
     FILTERS,
     PASSED,
@@ -201,45 +201,50 @@ def _own_refusals(run: Run) -> Mapping[tuple[str, str], Sequence[RejectReason]]:
 class _Alone:
     """What the search says of single trees, by the uuid of the root.
 
-    ``refused`` are its reasons, ``found`` the candidates that there are on them. ``unmet`` are the
-    constraints that keep out each, of the request's own ``search``.
+    ``refused`` are its reasons, ``found`` the candidates that there are on them. ``relaxed`` is the
+    query of each without the constraints that keep it out.
     """
 
     refused: Refusals
     found: Candidates
-    search: Search | None
-    unmet: Mapping[str, Collection[tuple[str, str]]]
+    relaxed: Mapping[str, CandidatesQuery]
 
 
 def _candidates_alone(connection: Connection, run: Run, roots: Sequence[str]) -> _Alone:
     """Return why the run has no candidates on these trees, and those that there are.
 
-    There are some on a tree that a limit cut, or that the run did not come to.
+    There are some on a tree that a limit cut, or that the run did not come to. Of the two
+    searches for pinned CPUs, the one with fewer reasons is reported, since either is enough.
     """
     reasons: dict[str, list[RejectReason]] = {}
-    unmet: dict[str, list[tuple[str, str]]] = {}
+    relaxed: dict[str, CandidatesQuery] = {}
     found = [run.searches.found]
     known, source = run.searches.roots, run.cloud.providers
     outside = [root for root in roots if root not in known]
     names = CloudNames.of(run, outside)
-    asked_for: Search | None = None
     for before, asked in asked_searches(run) if outside else ():
-        asked_for = asked_for or asked.search
         alone = found_on(run, asked.search.query, outside)
         found.append(alone)
         # A run that did not ask has cut nothing.
         was = alone if run.searches.asked is None else asked.found
         searched = SearchRun(connection, source, asked.search, was, run.request.settings)
         steps = each_refusal(searched, outside, run.cloud.memory.explaining)
-        every = [(root, step) for root, some in steps.items() for step in some]
+        every = [
+            (root, step)
+            for root, some in steps.items()
+            if root not in reasons or len(some) < len(reasons[root])
+            for step in some
+        ]
         report = CandidatesReport(query="", steps=tuple(step for _, step in every))
         with_texts = with_reasons(connection, report).steps
-        for (root, _), step in zip(every, with_texts, strict=True):
-            reason = names.with_names(root, RejectReason.of_step(step, before))
-            reasons.setdefault(root, []).append(reason)
-            if asked.search is asked_for and step.constraint != "limit":
-                unmet.setdefault(root, []).append(_term(step))
-    return _Alone(reasons, together(found), asked_for, unmet)
+        of_roots = ((root, step) for (root, _), step in zip(every, with_texts, strict=True))
+        for root, some in grouped(of_roots).items():
+            own = [RejectReason.of_step(step, before) for step in some]
+            reasons[root] = [names.with_names(root, reason) for reason in own]
+            terms = {_term(step) for step in some if step.constraint != "limit"}
+            if terms:
+                relaxed[root] = query_without(asked.search, terms)
+    return _Alone(reasons, together(found), relaxed)
 
 
 def _term(step: StepReport) -> tuple[str, str]:
@@ -260,14 +265,11 @@ def _would_pass(run: Run, alone: _Alone, states: Mapping[str, HostState]) -> dic
     """
     if run.narrowed.refusal is not None:
         return {}
-    spec, same = first_instance(run), defaultdict[tuple[tuple[str, str], ...], list[str]](list)
-    for root in states:
-        same[tuple(alone.unmet.get(root, ()))].append(root)
+    spec = first_instance(run)
     would: dict[str, bool | None] = {}
-    for unmet, roots in same.items():
+    for query, roots in grouped((alone.relaxed.get(root), root) for root in states).items():
         tried = {root: states[root] for root in roots}
-        if unmet and alone.search is not None:
-            query = query_without(alone.search, unmet)
+        if query is not None:
             found = found_on(run, query, roots) if query.groups else Candidates()
             tried = {str(one.uuid): one for one in states_of(run, found)}
         for root in roots:

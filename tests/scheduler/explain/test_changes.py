@@ -119,6 +119,29 @@ def test_a_trait_is_to_be_given_or_not_requested(cloud):
     assert verdict(cloud, "cn1", asked)["verdict"] == "passed"
 
 
+def test_a_host_of_another_zone_is_not_to_join_the_zone(cloud):
+    def make(connection):
+        for zone, host in (("az1", "cn1"), ("az2", "cn4")):
+            made = host_aggregates.create(connection, uuid_of(zone), zone, zone, NOW)
+            host_aggregates.add_hosts(connection, made.id, [host], NOW)
+
+    cloud.app.services.database.write(make)
+    asked = spec(availability_zone="az1")
+    other, without_zone = (changes(verdict(cloud, host, asked)) for host in ("cn4", "cn3"))
+    assert [change["action"] for change in other] == ["drop_constraint"]
+    assert [change["action"] for change in without_zone] == ["join_aggregate", "drop_constraint"]
+
+
+def test_pinned_cpus_on_a_disabled_host_need_only_its_service(cloud):
+    cloud.put_json("/compute/v2.1/os-services/disable", {"host": "cn1", "binary": "nova-compute"})
+    pinned = spec(flavor=flavor(extra_specs={"hw:cpu_policy": "dedicated"}))
+    one = verdict(cloud, "cn1", pinned)
+    assert {change["action"] for reason in one["reasons"] for change in reason["changes"]} == {
+        "enable_service"
+    }
+    assert one["would_pass"] is True
+
+
 def test_every_reason_is_to_go_before_a_host_passes(cloud):
     asked = spec(flavor=flavor(memory_mb=70000, vcpus=17), ignore_hosts=["cn2"])
     one = verdict(cloud, "cn2", asked)
