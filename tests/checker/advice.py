@@ -1,0 +1,160 @@
+"""Advice of ``explain`` carried out: on the cloud through the APIs, or on the request."""
+
+import math
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tests.checker.api import Api
+from tests.checker.cloud import Cloud, Inventory, Provider
+from tests.checker.model import Request, usable_providers, without
+
+
+class UnknownAdviceError(Exception):
+    """The checker cannot carry out an action."""
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A reason of ``explain`` for which a host is rejected."""
+
+    host: str
+    stage: str
+    #: The stage's name, such as ``resources VGPU:1 (group 1)``.
+    name: str
+    reason: str
+    changes: list[dict[str, Any]]
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of the request group."""
+        match = re.search(r" \(group (\S+)\)$", self.name)
+        return match[1] if match else ""
+
+    @property
+    def detail(self) -> str:
+        """The value of the constraint, such as ``VGPU:1``."""
+        return re.sub(r" \(group \S+\)$", "", self.name).partition(" ")[2]
+
+    @property
+    def constraint(self) -> tuple[str, str]:
+        """The kind of the constraint, and its value without the amount or the aggregate."""
+        return self.name.partition(" ")[0], self.detail.partition(":")[0]
+
+
+def carry_out(
+    api: Api, cloud: Cloud, request: Request, rejection: Rejection, change: dict[str, Any]
+) -> Request:
+    """Carry out a change, and return the request that it leads to.
+
+    Raises UnknownAdviceError for an action that the checker does not know, and
+    UnexpectedStatusError if the API refuses the change.
+    """
+    action = change["action"]
+    if action in ("ask", "ask_traits", "drop_constraint"):
+        return changed_request(request, rejection.suffix, change)
+    provider = _provider_of(cloud, rejection, change)
+    if action in ("free", "make_room"):
+        _free(api, cloud, provider, change)
+    elif action in ("add_capacity", "set_inventory", "add_inventory"):
+        _set_inventory(api, provider, change)
+    elif action == "add_trait":
+        api.set_traits(provider.uuid, provider.traits | {*change["traits"]})
+    elif action == "remove_trait":
+        api.set_traits(provider.uuid, provider.traits - {*change["traits"]})
+    elif action in ("join_aggregate", "leave_aggregate"):
+        joins = action == "join_aggregate"
+        for aggregate in change["aggregates"]:
+            _set_member(api, cloud, provider, aggregate["uuid"], is_member=joins)
+    elif action == "enable_service":
+        api.enable(rejection.host, enabled=True)
+    else:
+        raise UnknownAdviceError(action)
+    return request
+
+
+def changed_request(request: Request, suffix: str, change: dict[str, Any]) -> Request:
+    """Return a request after a change of the request."""
+    if change["action"] == "drop_constraint":
+        return without_constraint(request, suffix, change["constraint"], change["detail"])
+    group = request.groups[suffix]
+    if change["action"] == "ask":
+        amounts = {**group.resources, change["resource_class"]: change["amount"]}
+        group = replace(group, resources=amounts)
+    else:
+        group = replace(group, required=group.required | {*change["traits"]})
+    return replace(request, groups={**request.groups, suffix: group})
+
+
+def without_constraint(request: Request, suffix: str, constraint: str, detail: str) -> Request:
+    """Return a request without a constraint of its candidates query."""
+    if constraint == "member_of" and detail.startswith("in:"):
+        return replace(request, zone=None)
+    if constraint == "group_policy":
+        return replace(request, isolate=False)
+    name = detail.partition(":")[0]
+    if constraint == "resources":
+        return without(request, "resources", suffix, name)
+    if constraint == "required" and name.startswith("!"):
+        return without(request, "forbidden", suffix, name[1:])
+    if constraint == "required":
+        return without(request, "required", suffix, name)
+    raise UnknownAdviceError(f"drop {constraint} {detail}")
+
+
+def _provider_of(cloud: Cloud, rejection: Rejection, change: dict[str, Any]) -> Provider:
+    """Return the provider that an operator would change: the named one, the only one, the root."""
+    root = cloud.hosts[rejection.host]
+    usable = usable_providers(cloud, root)
+    by_name = {provider.name: provider for provider in usable}
+    if "provider" in change:
+        return by_name[change["provider"]]
+    named = re.search(r" on (\S+?)(?:;|$)", rejection.reason)
+    if named and named[1] in by_name:
+        return by_name[named[1]]
+    holders = [
+        provider for provider in usable if change.get("resource_class") in provider.inventories
+    ]
+    return holders[0] if len(holders) == 1 else root
+
+
+def _free(api: Api, cloud: Cloud, provider: Provider, change: dict[str, Any]) -> None:
+    """Free an amount: shrink allocations, and add to the total if that is not enough."""
+    name, missing = change["resource_class"], change["amount"]
+    for consumer, held in cloud.allocations.items():
+        amounts = held.get(provider.uuid, {})
+        freed = min(missing, amounts.get(name, 0))
+        if freed:
+            missing -= freed
+            rest = {key: amount - (freed if key == name else 0) for key, amount in amounts.items()}
+            rest = {key: amount for key, amount in rest.items() if amount}
+            others = {uuid: one for uuid, one in held.items() if uuid != provider.uuid}
+            api.set_allocations(consumer, {**others, provider.uuid: rest} if rest else others)
+    if missing:
+        _set_inventory(api, provider, {"resource_class": name, "amount": missing})
+
+
+def _set_inventory(api: Api, provider: Provider, change: dict[str, Any]) -> None:
+    """Set fields of an inventory, and add capacity for an amount."""
+    name = change["resource_class"]
+    inventory = provider.inventories.get(name, Inventory(1))
+    added = math.ceil(change.get("amount", 0) / inventory.allocation_ratio)
+    fields = {
+        key: change[key]
+        for key in ("total", "min_unit", "max_unit", "step_size")
+        if change.get(key) is not None
+    }
+    inventory = replace(inventory, **{"total": inventory.total + added, **fields})
+    api.set_inventories(provider.uuid, {**provider.inventories, name: inventory})
+
+
+def _set_member(
+    api: Api, cloud: Cloud, provider: Provider, aggregate: str, *, is_member: bool
+) -> None:
+    if aggregate in cloud.aggregates and provider.name in cloud.hosts:
+        api.set_member(aggregate, provider.name, is_member=is_member)
+    else:
+        joined = (
+            provider.aggregates | {aggregate} if is_member else provider.aggregates - {aggregate}
+        )
+        api.set_aggregates(provider.uuid, joined)

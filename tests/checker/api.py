@@ -1,0 +1,211 @@
+"""A cloud behind the HTTP APIs: made, read, changed and removed."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tests.checker.cloud import FAST, FORBIDDEN, LICENSED, Aggregate, Cloud, Inventory, Provider
+
+#: Sends method, path, headers and body; returns status and body.
+Send = Callable[[str, str, dict[str, str], bytes], tuple[int, bytes]]
+
+_HEADERS = {
+    "Content-Type": "application/json",
+    "X-Auth-Token": "admin",
+    "OpenStack-API-Version": "placement 1.39, compute 2.96",
+}
+_PROVIDERS = "/placement/resource_providers"
+_AGGREGATES = "/compute/v2.1/os-aggregates"
+_OWNER = {"project_id": "checker", "user_id": "checker", "consumer_type": "INSTANCE"}
+
+
+class UnexpectedStatusError(Exception):
+    """The API answered with an unexpected status."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Api:
+    """The HTTP APIs of a service."""
+
+    send: Send
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """Return the document that a request answers.
+
+        Raises UnexpectedStatusError if the status is 300 or above.
+        """
+        content = b"" if body is None else json.dumps(body).encode()
+        status, answer = self.send(method, path, _HEADERS, content)
+        if status >= 300:
+            message = f"{method} {path} {body}: {status} {answer.decode()}"
+            raise UnexpectedStatusError(status, message)
+        return json.loads(answer) if answer else None
+
+    # Create, read, remove
+
+    def create(self, cloud: Cloud) -> None:
+        """Create a cloud. The service chooses the uuids of its host aggregates."""
+        for name in (FAST, FORBIDDEN, LICENSED):
+            self.call("PUT", f"/placement/traits/{name}")
+        for name, root in cloud.hosts.items():
+            node = {"host": name, "hypervisor_hostname": name, "inventories": False}
+            size = {"vcpus": 64, "memory_mb": 262144, "local_gb": 2000}
+            last = {"last_seen_up": "2099-01-01T00:00:00Z"}
+            self.call("PUT", f"/scheduler/v1/compute_nodes/{root.uuid}", {**node, **size, **last})
+        for provider in sorted(cloud.providers.values(), key=lambda one: one.parent or ""):
+            body = {"name": provider.name, "uuid": provider.uuid}
+            body |= {"parent_provider_uuid": provider.parent} if provider.parent else {}
+            self.call("POST", _PROVIDERS, body)
+        uuids = {one.uuid: self._create_aggregate(one) for one in cloud.aggregates.values()}
+        for provider in cloud.providers.values():
+            self.set_inventories(provider.uuid, provider.inventories)
+            self.set_traits(provider.uuid, provider.traits - {"COMPUTE_STATUS_DISABLED"})
+            joined = frozenset(uuids.get(uuid, uuid) for uuid in provider.aggregates)
+            self.set_aggregates(provider.uuid, joined)
+        for name in cloud.disabled:
+            self.enable(name, enabled=False)
+        for consumer, held in cloud.allocations.items():
+            self.set_allocations(consumer, held)
+
+    def _create_aggregate(self, aggregate: Aggregate) -> str:
+        body = {"name": aggregate.name, "availability_zone": aggregate.zone}
+        created = self.call("POST", _AGGREGATES, {"aggregate": body})["aggregate"]
+        metadata = {f"trait:{name}": "required" for name in aggregate.required}
+        if metadata:
+            action = {"set_metadata": {"metadata": metadata}}
+            self.call("POST", f"{_AGGREGATES}/{created['id']}/action", action)
+        for host in aggregate.hosts:
+            self.call("POST", f"{_AGGREGATES}/{created['id']}/action", {"add_host": {"host": host}})
+        return str(created["uuid"])
+
+    def read(self, consumers: frozenset[str]) -> Cloud:
+        """Return the cloud as the APIs show it, with the allocations of these consumers."""
+        rows = self.call("GET", _PROVIDERS)["resource_providers"]
+        providers = {row["uuid"]: self._read_provider(row) for row in rows}
+        aggregates = {
+            row["uuid"]: Aggregate(
+                row["uuid"],
+                row["name"],
+                row["availability_zone"],
+                frozenset(
+                    key.removeprefix("trait:")
+                    for key, value in row["metadata"].items()
+                    if key.startswith("trait:") and value == "required"
+                ),
+                frozenset(row["hosts"]),
+            )
+            for row in self.call("GET", _AGGREGATES)["aggregates"]
+        }
+        services = self.call("GET", "/compute/v2.1/os-services")["services"]
+        disabled = frozenset(row["host"] for row in services if row["status"] == "disabled")
+        allocations = {consumer: self.allocations(consumer) for consumer in sorted(consumers)}
+        return Cloud(providers, aggregates, disabled, allocations)
+
+    def _read_provider(self, row: dict[str, Any]) -> Provider:
+        path = f"{_PROVIDERS}/{row['uuid']}"
+        inventories = self.call("GET", f"{path}/inventories")["inventories"]
+        return Provider(
+            row["uuid"],
+            row["name"],
+            row["parent_provider_uuid"],
+            {name: Inventory(**fields) for name, fields in inventories.items()},
+            frozenset(self.call("GET", f"{path}/traits")["traits"]),
+            frozenset(self.call("GET", f"{path}/aggregates")["aggregates"]),
+        )
+
+    def allocations(self, consumer: str) -> dict[str, dict[str, int]]:
+        """Return the amounts that a consumer holds, by provider."""
+        held = self.call("GET", f"/placement/allocations/{consumer}")["allocations"]
+        return {uuid: one["resources"] for uuid, one in held.items()}
+
+    def remove(self, consumers: frozenset[str]) -> None:
+        """Remove a cloud that was created here."""
+        for consumer in consumers:
+            self.set_allocations(consumer, {})
+        for row in self.call("GET", _AGGREGATES)["aggregates"]:
+            for host in row["hosts"]:
+                action = {"remove_host": {"host": host}}
+                self.call("POST", f"{_AGGREGATES}/{row['id']}/action", action)
+            self.call("DELETE", f"{_AGGREGATES}/{row['id']}")
+        rows = self.call("GET", _PROVIDERS)["resource_providers"]
+        for service in self.call("GET", "/compute/v2.1/os-services")["services"]:
+            self.call("DELETE", f"/compute/v2.1/os-services/{service['id']}")
+        rows = self.call("GET", _PROVIDERS)["resource_providers"]
+        for row in sorted(rows, key=lambda row: row["parent_provider_uuid"] is None):
+            self.call("DELETE", f"{_PROVIDERS}/{row['uuid']}")
+
+    def restore(self, now: Cloud, before: Cloud) -> None:
+        """Bring the cloud back to an earlier state of itself."""
+        for name in now.disabled ^ before.disabled:
+            self.enable(name, enabled=name not in before.disabled)
+        for aggregate in before.aggregates.values():
+            for host in sorted(now.aggregates[aggregate.uuid].hosts ^ aggregate.hosts):
+                self.set_member(aggregate.uuid, host, is_member=host in aggregate.hosts)
+        for consumer in now.allocations:
+            if now.allocations[consumer] != before.allocations.get(consumer, {}):
+                self.set_allocations(consumer, before.allocations.get(consumer, {}))
+        for uuid, provider in before.providers.items():
+            current = now.providers[uuid]
+            if current.inventories != provider.inventories:
+                self.set_inventories(uuid, provider.inventories)
+            if current.traits != provider.traits:
+                self.set_traits(uuid, provider.traits)
+            if current.aggregates != provider.aggregates:
+                self.set_aggregates(uuid, provider.aggregates)
+
+    # Changes
+
+    def set_inventories(self, uuid: str, inventories: dict[str, Inventory]) -> None:
+        """Replace the inventories of a provider."""
+        body = {name: asdict(inventory) for name, inventory in inventories.items()}
+        generation = self._generation(uuid)
+        self.call(
+            "PUT",
+            f"{_PROVIDERS}/{uuid}/inventories",
+            {"inventories": body, "resource_provider_generation": generation},
+        )
+
+    def set_traits(self, uuid: str, traits: frozenset[str]) -> None:
+        """Replace the traits of a provider."""
+        body = {"traits": sorted(traits), "resource_provider_generation": self._generation(uuid)}
+        self.call("PUT", f"{_PROVIDERS}/{uuid}/traits", body)
+
+    def set_aggregates(self, uuid: str, aggregates: frozenset[str]) -> None:
+        """Replace the aggregates of a provider."""
+        body = {
+            "aggregates": sorted(aggregates),
+            "resource_provider_generation": self._generation(uuid),
+        }
+        self.call("PUT", f"{_PROVIDERS}/{uuid}/aggregates", body)
+
+    def set_allocations(self, consumer: str, held: dict[str, dict[str, int]]) -> None:
+        """Replace what a consumer holds."""
+        path = f"/placement/allocations/{consumer}"
+        current = self.call("GET", path)
+        body = {
+            "allocations": {uuid: {"resources": amounts} for uuid, amounts in held.items()},
+            "consumer_generation": current.get("consumer_generation"),
+        }
+        if held or current["allocations"]:
+            self.call("PUT", path, {**body, **_OWNER})
+
+    def enable(self, host: str, *, enabled: bool) -> None:
+        """Enable or disable the compute service of a host."""
+        services = self.call("GET", f"/compute/v2.1/os-services?host={host}")["services"]
+        status = {"status": "enabled" if enabled else "disabled"}
+        self.call("PUT", f"/compute/v2.1/os-services/{services[0]['id']}", status)
+
+    def set_member(self, aggregate: str, host: str, *, is_member: bool) -> None:
+        """Add a host to a host aggregate, or remove it."""
+        rows = self.call("GET", _AGGREGATES)["aggregates"]
+        number = next(row["id"] for row in rows if row["uuid"] == aggregate)
+        action = {"add_host" if is_member else "remove_host": {"host": host}}
+        self.call("POST", f"{_AGGREGATES}/{number}/action", action)
+
+    def _generation(self, uuid: str) -> int:
+        return int(self.call("GET", f"{_PROVIDERS}/{uuid}")["generation"])

@@ -1,0 +1,189 @@
+"""Random small clouds, as values."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from random import Random
+from uuid import UUID
+
+SHARING = "MISC_SHARES_VIA_AGGREGATE"
+DISABLED = "COMPUTE_STATUS_DISABLED"
+FAST, FORBIDDEN, LICENSED = "CUSTOM_FAST", "CUSTOM_OLD", "CUSTOM_LICENSED"
+LAYOUTS = ("flat", "nested", "numa", "shared")
+
+#: Amounts by resource class.
+Amounts = dict[str, int]
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """The inventory of one resource class."""
+
+    total: int
+    reserved: int = 0
+    min_unit: int = 1
+    max_unit: int = 2147483647
+    step_size: int = 1
+    allocation_ratio: float = 1.0
+
+    def has_room(self, used: int, amount: int) -> bool:
+        """Return whether an allocation of an amount is valid."""
+        return (
+            self.min_unit <= amount <= self.max_unit
+            and amount % self.step_size == 0
+            and used + amount <= int((self.total - self.reserved) * self.allocation_ratio)
+        )
+
+
+@dataclass(frozen=True)
+class Provider:
+    """A resource provider."""
+
+    uuid: str
+    name: str
+    parent: str | None
+    inventories: dict[str, Inventory]
+    traits: frozenset[str] = frozenset()
+    aggregates: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A host aggregate, whose hosts' root providers are members of the aggregate of its uuid."""
+
+    uuid: str
+    name: str
+    zone: str | None
+    required: frozenset[str]
+    hosts: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """A cloud. Each root provider that does not share is the compute node of a host of its name."""
+
+    providers: dict[str, Provider]
+    aggregates: dict[str, Aggregate]
+    disabled: frozenset[str]
+    #: Allocations by consumer and provider.
+    allocations: dict[str, dict[str, Amounts]]
+
+    @property
+    def hosts(self) -> dict[str, Provider]:
+        """The root provider of each host, by the host's name."""
+        return {
+            provider.name: provider
+            for provider in self.providers.values()
+            if provider.parent is None and SHARING not in provider.traits
+        }
+
+    def tree(self, root: Provider) -> list[Provider]:
+        """Return the providers of a tree, the root first."""
+        children = [
+            provider for provider in self.providers.values() if provider.parent == root.uuid
+        ]
+        return [root, *(provider for child in children for provider in self.tree(child))]
+
+    def used(self, provider: str, resource_class: str) -> int:
+        """Return the allocated amount of a resource class on a provider."""
+        return sum(
+            held.get(provider, {}).get(resource_class, 0) for held in self.allocations.values()
+        )
+
+    def with_allocations(self, consumer: str, held: dict[str, Amounts]) -> "Cloud":
+        """Return the cloud with the allocations of one more consumer."""
+        return replace(self, allocations={**self.allocations, consumer: held})
+
+
+def random_cloud(random: Random, layout: str) -> Cloud:
+    """Return a cloud of three to five hosts."""
+    names = [f"cn{number}" for number in range(1, random.randint(3, 5) + 1)]
+    aggregates = dict(_random_aggregates(random, names))
+    joined = {
+        name: frozenset(uuid for uuid, one in aggregates.items() if name in one.hosts)
+        for name in names
+    }
+    pools = [_uuid(random) for _ in range(random.randint(1, 2))] if layout == "shared" else []
+    disabled = frozenset(name for name in names if random.random() < 0.15)
+    providers: dict[str, Provider] = {}
+    for name in names:
+        shares = frozenset(pool for pool in pools if random.random() < 0.6)
+        for provider in _random_tree(random, name, layout):
+            providers[provider.uuid] = provider
+        status = {DISABLED} if name in disabled else set()
+        providers[provider.uuid] = replace(
+            provider, traits=provider.traits | status, aggregates=joined[name] | shares
+        )
+    for number, pool in enumerate(pools):
+        zone = {random.choice(list(aggregates))} if random.random() < 0.3 else set()
+        stock = {"DISK_GB": Inventory(random.choice([20, 40, 60]))}
+        provider = Provider(
+            _uuid(random),
+            f"pool{number}",
+            None,
+            stock,
+            frozenset({SHARING}),
+            frozenset({pool, *zone}),
+        )
+        providers[provider.uuid] = provider
+    cloud = Cloud(providers, aggregates, disabled, {})
+    return _with_random_allocations(random, cloud)
+
+
+def _random_aggregates(random: Random, names: list[str]) -> Iterator[tuple[str, Aggregate]]:
+    for zone in ("az1", "az2"):
+        hosts = frozenset(name for name in names if random.random() < 0.5)
+        names = [name for name in names if name not in hosts]
+        uuid = _uuid(random)
+        yield uuid, Aggregate(uuid, zone, zone, frozenset(), hosts)
+    hosts = frozenset(f"cn{number}" for number in (1, 2, 3) if random.random() < 0.4)
+    uuid = _uuid(random)
+    yield uuid, Aggregate(uuid, "licensed", None, frozenset({LICENSED}), hosts)
+
+
+def _random_tree(random: Random, name: str, layout: str) -> Iterator[Provider]:
+    """Yield the providers of a host, the root last."""
+    root = _uuid(random)
+    whole = {
+        "VCPU": Inventory(random.choice([4, 8]), allocation_ratio=random.choice([1.0, 2.0])),
+        "MEMORY_MB": Inventory(random.choice([4096, 8192]), reserved=random.choice([0, 512])),
+        "DISK_GB": Inventory(random.choice([20, 50]), step_size=random.choice([1, 1, 5])),
+    }
+    if layout == "shared" and random.random() < 0.7:
+        del whole["DISK_GB"]
+    if layout == "numa":
+        parts = {one: whole.pop(one) for one in ("VCPU", "MEMORY_MB")}
+        for number in range(2):
+            halves = {one: replace(held, total=held.total // 2) for one, held in parts.items()}
+            traits = _random_traits(random, FAST, FORBIDDEN)
+            yield Provider(_uuid(random), f"{name}-numa{number}", root, halves, traits)
+    if layout == "nested":
+        for number in range(random.randint(1, 2)):
+            stock = {"VGPU": Inventory(random.choice([1, 2, 4]), max_unit=random.choice([1, 4]))}
+            traits = _random_traits(random, FAST)
+            yield Provider(_uuid(random), f"{name}-gpu{number}", root, stock, traits)
+    yield Provider(root, name, None, whole, _random_traits(random, FAST, FORBIDDEN, LICENSED))
+
+
+def _random_traits(random: Random, *names: str) -> frozenset[str]:
+    return frozenset(name for name in names if random.random() < 0.35)
+
+
+def _with_random_allocations(random: Random, cloud: Cloud) -> Cloud:
+    for provider in cloud.providers.values():
+        amounts = {
+            name: max(1, held.total // 2) // held.step_size * held.step_size
+            for name, held in provider.inventories.items()
+            if random.random() < 0.4
+        }
+        amounts = {
+            name: amount
+            for name, amount in amounts.items()
+            if amount and provider.inventories[name].has_room(0, amount)
+        }
+        if amounts:
+            cloud = cloud.with_allocations(_uuid(random), {provider.uuid: amounts})
+    return cloud
+
+
+def _uuid(random: Random) -> str:
+    return str(UUID(int=random.getrandbits(128), version=4))

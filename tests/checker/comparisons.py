@@ -1,0 +1,259 @@
+"""Answers of the scheduler API, compared with the model and with the effect of their advice."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+from uuid import UUID
+
+from tests.checker.advice import Rejection, carry_out, changed_request, without_constraint
+from tests.checker.api import Api, UnexpectedStatusError
+from tests.checker.cloud import DISABLED, Cloud, Provider, random_cloud
+from tests.checker.model import Request, fits, hosts_that_fit, usable_providers
+from tests.checker.requests import random_request, request_spec
+
+#: Number of requests per cloud.
+REQUESTS = 3
+#: Maximum number of hosts per request whose advice is carried out.
+MAX_ADVISED_HOSTS = 3
+#: Maximum number of changes per request that are carried out alone.
+MAX_CHANGES = 8
+#: Maximum number of claims by which a capacity is counted.
+MAX_CLAIMS = 60
+
+
+#: The kind of an answer, the answer in words, and whether it is true.
+Judgement = tuple[str, str, bool]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An answer, and whether it is true."""
+
+    kind: str
+    layout: str
+    seed: int
+    subject: str
+    is_true: bool
+
+    def __str__(self) -> str:
+        verdict = "true" if self.is_true else "FALSE"
+        return f"{verdict} {self.kind}, {self.layout} cloud of seed {self.seed}: {self.subject}"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request in a cloud."""
+
+    api: Api
+    cloud: Cloud
+    request: Request
+    random: Random
+
+    def explain(self, hosts: list[str] | None = None, request: Request | None = None) -> Any:
+        """Return the explanation of the request, or of another request, with verdicts on hosts."""
+        body: dict[str, Any] = {"request_spec": request_spec(request or self.request)}
+        body |= {"hosts": hosts} if hosts else {}
+        return self.api.call("POST", "/scheduler/v1/explain", body)
+
+    def restore(self) -> None:
+        """Undo all changes of the cloud."""
+        self.api.restore(self.api.read(frozenset(self.cloud.allocations)), self.cloud)
+
+
+def compare(api: Api, seed: int, layout: str, parts: Iterable[str] = ()) -> list[Comparison]:
+    """Create a random cloud, compare the answers to random requests, and remove the cloud.
+
+    ``parts`` are keys of PARTS, by default all.
+    """
+    made = random_cloud(Random(f"{seed} {layout}"), layout)
+    consumers = frozenset(made.allocations)
+    api.create(made)
+    try:
+        cloud = api.read(consumers)
+        comparisons = []
+        for number in range(REQUESTS):
+            random = Random(f"{seed} {layout} {number}")
+            case = Case(api, cloud, random_request(random, layout), random)
+            for part in parts or PARTS:
+                comparisons += [
+                    Comparison(kind, layout, seed, f"{subject}; {case.request}", is_true)
+                    for kind, subject, is_true in PARTS[part](case)
+                ]
+        return comparisons
+    finally:
+        api.remove(consumers)
+
+
+def compare_answers(case: Case) -> Iterator[Judgement]:
+    """Compare the verdict on each host, the selected host, and the capacity."""
+    expected = hosts_that_fit(case.cloud, case.request)
+    for verdict in case.explain(sorted(case.cloud.hosts))["verdicts"]:
+        is_true = (verdict["verdict"] == "passed") == (verdict["host"] in expected)
+        yield "verdict", f"{verdict['host']} {verdict['verdict']}", is_true
+    spec = request_spec(case.request)
+    answer = case.api.call("POST", "/scheduler/v1/capacity", {"request_spec": spec})
+    hosts = _fill(case, spec)
+    yield "selection", str(hosts[:1]), {*hosts[:1]} <= expected and bool(hosts) == bool(expected)
+    count = answer["capacity"]
+    is_true = count == len(hosts) if answer["exact"] else count <= len(hosts)
+    yield "capacity", f"{count} more fit, {len(hosts)} were placed", is_true
+
+
+def _fill(case: Case, spec: dict[str, Any]) -> list[str]:
+    """Place instances until no host is left, free them, and return their hosts in order."""
+    hosts: list[str] = []
+    uuids = [str(UUID(int=number, version=4)) for number in range(1, MAX_CLAIMS)]
+    try:
+        for uuid in uuids:
+            body = {"request_spec": {**spec, "instance_uuids": [uuid]}}
+            answer = case.api.call("POST", "/scheduler/v1/select_destinations", body)
+            hosts.append(answer["selections"][0][0]["service_host"])
+    except UnexpectedStatusError as error:
+        if error.status != 409:
+            raise
+    finally:
+        for uuid in uuids[: len(hosts)]:
+            case.api.call("DELETE", f"/scheduler/v1/instances/{uuid}")
+    return hosts
+
+
+def compare_explanations(case: Case) -> Iterator[Judgement]:
+    """Compare the reasons of each rejected host, and carry out the advice on some of them."""
+    verdicts = case.explain(sorted(case.cloud.hosts))["verdicts"]
+    rejected = {
+        verdict["host"]: [
+            Rejection(verdict["host"], one["stage"], one["name"], one["reason"], one["changes"])
+            for one in verdict["reasons"]
+        ]
+        for verdict in verdicts
+        if verdict["reasons"]
+    }
+    promises = {verdict["host"]: verdict["would_pass"] for verdict in verdicts}
+    rejections = [rejection for reasons in rejected.values() for rejection in reasons]
+    for rejection in rejections:
+        subject = f"{rejection.host}: {rejection.name}: {rejection.reason}"
+        yield "reason", subject, _is_true(case.cloud, rejection)
+    for host in case.random.sample(sorted(rejected), min(len(rejected), MAX_ADVISED_HOSTS)):
+        yield from _compare_first_changes(case, rejected[host], promises[host])
+    changes = [(rejection, change) for rejection in rejections for change in rejection.changes]
+    for rejection, change in case.random.sample(changes, min(len(changes), MAX_CHANGES)):
+        yield _compare_change(case, rejection, change)
+
+
+def _is_true(cloud: Cloud, rejection: Rejection) -> bool:
+    """Return whether a reason holds for each provider that it is about."""
+    root = cloud.hosts[rejection.host]
+    usable = usable_providers(cloud, root)
+    text = rejection.reason
+    every = re.match(r"each of (\d+) providers: ", text)
+    if every:
+        return int(every[1]) == len(usable) and all(
+            _holds(cloud, rejection, provider) for provider in usable
+        )
+    named = [provider for provider in usable if re.search(rf"\b{provider.name}\b(?!-)", text)]
+    return all(_holds(cloud, rejection, provider) for provider in named or [root])
+
+
+def _holds(cloud: Cloud, rejection: Rejection, provider: Provider) -> bool:
+    """Return whether the constraint rejects a provider, if it is about traits or aggregates."""
+    kind, name = rejection.constraint
+    if kind == "required":
+        return (name[1:] in provider.traits) if name[0] == "!" else name not in provider.traits
+    if kind == "root_required":
+        return DISABLED in provider.traits
+    if kind == "member_of":
+        named = {uuid for uuid in cloud.aggregates if uuid in rejection.name}
+        return bool(provider.aggregates & named) == (name == "!in")
+    if kind == "resources" and "none in inventory" in rejection.reason:
+        return name not in provider.inventories
+    return True
+
+
+def _compare_first_changes(
+    case: Case, rejections: list[Rejection], would_pass: bool | None
+) -> Iterator[Judgement]:
+    """Carry out the first change of each reason: the host must do what ``would_pass`` promises."""
+    if would_pass is None:
+        return
+    host = rejections[0].host
+    firsts = {repr(one.changes[0]): one for one in rejections if one.changes}
+    subject = f"{host}: {'; '.join(one.changes[0]['words'] for one in firsts.values())}"
+    request, cloud = case.request, case.cloud
+    try:
+        for rejection in firsts.values():
+            request = carry_out(case.api, cloud, request, rejection, rejection.changes[0])
+            cloud = case.api.read(frozenset(cloud.allocations))
+        passes = case.explain([host], request)["verdicts"][0]["verdict"] == "passed"
+        yield "advice", f"{subject}; promised {would_pass}", passes == would_pass
+    except UnexpectedStatusError as error:
+        yield "advice", f"{subject}; refused: {error}", False
+    finally:
+        case.restore()
+
+
+def _compare_change(case: Case, rejection: Rejection, change: dict[str, Any]) -> Judgement:
+    """Carry out a change alone: its stage must no longer reject the host."""
+    subject = f"{rejection.host}: {rejection.name}: {change['words']}"
+    try:
+        request = carry_out(case.api, case.cloud, case.request, rejection, change)
+        verdict = case.explain([rejection.host], request)["verdicts"][0]
+    except UnexpectedStatusError as error:
+        return "change", f"{subject}; refused: {error}", False
+    finally:
+        case.restore()
+    left = [
+        Rejection(rejection.host, one["stage"], one["name"], "", []) for one in verdict["reasons"]
+    ]
+    stages = {(one.stage, one.constraint, one.suffix) for one in left}
+    stage = (rejection.stage, rejection.constraint, rejection.suffix)
+    return "change", subject, stage not in stages
+
+
+def compare_suggestions(case: Case) -> Iterator[Judgement]:
+    """Compare the changes of the request or the cloud after which hosts would fit."""
+    funnel = case.explain()["funnel"]
+    for entry in funnel.get("would_fit", []):
+        request, cloud = case.request, case.cloud
+        change = entry["change"] or {}
+        for stage in entry["without"]:
+            rejection = Rejection("", stage["stage"], stage["name"], "", [])
+            kind, detail = rejection.constraint
+            if kind in ("ComputeFilter", "root_required"):
+                cloud = _enabled(cloud)
+            elif kind == "member_of" and detail == "!in":
+                cloud = _unreserved(cloud)
+            elif change.get("action") == "ask":
+                request = changed_request(request, rejection.suffix, change)
+            else:
+                request = without_constraint(request, rejection.suffix, kind, rejection.detail)
+        count = len(hosts_that_fit(cloud, request))
+        is_true = all(fits(cloud, request, host) for host in entry["examples"])
+        yield "suggestion", entry["words"], is_true and count == entry["hosts"]
+
+
+def _enabled(cloud: Cloud) -> Cloud:
+    """Return the cloud with all compute services enabled."""
+    providers = {
+        uuid: replace(provider, traits=provider.traits - {DISABLED})
+        for uuid, provider in cloud.providers.items()
+    }
+    return replace(cloud, providers=providers, disabled=frozenset())
+
+
+def _unreserved(cloud: Cloud) -> Cloud:
+    """Return the cloud without required traits on its aggregates."""
+    aggregates = {
+        uuid: replace(aggregate, required=frozenset())
+        for uuid, aggregate in cloud.aggregates.items()
+    }
+    return replace(cloud, aggregates=aggregates)
+
+
+#: What is compared, by name.
+PARTS: dict[str, Callable[[Case], Iterator[Judgement]]] = {
+    "answers": compare_answers,
+    "explanations": compare_explanations,
+    "suggestions": compare_suggestions,
+}

@@ -1,0 +1,147 @@
+"""Which hosts a request may be placed on, by trying every combination of providers."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+from tests.checker.cloud import DISABLED, SHARING, Amounts, Cloud, Provider
+
+#: A provider for each part of a request.
+Choice = tuple[tuple[Provider, Amounts], ...]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Resources and traits that a request asks for together, on one provider if it has a suffix."""
+
+    resources: Amounts
+    required: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request: the groups of its flavor by suffix, "" for the rest of the flavor, and a zone."""
+
+    groups: dict[str, Group] = field(default_factory=dict)
+    zone: str | None = None
+    isolate: bool = False
+
+
+def hosts_that_fit(cloud: Cloud, request: Request) -> set[str]:
+    """Return the hosts on which one instance may be placed."""
+    return {name for name in cloud.hosts if fits(cloud, request, name)}
+
+
+def fits(cloud: Cloud, request: Request, host: str) -> bool:
+    """Return whether one instance may be placed on a host."""
+    return next(placements(cloud, request, host), None) is not None
+
+
+def placements(cloud: Cloud, request: Request, host: str) -> Iterator[dict[str, Amounts]]:
+    """Return the allocations with which one instance may be placed on a host."""
+    root = cloud.hosts[host]
+    if DISABLED in root.traits or host in cloud.disabled:
+        return
+    parts = [
+        (suffix, group, resources)
+        for suffix, group in request.groups.items()
+        for resources in ([group.resources] if suffix else _single(group.resources))
+    ]
+    usable = [
+        [
+            provider
+            for provider in usable_providers(cloud, root)
+            if _may_serve(cloud, request, provider, root, suffix, group)
+        ]
+        for suffix, group, _ in parts
+    ]
+    for chosen in product(*usable):
+        if _is_valid(cloud, request, parts, chosen):
+            yield _allocations(parts, chosen)
+
+
+def usable_providers(cloud: Cloud, root: Provider) -> list[Provider]:
+    """Return the providers of a tree, and the pools that share with it."""
+    tree = cloud.tree(root)
+    joined = frozenset().union(*(provider.aggregates for provider in tree))
+    pools = [
+        provider
+        for provider in cloud.providers.values()
+        if SHARING in provider.traits and provider.aggregates & joined
+    ]
+    return [*tree, *pools]
+
+
+def _single(resources: Amounts) -> list[Amounts]:
+    return [{name: amount} for name, amount in resources.items()]
+
+
+def _may_serve(
+    cloud: Cloud, request: Request, provider: Provider, root: Provider, suffix: str, group: Group
+) -> bool:
+    if provider.traits & group.forbidden or (suffix and not group.required <= provider.traits):
+        return False
+    if suffix:  # request filters constrain the group without a suffix
+        return True
+    is_pool = SHARING in provider.traits
+    own = provider.aggregates
+    spanning = own | root.aggregates
+    zones = {one.uuid for one in cloud.aggregates.values() if one.zone == request.zone}
+    if request.zone and not (own if is_pool else spanning) & zones:
+        return False
+    required = frozenset().union(*(one.required for one in request.groups.values()))
+    reserved = {one.uuid for one in cloud.aggregates.values() if not one.required <= required}
+    return not spanning & reserved
+
+
+def _is_valid(
+    cloud: Cloud,
+    request: Request,
+    parts: list[tuple[str, Group, Amounts]],
+    chosen: tuple[Provider, ...],
+) -> bool:
+    unsuffixed = request.groups.get("")
+    contributing = [
+        provider.traits
+        for (suffix, _, _), provider in zip(parts, chosen, strict=True)
+        if not suffix
+    ]
+    if unsuffixed and not unsuffixed.required <= frozenset().union(*contributing):
+        return False
+    suffixed = [
+        provider.uuid for (suffix, _, _), provider in zip(parts, chosen, strict=True) if suffix
+    ]
+    if request.isolate and len(set(suffixed)) < len(suffixed):
+        return False
+    return all(
+        name in cloud.providers[uuid].inventories
+        and cloud.providers[uuid].inventories[name].has_room(cloud.used(uuid, name), amount)
+        for uuid, amounts in _allocations(parts, chosen).items()
+        for name, amount in amounts.items()
+    )
+
+
+def _allocations(
+    parts: list[tuple[str, Group, Amounts]], chosen: tuple[Provider, ...]
+) -> dict[str, Amounts]:
+    allocations: dict[str, Counter[str]] = {}
+    for (_, _, resources), provider in zip(parts, chosen, strict=True):
+        allocations.setdefault(provider.uuid, Counter()).update(resources)
+    return {uuid: dict(amounts) for uuid, amounts in allocations.items()}
+
+
+def without(request: Request, kind: str, suffix: str, name: str) -> Request:
+    """Return a request without one constraint: a resource class, a trait or the zone."""
+    if kind == "zone":
+        return replace(request, zone=None)
+    group = request.groups[suffix]
+    if kind == "resources":
+        resources = {key: amount for key, amount in group.resources.items() if key != name}
+        group = replace(group, resources=resources)
+    elif kind == "required":
+        group = replace(group, required=group.required - {name})
+    else:
+        group = replace(group, forbidden=group.forbidden - {name})
+    return replace(request, groups={**request.groups, suffix: group})

@@ -1,0 +1,54 @@
+"""Random requests, and the same request as ``request_spec`` and as constraints of a query."""
+
+from random import Random
+from typing import Any
+
+from tests.checker.cloud import FAST, FORBIDDEN, LICENSED
+from tests.checker.model import Group, Request
+
+
+def random_request(random: Random, layout: str) -> Request:
+    """Return a request that some hosts of a cloud of this layout may meet."""
+    required = {name for name in (FAST, LICENSED) if random.random() < 0.25}
+    forbidden = {FORBIDDEN} if random.random() < 0.25 else set()
+    resources = {
+        "VCPU": random.choice([1, 2, 3, 6]),
+        "MEMORY_MB": random.choice([512, 1024, 3072]),
+        "DISK_GB": random.choice([1, 10, 25]),
+    }
+    groups = {"": Group(resources, frozenset(required), frozenset(forbidden))}
+    if layout == "nested" and random.random() < 0.7:
+        for suffix in ("1", "2")[: random.randint(1, 2)]:
+            traits = frozenset({FAST}) if random.random() < 0.4 else frozenset()
+            groups[suffix] = Group({"VGPU": random.choice([1, 1, 2])}, traits)
+    zone = random.choice([None, None, "az1", "az2"])
+    return Request(groups, zone, isolate=len(groups) > 2 and random.random() < 0.6)
+
+
+def request_spec(request: Request, count: int = 1) -> dict[str, Any]:
+    """Return a request in the form of the scheduler API."""
+    extra_specs: dict[str, str] = {}
+    for suffix, group in request.groups.items():
+        for name in group.required:
+            extra_specs[f"trait{suffix}:{name}"] = "required"
+        for name in group.forbidden:
+            extra_specs[f"trait{suffix}:{name}"] = "forbidden"
+        if suffix:
+            for name, amount in group.resources.items():
+                extra_specs[f"resources{suffix}:{name}"] = str(amount)
+    if len(request.groups) > 2:
+        extra_specs["group_policy"] = "isolate" if request.isolate else "none"
+    resources = request.groups[""].resources
+    spec: dict[str, Any] = {
+        "project_id": "checker",
+        "num_instances": count,
+        "flavor": {
+            "vcpus": resources.get("VCPU", 0),
+            "memory_mb": resources.get("MEMORY_MB", 0),
+            "root_gb": resources.get("DISK_GB", 0),
+            "extra_specs": extra_specs,
+        },
+    }
+    if request.zone:
+        spec["availability_zone"] = request.zone
+    return spec

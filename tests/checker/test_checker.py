@@ -1,0 +1,63 @@
+"""The scheduler's answers on random clouds, checked by a model that shares no code with it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.checker.api import Api
+from tests.checker.cloud import LAYOUTS
+from tests.checker.comparisons import PARTS, Comparison, compare
+from tests.conftest import make_settings
+
+#: Seeds of ``make test``, and of ``make test-all``: more than 2 000 comparisons.
+FEW_SEEDS = range(1, 3)
+MANY_SEEDS = range(1, 15)
+
+
+#: Answers in a layout that the rebuilt explanations have to make true.
+REBUILT = {
+    ("flat", "suggestions"),
+    *((layout, part) for layout in LAYOUTS[1:] for part in ("explanations", "suggestions")),
+}
+CASES = [(layout, part) for layout in LAYOUTS for part in PARTS]
+
+
+@pytest.fixture
+def api(sqlite_url: str, make_app: Callable) -> Api:
+    """Return the APIs of a service without providers."""
+    options = {"scheduler__enable_isolated_aggregate_filtering": True}
+    client = make_app(make_settings(sqlite_url, **options), in_memory=True)
+
+    def send(method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
+        answer = client.request(path, method=method, headers=headers, body=body, expect_errors=True)
+        return answer.status_int, answer.body
+
+    return Api(send)
+
+
+def _false(api: Api, seeds: range, layout: str, part: str) -> list[Comparison]:
+    comparisons = [one for seed in seeds for one in compare(api, seed, layout, [part])]
+    assert comparisons
+    return [comparison for comparison in comparisons if not comparison.is_true]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("layout", "part"), [case for case in CASES if case not in REBUILT])
+def test_answers_are_true(api: Api, layout: str, part: str):
+    assert _false(api, FEW_SEEDS, layout, part) == []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("layout", "part"),
+    [
+        pytest.param(
+            *case, marks=pytest.mark.xfail(strict=True, raises=AssertionError, reason="issue 3")
+        )
+        if case in REBUILT
+        else case
+        for case in CASES
+    ],
+)
+def test_answers_are_true_in_many_clouds(api: Api, layout: str, part: str):
+    assert _false(api, MANY_SEEDS, layout, part) == []
