@@ -95,10 +95,11 @@ def _problems(arguments: argparse.Namespace) -> list[Problem]:
         return problems if by_line else [*problems, Problem(None, wrong.detail)]
     finally:
         oslo.setLevel(level)
+    of_values = config_check.check_settings(settings)  # which makes the plugins
     unlisted = config_check.unlisted_policies(settings)
     problems = config_check.check_files(files, os.environ, conf, unlisted)
     known = {problem.text for problem in problems}
-    problems += [one for one in config_check.check_settings(settings) if one.text not in known]
+    problems += [one for one in of_values if one.text not in known]
     problems += config_check.check_policies(settings)
     problems += _check_keystone(settings, problems)
     if arguments.database and not any(problem.fatal for problem in problems):

@@ -65,6 +65,7 @@ def check_files(
     ``conf`` knows the options of third-party plugins. ``unlisted`` are sections that an aggregate
     may name as its policy, each with why it could not be used, or None.
     """
+    CONF.register_noted(conf)  # some plugins register options when they are made
     catalogue = Catalogue(conf, messaging=False)
     problems: list[Problem] = []
     written: list[Assignment] = []

@@ -38,8 +38,14 @@ NO_SERVICE: Mapping[str, Any] = MappingProxyType(
 )
 
 
+class _Annotated:
+    """Takes the attributes that third-party plugins set on a host."""
+
+    __slots__ = ("__dict__",)
+
+
 @dataclass(slots=True, eq=False, repr=False)
-class HostState:
+class HostState(_Annotated):
     """One compute node and what is left of it; memory in MB, disk in GB or MB as named.
 
     ``HostState(host, node, cell_uuid)`` is an empty one, of which nothing is known. Filters may

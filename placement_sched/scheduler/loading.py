@@ -36,7 +36,7 @@ from placement_sched.scheduler.third_party import (
 )
 from placement_sched.scheduler.weights import BaseHostWeigher, all_weighers
 from placement_sched.settings import Settings
-from placement_sched.settings.conf import CONF, new_conf, read_files
+from placement_sched.settings.conf import CONF, new_conf, noting_options, read_files, share_files
 from placement_sched.settings.opts import Conf
 from placement_sched.settings.sources import Sections, files_read, sections_of
 
@@ -204,6 +204,7 @@ _ANNOUNCED: tuple[_Family[Any], ...] = (_SELECTORS, _FILTERS, _WEIGHERS, _REQUES
 
 
 @lru_cache(maxsize=64)
+@noting_options()
 def plugins_for(settings: Settings, clock: Clock = utcnow) -> Plugins:
     """Return the plugins that ``settings`` enable, made once for these settings.
 
@@ -278,7 +279,7 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
     Raises :class:`ConfigurationError` with the file, option or class that is wrong.
     """
     register_options(conf)
-    settings = Settings.from_conf(read_files(conf, files))
+    settings = Settings.from_conf(share_files(read_files(conf, files)))
     for kind in (
         # One that is not enabled may be so by a request's overrides, and wants its options then.
         *all_announced(),

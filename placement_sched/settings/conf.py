@@ -95,9 +95,9 @@ CONF = _with_options(ProcessConf())
 
 @contextmanager
 def noting_options() -> Iterator[None]:
-    """Note the options that a plugin's module registers while it is imported.
+    """Note the options that plugins register while they are imported or made.
 
-    It registers them with ``placement_sched.config.CONF`` or with ``oslo_config.cfg.CONF``. They
+    They register them with ``placement_sched.config.CONF`` or with ``oslo_config.cfg.CONF``. They
     stay known while the process runs, as the module does.
     """
     before = _registered()
@@ -107,8 +107,24 @@ def noting_options() -> Iterator[None]:
         CONF.note({place: one for place, one in _registered().items() if place not in before})
 
 
-def _registered() -> dict[tuple[str, str], cfg.Opt]:
-    """Return the options of CONF, and of what plugins see as ``oslo_config.cfg.CONF``.
+def share_files(conf: Conf) -> Conf:
+    """Read the files of ``conf`` into the objects with which plugins register options; return it.
+
+    Options that a plugin registers later, in ``__init__`` or at first use, then have the values of
+    the files. An object that has read these files already keeps what it has.
+    """
+    for other in _seen_by_plugins():
+        if other is not conf and _files_of(other) != _files_of(conf):
+            read_files(other, conf.config_file, alone=not conf.environment_is_read)
+    return conf
+
+
+def _files_of(conf: Conf) -> tuple[list[str], list[str]] | None:
+    return (conf.config_file, conf.config_dir) if "config_file" in conf else None
+
+
+def _seen_by_plugins() -> tuple[ProcessConf, ProcessConf]:
+    """Return what plugins see as ``oslo_config.cfg.CONF``, and CONF.
 
     In nova that is the same object as ``nova.conf.CONF``. Here it is another one, as plugins of old
     releases register options with it that have other defaults in CONF. While a plugin runs, both
@@ -116,9 +132,13 @@ def _registered() -> dict[tuple[str, str], cfg.Opt]:
     """
     if not isinstance(cfg.CONF, ProcessConf):
         cfg.CONF = ProcessConf()
+    return cfg.CONF, CONF
+
+
+def _registered() -> dict[tuple[str, str], cfg.Opt]:
     return {
         (group, name): option
-        for conf in (cfg.CONF, CONF)
+        for conf in _seen_by_plugins()
         for group, members in conf.registered.items()
         for name, option in members.items()
     }

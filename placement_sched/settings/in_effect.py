@@ -62,6 +62,9 @@ class _Group:
 
     __getitem__ = __getattr__
 
+    def __contains__(self, option: str) -> bool:
+        return hasattr(self, option)
+
 
 class ProcessConf(Conf):
     """An oslo.config object that shows the settings in effect, where there are any."""

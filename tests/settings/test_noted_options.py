@@ -51,6 +51,8 @@ def test_oslo_configs_own_object_shows_the_settings_in_effect():
     with in_effect(changed):
         assert cfg.CONF.brought_in_effect.racks == 8
         assert cfg.CONF.scheduler.max_attempts == 3
+        assert "max_attempts" in cfg.CONF.scheduler
+        assert "no_such_option" not in cfg.CONF.scheduler
         with pytest.raises(cfg.NoSuchOptError):
             _ = cfg.CONF.scheduler.no_such_option
         with pytest.raises(cfg.NoSuchOptError):
