@@ -112,7 +112,7 @@ class HostState(_Annotated):
         self.num_io_ops += 1
         numa_cells = _take_numa(self, spec_obj)
         uuid = spec_obj.instance_uuid
-        if uuid is not None:
+        if uuid is not None and spec_obj.instance_group is not None:  # as nova 34 does
             built = HostInstance.being_built(uuid, spec_obj, self.host, self.nodename)
             self.instances[uuid] = built
         take_devices(self, spec_obj, numa_cells or None)

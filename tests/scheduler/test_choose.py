@@ -58,6 +58,13 @@ class Full(BaseHostFilter):
         return host_state.num_instances == 0
 
 
+class Alone(BaseHostFilter):
+    """Refuses a host with an instance in ``host_state.instances``."""
+
+    def host_passes(self, host_state, _spec):
+        return not host_state.instances
+
+
 class Emptier(BaseHostWeigher):
     """Prefers hosts that no earlier instance of this request got."""
 
@@ -65,12 +72,13 @@ class Emptier(BaseHostWeigher):
         return -host_state.num_instances
 
 
-def choose(number, *filters, alternates=0):
+def choose(number, *filters, alternates=0, group=None):
     """Return the hosts chosen for each instance, with their alternates."""
     settings = settings_with()
     plugins = Plugins((), filters, (Emptier(),), FilterScheduler.with_settings(settings))
     chooser = Chooser(plugins=plugins, settings=settings, random=Random(1), alternates=alternates)
-    spec = a_spec(instance_uuids=[instance(each) for each in range(number)])
+    uuids = [instance(each) for each in range(number)]
+    spec = a_spec(instance_uuids=uuids, instance_group=group)
     choice = chooser.choose([a_host(name) for name in HOSTS], spec, Headroom.unbounded())
     return [[one.service_host for one in each] for each in choice.selections]
 
@@ -113,6 +121,13 @@ def test_host_refused_for_a_later_instance_stays_refused():
 def test_a_later_instance_without_a_host_leaves_none_for_any():
     assert choose(5, Full(), Once()) == []
     assert len(choose(4, Full(), Once())) == 4
+
+
+@pytest.mark.parametrize(("group", "number"), [(None, 6), ({"policy": "soft-affinity"}, 5)])
+def test_earlier_instances_are_on_their_host_only_in_a_server_group(group, number):
+    chosen = choose(number, Alone(), group=group)
+    assert [host for (host,) in chosen] == [*HOSTS, "cn1"][:number]
+    assert choose(6, Alone(), group={"policy": "soft-affinity"}) == []
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from time import monotonic
 from typing import Any, Self
 from uuid import uuid4
 
+from placement_sched.model.instance import HostInstance
 from placement_sched.model.placement.candidate import AllocationRequest
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.capacity.ledger import Ledger, Stock, Stop, Way, lanes_of
@@ -124,7 +125,10 @@ class Stepping:
     def _place(self, ledger: Ledger, one: RequestSpec) -> None:
         first: Any = candidates_of(ledger.host)[0]
         self.stock.take(Way(first, self.stock.amounts(first)))
-        ledger.host.consume_from_request(one)
+        host, uuid = ledger.host, str(one.instance_uuid)
+        host.consume_from_request(one)
+        # It counts as placed by a request of its own.
+        host.instances[uuid] = HostInstance.being_built(uuid, one, host.host, host.nodename)
         ledger.instances += 1
 
 

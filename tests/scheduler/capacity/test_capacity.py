@@ -132,6 +132,13 @@ def test_a_host_has_no_more_instances_than_a_filter_lets_it_have(sqlite_url, mak
     assert answer["limited_by"] == [{"reason": "NumInstancesFilter", "hosts": 2}]
 
 
+def test_a_filter_that_looks_at_instances_sees_those_placed_before(sqlite_url, make_app):
+    filters = ["tests.scheduler.test_choose.Alone"]
+    app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=filters))
+    app.post_json(NODES, [report("cn1"), report("cn2")])
+    assert asked(app)["capacity"] == len(placed(app)) == 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "rules", "expected"),

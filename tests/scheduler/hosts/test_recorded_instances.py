@@ -153,13 +153,23 @@ def test_hints_are_followed_on_every_database(database_url, make_app, hints, hos
     assert sorted(one["host"] for one in answer["hosts"]) == hosts
 
 
-def test_strangers_filter_sees_records_and_what_the_request_placed(database_url, make_app):
+def test_strangers_filter_sees_records_and_what_the_request_placed_in_its_group(
+    database_url, make_app
+):
     app = cloud_with(database_url, make_app, "LooksAtAll")
     placed(app, 1, "cn1", {"name": "other"})
     placed(app, 2, "cn2")
-    body = {"request_spec": spec(*map(instance, (11, 12, 13)))}
-    answer = app.post_json(SELECT, body).json
-    assert sorted(hosts_of(answer)) == ["cn2", "cn3", "cn3"]
+    group = {"policy": "soft-affinity"}
+    body = {"request_spec": spec(*map(instance, (11, 12, 13)), instance_group=group)}
+    assert sorted(hosts_of(app.post_json(SELECT, body).json)) == ["cn2", "cn3", "cn3"]
+
+
+def test_strangers_filter_sees_records_alone_without_a_group(database_url, make_app):
+    app = cloud_with(database_url, make_app, "LooksAtAll")
+    placed(app, 1, "cn1", {"name": "other"})
+    placed(app, 2, "cn2")
+    body = {"request_spec": spec(*map(instance, range(11, 16)))}
+    assert set(hosts_of(app.post_json(SELECT, body).json)) == {"cn2", "cn3"}
 
 
 COUNTS = {"LooksAtAll": 1, "TypeAffinityFilter": 1, "SameHostFilter": 1, "AllHostsFilter": 0}

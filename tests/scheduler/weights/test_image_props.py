@@ -88,12 +88,13 @@ def test_positive_multiplier_packs_and_a_negative_one_spreads():
     assert spread == [("cn3", 0.0), ("cn2", -0.4), ("cn1", -1.0)]
 
 
-def test_instance_that_the_same_request_placed_counts():
-    request = a_spec(properties=WINDOWS, instance_uuids=[instance(50)])
+@pytest.mark.parametrize(("group", "counted"), [({"policy": "soft-affinity"}, 2), (None, 0)])
+def test_instance_that_the_same_request_placed_counts_in_a_server_group(group, counted):
+    request = a_spec(properties=WINDOWS, instance_uuids=[instance(50)], instance_group=group)
     chosen = a_host("cn1")
     chosen.consume_from_request(request)
     told = raw(ImagePropertiesWeigher, [chosen, a_host("cn2")], request, **ON)
-    assert told == {"cn1": 2, "cn2": 0}
+    assert told == {"cn1": counted, "cn2": 0}
 
 
 def test_aggregates_override_the_multiplier_only_where_it_is_not_0():
