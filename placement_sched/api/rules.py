@@ -42,6 +42,8 @@ _IMAGE = (
     Rule("delete_member", _IMAGE_MEMBER, "Stop sharing an image with a project."),
 )
 
+#: The rule for the scheduler hint ``sched_policy``.
+POLICY_HINT = "scheduler:policies:hint"
 _ADMIN_OR_SERVICE = "role:admin or role:service"
 
 _SCHEDULER = (
@@ -70,7 +72,7 @@ _SCHEDULER = (
             ("scheduler:capacity", "Count how many more instances fit."),
             ("scheduler:policies:list", "List the policies that requests may come under."),
             ("scheduler:policies:show", "Show a policy: its options, and where each is from."),
-            ("scheduler:policies:hint", "Name a policy by the scheduler hint sched_policy."),
+            (POLICY_HINT, "Name a policy by the scheduler hint sched_policy."),
         )
     ),
 )

@@ -1,20 +1,24 @@
 """``nova-scheduler``: nova's scheduler RPC, in nova-scheduler's place."""
 
 import argparse
+import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from placement_sched.api import metrics
+from placement_sched.api import metrics, policies
+from placement_sched.api.auth import Identity
 from placement_sched.api.metrics import Metrics
+from placement_sched.api.rules import POLICY_HINT, RULES
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.nova import messaging, service
+from placement_sched.nova.call_log import Context
 from placement_sched.nova.monitoring import Monitor
 from placement_sched.nova.shadow.transport import read_transport
 from placement_sched.nova.waiting import WaitingRequests, waiting_at
@@ -46,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     files = [str(Path(name).resolve()) for name in arguments.config_file]
     settings = read_settings(files)
     service.check(settings)
+    check_policy_hint = policy_hint_check(settings)
     refuse_unadopted_database(settings)
     log_start(settings, of_nova=True)
     workers = service.workers_of(settings, arguments.workers)
@@ -53,8 +58,24 @@ def run(arguments: argparse.Namespace) -> int:
     with monitored(settings) as (figures, monitor):
         if monitor is not None:
             announcement += f", metrics at {monitor.listens}"
-        service.run(settings, workers, announcement, figures, monitor)
+        service.run(settings, workers, announcement, check_policy_hint, figures, monitor)
     return 0
+
+
+def policy_hint_check(settings: Settings) -> Callable[[Context], None]:
+    """Return what raises :class:`Forbidden` if a user may not give the hint ``sched_policy``."""
+    for name in (policies.__name__, "oslo_policy"):
+        # The policy file may be nova's, with rules that this service lacks.
+        logging.getLogger(name).setLevel(logging.ERROR)
+    policy = policies.Policy(settings, RULES)
+
+    def check(context: Context) -> None:
+        owner = {name: context.get(name) or "" for name in ("user_id", "project_id")}
+        roles = (*(context.get("roles") or ()), *(("admin",) if context.get("is_admin") else ()))
+        scope = {"system_scope": context.get("system_scope")}
+        policy.check(POLICY_HINT, Identity(**owner, roles=roles, further=scope), owner)
+
+    return check
 
 
 @contextmanager

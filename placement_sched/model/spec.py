@@ -21,6 +21,8 @@ from placement_sched.model.server_group import ServerGroup
 
 T = TypeVar("T")
 RequestPart = TypeVar("RequestPart")
+#: The hint by which nova's API asks for a rebuild.
+REBUILD_HINT = "_nova_check_type"
 #: So many results of :meth:`RequestSpec.read_once` are kept.
 _MOST_KEPT = 32
 
@@ -145,7 +147,7 @@ class RequestSpec(SizedByFlavor):
     @property
     def is_rebuild(self) -> bool:
         """Return whether an instance is rebuilt where it is, as nova's hint says."""
-        return self.scheduler_hints.get("_nova_check_type") == ["rebuild"]
+        return self.scheduler_hints.get(REBUILD_HINT) == ["rebuild"]
 
     def in_group_on(self, host: str) -> Self:
         """Return this request with the current instance in its group, if any, on ``host``."""

@@ -11,6 +11,8 @@ from typing import Any
 
 from placement_sched import errors
 from placement_sched.model.document import Json
+from placement_sched.model.host_aggregate import POLICY_KEY
+from placement_sched.model.spec import REBUILD_HINT
 from placement_sched.nova.call_log import Context, fields_of, ids_of, log_refusal, log_selection
 from placement_sched.nova.messaging import Expected, exposed, target_of
 from placement_sched.nova.sync.follower import Follower
@@ -22,6 +24,7 @@ from placement_sched.nova.wire.request_spec import document_of
 from placement_sched.nova.wire.selections import dictionaries_of, primitives_of
 from placement_sched.scheduler.claims import Claiming
 from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.scheduler.requests.rebuilds import without_false_rebuild
 
 TOPIC = "scheduler"
 #: What ``select_destinations`` is called with; up to version 4.2 it was the first two.
@@ -40,8 +43,9 @@ class SchedulerRpc:
     """The methods of nova's scheduler, for any number of threads.
 
     Announcements are sent to every worker of every scheduler: one that is not ``announced`` to
-    leaves them to another. ``until_known`` returns once the cloud is known, and raises
-    :class:`~placement_sched.nova.messaging.Unanswered` where the process ends before.
+    leaves them to another. ``check_policy_hint`` raises :class:`Forbidden` if the user of a call
+    may not give the hint ``sched_policy``. ``until_known`` returns once the cloud is known, and
+    raises :class:`~placement_sched.nova.messaging.Unanswered` where the process ends before.
     """
 
     target = target_of("4.5")
@@ -51,11 +55,12 @@ class SchedulerRpc:
         scheduler: Scheduler,
         follower: Follower,
         *,
+        check_policy_hint: Callable[[Context], None],
         announced: bool = True,
         until_known: Callable[[], None] = lambda: None,
     ) -> None:
         self._scheduler, self._follower, self._announced = scheduler, follower, announced
-        self._until_known = until_known
+        self._until_known, self._check_policy_hint = until_known, check_policy_hint
 
     @exposed
     def select_destinations(self, context: Context, **sent: Any) -> Any:
@@ -76,7 +81,7 @@ class SchedulerRpc:
             failure, wrong, outcome, level = over_rpc(away), away, "unavailable", logging.ERROR
         except UnreadableObject as unread:
             raise over_rpc(unread) from None
-        except (errors.Invalid, errors.NotFound) as refused:  # a request that cannot be
+        except (errors.Invalid, errors.NotFound, errors.Forbidden) as refused:  # it cannot be
             failure, wrong = over_rpc(refused), refused
         except errors.Error as unexpected:
             raise over_rpc(unexpected, sent.get("instance_uuids") or ()) from None
@@ -93,7 +98,13 @@ class SchedulerRpc:
         alternates = objects and bool(sent.get("return_alternates"))
         # A call of 4.3 may be for several instances and not say which: no claim could be freed.
         claiming = Claiming.ADDED if document.get("instance_uuids") else Claiming.NONE
+        hints = document.get("scheduler_hints") or {}
+        if POLICY_KEY in hints:
+            self._check_policy_hint(context)
         self._follower.refresh()
+        if REBUILD_HINT in hints:
+            self._follower.read_instances(document.get("instance_uuids") or ())
+            document = without_false_rebuild(self._scheduler.database, document)
         answer = self._scheduler.select_destinations(
             document, alternates=alternates, claiming=claiming, ids=ids_of(context)
         )

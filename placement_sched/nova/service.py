@@ -30,7 +30,7 @@ from placement_sched.errors import Error, one_line, sentence
 from placement_sched.model.clock import utcnow
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.nova import messaging
-from placement_sched.nova.call_log import fields_of, log_slow
+from placement_sched.nova.call_log import Context, fields_of, log_slow
 from placement_sched.nova.databases.connections import NovaAway, refuse_unset_databases
 from placement_sched.nova.heartbeat import Heartbeat
 from placement_sched.nova.monitoring import Figures, Monitor
@@ -87,6 +87,8 @@ class Shared:
     """
 
     followed: FollowedSettings
+    #: Raises Forbidden if the user of a call may not give the hint ``sched_policy``.
+    check_policy_hint: Callable[[Context], None]
     #: Of each worker, whether it has listened.
     listening: Any
     #: What counts their answers, where that is asked for.
@@ -104,6 +106,7 @@ def run(
     settings: Settings,
     workers: int,
     announcement: str,
+    check_policy_hint: Callable[[Context], None],
     figures: Figures | None = None,
     monitor: Monitor | None = None,
 ) -> None:
@@ -116,7 +119,7 @@ def run(
     """
     _quiet()
     listening = multiprocessing.RawArray(ctypes.c_bool, workers)
-    shared = Shared(FollowedSettings(settings), listening, figures)
+    shared = Shared(FollowedSettings(settings), check_policy_hint, listening, figures)
     grace: int = settings.DEFAULT.graceful_shutdown_timeout
     manager = cotyledon.ServiceManager(
         graceful_shutdown_timeout=grace, mp_context=multiprocessing.get_context("fork")
@@ -266,7 +269,11 @@ class Worker(cotyledon.Service):
         self._away.install()
         self._transport = messaging.transport_of(messaging.bus_options(settings))
         rpc = SchedulerRpc(
-            scheduler, self._follower, announced=first, until_known=self._until_known
+            scheduler,
+            self._follower,
+            check_policy_hint=shared.check_policy_hint,
+            announced=first,
+            until_known=self._until_known,
         )
         endpoints = [rpc, BaseRpc()]
         host: str = settings.DEFAULT.host

@@ -9,7 +9,7 @@ from placement_sched.errors import PluginFailed
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.naming import canonical
 from placement_sched.model.results.stages import FilterReport, Rejected
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.spec import REBUILD_HINT, RequestSpec
 from placement_sched.model.verdict import Refusal, Remedy
 from placement_sched.scheduler.filters import BaseHostFilter, Passed, Verdict
 from placement_sched.scheduler.host_state import HostState, candidates_of, offer
@@ -109,13 +109,18 @@ def named_nodes(connection: Connection, spec: RequestSpec) -> tuple[ComputeNode,
     return tuple(node for node in found if may(node.host, node.hypervisor_hostname))
 
 
+def is_named(spec: RequestSpec, host: str, node: str) -> bool:
+    """Return whether the request names this node of this host."""
+    return _names_hosts(spec) and _named_by(spec)(host, node)
+
+
 def is_forced(spec: RequestSpec) -> bool:
     """Return whether the hosts named are taken without asking the filters, as nova does.
 
     The hint ``_nova_check_type`` (a rebuild or a live migration to a host) asks them after all.
     """
     forced = bool(spec.force_hosts or spec.force_nodes)
-    return forced and not spec.get_scheduler_hint("_nova_check_type")
+    return forced and not spec.get_scheduler_hint(REBUILD_HINT)
 
 
 def filter_by_name(

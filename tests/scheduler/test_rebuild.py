@@ -20,6 +20,12 @@ def cloud(app):
     return app
 
 
+def place(app, *numbers, host="cn1"):
+    """Place instances on a host, as new ones are."""
+    uuids = [instance(number) for number in numbers or (1,)]
+    select(app, scheduler_hints={}, force_hosts=[host], instance_uuids=uuids)
+
+
 def select(app, status=200, **changes):
     asked = spec(instance(1), **{"scheduler_hints": REBUILD} | changes)
     body = {"request_spec": asked}
@@ -51,32 +57,62 @@ def test_instance_stays_and_keeps_what_it_holds(cloud, there):
 
 def test_rebuild_of_many_instances_needs_no_room(cloud, monkeypatch):
     monkeypatch.setattr(choose, "_MANY", 1)
+    place(cloud, 1, 2, 3)
     many = [instance(number) for number in (1, 2, 3)]
-    selections = select(cloud, instance_uuids=many, num_instances=3)["selections"]
+    large = {"flavor": flavor(vcpus=1000), "force_hosts": ["cn1"]}
+    selections = select(cloud, instance_uuids=many, num_instances=3, **large)["selections"]
     assert len(selections) == 3
 
 
 def test_host_that_cannot_run_the_new_image_is_refused(cloud):
+    place(cloud)
     (error,) = select(cloud, status=409, force_hosts=["cn1"], image=WINDOWS)["errors"]
     assert "ImagePropertiesFilter rejected the last remaining host" in error["detail"]
     assert error["funnel"]["allocation_candidates"]["query"] == ""
 
 
 def test_neither_room_nor_request_filters_nor_other_filters_are_asked(cloud):
+    place(cloud)
     told = explain(
         cloud,
+        force_hosts=["cn1"],
         flavor=flavor(vcpus=1000, extra_specs={"capabilities:x": "y"}),
         availability_zone="nowhere",
     )
     assert told["funnel"]["request_filters"] == []
     assert told["funnel"]["allocation_candidates"]["steps"] == []
-    assert [one["name"] for one in told["funnel"]["filters"]] == ["ImagePropertiesFilter"]
-    assert [host["host"] for host in told["hosts"]] == ["cn1", "cn2"]
+    filters = [one["name"] for one in told["funnel"]["filters"]]
+    assert filters == ["requested_hosts", "ImagePropertiesFilter"]
+    assert [host["host"] for host in told["hosts"]] == ["cn1"]
 
 
-def test_host_that_is_not_there_is_told(cloud):
-    (error,) = select(cloud, status=409, force_hosts=["cn9"])["errors"]
-    assert "there is no such host" in error["detail"]
+@pytest.mark.parametrize("path", ["select_destinations", "explain"])
+@pytest.mark.parametrize(
+    ("number", "there"),
+    [
+        (2, {}),
+        (2, {"force_hosts": ["cn1"]}),
+        (1, {}),
+        (1, {"force_hosts": ["cn2"]}),
+        (1, {"requested_destination": {"host": "cn2"}}),
+        (1, {"force_hosts": ["cn9"]}),
+    ],
+    ids=[
+        "new", "new and forced", "anywhere", "on another host", "to another host", "no such host"
+    ],
+)  # fmt: skip
+def test_hint_is_only_for_an_instance_on_the_host_that_is_named(cloud, path, number, there):
+    place(cloud)
+    body = {"request_spec": spec(instance(number), scheduler_hints=REBUILD, **there)}
+    answer = cloud.post_json(f"/scheduler/v1/{path}", body, status=400)
+    (error,) = answer.json["errors"]
+    assert f"instance {instance(number)} is not on it" in error["detail"]
+    assert "(at $.request_spec.scheduler_hints._nova_check_type)" in error["detail"]
+
+
+def test_host_is_named_in_any_case(cloud):
+    place(cloud)
+    select(cloud, force_hosts=["CN1"], force_nodes=["cn1"])
 
 
 @pytest.mark.parametrize("kind", ["live_migrate", "Rebuild"])

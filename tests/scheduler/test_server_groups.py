@@ -210,6 +210,7 @@ def test_policy_that_no_plugin_heeds_is_refused(sqlite_url, make_app, policy, cl
         answer = select(app, instance(1), status=400, path=path, instance_group=group)
         assert f"{class_} is not enabled (at $.request_spec.instance_group)" in told(answer)
     hints = {"_nova_check_type": "rebuild", "group": group}
+    select(app, instance(1), force_hosts=["cn1"])
     select(app, instance(1), scheduler_hints=hints, force_hosts=["cn1"])
 
 

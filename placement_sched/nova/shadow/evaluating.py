@@ -41,6 +41,7 @@ from placement_sched.scheduler.choose import Look, Run
 from placement_sched.scheduler.decisions import decided
 from placement_sched.scheduler.explain.funnel import funnel_of
 from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.scheduler.requests.rebuilds import without_false_rebuild
 from placement_sched.store import decisions, shadow_results
 
 LOG = log.getLogger(__name__)
@@ -98,6 +99,7 @@ class Evaluator:
 
     def _evaluated(self, call: NovaCall, document: Document, since: datetime) -> AwaitedRequest:
         scheduler = self.scheduler
+        document = without_false_rebuild(scheduler.database, document)
         request = scheduler.reader.read(document, alternates=call.alternates)
         request = scheduler.reader.checked(request)
         uuids = request.spec.instance_uuids

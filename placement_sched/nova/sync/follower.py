@@ -267,6 +267,12 @@ class Follower:
                 self._know_cells()
                 self._instances.settle(differing, Account())
 
+    def read_instances(self, uuids: Collection[str]) -> None:
+        """Record where instances are now; what cells that are away have stays as recorded."""
+        with suppress(NovaAway):
+            self._know_cells()
+            self._instances.settle(uuids, Account())
+
     def _know_cells(self) -> None:
         if not self._cells.are_known:
             self._cells.load()

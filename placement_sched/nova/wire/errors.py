@@ -62,7 +62,7 @@ def over_rpc(error: errors.Error, instance_uuids: Sequence[str] = ()) -> Excepti
             return UNSUPPORTED_OBJECT(detail)
         case UnreadableObject():
             return ValueError(detail)
-        case errors.ConcurrentUpdate() | errors.Invalid() | errors.NotFound():
+        case errors.ConcurrentUpdate() | errors.Forbidden() | errors.Invalid() | errors.NotFound():
             return no_valid_host(detail)
         case errors.Unavailable():
             # No other does conductor take without harm to a running server.

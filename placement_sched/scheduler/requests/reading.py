@@ -30,6 +30,7 @@ from placement_sched.scheduler.live_settings import LiveSettings, overridden
 from placement_sched.scheduler.loading import Plugins, enforcer_of, plugins_for
 from placement_sched.scheduler.policies import registry
 from placement_sched.scheduler.requests.networks import NetworkDirectory, with_facts
+from placement_sched.scheduler.requests.rebuilds import check_rebuild
 from placement_sched.schemas import formats
 from placement_sched.settings.sources import OF_REQUEST
 from placement_sched.settings.view import Settings
@@ -115,6 +116,7 @@ class RequestReader:
         if not asked.instance_uuids:
             uuids = tuple(str(uuid4()) for _ in range(asked.num_instances))
             asked = replace(asked, instance_uuids=uuids)
+        check_rebuild(self.database, asked)
         spec = completed(asked, whole, settings)
         policies = registry.policies_for(running, self.clock)
         chosen, aggregates = self._choose(spec, policies, policy)

@@ -192,8 +192,10 @@ def test_selection_without_a_claim_is_a_decision_of_its_own_kind(cloud):
 
 
 def test_rebuild_is_of_the_kind_that_was_asked_for(cloud):
+    select(cloud, instance(1), force_hosts=["cn1"])
     hints = {"_nova_check_type": ["rebuild"]}
-    decision = select(cloud, instance(1), scheduler_hints=hints)["decision"]
+    rebuilt = select(cloud, instance(1), scheduler_hints=hints, force_hosts=["cn1"])
+    decision = rebuilt["decision"]
     assert cloud.get(f"{DECISIONS}/{decision}").json["kind"] == "select"
 
 

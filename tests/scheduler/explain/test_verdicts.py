@@ -7,7 +7,7 @@ from placement_sched.scheduler.explain import first_reasons
 from placement_sched.scheduler.explain import verdicts as module
 from tests.clouds import NOW, uuid_of
 from tests.conftest import make_settings
-from tests.placing import flavor, report, spec
+from tests.placing import flavor, instance, report, spec
 from tests.scheduler.test_explain import adopted as adopted  # noqa: PLC0414 - a fixture
 from tests.scheduler.test_select_destinations import explain, select
 from tests.statements import counted
@@ -227,7 +227,8 @@ def test_in_trees_a_host_is_told_each_constraint_that_none_of_its_providers_meet
 
 def test_a_rebuild_asks_only_the_filters_of_a_rebuild(cloud):
     image = {"properties": {"hw_architecture": "aarch64"}}
-    request = spec(image=image, scheduler_hints={"_nova_check_type": ["rebuild"]})
+    cloud.put_json(f"/scheduler/v1/instances/{instance(1)}", {"host": "cn6", "node": "cn6"})
+    request = spec(instance(1), image=image, scheduler_hints={"_nova_check_type": ["rebuild"]})
     (verdict,) = verdicts(cloud, "cn5", request={**request, "force_hosts": ["cn6"]})
     assert [one["name"] for one in verdict["reasons"]] == [
         "requested_hosts",

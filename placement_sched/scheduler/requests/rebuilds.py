@@ -1,0 +1,46 @@
+"""Rebuilds: an instance gets a new image on its host, without a claim.
+
+nova's API asks for one with the hint ``_nova_check_type``. A user may give that hint too, and a new
+instance would then be placed without a claim. So the hint holds only for an instance that is on the
+host that the request names.
+"""
+
+import logging
+
+from placement_sched.db.trial import Readable
+from placement_sched.errors import Invalid
+from placement_sched.model.document import Document, Json
+from placement_sched.model.spec import REBUILD_HINT, RequestSpec, request_spec_from
+from placement_sched.scheduler.filtering import is_named
+from placement_sched.store.compute import instances
+
+LOG = logging.getLogger(__name__)
+
+
+def check_rebuild(database: Readable, spec: RequestSpec) -> None:
+    """Raise :class:`Invalid` for a rebuild of an instance that is not on the host that is named."""
+    if not spec.is_rebuild:
+        return
+    with database.read() as connection:
+        recorded = instances.by_uuids(connection, spec.instance_uuids)
+    there = {one.uuid for one in recorded if is_named(spec, one.host or "", one.node or "")}
+    for uuid in spec.instance_uuids or ("without a uuid",):
+        if uuid not in there:
+            raise Invalid(
+                f"the hint {REBUILD_HINT}=rebuild is for an instance on the host that the request "
+                f"names, and instance {uuid} is not on it "
+                f"(at $.request_spec.scheduler_hints.{REBUILD_HINT})"
+            )
+
+
+def without_false_rebuild(database: Readable, document: Document) -> Json:
+    """Return a request of nova's without the hint of a rebuild if that is invalid, and log it."""
+    hints = document.get("scheduler_hints") or {}
+    if REBUILD_HINT not in hints:
+        return dict(document)
+    try:
+        check_rebuild(database, request_spec_from(document))
+    except Invalid as wrong:
+        LOG.warning("%s; the hint is ignored", wrong.detail)
+        hints = {name: value for name, value in hints.items() if name != REBUILD_HINT}
+    return {**document, "scheduler_hints": hints}

@@ -1,0 +1,113 @@
+"""The hints of users over nova's RPC API: none skips the claim or chooses a policy unasked."""
+
+import logging
+
+import pytest
+
+from placement_sched.cli.nova_scheduler import policy_hint_check
+from placement_sched.nova.messaging import Expected
+from placement_sched.nova.rpc import SchedulerRpc
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import new_conf, read_files
+from tests.nova.scheduling import hosts_of, spec_of
+from tests.placing import instance, report
+from tests.versions import LATEST_HEADERS
+
+REBUILD = {"_nova_check_type": ["rebuild"]}
+POLICY = {"sched_policy": ["default"]}
+RULE = "scheduler:policies:hint"
+USER = {"user_id": "ann", "project_id": "demo", "roles": ["member"]}
+
+
+@pytest.fixture
+def app(sqlite_app):
+    """An application on SQLite: what hints come to depends on no database."""
+    return sqlite_app
+
+
+@pytest.fixture
+def database(app):
+    return app.app.services.database
+
+
+@pytest.fixture
+def settings(sqlite_settings):
+    return sqlite_settings
+
+
+@pytest.fixture
+def cloud(app, nova, follower):
+    """Two hosts of nova, with the inventories of their nova-computes."""
+    for name in ("cn1", "cn2"):
+        app.post_json("/scheduler/v1/compute_nodes", [report(name, uuid=nova.add_host(name))])
+    follower.full()
+    return app
+
+
+@pytest.fixture
+def select(cloud, follower, tmp_path, caplog):
+    """Ask as nova-conductor does, under the policy file of an operator; return the Selections."""
+    for name in ("placement_sched.api.policies", "oslo_policy"):
+        caplog.set_level(logging.WARNING, name)  # their levels are as before after the test
+
+    def select(uuid, context=USER, policy="", **fields):
+        (tmp_path / "policy.yaml").write_text(policy)
+        file = tmp_path / "nova.conf"
+        file.write_text(f"[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n")
+        check = policy_hint_check(Settings.from_conf(read_files(new_conf(), [str(file)])))
+        scheduler = cloud.app.services.scheduler
+        rpc = SchedulerRpc(scheduler, follower, check_policy_hint=check)
+        sent = {"spec_obj": spec_of(uuid, **fields), "instance_uuids": [uuid]}
+        return rpc.select_destinations(context, **sent, return_objects=True)
+
+    return select
+
+
+def held(app, uuid):
+    path = f"/placement/allocations/{uuid}"
+    return app.get(path, headers=LATEST_HEADERS).json["allocations"]
+
+
+@pytest.mark.parametrize("there", [{}, {"force_hosts": ["cn2"]}])
+def test_the_hint_of_a_rebuild_on_a_new_instance_is_ignored_and_logged(
+    select, cloud, caplog, there
+):
+    (host,) = hosts_of(select(instance(1), scheduler_hints=REBUILD, **there))
+    assert held(cloud, instance(1))
+    assert host == there.get("force_hosts", ["cn1"])[0]
+    assert f"instance {instance(1)} is not on it" in caplog.text
+    assert "the hint is ignored" in caplog.text
+
+
+def test_an_instance_is_rebuilt_where_nova_has_it_now(select, cloud, nova, follower):
+    uuid = nova.add_instance("cn1")
+    follower.full()
+    nova.cells["one"].change("instances", {"uuid": uuid}, host="cn2", node="cn2")
+    there = {"force_hosts": ["cn2"], "force_nodes": ["cn2"]}
+    assert hosts_of(select(uuid, scheduler_hints=REBUILD, **there)) == ["cn2"]
+    assert held(cloud, uuid) == {}
+
+
+@pytest.mark.parametrize(
+    ("context", "policy"),
+    [
+        ({**USER, "roles": ["admin"]}, ""),
+        ({**USER, "roles": [], "is_admin": True}, ""),
+        (USER, f'"{RULE}": "project_id:demo"\n"os_compute_api:servers:create": "@"\n'),
+    ],
+    ids=["role", "nova's own", "project"],
+)
+def test_users_that_the_rule_names_choose_a_policy(select, context, policy, caplog):
+    assert hosts_of(select(instance(1), context, policy, scheduler_hints=POLICY)) == ["cn1"]
+    assert "not a rule of this service" not in caplog.text
+
+
+@pytest.mark.parametrize("context", [USER, {}], ids=["member", "unknown"])
+def test_others_find_no_valid_host_and_the_rule_by_name(select, cloud, context):
+    with pytest.raises(Expected) as refused:
+        select(instance(1), context, scheduler_hints=POLICY)
+    failure = refused.value.failure
+    assert type(failure).__name__ == "NoValidHost"
+    assert RULE in str(failure)
+    assert held(cloud, instance(1)) == {}
+    assert hosts_of(select(instance(1), context, scheduler_hints={"colour": ["red"]})) == ["cn1"]
