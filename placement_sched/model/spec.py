@@ -268,6 +268,8 @@ def request_spec_from(document: Document) -> RequestSpec:
     hints = document.get("scheduler_hints") or {}
     plain = {name: document[name] for name in _PLAIN if document.get(name) is not None}
     lists: dict[str, Any] = {name: tuple(document.get(name) or ()) for name in _LISTS}
+    if ":" in plain.get("availability_zone", ""):
+        _force_by_zone(plain, lists)
     return RequestSpec(
         **plain,
         **lists,
@@ -302,6 +304,21 @@ def request_spec_from(document: Document) -> RequestSpec:
 
 _PLAIN = ("project_id", "user_id", "is_bfv", "availability_zone", "network_metadata")
 _LISTS = ("ignore_hosts", "force_hosts", "force_nodes", "security_groups")
+
+
+def _force_by_zone(plain: dict[str, Any], lists: dict[str, Any]) -> None:
+    """Read ``ZONE:HOST``, ``ZONE:HOST:NODE`` or ``ZONE::NODE`` as nova's API does.
+
+    A host that is forced is taken in whatever zone it is.
+    """
+    text = plain["availability_zone"]
+    zone, host, *nodes = text.split(":")
+    if len(nodes) > 1:
+        place = "$.request_spec.availability_zone"
+        raise Invalid(f"{text!r} is not of the form ZONE:HOST:NODE (at {place})")
+    forced = {"force_hosts": (host,), "force_nodes": tuple(nodes)}
+    lists |= {name: names for name, names in forced.items() if any(names)}
+    plain["availability_zone"] = None if host or any(nodes) else zone
 
 
 def _described(document: Document, noun: str) -> Document | None:

@@ -20,7 +20,9 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
 
     A zone is ``availability_zone`` in an aggregate's metadata. Commas, in the request and in the
     metadata alike, mean any of the zones named. A zone that no aggregate has finds no host, except
-    ``[DEFAULT] default_availability_zone``: hosts in no aggregate with a zone are in it. Always on.
+    ``[DEFAULT] default_availability_zone``: hosts in no aggregate with a zone are in it. As in
+    nova, a zone that no aggregate has does not confine a request that names hosts or moves an
+    instance. Always on.
     """
 
     name = "map_az_to_placement_aggregate"
@@ -32,6 +34,8 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
         wanted = zones(spec.availability_zone)  # empty for commas alone
         zoned = [agg for agg in world.host_aggregates() if zones(agg.availability_zone)]
         inside = [agg for agg in zoned if wanted & zones(agg.availability_zone)]
+        if not inside and _names_hosts_or_moves(spec):
+            return None
         if self.settings.DEFAULT.default_availability_zone in wanted:
             # What is in no zone is in the default one.
             return request_filters.kept_out(spec, [agg.uuid for agg in zoned if agg not in inside])
@@ -50,3 +54,10 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
         why = f"no aggregate has the availability zone {asked!r} (zones: {names})"
         instead = names_instead("zone", meant[:1]) if meant or len(known) > _SHOWN else ""
         return Refusal(f"{why}{instead}", asked=asked)
+
+
+def _names_hosts_or_moves(spec: RequestSpec) -> bool:
+    """Return whether a request names hosts, or a cell or hosts to ignore as nova's moves do."""
+    there = spec.destination
+    named = (spec.force_hosts, spec.force_nodes, there.host, there.node)
+    return any((*named, there.cell, spec.ignore_hosts))

@@ -266,15 +266,16 @@ EXPLANATIONS = (
     ),
     Explanation(
         "a zone that no aggregate has is rejected at once",
-        "It is rejected before anything is asked. nova's API looks at zones before its scheduler "
-        "does, and the scheduler asks for candidates anywhere.",
+        "It is rejected before anything is asked, unless the request names hosts or moves an "
+        "instance. nova's API looks at zones before its scheduler does, and the scheduler asks for "
+        "candidates anywhere.",
         _unknown_zone,
     ),
     Explanation(
         "default_availability_zone means hosts that are in no other zone",
-        "A request for default_availability_zone is kept out of the aggregates of other zones. "
-        "nova has no host filter for zones any more: such a request may get a host of any zone "
-        "there.",
+        "A request for default_availability_zone is kept out of the aggregates of other zones, "
+        "unless it names hosts or moves an instance. nova has no host filter for zones any more: "
+        "such a request may get a host of any zone there.",
         _default_zone,
     ),
     Explanation(

@@ -13,6 +13,7 @@ from tests.scheduler.explained import explained, put_aggregate, put_hosts
 from tests.scheduler.states import a_spec, settings_with
 from tests.scheduler.worlds import AWorld
 
+CELL = str(UUID(int=99))
 CLOUD = (
     {"availability_zone": "az1"},
     {"availability_zone": "az2"},
@@ -113,6 +114,28 @@ def test_aggregates_that_the_request_forbids_stay_forbidden():
     assert outcome.changes == {"forbidden_aggregates": uuids(2, 3, 5)}
 
 
+#: How nova names hosts, and what it sends when an instance moves.
+NAMING = {
+    "forced host": {"force_hosts": ["cn1"]},
+    "forced node": {"force_nodes": ["cn1"]},
+    "live migration to a host": {"requested_destination": {"host": "cn1", "node": "cn1"}},
+    "live migration": {"requested_destination": {"cell": CELL}, "ignore_hosts": ["cn2"]},
+    "evacuation": {"ignore_hosts": ["cn2"]},
+    "unshelve": {"requested_destination": {"cell": CELL}},
+}
+
+
+@pytest.mark.parametrize("naming", NAMING.values(), ids=NAMING)
+@pytest.mark.parametrize("zone", ["nova", "gone"])
+def test_zone_that_no_aggregate_has_does_not_confine_named_hosts_and_moves(zone, naming):
+    assert apply(zone, **naming) is None
+
+
+@pytest.mark.parametrize("naming", NAMING.values(), ids=NAMING)
+def test_zone_that_an_aggregate_has_confines_named_hosts_and_moves(naming):
+    assert apply("az2", **naming).changes == {"aggregates": uuids(2)}
+
+
 # From end to end
 
 
@@ -139,6 +162,42 @@ def cloud(sqlite_app):
 )
 def test_hosts_of_the_zone_are_the_candidates(cloud, zone, hosts):
     assert explained(cloud, spec(availability_zone=zone)).hosts == hosts
+
+
+@pytest.mark.parametrize("zone", ["nova", "gone"])
+@pytest.mark.parametrize(
+    ("naming", "hosts"),
+    [
+        ({"force_hosts": ["cn1"]}, ["cn1"]),
+        ({"requested_destination": {"host": "cn1", "node": "cn1"}}, ["cn1"]),
+        ({"ignore_hosts": ["cn1"]}, ["cn2", "cn3", "cn4"]),
+    ],
+    ids=["forced host", "live migration to a host", "evacuation"],
+)
+def test_named_hosts_and_moves_are_placed_whatever_became_of_the_zone(cloud, zone, naming, hosts):
+    assert explained(cloud, spec(availability_zone=zone, **naming)).hosts == hosts
+
+
+@pytest.mark.parametrize(
+    ("zone", "hosts"),
+    [
+        ("nova:cn1", ["cn1"]),
+        ("az2:cn1", ["cn1"]),
+        ("gone:cn4:cn4", ["cn4"]),
+        ("nova::cn2", ["cn2"]),
+        (":cn3", ["cn3"]),
+        ("az1:", ["cn1", "cn3"]),
+        ("nova:cn1:cn2", []),
+    ],
+)
+def test_a_zone_may_force_a_host_as_in_novas_api(cloud, zone, hosts):
+    assert explained(cloud, spec(availability_zone=zone)).hosts == hosts
+
+
+def test_a_zone_with_more_than_host_and_node_is_400(cloud):
+    body = {"request_spec": spec(availability_zone="nova:cn1:cn1:cn1")}
+    answer = cloud.post_json("/scheduler/v1/explain", body, status=400)
+    assert "(at $.request_spec.availability_zone)" in answer.json["errors"][0]["detail"]
 
 
 def test_funnel_and_question_name_the_aggregates(cloud):
