@@ -19,6 +19,7 @@ from tests.coexistence.test_alternating import asked
 from tests.conftest import make_settings
 from tests.deploy import tool
 from tests.differential.sides import Ours, Peer
+from tests.empty_databases import empty_database
 from tests.house.tree import ROOT
 from tests.servers import environment
 
@@ -124,6 +125,28 @@ def test_command_fails_at_the_first_statement_that_fails(empty_url, tmp_path):
         file.write_text(f"DROP TABLE no_such_table;\nDROP TABLE allocations;\n{file.read_text()}")
     assert _leave(empty_url, tmp_path).returncode != 0
     assert "allocations" in _names(empty_url)
+
+
+def test_tables_in_a_schema_that_an_administrator_does_not_search_are_removed(tmp_path):
+    with empty_database("postgresql", tmp_path) as url:
+        OpenStack(url).manage("db", "sync")
+        before = _names(url)
+        database = Database(make_settings(url, placement__providers_in_memory=True))
+        adopt(database, utcnow)
+        database.dispose()
+        engine = create_engine(url)
+        with engine.begin() as connection:
+            connection.execute(text("ALTER SCHEMA public RENAME TO cloud"))
+            connection.execute(text("CREATE SCHEMA public"))
+        left, again = _leave(url), _leave(url)
+        with engine.begin() as connection:
+            connection.execute(text("DROP SCHEMA public"))
+            connection.execute(text("ALTER SCHEMA cloud RENAME TO public"))
+        engine.dispose()
+        assert (left.returncode, left.stderr) == (0, "")
+        assert _names(url) == before
+        assert again.returncode != 0
+        assert "no schema of this database has tables of placement_sched" in again.stderr
 
 
 def test_option_turned_off_leaves_the_tables_and_removes_the_triggers(empty_url):

@@ -2,6 +2,21 @@
 BEGIN;
 -- Without a notice of each trigger that goes with its function.
 SET LOCAL client_min_messages = warning;
+-- In the schema that has the tables, whoever runs this: an administrator's search_path may lack it.
+DO $$
+DECLARE
+  place name;
+BEGIN
+  SELECT nspname INTO STRICT place
+  FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+  WHERE relname = 'placement_sched_alembic_version';
+  PERFORM set_config('search_path', quote_ident(place), true);
+EXCEPTION
+  WHEN no_data_found THEN
+    RAISE EXCEPTION 'no schema of this database has tables of placement_sched';
+  WHEN too_many_rows THEN
+    RAISE EXCEPTION 'several schemas of this database have tables of placement_sched';
+END $$;
 -- The triggers first: without their tables nothing could be written. They go with their functions.
 DROP FUNCTION IF EXISTS sched_log_by_id() CASCADE;
 DROP FUNCTION IF EXISTS sched_log_by_resource_provider_id() CASCADE;
