@@ -178,10 +178,12 @@ class ConfigurationError(Error):
 
 
 def sentence(error: Error) -> str:
-    """Return the error's sentence, and what the database driver said where that is its cause."""
+    """Return the error's sentence, and the message of the database unless it quotes that."""
     said = getattr(error.__cause__, "orig", None)
     text = one_line(error)
-    return text if said is None else f"{text}: {one_line(said)}"
+    if said is None or (said.args and str(said.args[-1]).partition("\n")[0] in text):
+        return text
+    return f"{text}: {one_line(said)}"
 
 
 def one_line(failure: BaseException | str) -> str:

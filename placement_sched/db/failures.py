@@ -1,5 +1,6 @@
 """What drivers raise about themselves, as exceptions and sentences of this service."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -43,6 +44,10 @@ _NO_TABLE = {"42P01", 1146}
 _FULL, _FULL_WORDS = {"53100", 1021, 1114}, ("disk is full", "disk I/O error")
 # The user of the connection may not do what it asks for: of databases, tables, columns, or of all.
 _DENIED = {"42501", 1044, 1142, 1143, 1227}
+_DENIED_BY_POSTGRESQL = re.compile(r"permission denied for (\w+) (\S+)")
+_DENIED_BY_MARIADB = re.compile(
+    r"denied (?:to|for) user '([^']*)'@\S+ (?:for table `(\w+)`\.|to database '(\w+)'|for table)"
+)
 _CANNOT_WRITE = "the database cannot write: its disk is full, or fails"
 _SENTENCES = (
     (_LOCKED, LOCKED),
@@ -170,12 +175,27 @@ def _sentence(failure: DBAPIError) -> str | None:
     if "database is locked" in text:
         return LOCKED
     if code in _DENIED:
-        return f"the database user named in the connection lacks a privilege: {_said(failure)}"
+        return _lacks_privilege(_said(failure))
     if _is_read_only(code):
         return READ_ONLY
     if any(words in text for words in _FULL_WORDS):
         return _CANNOT_WRITE
     return next((sentence for codes, sentence in _SENTENCES if code in codes), None)
+
+
+def _lacks_privilege(said: str) -> str:
+    """Return what the database refused, and the statement by which an administrator allows it."""
+    sentence = f"the database user named in the connection lacks a privilege: {said}"
+    if match := _DENIED_BY_POSTGRESQL.search(said):
+        kind, name = match.groups()
+        grant = f"GRANT ALL ON {kind.upper()} {name} TO <user>"
+    elif match := _DENIED_BY_MARIADB.search(said):
+        user, *databases = match.groups()
+        database = next(filter(None, databases), "<database>")
+        grant = f"GRANT ALL ON {database}.* TO {user}@'%'"
+    else:
+        return sentence
+    return f"{sentence}; an administrator allows it with {grant}"
 
 
 def _code(failure: DBAPIError) -> object:

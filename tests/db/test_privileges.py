@@ -9,7 +9,7 @@ from sqlalchemy.engine import URL, make_url
 
 from placement_sched.db.tables import resource_providers
 from placement_sched.db.transaction import Database
-from placement_sched.errors import Unavailable
+from placement_sched.errors import Unavailable, sentence
 from tests.conftest import make_settings
 
 pytestmark = pytest.mark.all_databases
@@ -50,13 +50,22 @@ def url_of_another(database_url) -> Iterator[URL]:
 def test_missing_privilege_is_named_and_answered_with_503(url_of_another, make_app):
     url = url_of_another.render_as_string(hide_password=False)
     database = Database(make_settings(url))
-    said = SAID[url_of_another.get_backend_name()]
+    kind = url_of_another.get_backend_name()
+    said = SAID[kind]
     with (
-        pytest.raises(Unavailable, match=f"lacks a privilege: .*{said}"),
+        pytest.raises(Unavailable, match=f"lacks a privilege: .*{said}") as refused,
         database.read() as connection,
     ):
         connection.execute(select(resource_providers.c.id))
     database.dispose()
+    words = sentence(refused.value)
+    assert words.count(said) == 1
+    name, user = url_of_another.database, url_of_another.username
+    grant = {
+        "postgresql": "GRANT ALL ON TABLE resource_providers TO <user>",
+        "mysql": f"GRANT ALL ON {name}.* TO {user}@'%'",
+    }
+    assert words.endswith(f"; an administrator allows it with {grant[kind]}")
     app = make_app(make_settings(url))
     answer = app.get("/placement/resource_providers", status=503)
     assert "lacks a privilege" in answer.json["errors"][0]["detail"]
