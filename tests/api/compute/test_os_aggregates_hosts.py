@@ -15,7 +15,7 @@ from placement_sched.operations.host_aggregates import MOST_HOSTS
 from tests.api.compute.conftest import URL
 from tests.at_once import at_once
 from tests.hosts import add_instance, add_node, add_service
-from tests.placing import report, spec
+from tests.placing import flavor, report, spec
 from tests.reports import NOW
 from tests.statements import counted
 
@@ -224,13 +224,14 @@ def test_rival_zones_never_both_win_a_host(api, database):
 @pytest.mark.all_databases
 def test_host_of_an_instance_just_placed_by_its_zone_does_not_change_zone(api):
     select = partial(api.app.post_json, "/scheduler/v1/select_destinations", status="*")
+    # It fills a host, so that only the host of the round fits.
+    asked = {"availability_zone": "nova", "flavor": flavor(memory_mb=60000)}
     for number in range(12):
         host = f"host{number}"
         api.app.post_json("/scheduler/v1/compute_nodes", [report(host)])
         aggregate = api.make(host, host)
-        asked = spec(availability_zone="nova", force_hosts=[host])
         placed, added = at_once(
-            partial(select, {"request_spec": asked}),
+            partial(select, {"request_spec": spec(**asked)}),
             partial(api.add_host, aggregate, host, status="*"),
         )
         assert sorted([placed.status_int, added.status_int]) == [200, 409], added.text
