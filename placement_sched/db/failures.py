@@ -184,7 +184,7 @@ def _sentence(failure: DBAPIError) -> str | None:
 
 
 def _lacks_privilege(said: str) -> str:
-    """Return what the database refused, and the statement by which an administrator allows it."""
+    """Return the message for a missing privilege, with the GRANT statement that gives it."""
     sentence = f"the database user named in the connection lacks a privilege: {said}"
     if match := _DENIED_BY_POSTGRESQL.search(said):
         kind, name = match.groups()

@@ -21,7 +21,7 @@ from placement_sched.model.server_group import ServerGroup
 
 T = TypeVar("T")
 RequestPart = TypeVar("RequestPart")
-#: The hint by which nova's API asks for a rebuild.
+#: Scheduler hint that marks a rebuild in nova's requests.
 REBUILD_HINT = "_nova_check_type"
 #: So many results of :meth:`RequestSpec.read_once` are kept.
 _MOST_KEPT = 32
@@ -309,7 +309,7 @@ _LISTS = ("ignore_hosts", "force_hosts", "force_nodes", "security_groups")
 def _force_by_zone(plain: dict[str, Any], lists: dict[str, Any]) -> None:
     """Read ``ZONE:HOST``, ``ZONE:HOST:NODE`` or ``ZONE::NODE`` as nova's API does.
 
-    A host that is forced is taken in whatever zone it is.
+    A forced host or node replaces the zone.
     """
     text = plain["availability_zone"]
     zone, host, *nodes = text.split(":")

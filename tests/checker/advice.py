@@ -103,7 +103,7 @@ def without_constraint(request: Request, suffix: str, constraint: str, detail: s
 
 
 def _provider_of(cloud: Cloud, rejection: Rejection, change: dict[str, Any]) -> Provider:
-    """Return the provider that an operator would change: the named one, the only one, the root."""
+    """Return the named provider, else the only provider of the resource class, else the root."""
     root = cloud.hosts[rejection.host]
     usable = usable_providers(cloud, root)
     by_name = {provider.name: provider for provider in usable}

@@ -132,7 +132,6 @@ class Api:
                 action = {"remove_host": {"host": host}}
                 self.call("POST", f"{_AGGREGATES}/{row['id']}/action", action)
             self.call("DELETE", f"{_AGGREGATES}/{row['id']}")
-        rows = self.call("GET", _PROVIDERS)["resource_providers"]
         for service in self.call("GET", "/compute/v2.1/os-services")["services"]:
             self.call("DELETE", f"/compute/v2.1/os-services/{service['id']}")
         rows = self.call("GET", _PROVIDERS)["resource_providers"]

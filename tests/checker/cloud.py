@@ -16,7 +16,7 @@ Amounts = dict[str, int]
 
 @dataclass(frozen=True)
 class Inventory:
-    """The inventory of one resource class."""
+    """Inventory of a resource class."""
 
     total: int
     reserved: int = 0
@@ -90,7 +90,7 @@ class Cloud:
         )
 
     def with_allocations(self, consumer: str, held: dict[str, Amounts]) -> "Cloud":
-        """Return the cloud with the allocations of one more consumer."""
+        """Return the cloud with the allocations of another consumer."""
         return replace(self, allocations={**self.allocations, consumer: held})
 
 

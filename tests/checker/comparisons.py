@@ -19,9 +19,8 @@ REQUESTS = 3
 MAX_ADVISED_HOSTS = 3
 #: Maximum number of changes per request that are carried out alone.
 MAX_CHANGES = 8
-#: Maximum number of claims by which a capacity is counted.
+#: Maximum number of instances that are placed to count a capacity.
 MAX_CLAIMS = 60
-
 
 #: The kind of an answer, the answer in words, and whether it is true.
 Judgement = tuple[str, str, bool]
@@ -251,7 +250,7 @@ def _unreserved(cloud: Cloud) -> Cloud:
     return replace(cloud, aggregates=aggregates)
 
 
-#: What is compared, by name.
+#: Parts of the comparison, by name.
 PARTS: dict[str, Callable[[Case], Iterator[Judgement]]] = {
     "answers": compare_answers,
     "explanations": compare_explanations,

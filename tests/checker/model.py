@@ -13,7 +13,7 @@ Choice = tuple[tuple[Provider, Amounts], ...]
 
 @dataclass(frozen=True)
 class Group:
-    """Resources and traits that a request asks for together, on one provider if it has a suffix."""
+    """Request group: resources and traits, all on the same provider if the group has a suffix."""
 
     resources: Amounts
     required: frozenset[str] = frozenset()
@@ -30,17 +30,17 @@ class Request:
 
 
 def hosts_that_fit(cloud: Cloud, request: Request) -> set[str]:
-    """Return the hosts on which one instance may be placed."""
+    """Return the hosts on which an instance can be placed."""
     return {name for name in cloud.hosts if fits(cloud, request, name)}
 
 
 def fits(cloud: Cloud, request: Request, host: str) -> bool:
-    """Return whether one instance may be placed on a host."""
+    """Return whether an instance can be placed on a host."""
     return next(placements(cloud, request, host), None) is not None
 
 
 def placements(cloud: Cloud, request: Request, host: str) -> Iterator[dict[str, Amounts]]:
-    """Return the allocations with which one instance may be placed on a host."""
+    """Yield each set of allocations that places an instance on a host."""
     root = cloud.hosts[host]
     if DISABLED in root.traits or host in cloud.disabled:
         return
@@ -133,7 +133,7 @@ def _allocations(
 
 
 def without(request: Request, kind: str, suffix: str, name: str) -> Request:
-    """Return a request without one constraint: a resource class, a trait or the zone."""
+    """Return a request without a resource class, a trait or its zone."""
     if kind == "zone":
         return replace(request, zone=None)
     group = request.groups[suffix]

@@ -46,7 +46,7 @@ def cloud(app, nova, follower):
 
 @pytest.fixture
 def select(cloud, follower, tmp_path, caplog):
-    """Ask as nova-conductor does, under the policy file of an operator; return the Selections."""
+    """Call as nova-conductor does, with an operator's policy file, and return the Selections."""
     for name in ("placement_sched.api.policies", "oslo_policy"):
         caplog.set_level(logging.WARNING, name)  # their levels are as before after the test
 

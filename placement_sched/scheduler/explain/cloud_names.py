@@ -55,7 +55,7 @@ class CloudNames:
             yield change
 
     def _may_join(self, root: str, uuid: str) -> bool:
-        """Return whether a host may join an aggregate: a host has one availability zone."""
+        """Return whether the availability zone of a host allows it to join an aggregate."""
         zone = self._zone(uuid)
         zones = {self._zone(other) for other in self.memberships.get(root, ())}
         return zone is None or zones <= {zone, None}

@@ -1,8 +1,8 @@
-"""Rebuilds: an instance gets a new image on its host, without a claim.
+"""Validation of rebuilds, which give an instance a new image on its host without a claim.
 
-nova's API asks for one with the hint ``_nova_check_type``. A user may give that hint too, and a new
-instance would then be placed without a claim. So the hint holds only for an instance that is on the
-host that the request names.
+nova's API marks a rebuild with the scheduler hint ``_nova_check_type``. Users can set this hint on
+a new server, which would then skip the claim. So the hint is valid only for an instance on the host
+that the request names.
 """
 
 import logging
