@@ -5,7 +5,7 @@ With ``--invariants`` it verifies instead what must always hold (``invariants``)
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 
 from placement_sched.cli import arguments as shared
@@ -16,7 +16,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.naming import in_short
 from placement_sched.operations.repair import known_instances
 from placement_sched.operations.repair.audit import Audit, Auditor
-from placement_sched.operations.repair.known_instances import Doubt
+from placement_sched.operations.repair.known_instances import Doubt, Doubtful
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.schemas import formats
 
@@ -42,8 +42,8 @@ _WHY = {
     ),
     Doubt.NOTHING_RECORDED: "no instance is recorded in this database",
     Doubt.NO_TYPE: (
-        "they have no consumer type, like the consumers of nova, and no instance is recorded on "
-        "these hosts, so they may be instances or migrations of nova"
+        "they have no consumer type, like the consumers of nova, so they may be nova's instances "
+        "or migrations, for example a resize that is not confirmed yet"
     ),
     Doubt.NOT_REPORTED: "these providers may be of a host that does not report to this service",
     Doubt.MORE_REPORTED: "these hosts report more instances than are recorded on them",
@@ -82,6 +82,14 @@ def register(group: shared.Commands) -> None:
     )
     shared.add_all_recorded(parser)
     parser.add_argument(
+        "--consumer",
+        metavar="UUID",
+        action="append",
+        default=[],
+        help="a consumer to treat as orphaned if it is not a recorded instance, although it "
+        "could not be judged; may be repeated",
+    )
+    parser.add_argument(
         "--invariants",
         action="store_true",
         help="verify instead what must always hold of allocations, providers, server groups, "
@@ -99,6 +107,9 @@ def run(arguments: argparse.Namespace) -> int:
     invariants.refuse_files(arguments)
     given = arguments.resource_provider
     uuid = None if given is None else formats.read(formats.uuid, given, "--resource_provider")
+    arguments.consumer = [
+        formats.read(formats.uuid, one, "--consumer") for one in arguments.consumer
+    ]
     with configured(arguments, there=True) as (settings, database), progressing("deleting") as show:
         auditor = Auditor(
             database=database,
@@ -110,6 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
             judge=known_instances.judge_all_recorded
             if arguments.instances_are_all_recorded
             else known_instances.judge_recorded_here,
+            named=frozenset(arguments.consumer),
         )
         audit = auditor.find()
         if arguments.delete:
@@ -118,13 +130,23 @@ def run(arguments: argparse.Namespace) -> int:
     print_result(arguments, _document(audit, code), _lines(audit, arguments, uuid))
     if arguments.delete and audit.doubtful:
         sys.stdout.flush()
-        sys.stderr.write(
-            f"placement-sched: not deleted: the allocations of {_consumers(len(audit.doubtful))}, "
-            "which may be instances that are not recorded here. nova-manage placement audit "
-            "judges nova's instances; if every instance of this cloud is recorded here, run the "
-            f"command again with {shared.ALL_RECORDED}\n"
-        )
+        sys.stderr.write(_hint(audit.doubtful))
     return code
+
+
+def _hint(doubtful: Sequence[Doubtful]) -> str:
+    hint = (
+        f"placement-sched: not deleted: the allocations of {_consumers(len(doubtful))}, which may "
+        "be instances or migrations that are not recorded here. nova-manage placement audit "
+        "judges those of nova; to delete the allocations of a consumer all the same, name it "
+        "with --consumer"
+    )
+    if any(one.has_type for one in doubtful):
+        hint += (
+            f". If every instance of this cloud is recorded here, {shared.ALL_RECORDED} judges "
+            "all consumers of the type INSTANCE"
+        )
+    return f"{hint}\n"
 
 
 def _code(audit: Audit, *, delete: bool) -> AuditCode:
@@ -170,6 +192,8 @@ def _lines(audit: Audit, arguments: argparse.Namespace, uuid: str | None) -> Ite
             f"consumer {one.consumer} is not a recorded instance and holds {held} of "
             f"{one.provider_name} ({one.provider_uuid})"
         )
+    for consumer in sorted(set(arguments.consumer) - audit.consumers):
+        yield f"consumer {consumer} is a recorded instance, of another type, or has no allocations"
     yield from _not_judged(audit, verbose=arguments.verbose)
     if not audit.orphaned and not audit.doubtful:
         yield "no orphaned allocations"

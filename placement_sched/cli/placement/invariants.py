@@ -59,6 +59,7 @@ def verified(arguments: argparse.Namespace) -> bool:
     options = {
         "--delete": arguments.delete,
         "--resource_provider": arguments.resource_provider is not None,
+        "--consumer": bool(arguments.consumer),
         ALL_RECORDED: arguments.instances_are_all_recorded,
     }
     for option, given in options.items():

@@ -59,7 +59,8 @@ class Auditor:
     """Looks through the compute nodes' providers, or only that of ``provider_uuid``.
 
     ``no_owner`` are project and user of consumers of which none is known, ``policies`` those that
-    aggregates may name; ``judge`` finds which consumers are gone.
+    aggregates may name; ``judge`` finds which consumers are gone. Consumers that the operator has
+    ``named`` count as gone if they are not recorded instances.
     """
 
     database: Database
@@ -68,13 +69,14 @@ class Auditor:
     provider_uuid: str | None = None
     policies: Policies | None = None
     judge: known_instances.Judge = known_instances.judge_recorded_here
+    named: frozenset[str] = frozenset()
 
     def find(self) -> Audit:
         """Return what is orphaned; raises :class:`NotFound` for a provider that is not there."""
         with self.database.read() as connection:
             consumers = orphans(connection, self._provider_id(connection))
             held = allocations.of_consumers(connection, consumers)
-            doubts = self.judge(connection, held)
+            doubts = self._doubts(connection, held)
             mine = [one for one in held if not doubts[one.consumer.uuid] and self._concerns(one)]
             names = resource_providers.by_uuids(connection, {one.provider_uuid for one in mine})
             policy_faults: tuple[str, ...] = ()
@@ -113,7 +115,7 @@ class Auditor:
     def _free(self, connection: Connection, consumers: Sequence[str]) -> int:
         left = still_orphans(connection, consumers, self._provider_id(connection))
         held = allocations.of_consumers(connection, sorted(left))
-        doubts = self.judge(connection, held)
+        doubts = self._doubts(connection, held)
         claims = [
             self._claim(some)
             for uuid, some in known_instances.by_consumer(held).items()
@@ -121,6 +123,12 @@ class Auditor:
         ]
         allocations.replace(connection, claims, self.clock())
         return len(claims)
+
+    def _doubts(
+        self, connection: Connection, held: Sequence[Allocation]
+    ) -> dict[str, known_instances.Doubtful | None]:
+        doubts = self.judge(connection, held)
+        return {uuid: None if uuid in self.named else doubt for uuid, doubt in doubts.items()}
 
     def _claim(self, held: Sequence[Allocation]) -> ConsumerClaim:
         owner = held[0].consumer

@@ -33,11 +33,15 @@ class Doubt(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Doubtful:
-    """A consumer that cannot be judged, the reason, and its hosts or providers (by name)."""
+    """A consumer that cannot be judged, the reason, and its hosts or providers (by name).
+
+    ``has_type`` is whether its allocations name a consumer type, as this service's do.
+    """
 
     consumer: str
     doubt: Doubt
     about: tuple[str, ...]
+    has_type: bool = True
 
 
 #: Judges consumers, of which none is a recorded instance, by all allocations that they hold: gives
@@ -45,9 +49,20 @@ class Doubtful:
 Judge = Callable[[Connection, Sequence[Allocation]], dict[str, Doubtful | None]]
 
 
-def judge_all_recorded(_: Connection, held: Sequence[Allocation]) -> dict[str, Doubtful | None]:
-    """Return all consumers as gone: all instances are recorded here, the operator says so."""
-    return dict.fromkeys(one.consumer.uuid for one in held)
+def judge_all_recorded(
+    connection: Connection, held: Sequence[Allocation]
+) -> dict[str, Doubtful | None]:
+    """Judge by the operator's word that all instances are recorded here.
+
+    A consumer without a type may still be a migration of nova.
+    """
+    names = resource_providers.names_of(connection, {one.provider_uuid for one in held})
+    doubts: dict[str, Doubtful | None] = {}
+    for uuid, some in by_consumer(held).items():
+        about = {names.get(one.provider_uuid, one.provider_uuid) for one in some}
+        doubt = Doubtful(uuid, Doubt.NO_TYPE, tuple(sorted(about)), has_type=False)
+        doubts[uuid] = None if _has_type(some) else doubt
+    return doubts
 
 
 def judge_recorded_here(
@@ -58,8 +73,8 @@ def judge_recorded_here(
     Nowhere in a database that OpenStack placement made, whose clients know instances that were
     never recorded here; nowhere while no instance is recorded; nor on a host that reports more
     instances than are recorded on it, nor on a provider of a host that does not report here. A
-    consumer without a type was not claimed here, and nova gives none: it is judged only where each
-    of its hosts has recorded instances. The number of statements depends on batches alone.
+    consumer without a type was not claimed here: nova gives none to its instances and migrations.
+    The number of statements depends on batches alone.
     """
     known = _Known(connection, held)
     return {uuid: known.doubt(uuid, some) for uuid, some in by_consumer(held).items()}
@@ -77,6 +92,10 @@ def amounts_by_provider(held: Iterable[Allocation]) -> dict[str, dict[str, int]]
     for one in held:
         found.setdefault(one.provider_uuid, {})[one.resource_class] = one.used
     return found
+
+
+def _has_type(held: Sequence[Allocation]) -> bool:
+    return held[0].consumer.consumer_type == INSTANCE_TYPE
 
 
 def may_be_outdated(database: Database) -> bool:
@@ -114,19 +133,19 @@ class _Known:
         self._recorded = instances.counts_on_hosts(connection, hosts)
 
     def doubt(self, consumer: str, held: Sequence[Allocation]) -> Doubtful | None:
-        """Return why a consumer that holds this cannot be judged, or None where it can."""
+        """Return why a consumer that holds this cannot be judged, or None if it can."""
         uuids = {one.provider_uuid for one in held}
+        has_type = _has_type(held)
         if self._of_all is not None:
-            return Doubtful(consumer, self._of_all, self._named(uuids))
+            return Doubtful(consumer, self._of_all, self._named(uuids), has_type)
+        if not has_type:
+            return Doubtful(consumer, Doubt.NO_TYPE, self._named(uuids), has_type)
         # Those that may be of a host that does not report here.
         unreported = uuids - self._nodes.keys() - self._sharing
         if unreported:
             return Doubtful(consumer, Doubt.NOT_REPORTED, self._named(unreported))
         on_nodes = {uuid: self._nodes[uuid] for uuid in uuids & self._nodes.keys()}
         recorded = {uuid: self._recorded_on(node) for uuid, node in on_nodes.items()}
-        empty = {uuid for uuid, number in recorded.items() if number == 0}
-        if empty and held[0].consumer.consumer_type != INSTANCE_TYPE:
-            return Doubtful(consumer, Doubt.NO_TYPE, self._named(empty))
         beyond = {
             uuid
             for uuid, node in on_nodes.items()

@@ -256,21 +256,38 @@ def allocate_without_type(cloud, number, provider):
     )
 
 
-def test_a_consumer_without_a_type_is_not_judged_where_no_instance_is_recorded(cloud):
-    """As nova makes all of its consumers, instances and migrations alike."""
-    allocate_without_type(cloud, 2, CN2)
+@pytest.mark.parametrize("provider", [CN1, CN2], ids=["instances recorded", "none recorded"])
+@pytest.mark.parametrize("more", [(), ("--instances-are-all-recorded",)], ids=["", "vouched"])
+def test_consumer_without_a_type_is_reported_and_kept(cloud, provider, more):
+    """Nova's instances and migrations have no type, such as a resize that is not confirmed."""
+    allocate_without_type(cloud, 2, provider)
     cloud.allocate(3)
-    document = cloud.document("audit", "--delete")
+    document = cloud.document("audit", "--delete", *more)
     assert (document["code"], document["deleted"]) == (6, 1)
-    assert reasons(document) == {uuid(2): ("no_consumer_type", ["cn2"])}
-    assert (cloud.held(2), cloud.held(3)) == ({CN2: {"VCPU": 1}}, {})
+    host = "cn1" if provider == CN1 else "cn2"
+    assert reasons(document) == {uuid(2): ("no_consumer_type", [host])}
+    assert (cloud.held(2), cloud.held(3)) == ({provider: {"VCPU": 1}}, {})
 
 
-def test_a_consumer_without_a_type_is_judged_where_instances_are_recorded(cloud):
-    allocate_without_type(cloud, 2, CN1)
-    document = cloud.document("audit", "--delete")
-    assert (document["code"], document["deleted"]) == (4, 1)
-    assert cloud.held(2) == {}
+def test_hint_for_a_consumer_without_a_type_does_not_vouch_for_it(small):
+    allocate_without_type(small, 2, CN1)
+    status, printed, told = small.run("audit", "--delete")
+    assert status == 6
+    assert "not judged: 1 consumer of cn1: they have no consumer type" in printed
+    assert "--consumer" in told
+    assert "--instances-are-all-recorded" not in told
+
+
+def test_consumer_that_is_named_is_deleted_unless_it_is_an_instance(small):
+    for number in (1, 2, 3):
+        allocate_without_type(small, number, CN1)
+    small.record(1)
+    named = ("--consumer", uuid(1), "--consumer", uuid(2))
+    status, printed, _ = small.run("audit", "--delete", *named)
+    assert status == 6
+    assert f"consumer {uuid(1)} is a recorded instance" in printed
+    assert [bool(small.held(number)) for number in (1, 2, 3)] == [True, False, True]
+    assert small.run("audit", "--consumer", "cn1")[0] == 127
 
 
 @pytest.mark.parametrize(("reported", "code"), [("1", 4), ("2", 6)])
