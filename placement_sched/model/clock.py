@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from math import inf
 from time import perf_counter
 
 from placement_sched.errors import Invalid
@@ -11,6 +12,14 @@ from placement_sched.errors import Invalid
 Clock = Callable[[], datetime]
 #: A time as people write it: how long ago it is.
 AGE = re.compile(r"([1-9][0-9]{0,8})([smhdw])")
+#: Up to which number of seconds a duration is shown in a unit, and the seconds of the unit.
+_SHOWN_UNITS = (
+    (600, "s", 1),
+    (2 * 3600, "minutes", 60),
+    (2 * 86_400, "hours", 3600),
+    (730 * 86_400, "days", 86_400),
+    (inf, "years", 31_556_952),
+)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -38,6 +47,12 @@ def moment_of(text: str, now: datetime, called: str) -> str:
         return (now - timedelta(**{_UNITS[age[2]]: int(age[1])})).isoformat()
     except OverflowError:
         raise Invalid(f"{called}: {text} is longer ago than any decision") from None
+
+
+def shown_duration(seconds: float) -> str:
+    """Return a duration in one unit that keeps the number short: ``93 s``, ``30 days``."""
+    unit, length = next((unit, length) for limit, unit, length in _SHOWN_UNITS if seconds < limit)
+    return f"{seconds / length:.0f} {unit}"
 
 
 @contextmanager

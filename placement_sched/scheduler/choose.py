@@ -9,7 +9,7 @@ from typing import Any
 from placement_sched.model.clock import timed
 from placement_sched.model.results.decision import DecisionSeed, Selection
 from placement_sched.model.results.funnel import HostReport
-from placement_sched.model.results.stages import FilterReport, Rejected
+from placement_sched.model.results.stages import USED_UP, FilterReport, Rejected
 from placement_sched.model.server_group import ANTI_AFFINITY, MOST_PER_HOST
 from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal
@@ -29,9 +29,6 @@ from placement_sched.settings import Settings
 
 #: From so many instances times hosts on it pays to count first how many there is room for.
 _MANY = 10_000
-
-#: The stage that leaves out hosts which earlier instances of the same request filled.
-USED_UP_STAGE = "room_left"
 
 #: Why hosts have no room: because of instances of the same request, or of others.
 _USED_UP = "no capacity left after the earlier instances of this request"
@@ -340,7 +337,7 @@ def _report_of_room(
         return []
     kept = {id(host) for host in with_room}
     without = [host for host in hosts if id(host) not in kept]
-    return [_report_without(without, len(hosts), USED_UP_STAGE, _USED_UP)]
+    return [_report_without(without, len(hosts), USED_UP, _USED_UP)]
 
 
 def _report_without(

@@ -9,7 +9,6 @@ from rich.text import Text
 
 from placement_sched.cli.terminal import headed_table
 from placement_sched.model.document import Json
-from placement_sched.model.naming import listed
 from placement_sched.model.results.reading import (
     grouped,
     named,
@@ -73,7 +72,7 @@ def render(
 
 def _repeats(sentence: Json, reason: str) -> bool:
     """Return whether a sentence says no more than why there is no host: neither host nor change."""
-    names = listed(one["name"] for one in sentence["without"])
+    names = [one["name"] for one in sentence["without"]]
     known = sentence["hosts"] == 1 or sentence["change"]
     return not known and reason == meeting_all_but(sentence["hosts"], names)
 
@@ -103,7 +102,7 @@ def _request_filters(reports: Sequence[Json]) -> RenderableType:
         lines = [
             Text(_brief(value) if name == report["name"] else f"{name}: {_brief(value)}")
             for name, value in report["changes"].items()
-        ]
+        ] or [Text("changed nothing", style="dim")]
         if report.get("refusal"):
             lines.append(Text(f"rejected: {report['refusal']}", style="red"))
         rows.append((Text(f"  {report['name']}", style="cyan"), Group(*lines)))
@@ -207,7 +206,8 @@ def _weight(weight: Json | None) -> Text:
     factor = weight["multiplier"]
     product = "" if factor == 1 else f"{factor:g} x {weight['normalized']:.3f} = "
     raw = f" (raw {weight['raw']:.10g})"
-    return Text.assemble(f"{product}{weight['weighted']:.3f}", (raw, "dim"))
+    weighted = weight["weighted"] + 0.0  # -0.0 becomes 0.0
+    return Text.assemble(f"{product}{weighted:.3f}", (raw, "dim"))
 
 
 def _selected(selected: Sequence[Json], title: str) -> RenderableType:

@@ -164,7 +164,8 @@ def pinned(host: NUMACell, asked: InstanceNUMACell, reserved: int) -> PinnedCPUs
 def _number_of_pages(host: NUMACell, size: int, *, free: bool) -> str:
     pages = host.pages_of(size)
     total, left = (pages.total, pages.free) if pages else (0, 0)
-    return f"{left if free else total} of {total} pages of {size} KiB"
+    number = left if free else total
+    return f"{number * size // 1024} MB in {number} of {total} pages of {size} KiB"
 
 
 def _isolated(

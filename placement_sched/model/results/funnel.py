@@ -118,9 +118,10 @@ class PolicyReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterReport:
-    """How the hosts looked to an instance that found none, after so many that were placed."""
+    """The filters for an instance that found no host, after ``placed`` of the ``asked`` did."""
 
     placed: int
+    asked: int
     filters: tuple[FilterReport, ...]
 
     def as_json(self, view: View = EVERYTHING) -> Json:
@@ -171,11 +172,12 @@ class Funnel:
         words, last = "there are hosts for some of the instances, but not for all of them", None
         if self.later is not None:
             placed, last = self.later.placed, _emptied(self.later.filters)
-            first = "the first instance" if placed == 1 else f"the first {placed} instances"
-            words = f"{first} found a host, the next one did not"
+            words = (
+                f"{placed} of the {self.later.asked} instances {'fit' if placed > 1 else 'fits'}"
+            )
         if last is None:
             return Obstacle("later_instance", "", words)
-        return Obstacle("later_instance", last.name, f"{words}: {last.words}")
+        return Obstacle("later_instance", last.name, f"{words}; for the next one {last.words}")
 
     def as_json(self, view: View = EVERYTHING) -> Json:
         """Return the funnel as the contract shows it.

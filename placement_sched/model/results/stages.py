@@ -188,6 +188,8 @@ class NearMisses:
 CANDIDATES = "allocation_candidates"
 #: The name of the stage that leaves out candidates of providers that are not known compute nodes.
 COMPUTE_NODES = "compute_nodes"
+#: The name of the stage that leaves out hosts which earlier instances of the same request filled.
+USED_UP = "room_left"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,8 +213,8 @@ class CandidatesReport:
         """Return what kept the search from finding a candidate."""
         for miss in self.nearest_misses.found:
             terms = [(miss.constraint, miss.detail), *miss.others]
-            named = listed(f"{kind} {detail}".strip() for kind, detail in terms)
-            return Obstacle(CANDIDATES, named, meeting_all_but(miss.hosts, named))
+            named = [f"{kind} {detail}".strip() for kind, detail in terms]
+            return Obstacle(CANDIDATES, listed(named), meeting_all_but(miss.hosts, named))
         for step in self.steps:
             if step.before and not step.after:
                 words = f"{step.label} rejected {_all_remaining(step.before)}"
@@ -247,6 +249,8 @@ class FilterReport:
         """Return in one sentence that it left no host."""
         if self.name == COMPUTE_NODES:
             return _NOT_REPORTED.format(_hosts(self.before))
+        if self.name == USED_UP:
+            return "no host has capacity left"
         return f"{self.name} rejected {_all_remaining(self.before)}"
 
     def as_json(self, view: View = EVERYTHING) -> Json:
@@ -274,12 +278,21 @@ _NOT_REPORTED = (
 )
 
 
-def meeting_all_but(hosts: int, constraints: str) -> str:
+#: The constraint that only hosts with a disabled compute service do not meet.
+_IS_ENABLED = "root_required !COMPUTE_STATUS_DISABLED"
+
+
+def meeting_all_but(hosts: int, constraints: Collection[str]) -> str:
     """Return how many hosts the search would find without these constraints.
 
     It does not say that they would fit: no filter has looked at them.
     """
-    return f"{_hosts(hosts)} {'meets' if hosts == 1 else 'meet'} all constraints but {constraints}"
+    has_status = _IS_ENABLED in constraints
+    others = [text for text in constraints if text != _IS_ENABLED]
+    meets = "meets" if hosts == 1 else "meet"
+    is_disabled = f"{'is' if hosts == 1 else 'are'} disabled and " if has_status else ""
+    but = f"all constraints but {listed(others)}" if others else "all other constraints"
+    return f"{_hosts(hosts)} {is_disabled}{meets} {but}"
 
 
 def _hosts(count: int) -> str:

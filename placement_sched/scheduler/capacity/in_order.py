@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from itertools import repeat
 from uuid import uuid4
 
+from placement_sched.model.results.stages import USED_UP
 from placement_sched.scheduler.capacity.ledger import Ledger, Stock, Stop, Way, lanes_of
 from placement_sched.scheduler.capacity.stepping import Deadline, stops_of
-from placement_sched.scheduler.choose import USED_UP_STAGE, Run
+from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filtering import FilterRun
 from placement_sched.scheduler.headroom import Headroom
@@ -35,7 +36,7 @@ def place(
     named = spec.instance_group is not None  # members of a group have uuids
     uuids = (str(uuid4()) if named else None for _ in repeat(None))
     for look in run.chooser.one_by_one(uuids, progress, number=_MOST):
-        reports = tuple(one for one in look.filters if one.name != USED_UP_STAGE)
+        reports = tuple(one for one in look.filters if one.name != USED_UP)
         stops |= stops_of(FilterRun([], reports))
         if not look.ordered or deadline.reached():
             break

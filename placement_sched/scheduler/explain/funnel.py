@@ -59,7 +59,11 @@ def funnel_of(run: Run, connection: Connection | None, view: View | None = None)
         filters.insert(0, left_out)
     later = room = None
     if choice and choice.later:
-        later = LaterReport(placed=choice.placed, filters=choice.later.filters)
+        later = LaterReport(
+            placed=choice.placed,
+            asked=run.narrowed.spec.num_instances,
+            filters=choice.later.filters,
+        )
     if choice and choice.room_for is not None:
         number = run.narrowed.spec.num_instances
         room = RoomReport(instances=number, at_most=choice.room_for)

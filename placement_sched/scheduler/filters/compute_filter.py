@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from placement_sched.model.clock import shown_duration
 from placement_sched.model.compute_node import seen_lately, why_disabled
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal, Remedy
@@ -34,10 +35,10 @@ class ComputeFilter(BaseHostFilter):
                 return _refused("no heartbeat ever", "has never reported")
             seconds = int((now - last).total_seconds())
             return Refusal(
-                f"no heartbeat for {seconds} s",
+                f"no heartbeat for {shown_duration(seconds)}",
                 asked=down_time,
                 has=seconds,
-                of_one=f"its nova-compute last reported {seconds} s ago",
+                of_one=f"its nova-compute last reported {shown_duration(seconds)} ago",
                 of_several=f"their nova-compute last reported over {down_time} s ago",
             )
 

@@ -224,8 +224,10 @@ class _Seeking:
                 emptied.append(host)
                 filled.update(one.host for one in done.moves)
                 moves += [(one, f"empties {host}") for one in done.moves]
-        outcome = f"{len(emptied)} hosts become empty: {', '.join(emptied)}" if emptied else ""
-        return Advice(bool(emptied), outcome or "no host can be emptied", tuple(moves))
+        if not emptied:
+            return Advice(False, "no host can be emptied")
+        subject = "1 host becomes" if len(emptied) == 1 else f"{len(emptied)} hosts become"
+        return Advice(True, f"{subject} empty: {', '.join(emptied)}", tuple(moves))
 
     def spread(self) -> Advice:
         """Move instances off the host with the highest load, each to one where it stays lower."""
@@ -239,7 +241,7 @@ class _Seeking:
             moves.append(step)
             gone.add(step[0].instance)
         if not moves:
-            return Advice(False, "no move lowers the load of the host with the highest")
+            return Advice(False, f"no move lowers the highest load, which is {before:.0%}")
         after = self._highest()
         hosts = sorted(host for host, load in self._loads().items() if _share(load) == after)
         named = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts, such as {hosts[0]}"

@@ -201,3 +201,18 @@ def test_a_limit_names_its_option():
     limit = step("limit", "5", 6, 5) | {"option": "[scheduler] max_placement_results"}
     told = lines(explanation(steps=[limit], hosts=[host("cn1", 0.0)]))
     assert "6 5 █████████████ limit 5 by [scheduler] max_placement_results" in told
+
+
+def test_request_filter_that_changed_nothing_says_so():
+    told = explanation(steps=[step("resources", "VCPU:1", 1, 1)])
+    report = {"name": "forbidden_aggregates", "applied": True, "elapsed_ms": 0.1, "changes": {}}
+    told["funnel"]["request_filters"] = [report]
+    assert "forbidden_aggregates changed nothing" in lines(told)
+
+
+def test_weight_of_zero_has_no_sign():
+    weights = {"IoOpsWeigher": weight(0.0, 0.0, -1.0)}
+    told = explanation(
+        steps=[step("resources", "VCPU:1", 1, 1)], hosts=[host("cn1", 0.0, **weights)]
+    )
+    assert "-0.000" not in shown(told)

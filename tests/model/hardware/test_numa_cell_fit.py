@@ -45,7 +45,10 @@ def test_nothing_is_said_of_pages_where_nothing_is_asked(pagesize):
     ("node", "reason"),
     [
         (asked(memory=1025), "1025 MB requested, 1024 MB free of 1024 x 1"),
-        (asked(pinned=[0], memory=1025), "1025 MB requested, 262144 of 262144 pages of 4 KiB free"),
+        (
+            asked(pinned=[0], memory=1025),
+            "1025 MB requested, 1024 MB in 262144 of 262144 pages of 4 KiB free",
+        ),
         (asked(pagesize=8), "pages of 8 KiB requested, the node has none"),
         (asked(shared=range(3)), "3 shared CPUs requested, 2 in all"),
         (asked(shared=range(3), pinned=[9]), "3 shared CPUs requested, 2 in all"),
@@ -114,13 +117,13 @@ def test_beside_dedicated_cpus_the_ratio_does_not_count():
             {"mempages": pages((SMALL, 131072, 0, 1))},
             512,
             None,
-            "512 MB requested, 131071 of 131072 pages of 4 KiB free",
+            "512 MB requested, 511 MB in 131071 of 131072 pages of 4 KiB free",
         ),
         (
             {"mempages": pages((BIG, 512), (SMALL, 131071))},
             512,
-            "512 MB requested, 131071 of 131071 pages of 4 KiB in all",
-            "512 MB requested, 131071 of 131071 pages of 4 KiB free",
+            "512 MB requested, 511 MB in 131071 of 131071 pages of 4 KiB in all",
+            "512 MB requested, 511 MB in 131071 of 131071 pages of 4 KiB free",
         ),
         # Only the node's pages count, not the memory that it has in all.
         ({"memory": 256, "mempages": pages((SMALL, 262144))}, 1024, None, None),
@@ -152,17 +155,17 @@ def test_memory_without_a_page_size_is_of_the_smallest_pages(host, memory, float
         (
             BIG,
             pages((BIG, 512, 200, 57)),
-            "512 MB in pages of 2048 KiB requested, 255 of 512 pages of 2048 KiB free",
+            "512 MB in pages of 2048 KiB requested, 510 MB in 255 of 512 pages of 2048 KiB free",
         ),
         (
             PAGES_LARGE,
             pages((SMALL, 262144), (BIG, 9, 9)),
-            "512 MB in large pages requested, 0 of 9 pages of 2048 KiB free",
+            "512 MB in large pages requested, 0 MB in 0 of 9 pages of 2048 KiB free",
         ),
         (
             PAGES_SMALL,
             pages((SMALL, 100), (BIG, 512)),
-            "512 MB in small pages requested, 100 of 100 pages of 4 KiB free",
+            "512 MB in small pages requested, 0 MB in 100 of 100 pages of 4 KiB free",
         ),
     ],
 )  # fmt: skip

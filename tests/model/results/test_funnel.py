@@ -13,6 +13,7 @@ from placement_sched.model.results.funnel import (
 )
 from placement_sched.model.results.stages import (
     COMPUTE_NODES,
+    USED_UP,
     CandidatesReport,
     FilterReport,
     NearMiss,
@@ -166,7 +167,8 @@ def sifted(name: str, before: int, after: int) -> FilterReport:
 
 
 REFUSING = RequestFilterReport(name="zones", applied=True, elapsed_ms=1.0, refusal="no zone 'x'")
-ONE_PLACED = "the first instance found a host, the next one did not"
+ENABLED = ("root_required", "!COMPUTE_STATUS_DISABLED")
+ONE_PLACED = "1 of the 3 instances fits; for the next one"
 ALL = NearMiss.of([("required", "A"), ("required", "B"), ("resources", "VCPU:9")], 2)
 TWO = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
 
@@ -185,6 +187,21 @@ TWO = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
             "allocation_candidates",
             "required A",
             "3 hosts meet all constraints but required A",
+        ),
+        (
+            funnel(steps=(step(*ENABLED, 8, 0),), misses=[NearMiss(*ENABLED, 8)]),
+            "allocation_candidates",
+            "root_required !COMPUTE_STATUS_DISABLED",
+            "8 hosts are disabled and meet all other constraints",
+        ),
+        (
+            funnel(
+                steps=(step(*ENABLED, 8, 0),),
+                misses=[NearMiss(*ENABLED, 1, others=(("required", "A"),))],
+            ),
+            "allocation_candidates",
+            "root_required !COMPUTE_STATUS_DISABLED and required A",
+            "1 host is disabled and meets all constraints but required A",
         ),
         (
             funnel(steps=(step("required", "CUSTOM_A", 3, 0),), misses=[TWO]),
@@ -224,16 +241,22 @@ TWO = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
             "A rejected the last remaining host",
         ),
         (
-            funnel(hosts=3, later=LaterReport(placed=1, filters=(sifted("B", 2, 0),))),
+            funnel(hosts=3, later=LaterReport(placed=1, asked=3, filters=(sifted("B", 2, 0),))),
             "later_instance",
             "B",
-            f"{ONE_PLACED}: B rejected all 2 remaining hosts",
+            f"{ONE_PLACED} B rejected all 2 remaining hosts",
         ),
         (
-            funnel(hosts=3, later=LaterReport(placed=2, filters=())),
+            funnel(hosts=3, later=LaterReport(placed=4, asked=9, filters=(sifted(USED_UP, 2, 0),))),
+            "later_instance",
+            "room_left",
+            "4 of the 9 instances fit; for the next one no host has capacity left",
+        ),
+        (
+            funnel(hosts=3, later=LaterReport(placed=2, asked=3, filters=())),
             "later_instance",
             "",
-            "the first 2 instances found a host, the next one did not",
+            "2 of the 3 instances fit",
         ),
         (
             funnel(hosts=3),

@@ -1,5 +1,6 @@
 """POST /rebalance: advice on moves, held against brute force on small clouds."""
 
+import re
 from itertools import combinations, product
 from random import Random
 
@@ -219,7 +220,10 @@ def test_packing_empties_hosts_onto_others_in_use(app):
         carry_out(app, move)
     for host in origins:
         assert usage(app, host)["MEMORY_MB"] == 0
-    assert advice(app, "pack", moves=1)["reached"] is (len(origins) == 1)
+    told = advice(app, "pack", moves=1)
+    assert told["reached"] is (len(origins) == 1)
+    if told["reached"]:
+        assert told["outcome"].startswith("1 host becomes empty: ")
 
 
 def test_spreading_lowers_the_highest_load(app):
@@ -230,7 +234,9 @@ def test_spreading_lowers_the_highest_load(app):
     assert move["reason"] == "lowers the load of cn1 from 75% to 50%"
     carry_out(app, move)
     assert host_of(app, move["instance"]) == "cn2"
-    assert advice(app, "spread")["reached"] is False
+    told = advice(app, "spread")
+    assert (told["reached"], told["moves"]) == (False, [])
+    assert re.fullmatch(r"no move lowers the highest load, which is \d+%", told["outcome"])
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,22 @@
+"""Durations are shown in a unit that people can picture."""
+
+import pytest
+
+from placement_sched.model.clock import shown_duration
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0, "0 s"),
+        (93, "93 s"),
+        (599, "599 s"),
+        (600, "10 minutes"),
+        (7200, "2 hours"),
+        (2 * 86_400, "2 days"),
+        (2_592_000, "30 days"),
+        (217_821_404, "7 years"),
+    ],
+)
+def test_duration_is_shown_in_one_unit(seconds, shown):
+    assert shown_duration(seconds) == shown
