@@ -9,7 +9,7 @@ from placement_sched.nova.messaging import Expected
 from placement_sched.nova.rpc import SchedulerRpc
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import new_conf, read_files
-from tests.nova.scheduling import hosts_of, spec_of
+from tests.nova.scheduling import hosts_of, primitive_of, spec_of
 from tests.placing import instance, report
 from tests.versions import LATEST_HEADERS
 
@@ -111,3 +111,19 @@ def test_others_find_no_valid_host_and_the_rule_by_name(select, cloud, context):
     assert RULE in str(failure)
     assert held(cloud, instance(1)) == {}
     assert hosts_of(select(instance(1), context, scheduler_hints={"colour": ["red"]})) == ["cn1"]
+
+
+def test_unknown_policy_of_a_server_group_is_named_with_the_known_policies(select, cloud):
+    group = primitive_of("InstanceGroup", {"policy": "apart"})
+    words = "unknown server group policy 'apart'; expected one of affinity, anti-affinity"
+    with pytest.raises(ValueError, match=words):
+        select(instance(1), instance_group=group)
+    assert held(cloud, instance(1)) == {}
+
+
+@pytest.mark.parametrize("field", ["project_id", "user_id", "availability_zone"])
+def test_text_that_no_column_takes_is_refused_with_its_place(select, cloud, field):
+    words = f"spec_obj.{field} has 300 characters; at most 255 are allowed"
+    with pytest.raises(ValueError, match=words):
+        select(instance(1), **{field: "p" * 300})
+    assert held(cloud, instance(1)) == {}

@@ -161,7 +161,8 @@ class Funnel:
                 return Obstacle(REQUEST_FILTERS, one.name, one.words)
         last = _emptied(self.filters)
         if last is not None:
-            return Obstacle(FILTERS, last.name, last.words)
+            words = last.words + self.allocation_candidates.cut_words
+            return Obstacle(FILTERS, last.name, words)
         found = self.allocation_candidates.hosts
         return self._of_later if found else self.allocation_candidates.obstacle
 

@@ -223,6 +223,18 @@ class CandidatesReport:
             return Obstacle(CANDIDATES, "providers", "there is no resource provider")
         return Obstacle(CANDIDATES, "requested_hosts", "there is no such host")
 
+    @property
+    def cut_words(self) -> str:
+        """Return what follows a headline if a limit left out hosts: how many, and what helps."""
+        for step in self.steps:
+            if step.option is not None and step.before > step.after:
+                return (
+                    f"; the limit of candidates ({step.option}) left out "
+                    f"{_hosts(step.before - step.after)} before: raise the limit, or set "
+                    "[placement] allocation_candidates_generation_strategy = breadth-first"
+                )
+        return ""
+
     def as_json(self, view: View = EVERYTHING) -> Json:
         """Return the entry as the contract shows it; ``nearest_misses`` only where no host fits."""
         return {

@@ -53,6 +53,8 @@ _NAME, _NAMESPACE, _VERSION, _DATA, _CHANGES = (
 )
 
 _BEYOND = 2**63
+#: The most characters of a name or id: columns of nova and placement take no more.
+MAX_SHORT_TEXT = 255
 
 #: Returns what the value of a field means. The text is the field's place, for an error.
 FieldReader = Callable[[Any, str], Any]
@@ -208,6 +210,16 @@ def text(value: Any, place: str) -> str | None:
     if value is None or isinstance(value, str):
         return value
     raise _wrong(value, "a string", place)
+
+
+def short_text(value: Any, place: str) -> str | None:
+    """Return a string that a column of nova takes, or null."""
+    checked = text(value, place)
+    if checked is not None and len(checked) > MAX_SHORT_TEXT:
+        raise UnreadableObject(
+            f"{place} has {len(checked)} characters; at most {MAX_SHORT_TEXT} are allowed"
+        )
+    return checked
 
 
 def integer(value: Any, place: str) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
+from placement_sched.model.server_group import POLICIES
 from placement_sched.nova.wire.image_properties import IMAGE
 from placement_sched.nova.wire.objects import (
     ObjectType,
@@ -21,6 +22,7 @@ from placement_sched.nova.wire.objects import (
     boolean,
     integer,
     number,
+    short_text,
     text,
 )
 from placement_sched.schemas import formats
@@ -173,6 +175,11 @@ def _server_group(primitive: Any, place: str) -> Json | None:
     policy = group.get("policy") or (policies[0] if policies else None)
     if policy is None:
         raise UnreadableObject(f"{place}: InstanceGroup has no policy")
+    if policy not in POLICIES:
+        allowed = ", ".join(POLICIES)
+        raise UnreadableObject(
+            f"{place}.policy: unknown server group policy {policy!r}; expected one of {allowed}"
+        )
     try:
         rules = {name: int(value) for name, value in (group.pop("_rules", None) or {}).items()}
     except (TypeError, ValueError):
@@ -185,7 +192,8 @@ _SPEC = ObjectType(
     {
         "flavor": FLAVOR,
         "image": IMAGE,
-        **dict.fromkeys(("project_id", "user_id", "availability_zone", "instance_uuid"), text),
+        **dict.fromkeys(("project_id", "user_id", "availability_zone"), short_text),
+        "instance_uuid": text,
         "num_instances": integer,
         "is_bfv": boolean,
         **dict.fromkeys(("ignore_hosts", "force_hosts", "force_nodes"), a_list(text)),
