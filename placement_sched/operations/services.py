@@ -5,16 +5,20 @@ report does, so that no report comes between. The rules are nova's (compute API 
 services"): an enabled service has no reason, only a host without instances loses its service.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import Conflict, Invalid, NotFound
+from placement_sched.errors import Conflict, InUse, Invalid, NotFound
 from placement_sched.model.compute_node import Service
 from placement_sched.operations.root_providers import DISABLED_TRAIT
 from placement_sched.store import change_counters
-from placement_sched.store.compute import compute_nodes, host_aggregates, services
-from placement_sched.store.placement import provider_trees, traits
+from placement_sched.store.compute import compute_nodes, host_aggregates, instances, services
+from placement_sched.store.placement import consumers, provider_trees, traits
+
+#: Maximum number of consumers that an error names.
+MAX_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +71,32 @@ def delete(connection: Connection, key: int | str) -> None:
         nodes = compute_nodes.remove_of_host(connection, host)
         change_counters.bump(connection, host_aggregates.SUBJECT)
         host_aggregates.remove_host_everywhere(connection, host)
-        provider_trees.remove_whole(connection, nodes)
+        try:
+            provider_trees.remove_whole(connection, nodes)
+        except InUse as in_use:
+            raise _held(connection, nodes, in_use) from None
     services.remove(connection, [service.id])
+
+
+def _held(connection: Connection, nodes: Collection[str], in_use: InUse) -> InUse:
+    """Return the error for a host in use: who uses it, and what deletes the allocations."""
+    uuids = consumers.holders(connection, nodes)
+    hosts = {one.uuid: one.host for one in instances.by_uuids(connection, uuids[:MAX_NAMED])}
+    named = [
+        f"instance {uuid} is on {hosts[uuid]} now"
+        if uuid in hosts
+        else f"consumer {uuid} is not a recorded instance"
+        for uuid in uuids[:MAX_NAMED]
+    ]
+    more = len(uuids) - len(named)
+    words = "; ".join(named) + (f"; and {more} more" if more else "")
+    remove = "openstack resource provider allocation unset --provider PROVIDER CONSUMER"
+    return InUse(
+        f"{in_use.detail} Of all consumers with allocations of this host, {words}. placement-sched "
+        "placement audit --delete deletes the allocations that instances left on a host that is "
+        f"down; {remove} deletes those of any consumer.",
+        code=in_use.code,
+    )
 
 
 def _change(connection: Connection, service: Service, change: ServiceChange, now: datetime) -> None:

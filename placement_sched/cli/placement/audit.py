@@ -122,6 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.instances_are_all_recorded
             else known_instances.judge_recorded_here,
             named=frozenset(arguments.consumer),
+            down_time=settings.DEFAULT.service_down_time,
         )
         audit = auditor.find()
         if arguments.delete:
@@ -173,6 +174,7 @@ def _document(audit: Audit, code: AuditCode) -> dict[str, object]:
                 "resource_provider": one.provider_uuid,
                 "resource_provider_name": one.provider_name,
                 "resources": one.resources,
+                **({"runs_on": one.runs_on} if one.runs_on else {}),
             }
             for one in audit.orphaned
         ],
@@ -188,10 +190,12 @@ def _lines(audit: Audit, arguments: argparse.Namespace, uuid: str | None) -> Ite
     yield from audit.policy_faults
     for one in audit.orphaned:
         held = ", ".join(f"{amount} {name}" for name, amount in sorted(one.resources.items()))
-        yield (
-            f"consumer {one.consumer} is not a recorded instance and holds {held} of "
-            f"{one.provider_name} ({one.provider_uuid})"
+        subject = (
+            f"instance {one.consumer} is on {one.runs_on} now"
+            if one.runs_on
+            else f"consumer {one.consumer} is not a recorded instance"
         )
+        yield f"{subject} and holds {held} of {one.provider_name} ({one.provider_uuid})"
     for consumer in sorted(set(arguments.consumer) - audit.consumers):
         yield f"consumer {consumer} is a recorded instance, of another type, or has no allocations"
     yield from _not_judged(audit, verbose=arguments.verbose)

@@ -5,7 +5,7 @@ placement audit`` (nova's documentation) for instances that are known (``repair.
 a consumer that may be an instance without a record here is reported, never freed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from placement_sched.db.sql import batches
@@ -17,9 +17,9 @@ from placement_sched.model.retrying import retrying
 from placement_sched.operations.aggregate_policies import faults
 from placement_sched.operations.repair import known_instances
 from placement_sched.scheduler.policies.registry import Policies
-from placement_sched.store.compute import host_aggregates
+from placement_sched.store.compute import host_aggregates, instances, services
 from placement_sched.store.placement import allocations, resource_providers
-from placement_sched.store.placement.consumers import orphans, still_orphans
+from placement_sched.store.placement.consumers import on_other_hosts, orphans, still_orphans
 
 #: So many consumers are freed in one transaction, so that no other writer waits long for a lock.
 _BATCH = 500
@@ -29,12 +29,16 @@ _ATTEMPTS = 10
 
 @dataclass(frozen=True, slots=True)
 class Orphaned:
-    """What one consumer without an instance holds of one provider."""
+    """Orphaned allocations of one consumer from one provider.
+
+    ``runs_on`` is the host of the consumer if it is an instance that has left the provider's host.
+    """
 
     consumer: str
     provider_uuid: str
     provider_name: str
     resources: dict[str, int]
+    runs_on: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +64,8 @@ class Auditor:
 
     ``no_owner`` are project and user of consumers of which none is known, ``policies`` those that
     aggregates may name; ``judge`` finds which consumers are gone. Consumers that the operator has
-    ``named`` count as gone if they are not recorded instances.
+    ``named`` count as gone if they are not recorded instances. A host is down if it has been silent
+    for ``down_time`` seconds.
     """
 
     database: Database
@@ -70,6 +75,7 @@ class Auditor:
     policies: Policies | None = None
     judge: known_instances.Judge = known_instances.judge_recorded_here
     named: frozenset[str] = frozenset()
+    down_time: int = 60
 
     def find(self) -> Audit:
         """Return what is orphaned; raises :class:`NotFound` for a provider that is not there."""
@@ -79,6 +85,7 @@ class Auditor:
             doubts = self._doubts(connection, held)
             mine = [one for one in held if not doubts[one.consumer.uuid] and self._concerns(one)]
             names = resource_providers.by_uuids(connection, {one.provider_uuid for one in mine})
+            left = self._left_behind(connection)
             policy_faults: tuple[str, ...] = ()
             if self.policies is not None:
                 policy_faults = tuple(faults(host_aggregates.snapshot(connection), self.policies))
@@ -87,7 +94,8 @@ class Auditor:
                 Orphaned(consumer, uuid, names[uuid].name if uuid in names else uuid, resources)
                 for consumer, some in known_instances.by_consumer(mine).items()
                 for uuid, resources in sorted(known_instances.amounts_by_provider(some).items())
-            ),
+            )
+            + left,
             doubtful=tuple(doubt for _, doubt in sorted(doubts.items()) if doubt),
             policy_faults=policy_faults,
         )
@@ -117,9 +125,17 @@ class Auditor:
         held = allocations.of_consumers(connection, sorted(left))
         doubts = self._doubts(connection, held)
         claims = [
-            self._claim(some)
+            self._claim(some, self._concerns)
             for uuid, some in known_instances.by_consumer(held).items()
             if not doubts[uuid]
+        ]
+        behind = {
+            (one.consumer, one.provider_uuid) for one in self._left_behind(connection, consumers)
+        }
+        held = allocations.of_consumers(connection, sorted({uuid for uuid, _ in behind}))
+        claims += [
+            self._claim(some, lambda one: (one.consumer.uuid, one.provider_uuid) in behind)
+            for some in known_instances.by_consumer(held).values()
         ]
         allocations.replace(connection, claims, self.clock())
         return len(claims)
@@ -130,13 +146,48 @@ class Auditor:
         doubts = self.judge(connection, held)
         return {uuid: None if uuid in self.named else doubt for uuid, doubt in doubts.items()}
 
-    def _claim(self, held: Sequence[Allocation]) -> ConsumerClaim:
+    def _left_behind(
+        self, connection: Connection, uuids: Collection[str] | None = None
+    ) -> tuple[Orphaned, ...]:
+        """Return allocations that instances left on hosts that are down, as after an evacuation.
+
+        The instance is recorded on another host and has allocations there, so no move is at work.
+        A host that is up deletes them itself.
+        """
+        hosts = on_other_hosts(connection, uuids)
+        found = services.by_hosts(
+            connection, {host for others in hosts.values() for host in others}
+        )
+        now = self.clock()
+        down = {host for host, one in found.items() if not one.is_up(now, self.down_time)}
+        roots = {
+            uuid: {root for host, some in others.items() if host in down for root in some}
+            for uuid, others in hosts.items()
+        }
+        held = allocations.of_consumers(
+            connection, sorted(uuid for uuid, some in roots.items() if some)
+        )
+        providers = resource_providers.by_uuids(connection, {one.provider_uuid for one in held})
+        places = {one.uuid: one.host for one in instances.by_uuids(connection, roots)}
+        mine = [
+            one
+            for one in held
+            if self._concerns(one)
+            and providers[one.provider_uuid].root_uuid in roots[one.consumer.uuid]
+        ]
+        return tuple(
+            Orphaned(consumer, uuid, providers[uuid].name, resources, runs_on=places[consumer])
+            for consumer, some in known_instances.by_consumer(mine).items()
+            for uuid, resources in sorted(known_instances.amounts_by_provider(some).items())
+        )
+
+    def _claim(
+        self, held: Sequence[Allocation], goes: Callable[[Allocation], bool]
+    ) -> ConsumerClaim:
         owner = held[0].consumer
         return ConsumerClaim(
             consumer=owner.uuid.lower(),
-            allocations=known_instances.amounts_by_provider(
-                one for one in held if not self._concerns(one)
-            ),
+            allocations=known_instances.amounts_by_provider(one for one in held if not goes(one)),
             project_id=owner.project_id or self.no_owner[0],
             user_id=owner.user_id or self.no_owner[1],
             # Very old databases have allocations of consumers without a record.

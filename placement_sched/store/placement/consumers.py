@@ -82,6 +82,8 @@ def as_kept(connection: Connection, kind: str, name: str) -> str | None:
 
 _HOLDER = allocations.c.consumer_id
 _ROOT = resource_providers.alias("root")
+_OF_PROVIDER = resource_providers.c.id == allocations.c.resource_provider_id
+_OF_ROOT = _ROOT.c.id == resource_providers.c.root_provider_id
 
 
 def orphans(connection: Connection, provider_id: int | None = None) -> tuple[str, ...]:
@@ -119,6 +121,49 @@ def _orphans(provider_id: int | None) -> Select[Any]:
         .join(_ROOT, _ROOT.c.id == resource_providers.c.root_provider_id)
         .join(compute_nodes, compute_nodes.c.uuid == _ROOT.c.uuid)
     )
+
+
+def holders(connection: Connection, roots: Collection[str]) -> tuple[str, ...]:
+    """Return the consumers with allocations of the trees of these root providers, by uuid."""
+    query = select(_HOLDER).distinct().join(resource_providers, _OF_PROVIDER)
+    rows = sql.rows_among(connection, query.join(_ROOT, _OF_ROOT), _ROOT.c.uuid, roots)
+    return tuple(sorted({row.consumer_id for row in rows}))
+
+
+def on_other_hosts(
+    connection: Connection, uuids: Collection[str] | None = None
+) -> dict[str, dict[str, frozenset[str]]]:
+    """Return recorded instances with allocations of several hosts, if one is their own.
+
+    By instance uuid and name of each other host: the root providers of the allocations.
+    """
+    node = compute_nodes.alias()
+    columns = (_HOLDER, node.c.host, _ROOT.c.uuid, instances.c.host.label("own"))
+    query = (
+        select(*columns)
+        .distinct()
+        .join(resource_providers, _OF_PROVIDER)
+        .join(_ROOT, _OF_ROOT)
+        .join(node, node.c.uuid == _ROOT.c.uuid)
+        .join(instances, instances.c.uuid == _HOLDER)
+    )
+    several = (
+        select(_HOLDER)
+        .join(resource_providers, _OF_PROVIDER)
+        .group_by(_HOLDER)
+        .having(sa.func.count(sa.distinct(resource_providers.c.root_provider_id)) > 1)
+    )
+    if uuids is None:
+        rows = connection.execute(query.where(_HOLDER.in_(several))).all()
+    else:
+        rows = list(sql.rows_among(connection, query, _HOLDER, uuids))
+    at_home = {row.consumer_id for row in rows if row.host == row.own}
+    found: dict[str, dict[str, frozenset[str]]] = {}
+    for row in rows:
+        if row.host != row.own and row.consumer_id in at_home:
+            hosts = found.setdefault(row.consumer_id, {})
+            hosts[row.host] = hosts.get(row.host, frozenset()) | {row.uuid}
+    return found
 
 
 #: The generation of a consumer that this transaction has just made, where the database does not

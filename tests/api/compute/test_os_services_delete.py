@@ -90,6 +90,29 @@ def test_host_whose_providers_are_in_use_keeps_its_service_and_all_else(hosts, a
     assert providers(hosts) == set()
 
 
+def test_error_says_who_uses_the_host_and_what_frees_it(sqlite_hosts):
+    """As after an evacuation: the instance is elsewhere, and still has allocations here."""
+    hosts = sqlite_hosts
+    hosts.report(1)
+    hosts.report(2)
+    instance = str(uuid4())
+    hosts.record(instance, "cn2", "cn2")
+    claim = {
+        "allocations": {node_uuid(at): {"resources": {"VCPU": 1}} for at in (1, 2)},
+        "project_id": "shop",
+        "user_id": "bob",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    hosts.app.put_json(f"/placement/allocations/{instance}", claim, headers=LATEST_HEADERS)
+    other = allocate(hosts, node_uuid(1), "VCPU").rpartition("/")[2]
+    answer = message(hosts.remove(status=409))
+    assert f"instance {instance} is on cn2 now" in answer
+    assert f"consumer {other} is not a recorded instance" in answer
+    assert "placement-sched placement audit --delete" in answer
+    assert "openstack resource provider allocation unset" in answer
+
+
 def test_service_is_named_by_number_before_2_53(sqlite_hosts):
     sqlite_hosts.report(1)
     number = sqlite_hosts.service(version="2.52")["id"]

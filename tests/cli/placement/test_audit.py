@@ -144,6 +144,37 @@ def test_what_was_not_expected_is_1(monkeypatch, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def force_down(cloud, host, *, down=True):
+    version = {"OpenStack-API-Version": "compute 2.11"}
+    body = {"host": host, "binary": "nova-compute", "forced_down": down}
+    cloud.app.put_json("/compute/v2.1/os-services/force-down", body, headers=version)
+
+
+def test_allocations_that_an_evacuated_instance_left_are_found_and_deleted(cloud):
+    cloud.record(1, on=2)
+    cloud.allocate(1, {CN1: {"VCPU": 1}, CN2: {"VCPU": 1}})
+    assert cloud.document("audit")["orphaned"] == []  # a host that is up deletes them itself
+    force_down(cloud, "cn1")
+    (found,) = cloud.document("audit")["orphaned"]
+    assert (found["consumer"], found["resource_provider"]) == (uuid(1), CN1)
+    assert found["runs_on"] == "cn2"
+    printed = cloud.run("audit")[1]
+    assert f"instance {uuid(1)} is on cn2 now and holds 1 VCPU of cn1" in printed
+    assert cloud.document("audit", "--resource_provider", CN2)["orphaned"] == []
+    assert cloud.document("audit", "--delete")["deleted"] == 1
+    assert cloud.held(1) == {CN2: {"VCPU": 1}}
+    assert cloud.document("audit")["code"] == 0
+
+
+def test_instance_that_is_being_evacuated_keeps_its_allocations(cloud):
+    """It is recorded on the host that is down until the evacuation is done."""
+    cloud.record(1, on=1)
+    cloud.allocate(1, {CN1: {"VCPU": 1}, CN2: {"VCPU": 1}})
+    force_down(cloud, "cn1")
+    assert cloud.document("audit", "--delete")["code"] == 0
+    assert len(cloud.held(1)) == 2
+
+
 @pytest.mark.all_databases
 def test_an_instance_that_is_recorded_meanwhile_keeps_what_it_holds(cloud, database):
     cloud.allocate(2)
