@@ -7,7 +7,6 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, case, select, true
 
 from placement_sched.candidates.constraints import UsageSums
-from placement_sched.db.engine import PLANNED_BY_VALUE
 from placement_sched.db.sql import AT_ONCE, Condition, among, batches
 from placement_sched.db.tables import resource_providers
 from placement_sched.model.placement.candidate import CandidateProvider, Usages
@@ -32,8 +31,6 @@ _PROVIDERS = select(
 ).where(_provider.root_provider_id.is_not(None))
 
 _COLUMNS = len(CandidateProvider._fields)
-#: From so many on it pays to plan a statement again each time.
-_MANY = 500
 
 
 def first_providers(
@@ -49,8 +46,7 @@ def first_providers(
     with_sums = statement.add_columns(*sums.columns.values()).join(sums.lateral, true())
     providers: list[CandidateProvider] = []
     amounts: dict[int, tuple[int, ...]] = {}
-    options = PLANNED_BY_VALUE if limit is None or limit >= _MANY else {}
-    for rows in connection.execute(with_sums, execution_options=options).partitions(AT_ONCE):
+    for rows in connection.execute(with_sums).partitions(AT_ONCE):
         providers += _candidate_providers(rows)
         amounts.update((row[0], tuple(row[_COLUMNS:])) for row in rows)
     return tuple(providers), Usages(classes=tuple(sums.columns), amounts=amounts)

@@ -23,11 +23,8 @@ from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Any
 
-import psycopg
-from psycopg.pq import ConnStatus, ExecStatus, TransactionStatus
-from sqlalchemy import Connection, Engine, delete, event, text
+from sqlalchemy import Connection, delete, text
 
-from placement_sched.db.postgresql_rows import PatientConnection
 from placement_sched.db.tables import commit_marks
 from placement_sched.errors import CommitUnknown, Unavailable
 
@@ -87,19 +84,6 @@ def new_mark() -> str:
     return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
 
 
-def leave_marks(engine: Engine, within: float | None) -> None:
-    """Let the connections of an engine to PostgreSQL leave marks, as those to MariaDB can.
-
-    Each is given up where the database says nothing ``within`` so many seconds.
-    """
-
-    @event.listens_for(engine, "do_connect")
-    def connect(_dialect: Any, _record: Any, given: Any, named: Any) -> "MarkingConnection":
-        connection = MarkingConnection.connect(*given, **named)
-        connection.answers_within = within
-        return connection
-
-
 def mark_commit(connection: Connection, mark: str, place: int | None = None) -> None:
     """Let the transaction of a connection leave ``mark`` when it is committed.
 
@@ -111,34 +95,6 @@ def mark_commit(connection: Connection, mark: str, place: int | None = None) -> 
         statements.append(_COUNTED % (place, share))
     driver: Any = connection.connection.driver_connection
     driver.commit_with = "; ".join([*statements, "COMMIT"])
-
-
-class MarkingConnection(PatientConnection):
-    """psycopg's connection, which commits with a query that leaves a mark where it is given one."""
-
-    commit_with: str | None = None
-
-    def commit(self) -> None:
-        """Commit the transaction."""
-        query, self.commit_with = self.commit_with, None
-        if query is None or self.pgconn.transaction_status != TransactionStatus.INTRANS:
-            super().commit()
-            return
-        # What comes after a part that fails is not run.
-        with self.lock:
-            self.pgconn.send_query(query.encode())
-            result = self.answer()
-        if result.status == ExecStatus.COMMAND_OK:
-            return
-        if self.pgconn.status == ConnStatus.BAD:
-            raise psycopg.OperationalError(self.pgconn.get_error_message())
-        super().rollback()
-        raise psycopg.errors.error_from_result(result)
-
-    def rollback(self) -> None:
-        """Roll the transaction back, and forget its mark."""
-        self.commit_with = None
-        super().rollback()
 
 
 def is_done(read: _Read, mark: str) -> bool:

@@ -18,15 +18,13 @@ from urllib.parse import parse_qsl
 
 from sqlalchemy import Connection, Dialect, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, InvalidatePoolError
+from sqlalchemy.exc import ArgumentError, DisconnectionError, InvalidatePoolError
 from sqlalchemy.pool import PoolResetState
 
-from placement_sched.db.commit_marks import leave_marks
-from placement_sched.db.mariadb_rows import (
+from placement_sched.db.drivers import (
     SIGNS_OF_LIFE,
-    ask_for_signs_of_life,
+    connect_by_own_drivers,
     leave_nodes_without_quorum,
-    read_quickly,
 )
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.results.decision import Decision, DecisionLabels
@@ -46,6 +44,8 @@ _KNOWN = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"}
 # How many steps SQLite's machine makes between two looks at the clock: well below a millisecond.
 _SQLITE_STEPS = 10_000
 _DEADLINE = "placement_sched.deadline"
+#: The key of a connection's ``info`` for the number of :class:`Replaceable` when it was opened.
+_NUMBER = "placement_sched.number"
 #: Seconds for which a database that has stopped a statement is waited for: it may wait for a lock.
 GRACE = 10
 
@@ -122,25 +122,25 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
     if url.get_backend_name() == "sqlite":
         engine = _sqlite_engine(url, options, pool, autocommit=autocommit)
     else:
+        is_mysql = url.get_backend_name() == "mysql"
         engine = create_engine(
             url,
-            isolation_level="AUTOCOMMIT" if autocommit else "READ COMMITTED",
+            isolation_level="READ COMMITTED" if is_mysql and not autocommit else "AUTOCOMMIT",
             connect_args=_connect_args(url, options, read_timeout),
-            # Where each statement is committed there is nothing to roll back, which MariaDB would
-            # be asked to do all the same.
-            skip_autocommit_rollback=True,
+            # Each statement of a reader is committed, so that there is nothing to roll back.
+            skip_autocommit_rollback=autocommit,
             pool_reset_on_return=None,
             **pool,
         )
         replace_closed_connections(engine)
+        connect_by_own_drivers(engine, within, marks=not autocommit)
         if not autocommit:
             _roll_back_on_return(engine)
-        if url.get_backend_name() == "mysql":
+        if is_mysql:
             _set_session(engine, options, read_timeout)
             leave_nodes_without_quorum(engine)
-            read_quickly(engine, within, marks=not autocommit)
-        else:
-            leave_marks(engine, within)
+        elif not autocommit:
+            _begin_with(engine, begin_statement(url, settings, "READ COMMITTED", read_timeout=0))
     if options.connection_trace:
         sign_statements(engine)
     return engine
@@ -150,21 +150,42 @@ def _connect_args(url: URL, options: OptionGroup, read_timeout: int) -> dict[str
     """Return what a connection is made with beside what the URL says, which comes first."""
     postgresql = url.get_backend_name() == "postgresql"
     arguments = {"connect_timeout": 10, "sql_mode": None if postgresql else options.mysql_sql_mode}
+    if postgresql:
+        arguments |= {name: number for name, (_, number) in SIGNS_OF_LIFE.items()}
     arguments = {key: value for key, value in arguments.items() if value and key not in url.query}
     if postgresql:
-        # A query takes milliseconds; compiling it first, as PostgreSQL does where it expects many
-        # rows, takes more.
-        words = [f"-c lock_timeout={options.lock_timeout * 1000} -c jit=off"]
-        arguments |= {
-            name: number for name, (_, number) in SIGNS_OF_LIFE.items() if name not in url.query
-        }
-        if read_timeout:
-            words.append(f"-c statement_timeout={read_timeout * 1000}")
-        # Of two values for one option, PostgreSQL takes the second; so does a URL.
-        given = url.query.get("options", "")
-        words.append(given if isinstance(given, str) else given[-1])
-        arguments["options"] = " ".join(words).rstrip()
+        settings = _postgresql_settings(url, options, read_timeout)
+        words = [f"-c {name}={value}" for name, value in settings.items()]
+        arguments["options"] = " ".join([*words, _url_options(url)]).rstrip()
+        # A pooler may give each transaction another session, which lacks what was prepared.
+        arguments["prepare_threshold"] = None
     return arguments
+
+
+def _url_options(url: URL) -> str:
+    options = url.query.get("options", "")
+    return options if isinstance(options, str) else options[-1]
+
+
+def _postgresql_settings(url: URL, options: OptionGroup, read_timeout: int) -> dict[str, object]:
+    """Return the settings of each session, or transaction, that the URL's options do not name."""
+    # A query takes milliseconds. PostgreSQL compiles it first if it expects many rows: that takes
+    # more.
+    settings = {"lock_timeout": options.lock_timeout * 1000, "jit": "off"}
+    if read_timeout:
+        settings["statement_timeout"] = read_timeout * 1000
+    return {name: value for name, value in settings.items() if name not in _url_options(url)}
+
+
+def begin_statement(url: URL, settings: Settings, isolation: str, *, read_timeout: int) -> str:
+    """Return the statement that begins a transaction on PostgreSQL, with its settings.
+
+    They are the transaction's: a pooler gives each transaction a session, and may ignore the
+    settings of a connection.
+    """
+    values = _postgresql_settings(url, settings.placement_database, read_timeout)
+    local = (f"SET LOCAL {name} = {value}" for name, value in values.items())
+    return "; ".join([f"BEGIN ISOLATION LEVEL {isolation}", *local])
 
 
 def _set_session(engine: Engine, options: OptionGroup, seconds: int) -> None:
@@ -184,9 +205,16 @@ def _set_session(engine: Engine, options: OptionGroup, seconds: int) -> None:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
-        ask_for_signs_of_life(connection)
         with connection.cursor() as cursor:
             cursor.execute(text)
+
+
+def _begin_with(engine: Engine, statement: str) -> None:
+    """Begin each transaction of an engine with ``statement``."""
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql(statement)
 
 
 def _roll_back_on_return(engine: Engine) -> None:
@@ -228,11 +256,7 @@ def _sqlite_engine(
     if autocommit and options.read_timeout:
         _stop_late_statements(engine, options.read_timeout)
     if not autocommit:
-
-        @event.listens_for(engine, "begin")
-        def begin(connection: Any) -> None:
-            connection.exec_driver_sql(BEGIN)
-
+        _begin_with(engine, BEGIN)
     return engine
 
 
@@ -267,6 +291,38 @@ def replace_closed_connections(engine: Engine) -> None:
             raise InvalidatePoolError
 
 
+class Replaceable:
+    """An engine whose connections can all be replaced, while threads use some of them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._number = engine, 0
+        event.listen(engine, "connect", self._note)
+        event.listen(engine, "checkout", self._check)
+        event.listen(engine, "checkin", self._close)
+
+    def replace_all(self) -> None:
+        """Close each connection: idle ones at the next checkout, others when they are returned."""
+        self._number += 1
+        if self._engine.dialect.name == "sqlite":  # opens the file again only if none is open
+            self._engine.dispose()
+
+    def dispose(self) -> None:
+        """Close each connection: idle ones now, others when they are returned."""
+        self._number += 1
+        self._engine.dispose()
+
+    def _note(self, _connection: Any, record: Any) -> None:
+        record.info[_NUMBER] = self._number
+
+    def _check(self, _connection: Any, record: Any, _fairy: object) -> None:
+        if record.info[_NUMBER] != self._number:
+            raise DisconnectionError
+
+    def _close(self, _connection: Any, record: Any) -> None:
+        if record.info.get(_NUMBER, self._number) != self._number:
+            record.invalidate()
+
+
 def is_open(dialect: Dialect, connection: Any) -> bool:
     """Return whether a driver's connection is still open, which SQLite's always are."""
     if dialect.name == "sqlite":
@@ -286,15 +342,8 @@ def is_open(dialect: Dialect, connection: Any) -> bool:
 #: How a transaction begins on SQLite. IMMEDIATE takes the write lock before anything is read, so
 #: a claim never decides on a picture that another writer is about to change.
 BEGIN = "BEGIN IMMEDIATE"
-
-_BY_VALUE = "planned_by_value"
-
-#: For ``connection.execute(..., execution_options=PLANNED_BY_VALUE)``; only PostgreSQL needs it.
-#:
-#: psycopg prepares what it sends often, and PostgreSQL then soon takes one plan for whatever the
-#: values are: no constant is folded, and a limit is taken for a tenth of the rows. That saves half
-#: a millisecond, and loses far more on thousands of rows (``doc/decisions/0003``).
-PLANNED_BY_VALUE = {_BY_VALUE: True}
+#: The statements that begin a transaction of a writer, which are not counted.
+_BEGINNINGS = (BEGIN, "BEGIN ISOLATION LEVEL READ COMMITTED")
 
 _PACKAGE = str(Path(__file__).resolve().parents[1])
 _HERE = str(Path(__file__).resolve().parent)
@@ -345,7 +394,7 @@ def count_statements(engines: Iterable[Engine], tally: Tally) -> None:
     """
 
     def note(_cursor: Any, statement: str, *_rest: Any) -> None:
-        if not statement.startswith(BEGIN):
+        if not statement.startswith(_BEGINNINGS):
             tally.statements += 1
 
     def begin(engine: Engine) -> None:
@@ -354,28 +403,6 @@ def count_statements(engines: Iterable[Engine], tally: Tally) -> None:
 
     for engine in engines:
         event.listen(engine, "connect", lambda *_, engine=engine: begin(engine), once=True)
-
-
-def plan_by_value(engine: Engine) -> None:
-    """Let PostgreSQL plan for their values the statements with :data:`PLANNED_BY_VALUE`.
-
-    Must be called after all others that listen to the dialect: the listener that sends a statement
-    has to be the last.
-    """
-    if engine.dialect.name != "postgresql":
-        return
-
-    def execute(cursor: Any, statement: str, parameters: Any, context: Any) -> bool:
-        # A prepared statement has no context (``db/prepared.py``).
-        if context is None or not context.execution_options.get(_BY_VALUE):
-            return False
-        cursor.execute(statement, parameters, prepare=False)
-        return True
-
-    # From the first connection on, as the tally does, which comes before.
-    event.listen(
-        engine, "connect", lambda *_: event.listen(engine, "do_execute", execute), once=True
-    )
 
 
 def sign_statements(engine: Engine) -> None:

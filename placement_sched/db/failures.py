@@ -8,8 +8,8 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, InterfaceError, InvalidRequestError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from placement_sched.db.drivers import NO_QUORUM
 from placement_sched.db.engine import Tally
-from placement_sched.db.mariadb_rows import NO_QUORUM
 from placement_sched.errors import CommitUnknown, Invalid, TooComplex, Unavailable
 
 #: What a client reads where another writer holds a lock for too long.

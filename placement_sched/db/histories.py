@@ -8,7 +8,8 @@ So whatever is remembered of the database is remembered with the history of the 
 was read by, asked *before* it is read: what a request under way has read of another history is
 never taken for what the database says now.
 
-Each new connection is asked once for the start of its server, no request is: a server has to start
+Each new connection is asked for the start of its server, and again every few seconds, because a
+pooler keeps a connection open while it changes the server; no request is. A server has to start
 before it can lack what it has shown, and any user may ask for it. PostgreSQL's timeline says less:
 it stays where a server lost what it had not written yet. With ``synchronous_commit = off`` even a
 server that goes on after one of its processes crashed may lack it, which is not seen. The nodes of
@@ -63,10 +64,13 @@ def note_servers(engine: Engine, note: Callable[[dict[Any, Any], History], None]
 
     @event.listens_for(engine, "connect")
     def ask(connection: Any, record: Any) -> None:
-        with connection.cursor() as cursor:
-            found = _of_postgresql(cursor) if kind == "postgresql" else _of_mariadb(cursor)
-        connection.rollback()  # a question opens a transaction where they are not committed at once
-        note(record.info, found)
+        note(record.info, _ask(kind, connection))
+        connection.rollback()  # a statement may have begun a transaction
+
+
+def _ask(kind: str, driver: Any) -> History:
+    with driver.cursor() as cursor:
+        return _of_postgresql(cursor) if kind == "postgresql" else _of_mariadb(cursor)
 
 
 class Histories:
@@ -88,6 +92,13 @@ class Histories:
         def check(_connection: Any, record: Any, _proxy: object) -> None:
             if self.is_past(record.info):
                 raise DisconnectionError
+
+    def ask_again(self, kind: str, driver: Any, info: dict[Any, Any]) -> None:
+        """Note the history that an open connection has now: a pooler may have replaced its server.
+
+        Raises the driver's own error.
+        """
+        self._note(info, _ask(kind, driver))
 
     def is_past(self, info: dict[Any, Any]) -> bool:
         """Return whether a connection with this ``info`` is of another history than the current."""

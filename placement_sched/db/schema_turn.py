@@ -20,7 +20,7 @@ from pymysql.constants import ER
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from placement_sched.db.kept_connections import answering
+from placement_sched.db.drivers import answering
 from placement_sched.model.retrying import retrying
 
 LOG = log.getLogger(__name__)

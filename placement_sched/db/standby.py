@@ -15,7 +15,6 @@ Sources: PostgreSQL's documentation, "Hot Standby", "Backup Control Functions" a
 """
 
 import secrets
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -29,9 +28,8 @@ from sqlalchemy import Connection, bindparam, select, text
 from sqlalchemy.engine import URL
 
 from placement_sched.db import engine
-from placement_sched.db.failures import is_late, translated
+from placement_sched.db.failures import connected, is_late, translated
 from placement_sched.db.histories import HISTORY, History, history_of, note_servers
-from placement_sched.db.kept_connections import KeptConnections
 from placement_sched.db.tables import last_writes
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable, sentence
@@ -187,16 +185,10 @@ class Standby:
         self.tally = primary.tally
         self.reader = engine.make_engine(with_timeout(url), settings, autocommit=True)
         engine.count_statements((self.reader,), self.tally)
-        engine.plan_by_value(self.reader)
         #: The standbys that were read, each as it was started. One that was started again may have
         #: been rewound: then it lacks what it has shown.
         self._servers = frozenset[History]()
         note_servers(self.reader, self._note_server)
-        self._kept = KeptConnections(
-            self.reader,
-            most=options.max_pool_size or sys.maxsize,
-            seconds=options.connection_recycle_time,
-        )
         self._known: PrimaryPosition | None = None
         self._not_before = -PAUSE
         self._wanted: ContextVar[_Wanted] = ContextVar("wanted", default=_ANYTHING)
@@ -244,18 +236,12 @@ class Standby:
         Raises :class:`Unavailable` for a statement that took too long, as the primary's would.
         """
         try:
-            with translated(self.tally):
-                connection = self._kept.take()
-                try:
-                    wanted = self._wanted.get()
-                    # Not its own: a URL may name several standbys, which lag the same primary.
-                    connection.info[HISTORY] = (wanted.history, self._servers)
-                    self._wait_for(connection, wanted)
-                    yield connection
-                except BaseException:
-                    self._kept.discard(connection)
-                    raise
-                self._kept.give_back(connection)
+            with translated(self.tally), connected(self.reader) as connection:
+                wanted = self._wanted.get()
+                # Not its own: a URL may name several standbys, which lag the same primary.
+                connection.info[HISTORY] = (wanted.history, self._servers)
+                self._wait_for(connection, wanted)
+                yield connection
         except StandbyUnfit:
             raise
         except Unavailable as failure:
@@ -308,7 +294,6 @@ class Standby:
 
     def dispose(self) -> None:
         """Close every pooled connection."""
-        self._kept.close()
         self.reader.dispose()
 
 

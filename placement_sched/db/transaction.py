@@ -5,7 +5,6 @@ What drivers raise about themselves is raised again in exceptions of this servic
 
 import random
 import sqlite3
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
@@ -14,10 +13,11 @@ from threading import Lock, Semaphore
 from typing import Any, TypeVar
 
 from oslo_log import log
-from sqlalchemy import Connection, Engine, literal, select, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, Engine, event, literal, select, text
+from sqlalchemy.exc import DBAPIError, DisconnectionError, InvalidatePoolError
 
 from placement_sched.db import commit_marks, engine
+from placement_sched.db.drivers import answering
 from placement_sched.db.failures import (
     CAPACITY,
     CHANGED,
@@ -32,7 +32,6 @@ from placement_sched.db.failures import (
     translated,
 )
 from placement_sched.db.histories import Histories, History
-from placement_sched.db.kept_connections import KeptConnections, answering
 from placement_sched.errors import (
     CapacityExceeded,
     CommitUnknown,
@@ -64,10 +63,15 @@ PATIENCE = 3.0
 #: A write that changes nothing.
 _OF_NONE = text("DELETE FROM sched_commit_marks WHERE id = ''")
 
-# How a connection that commits each statement begins to see one moment.
+#: Seconds after which a connection for reading is checked again when it is taken from the pool.
+CHECK_AGAIN = 5.0
+#: The key of a connection's ``info`` for the time of its last check.
+_CHECKED = "placement_sched.checked"
+
+# How a connection that commits each statement begins to see one moment; on PostgreSQL it is
+# engine.begin_statement.
 _SNAPSHOT = {
     "sqlite": ("BEGIN",),
-    "postgresql": ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",),
     "mysql": (
         "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
         "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
@@ -89,6 +93,8 @@ class Database:
         self._max_retries: int = settings.placement.allocation_conflict_retry_count
         self.reader: Engine = engine.make_engine(self.url, settings, autocommit=True)
         self.writer: Engine = engine.make_engine(self.url, settings, autocommit=False)
+        self._readers = engine.Replaceable(self.reader)
+        self._writers = engine.Replaceable(self.writer)
         self._histories = Histories()
         for one in (self.reader, self.writer):
             self._histories.follow(one)
@@ -102,19 +108,19 @@ class Database:
         #: What the current thread has done here since it last called ``tally.reset()``.
         self.tally = engine.Tally()
         engine.count_statements((self.reader, self.writer), self.tally)
-        engine.plan_by_value(self.reader)
         self._may_leave = 0.0
         #: Whether connections for reading may lead to a database that takes no writes.
         self._refused = False
-        options = settings.placement_database
-        self._kept = KeptConnections(
-            self.reader,
-            most=options.max_pool_size or sys.maxsize,
-            seconds=options.connection_recycle_time,
-            # Whether a file takes writes is asked otherwise: a reader of it waits for no writer.
-            serves=None if self.url.get_backend_name() == "sqlite" else self._leads_to_writes,
-            is_past=self._histories.is_past,
-        )
+        read_timeout: int = settings.placement_database.read_timeout
+        isolation = "REPEATABLE READ READ ONLY"
+        self._snapshot = _SNAPSHOT | {
+            "postgresql": (
+                engine.begin_statement(self.url, settings, isolation, read_timeout=read_timeout),
+            )
+        }
+        # A reader of a file waits for no writer, so whether it takes writes is checked elsewhere.
+        if self.url.get_backend_name() != "sqlite":
+            event.listen(self.reader, "checkout", self._check_connection)
 
     @property
     def history(self) -> History:
@@ -131,17 +137,8 @@ class Database:
         Raises :class:`Unavailable` where the database does not answer and :class:`TooComplex` for
         a statement too long for it.
         """
-        with translated(self.tally):
-            connection = self._kept.take()
-            try:
-                yield connection
-            except BaseException:
-                if connection.invalidated:
-                    # What has lost this one may have lost the others.
-                    self._kept.close()
-                self._kept.discard(connection)
-                raise
-            self._kept.give_back(connection)
+        with translated(self.tally), connected(self.reader) as connection:
+            yield connection
 
     def ping(self) -> None:
         """Ask the database whether it answers and takes writes.
@@ -164,20 +161,28 @@ class Database:
                 self._close_at_times()
             raise
 
-    def _leads_to_writes(self, driver: Any) -> bool:
-        """Return whether a connection for reading leads to a database that takes writes.
+    def _check_connection(self, driver: Any, record: Any, _fairy: object) -> None:
+        """Replace a connection for reading to a server that takes no writes, or is another now.
 
-        A worker that only reads would else not learn that its connections lead to an old standby.
+        A worker that only reads would else not notice that its connections lead to an old standby,
+        or that a pooler has connected them to the server that took over.
         """
+        now = time.monotonic()
+        if now - record.info.setdefault(_CHECKED, now) < CHECK_AGAIN:
+            return
+        record.info[_CHECKED] = now
         try:
             with closing(driver.cursor()) as cursor:
                 cursor.execute(str(_OF_NONE))
+            self._histories.ask_again(self.reader.dialect.name, driver, record.info)
         except self.reader.dialect.loaded_dbapi.Error as failure:
             if refuses_writes(failure):
-                self._close_at_times()
-                return False
-            return engine.is_open(self.reader.dialect, driver)  # the schema may not be there yet
-        return True
+                self._refused = True
+                self._writers.replace_all()
+                raise InvalidatePoolError from failure
+            # Else the schema may not be there yet.
+            if not engine.is_open(self.reader.dialect, driver):
+                raise DisconnectionError from failure
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -186,7 +191,7 @@ class Database:
         Nothing may be written there. Raises what :meth:`read` raises.
         """
         with self.read() as connection:
-            for statement in _SNAPSHOT.get(connection.dialect.name, _SNAPSHOT["mysql"]):
+            for statement in self._snapshot[connection.dialect.name]:
                 connection.exec_driver_sql(statement)
             try:
                 yield connection
@@ -214,7 +219,7 @@ class Database:
             if self._refused:
                 # Those for reading may still lead to where writes were refused.
                 self._refused = False
-                self._close_readers()
+                self._readers.replace_all()
             return done
 
         return self.retried(once, self._is_worth_retrying)
@@ -250,7 +255,7 @@ class Database:
                     "the connection to the database was lost while the write was committed"
                 ) from failure
             # By a new connection: what has lost this one may have lost the others.
-            self._close_readers()
+            self._readers.replace_all()
             known = commit_marks.is_done(self.read, mark)
             LOG.warning("the answer to COMMIT was lost; it was %s", "done" if known else "not done")
             if not known:
@@ -269,8 +274,8 @@ class Database:
         first of them was opened, whatever its permissions are since.
         """
         if self.url.get_backend_name() == "sqlite":
-            self.writer.dispose()
-            self._close_readers()
+            self._writers.replace_all()
+            self._readers.replace_all()
             return self._file_takes_writes()
         self._close_at_times()
         return False
@@ -278,16 +283,11 @@ class Database:
     def _close_at_times(self) -> None:
         """Close connections for writing; those for reading unless that was done a moment ago."""
         self._refused = True
-        self.writer.dispose()
+        self._writers.replace_all()
         # A standby may be read for long: its connections are not closed at each request.
         if time.monotonic() >= self._may_leave:
             self._may_leave = time.monotonic() + PAUSE
-            self._close_readers()
-
-    def _close_readers(self) -> None:
-        """Close the connections for reading; those in use, when they are given back."""
-        self._kept.close()
-        self.reader.dispose()
+            self._readers.replace_all()
 
     def _file_takes_writes(self) -> bool:
         given, named = self.writer.dialect.create_connect_args(self.url)
@@ -335,13 +335,13 @@ class Database:
     @property
     def held(self) -> int:
         """How many connections the threads of this process hold now."""
-        checked_out = sum(one.pool.checkedout() for one in (self.reader, self.writer))  # type: ignore[attr-defined]
-        return checked_out - len(self._kept)
+        engines = (self.reader, self.writer)
+        return sum(engine.pool.checkedout() for engine in engines)  # type: ignore[attr-defined]
 
     def dispose(self) -> None:
         """Close every pooled connection (before a fork, and at the end)."""
-        self._close_readers()
-        self.writer.dispose()
+        self._readers.dispose()
+        self._writers.dispose()
 
 
 class WriteGate:

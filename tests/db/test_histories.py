@@ -5,7 +5,6 @@ from sqlalchemy import text
 
 from placement_sched.db.engine import database_url, make_engine
 from placement_sched.db.histories import HISTORY, Histories, history_of
-from placement_sched.db.kept_connections import KeptConnections
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 
@@ -67,21 +66,12 @@ def test_connection_of_a_past_history_is_replaced(engine, histories, caplog):
     assert "another server has taken over" in caplog.text
 
 
-@pytest.mark.parametrize("in_use", [True, False], ids=["given back later", "idle"])
-def test_kept_connection_of_a_past_history_is_closed(engine, histories, in_use):
-    kept = KeptConnections(engine, most=3, seconds=-1, is_past=histories.is_past)
-    connection = kept.take()
-    old = driver_of(connection)
-    if not in_use:
-        kept.give_back(connection)
-    histories.current = ("another server",)
-    if in_use:
-        kept.give_back(connection)
-    again = kept.take()
-    assert driver_of(again) is not old
-    assert history_of(again) == histories.current
-    kept.give_back(again)
-    kept.close()
+def test_history_of_an_open_connection_follows_a_pooler_that_changes_its_server(engine, histories):
+    with engine.connect() as connection:
+        driver, here = driver_of(connection), histories.current
+        connection.info[HISTORY] = histories.current = ("former server",)
+        histories.ask_again(engine.dialect.name, driver, connection.info)
+        assert history_of(connection) == histories.current == here
 
 
 def test_any_user_of_postgresql_may_ask(postgresql_server):

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.db import engine, failures, kept_connections
+from placement_sched.db import engine, failures
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.faults.cutting import cutting
@@ -34,7 +34,6 @@ def dead(monkeypatch):
         return left[0] < 0 and is_open(dialect, connection)
 
     monkeypatch.setattr(engine, "is_open", look)
-    monkeypatch.setattr(kept_connections, "is_open", look)
     return left
 
 

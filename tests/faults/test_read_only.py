@@ -14,7 +14,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.event import listen
 from webtest import TestApp
 
-from placement_sched.db import kept_connections
+from placement_sched.db import transaction
 from placement_sched.db.transaction import PAUSE, Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
@@ -241,7 +241,7 @@ def test_a_worker_that_only_reads_leaves_the_standby_that_the_proxy_led_to(
         proxy.lead_to(("127.0.0.1", primary.port))
         uuid = write(make_app(make_settings(primary.url())), 200).json["uuid"]
         # The time until connections are checked again is over.
-        monkeypatch.setattr(kept_connections, "CHECK_AGAIN", 0.0)
+        monkeypatch.setattr(transaction, "CHECK_AGAIN", 0.0)
         reads.get(f"/placement/resource_providers/{uuid}", headers=LATEST_HEADERS)
         reads.app.services.database.dispose()
     record_property(TRIED, "1 proxy that leads from a standby to its primary, and a mere reader")

@@ -12,7 +12,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
 from placement_sched.db import commit_marks, engine, transaction
-from placement_sched.db.mariadb_rows import SIGNS_OF_LIFE
+from placement_sched.db.drivers import SIGNS_OF_LIFE
 from placement_sched.db.schema_turn import one_at_a_time
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable

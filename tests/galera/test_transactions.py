@@ -1,16 +1,12 @@
 """Transactions that a writer on another node has ended start again, whatever they do next."""
 
 import pytest
-from sqlalchemy import column, literal, select, text
+from sqlalchemy import text
 
-from placement_sched.db.prepared import Prepared
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 
 pytestmark = pytest.mark.system
-
-#: Prepared on a connection where it is asked for the second time in a process.
-ASKED = Prepared(select(literal(1).label("one"), column("n")).select_from(text("seen")))
 
 
 @pytest.fixture
@@ -20,15 +16,9 @@ def database(galera, galera_database):
     galera.nodes[0].ask("INSERT INTO seen VALUES (1, 0)", galera_database)
     galera.settle()
     made = Database(make_settings(galera.nodes[0].url(galera_database)))
-    with made.read() as connection:
-        prepared(connection)
     yield made
     made.dispose()
     galera.nodes[0].ask("DROP TABLE seen", galera_database)
-
-
-def prepared(connection):
-    return ASKED.rows(connection, {})
 
 
 def executed(connection):
@@ -43,7 +33,7 @@ def committed(_connection):
     """Go on to COMMIT."""
 
 
-@pytest.mark.parametrize("go_on", [prepared, executed, inserted, committed])
+@pytest.mark.parametrize("go_on", [executed, inserted, committed])
 def test_transaction_that_another_node_has_ended_is_run_again_whole(
     galera, galera_database, database, go_on
 ):

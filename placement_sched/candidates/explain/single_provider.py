@@ -16,7 +16,6 @@ from placement_sched.candidates.constraints import ConditionStyle, Constraint, r
 from placement_sched.candidates.explain.memory import GENERATIONS, CapacityMemory
 from placement_sched.candidates.explain.stages import named
 from placement_sched.candidates.search import Search
-from placement_sched.db.engine import PLANNED_BY_VALUE
 from placement_sched.db.histories import history_of
 from placement_sched.db.sql import ArrayText, among
 from placement_sched.db.tables import resource_providers
@@ -84,7 +83,7 @@ def first_unmet(
         some = sa.exists().where(checked.c.room == _NONE)
         newly_known = sa.select(sa.case((some, listed)), sa.null(), sa.null(), sa.null(), sa.null())
         both = sa.union_all(rejected, newly_known)
-        rows = connection.execute(both, execution_options=PLANNED_BY_VALUE).all()
+        rows = connection.execute(both).all()
         (noted,) = (row.host for row in rows if row.id is None)
         if noted is not None:
             memory.note(amounts, noted, history)

@@ -12,7 +12,6 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from placement_sched.db.engine import replace_closed_connections, served_url
-from placement_sched.db.mariadb_rows import read_quickly
 from placement_sched.errors import ConfigurationError, Unavailable, one_line
 from placement_sched.settings import Settings
 from placement_sched.settings.opts import is_explicit
@@ -166,6 +165,8 @@ def make_reader(url: URL) -> Engine:
         )
         arguments = {
             "options": options.rstrip(),
+            # A pooler may give each statement another session, which lacks what was prepared.
+            "prepare_threshold": None,
             "tcp_user_timeout": READ_SECONDS * 1000,
             # A host that has vanished says nothing: it is asked for a sign of life.
             "keepalives_idle": 5,
@@ -199,8 +200,6 @@ def make_reader(url: URL) -> Engine:
     )
     if kind != "sqlite":
         replace_closed_connections(engine)
-    if kind == "mysql":
-        read_quickly(engine)
     if begin:
 
         @event.listens_for(engine, "connect")

@@ -9,10 +9,9 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, TextClause, text
 
 from placement_sched.db.change_triggers import NAMES
-from placement_sched.db.prepared import Prepared
 from placement_sched.store.placement.change_gaps import outlast, settle
 from placement_sched.store.placement.change_positions import (
     Changes,
@@ -97,14 +96,14 @@ def _read(connection: Connection, last: int, awaited: frozenset[int]) -> Sequenc
     """Return the row ``last`` and all that are to be read."""
     kind = "sqlite" if connection.dialect.name == "sqlite" else "mysql"
     parameters = {"last": str(last), **in_places(awaited)}
-    return _question(kind, places_of(awaited)).rows(connection, parameters)
+    return connection.execute(_question(kind, places_of(awaited)), parameters).all()
 
 
 @cache
-def _question(kind: str, places: int) -> Prepared:
+def _question(kind: str, places: int) -> TextClause:
     number = _NUMBER[kind]
     more = or_in_places(places, f"CAST({{}} AS {number})")
-    return Prepared(text(_ROWS.format(_SERVERS[kind], number, more, MOST_ROWS)))
+    return text(_ROWS.format(_SERVERS[kind], number, more, MOST_ROWS))
 
 
 def _seen(rows: Sequence[Any], last: int) -> _Seen | None:

@@ -9,7 +9,6 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, select
 
-from placement_sched.db.prepared import Prepared
 from placement_sched.db.tables import (
     allocations,
     consumer_types,
@@ -63,7 +62,7 @@ def amounts_of_project(
 ) -> dict[str, int]:
     """Return how much of each class a project, or one of its users, uses."""
     parameters = {"project": project_id, "user": user_id}
-    rows = _amounts(by_user=user_id is not None).rows(connection, parameters)
+    rows = connection.execute(_amounts(by_user=user_id is not None), parameters)
     return {name: int(amount) for name, amount in rows}
 
 
@@ -100,7 +99,7 @@ def of_project(
 
 
 @cache
-def _amounts(*, by_user: bool) -> Prepared:
+def _amounts(*, by_user: bool) -> Select[Any]:
     """Return the question for sums by class.
 
     Summed by number and named afterwards, as naming each allocation takes PostgreSQL a fifth of
@@ -109,10 +108,9 @@ def _amounts(*, by_user: bool) -> Prepared:
     number = allocations.c.resource_class_id
     held = _held((number, func.sum(allocations.c.used).label("amount")), by_user=by_user)
     sums = held.group_by(number).subquery("sums")
-    named = select(resource_classes.c.name, sums.c.amount).join_from(
+    return select(resource_classes.c.name, sums.c.amount).join_from(
         sums, resource_classes, resource_classes.c.id == sums.c.resource_class_id
     )
-    return Prepared(named)
 
 
 @cache

@@ -1,0 +1,113 @@
+"""Connections of the drivers: limits of silence, answers of Galera, and what they do not keep."""
+
+import pytest
+from pymysql.connections import MySQLResult
+from pymysql.constants import COMMAND
+from pymysql.err import OperationalError
+from pymysql.protocol import MysqlPacket
+from sqlalchemy import literal, select, text
+
+from placement_sched.db.drivers import MariaDBConnection
+from placement_sched.db.transaction import Database
+from tests.conftest import make_settings
+
+pytestmark = pytest.mark.all_databases
+
+#: More often than psycopg sends a statement before it prepares it.
+OFTEN = 8
+#: The packet that ends an answer.
+ENDING = b"\xfe\x00\x00\x02\x00"
+
+
+@pytest.fixture(params=["postgresql_server", "mysql_server"])
+def database(request):
+    made = Database(make_settings(request.getfixturevalue(request.param)))
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def mariadb(mysql_server):
+    """A driver's connection to MariaDB, of an engine for transactions."""
+    database = Database(make_settings(mysql_server))
+    with database.writer.connect() as connection:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, MariaDBConnection)
+        yield driver
+        connection.invalidate()
+    database.dispose()
+
+
+def send(driver, statement):
+    driver._execute_command(COMMAND.COM_QUERY, statement)
+
+
+@pytest.mark.parametrize("writes", [False, True], ids=["reads", "writes"])
+def test_session_of_postgresql_keeps_no_prepared_statement(postgresql_server, writes):
+    database = Database(make_settings(postgresql_server))
+
+    def repeat(connection):
+        for number in range(OFTEN):
+            connection.scalar(select(literal(number) + 1))
+        return connection.scalar(text("SELECT count(*) FROM pg_prepared_statements"))
+
+    if writes:
+        assert database.write(repeat) == 0
+    else:
+        with database.read() as connection:
+            assert repeat(connection) == 0
+    database.dispose()
+
+
+def test_transaction_has_its_settings_even_if_the_session_has_lost_them(postgresql_server):
+    settings = make_settings(
+        postgresql_server,
+        placement_database__lock_timeout=7,
+        placement_database__read_timeout=8,
+        placement_database__max_pool_size=1,
+    )
+    database = Database(settings)
+
+    def settings_of(connection):
+        names = ("lock_timeout", "jit", "statement_timeout")
+        return [connection.scalar(text(f"SHOW {name}")) for name in names]
+
+    with database.read() as connection:
+        connection.execute(text("RESET ALL"))  # to the options of the connection
+        for name in ("lock_timeout", "jit", "statement_timeout"):
+            connection.execute(text(f"SET {name} TO DEFAULT"))
+        connection.execute(text("SET lock_timeout = 0"))
+    with database.snapshot() as connection:
+        assert settings_of(connection) == ["7s", "off", "8s"]
+
+    def work(connection):
+        connection.execute(text("COMMIT; SET lock_timeout = 0; SET jit = on"))
+
+    database.write(work)
+    assert database.write(settings_of) == ["7s", "off", "0"]
+    database.dispose()
+
+
+def test_commit_of_a_transaction_that_wrote_nothing_leaves_no_mark(mariadb):
+    mariadb.commit_with = "SELECT no_such_column; COMMIT"
+    mariadb.query("SELECT 1")
+    mariadb.commit()
+    assert mariadb.commit_with is None
+
+
+def test_answer_that_ends_before_its_columns_is_of_a_lost_connection(mariadb, monkeypatch):
+    monkeypatch.setattr(
+        MySQLResult, "read", lambda self: self._read_result_packet(MysqlPacket(ENDING, "utf8"))
+    )
+    with pytest.raises(OperationalError, match="Lost connection"):
+        mariadb.query("SELECT 1")
+    assert not mariadb.open
+
+
+def test_second_end_of_an_answer_is_not_read_as_the_next_answer(mariadb):
+    send(mariadb, "SELECT 1")
+    for _ in range(2):  # the rest has the numbers of this answer
+        mariadb._read_packet()
+    with pytest.raises(OperationalError, match="Lost connection"):
+        mariadb.query("SELECT 2")
+    assert not mariadb.open

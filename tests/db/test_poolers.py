@@ -1,0 +1,240 @@
+"""PgBouncer with transaction pooling: each transaction may have another session of PostgreSQL.
+
+Answers through it are those of a direct connection, whatever other clients have done before in the
+same sessions.
+"""
+
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from subprocess import STDOUT, Popen
+from tempfile import TemporaryDirectory
+from uuid import uuid4
+
+import psycopg
+import pytest
+import requests
+from sqlalchemy import create_engine
+
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import utcnow
+from placement_sched.nova.databases import compute_nodes, instances, server_groups
+from placement_sched.nova.databases.cells import cells_of_hosts, mapped_cells
+from placement_sched.nova.databases.connections import NovaDatabase, served_url
+from placement_sched.nova.databases.tables import API, CELL
+from placement_sched.operations.prepare import sync
+from tests.conftest import make_settings
+from tests.deploy import tool
+from tests.invariants import assert_invariants
+from tests.loopback import reserved_port
+from tests.nova_clouds import NovaCloud
+from tests.postgresql import ACCOUNT, one_server
+from tests.servers import environment, started, wait_until
+from tests.versions import LATEST_HEADERS
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+
+READS, CLAIMS, NOVA_READS = 10_000, 2_000, 2_000
+CLIENTS = 8
+HOSTS = 20
+HEADERS = {"X-Auth-Token": "admin", **LATEST_HEADERS}
+#: Few sessions for many clients, so that each is passed around.
+CONFIGURATION = """
+[databases]
+* = host=127.0.0.1 port={server}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = trust
+auth_file = {users}
+pool_mode = transaction
+max_client_conn = 200
+default_pool_size = 4
+ignore_startup_parameters = options
+"""
+
+
+@contextmanager
+def pgbouncer(folder: Path, server: int) -> Iterator[int]:
+    """Give the port of a PgBouncer in front of the PostgreSQL on port ``server``."""
+    program = tool("pgbouncer")
+    with reserved_port() as reserved, (folder / "pgbouncer.log").open("w") as log:
+        port = reserved.getsockname()[1]
+        users = folder / "users.txt"
+        users.write_text(f'"{ACCOUNT}" ""\n')
+        file = folder / "pgbouncer.ini"
+        file.write_text(CONFIGURATION.format(server=server, port=port, users=users))
+        command = [program, str(file)]
+        if os.geteuid() == 0:  # PgBouncer refuses to run as root
+            account = (f"--reuid={ACCOUNT}", f"--regid={ACCOUNT}", "--init-groups")
+            command = ["setpriv", *account, *command]
+            folder.chmod(0o755)
+        process = Popen(command, stdout=log, stderr=STDOUT)
+        try:
+            assert wait_until(lambda: accepts(port), 30), (folder / "pgbouncer.log").read_text()
+            yield port
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+
+
+def accepts(port: int) -> bool:
+    with suppress(psycopg.OperationalError):
+        psycopg.connect(f"host=127.0.0.1 port={port} user={ACCOUNT} dbname=postgres").close()
+        return True
+    return False
+
+
+@pytest.fixture(scope="module")
+def server():
+    with one_server() as server:
+        for name in ("placement", "nova_api", "nova_cell0", "nova_cell1"):
+            server.ask(f"CREATE DATABASE {name}")
+        yield server
+
+
+@pytest.fixture
+def pooled(server):
+    """Give a function that returns the URL of a database through the pooler."""
+    with (
+        TemporaryDirectory(prefix="placement_sched_pgbouncer_") as folder,
+        pgbouncer(Path(folder), server.port) as port,
+    ):
+        yield lambda name: server.url(name).replace(f":{server.port}/", f":{port}/")
+
+
+def at_the_same_time(number, work):
+    """Call ``work`` with each number below ``number``, by some clients; return what it returns."""
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        return list(clients.map(work, range(number)))
+
+
+def test_two_workers_answer_as_on_a_direct_connection(server, pooled, tmp_path):
+    direct = Database(make_settings(server.url("placement")))
+    sync(direct, utcnow)
+    sessions = [requests.Session() for _ in range(CLIENTS)]
+    options = {
+        "OS_API__AUTH_STRATEGY": "noauth2",
+        "OS_PLACEMENT_DATABASE__CONNECTION": pooled("placement"),
+    }
+    with started("--workers", "2", folder=tmp_path, variables=environment(**options)) as service:
+        base = f"{service.url}/placement"
+
+        def call(method, path, number=0, **more):
+            session = sessions[number % CLIENTS]
+            return session.request(method, base + path, headers=HEADERS, timeout=60, **more)
+
+        uuids = [str(uuid4()) for _ in range(HOSTS)]
+        for number, uuid in enumerate(uuids):
+            body = {"name": f"cn{number}", "uuid": uuid}
+            assert call("POST", "/resource_providers", json=body).status_code == 200
+            inventories = {
+                "VCPU": {"total": 64 + number},
+                "MEMORY_MB": {"total": 4096 * number + 1},
+            }
+            body = {"resource_provider_generation": 0, "inventories": inventories}
+            path = f"/resource_providers/{uuid}/inventories"
+            assert call("PUT", path, json=body).status_code == 200
+            body = {"resource_provider_generation": 1, "traits": [f"CUSTOM_T{number}"]}
+            assert call("PUT", f"/traits/CUSTOM_T{number}").status_code == 201
+            assert call("PUT", f"/resource_providers/{uuid}/traits", json=body).status_code == 200
+        paths = [
+            f"/resource_providers{path}"
+            for uuid in uuids
+            for path in (
+                f"/{uuid}",
+                f"/{uuid}/inventories",
+                f"/{uuid}/traits",
+                f"/{uuid}/usages",
+                f"/{uuid}/aggregates",
+                f"?in_tree={uuid}",
+                "?name=cn3&resources=VCPU:1",
+            )
+        ] + [
+            "/allocation_candidates?resources=VCPU:1,MEMORY_MB:64",
+            "/allocation_candidates?resources=VCPU:1&required=CUSTOM_T7",
+            "/traits",
+            "/usages?project_id=p",
+        ]
+        expected = {path: call("GET", path).json() for path in paths}
+        statuses: Counter[int] = Counter()
+        differ = []
+
+        def read(number):
+            path = random.Random(number).choice(paths)
+            answer = call("GET", path, number)
+            statuses[answer.status_code] += 1
+            if answer.json() != expected[path]:
+                differ.append((path, answer.text))
+
+        at_the_same_time(READS, read)
+        assert statuses == {200: READS}
+        assert not differ[:3]
+
+        def claim(number):
+            body = {
+                "allocations": {uuids[number % HOSTS]: {"resources": {"VCPU": 1}}},
+                "project_id": "p",
+                "user_id": "u",
+                "consumer_generation": None,
+                "consumer_type": "INSTANCE",
+            }
+            return call("PUT", f"/allocations/{uuid4()}", number, json=body).status_code
+
+        ends = Counter(at_the_same_time(CLAIMS, claim))
+        capacity = sum(64 + number for number in range(HOSTS))
+        assert ends == {204: capacity, 409: CLAIMS - capacity}
+        for number, uuid in enumerate(uuids):
+            usages = call("GET", f"/resource_providers/{uuid}/usages").json()["usages"]
+            assert usages["VCPU"] == 64 + number
+    assert_invariants(direct)
+    direct.dispose()
+
+
+def test_reader_of_novas_databases_reads_what_is_there(server, pooled):
+    urls = {name: server.url(name) for name in ("nova_api", "nova_cell0", "nova_cell1")}
+    for name, url in urls.items():
+        engine = create_engine(url)
+        (API if name == "nova_api" else CELL).create_all(engine)
+        engine.dispose()
+    cloud = NovaCloud(urls["nova_api"], urls["nova_cell0"], (API, CELL))
+    cloud.add_cell("one", urls["nova_cell1"])
+    group = cloud.add_group("apart")
+    for number in range(HOSTS):
+        cloud.add_host(f"cn{number}")
+        cloud.add_instance(f"cn{number}", group=group)
+    cloud.close()
+    reads = [
+        ("nova_api", mapped_cells),
+        ("nova_api", cells_of_hosts),
+        ("nova_api", server_groups.groups),
+        ("nova_cell1", instances.count),
+        ("nova_cell1", compute_nodes.all_uuids),
+        ("nova_cell1", compute_nodes.moved),
+        ("nova_cell1", lambda connection: instances.between(connection, "0", None)),
+    ]
+
+    def databases(url_of):
+        return {
+            name: NovaDatabase(name, served_url(url_of(name), "connection"))
+            for name in ("nova_api", "nova_cell1")
+        }
+
+    direct, through = databases(urls.get), databases(pooled)
+
+    def read(opened, number):
+        name, work = reads[number % len(reads)]
+        with opened[name].read() as connection:
+            return work(connection)
+
+    expected = [read(direct, number) for number in range(len(reads))]
+    found = at_the_same_time(NOVA_READS, lambda number: read(through, number))
+    wrong = [number for number, value in enumerate(found) if value != expected[number % len(reads)]]
+    assert not wrong
+    for database in (*direct.values(), *through.values()):
+        database.close()
