@@ -23,9 +23,9 @@ _NOUN = "compute nodes"
 #: So many nodes are read and written at once.
 CHUNK = 500
 _TRIES = 3
-#: A round looks back so far beyond the last one: clocks differ, and what is written takes a while
-#: to be seen. Before a request it is less, for speed: the next round finds the rest.
-ROUND_OVERLAP = timedelta(seconds=60)
+#: How far a round looks back beyond the last one: the clocks of hosts, which date the rows, may be
+#: some minutes behind. Before a request it is less, for speed: the next round finds the rest.
+ROUND_OVERLAP = timedelta(seconds=300)
 REFRESH_OVERLAP = timedelta(seconds=5)
 
 

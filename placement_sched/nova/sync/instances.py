@@ -25,9 +25,9 @@ CHUNK = 1000
 _TRIES = 3
 #: So many flavors are remembered.
 _MOST_FLAVORS = 10_000
-#: A round looks back so far beyond the last one, as clocks differ, and what is written takes a
-#: while to be seen.
-OVERLAP = timedelta(seconds=30)
+#: How far a round looks back beyond the last one: the clocks of hosts, which date the rows, may be
+#: some minutes behind.
+OVERLAP = timedelta(seconds=300)
 #: Nova makes the record of an instance in its cell only after it was scheduled: what was claimed
 #: here stays so long, even if no cell knows of it.
 GRACE = timedelta(seconds=600)

@@ -30,11 +30,13 @@ _SHOWN = timedelta(seconds=30)
 class ServiceLook:
     """What one look at services found.
 
-    ``soon`` is the heartbeat with which a host will soon count as down; ``recorded`` are the
-    services that are recorded as barred, or with an earlier heartbeat.
+    ``soon`` is the heartbeat with which a host will soon count as down, ``now`` the time of the
+    look; ``recorded`` are the services that are recorded as barred, or with a heartbeat that is
+    earlier than ``soon`` or later than ``now``.
     """
 
     soon: datetime
+    now: datetime
     recorded: Mapping[str, Service]
     barred: dict[str, Service] = field(default_factory=dict)
     beats: dict[str, datetime] = field(default_factory=dict)
@@ -49,11 +51,10 @@ class ServiceLook:
         unseen = [
             host
             for host, one in self.recorded.items()
-            if one.last_seen_up is None or one.last_seen_up < self.soon
+            if one.last_seen_up is None or not self.soon <= one.last_seen_up <= self.now
         ]
         for host, seen in nova_services.heartbeats_of(connection, unseen).items():
-            known = self.recorded[host].last_seen_up
-            if known is None or seen > known:
+            if seen != self.recorded[host].last_seen_up:
                 self.beats[host] = seen
         return census
 
@@ -84,9 +85,10 @@ class ServiceUpkeep:
     def look(self, connection: Connection) -> "ServiceLook":
         """Begin a look at what matters of services: who is barred, new, gone, or soon down."""
         down_time: int = self._cells.settings.DEFAULT.service_down_time
-        soon = self._cells.clock() - timedelta(seconds=down_time - min(_MARGIN, down_time // 2))
-        recorded = services.barred_or_unseen(connection, soon)
-        return ServiceLook(soon, {one.host: one for one in recorded})
+        now = self._cells.clock()
+        soon = now - timedelta(seconds=down_time - min(_MARGIN, down_time // 2))
+        recorded = services.barred_or_unseen(connection, soon, now)
+        return ServiceLook(soon, now, {one.host: one for one in recorded})
 
     def follow(self, look: "ServiceLook", account: Account) -> None:
         """Record what a look at all cells found."""
@@ -186,7 +188,7 @@ class ServiceUpkeep:
         self.see(seen)
 
     def beat(self, account: Account) -> None:
-        """Record the heartbeats of all hosts that are up, as far as they are later than known."""
+        """Record the heartbeats of all hosts that are up, as nova has them."""
         down_time = timedelta(seconds=self._cells.settings.DEFAULT.service_down_time)
         since = self._cells.clock() - down_time - _OVERLAP
         found: dict[str, datetime] = {}
@@ -199,19 +201,19 @@ class ServiceUpkeep:
         self.see({host: at for host, at in found.items() if self._beats.get(host) != at})
 
     def see(self, moments: Mapping[str, datetime]) -> None:
-        """Record heartbeats of hosts, where they are later than known."""
+        """Record heartbeats of hosts."""
         if not moments:
             return
         now = self._cells.clock()
         shown = {
             host: at
             for host, at in moments.items()
-            if host not in self._shown or at - self._shown[host] >= _SHOWN
+            if host not in self._shown or abs(at - self._shown[host]) >= _SHOWN
         }
 
         def write(connection: Connection) -> None:
             services.see(connection, moments, now)
-            compute_nodes.see(connection, shown)
+            compute_nodes.see(connection, shown, now)
 
         self._database.write(write)
         self._beats |= moments

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, delete, or_, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, delete, or_, select, update
 
 from placement_sched.db import sql
 from placement_sched.db.tables import compute_nodes
@@ -131,13 +131,15 @@ def uuids_by_cell(connection: Connection) -> dict[str | None, list[str]]:
     return sql.grouped(connection.execute(select(_COLUMNS.cell_uuid, _COLUMNS.uuid)).all())
 
 
-def see(connection: Connection, moments: Mapping[str, datetime]) -> None:
-    """Note when the nodes of hosts were last seen up, where that is later than known.
+def see(connection: Connection, moments: Mapping[str, datetime], now: datetime) -> None:
+    """Note when the nodes of hosts were last seen up, as ``services.see`` does.
 
     One statement for each moment (and each 30 000 hosts), the earliest first.
     """
+    seen = _COLUMNS.last_seen_up
     for moment, hosts in sorted(sql.grouped((at, host) for host, at in moments.items()).items()):
-        change = update(compute_nodes).where(_COLUMNS.last_seen_up < moment)
+        is_wrong = or_(seen < moment, and_(seen > now, seen != moment))
+        change = update(compute_nodes).where(is_wrong)
         change = change.values(last_seen_up=moment)
         sql.change_among(connection, change, _COLUMNS.host, sorted(hosts))
     host_changes.note(connection, moments)

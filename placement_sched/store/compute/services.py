@@ -127,22 +127,29 @@ def note_heartbeats(
         connection.execute(change.where(key == bindparam("b_key")), rows)
 
 
-def barred_or_unseen(connection: Connection, since: datetime) -> tuple[Service, ...]:
-    """Return the compute services that are disabled, forced down, or not seen since then."""
-    unseen = or_(_COLUMNS.last_seen_up.is_(None), _COLUMNS.last_seen_up < since)
+def barred_or_unseen(connection: Connection, since: datetime, now: datetime) -> tuple[Service, ...]:
+    """Return the compute services that are disabled, forced down, or not seen since then.
+
+    A heartbeat after ``now`` is of a clock that was ahead, and counts as not seen.
+    """
+    seen = _COLUMNS.last_seen_up
+    unseen = or_(seen.is_(None), seen < since, seen > now)
     barred = or_(_COLUMNS.disabled != 0, _COLUMNS.forced_down != 0)
     query = _SERVICES.where(_COLUMNS.binary == COMPUTE_BINARY, or_(barred, unseen))
     return tuple(map(_service, connection.execute(query).all()))
 
 
 def see(connection: Connection, moments: Mapping[str, datetime], now: datetime) -> None:
-    """Note when the compute services of hosts were last seen up, where that is later than known.
+    """Note when the compute services of hosts were last seen up.
 
-    One statement for each moment (and each 30 000 hosts), the earliest first.
+    An earlier heartbeat than the recorded one is of a reading that began earlier, and left out,
+    unless the recorded one is after ``now``: then a clock was ahead. One statement for each moment
+    (and each 30 000 hosts), the earliest first.
     """
+    seen = _COLUMNS.last_seen_up
     for moment, hosts in sorted(sql.grouped((at, host) for host, at in moments.items()).items()):
-        earlier = or_(_COLUMNS.last_seen_up.is_(None), _COLUMNS.last_seen_up < moment)
-        theirs = update(services).where(_COLUMNS.binary == COMPUTE_BINARY, earlier)
+        is_wrong = or_(seen.is_(None), seen < moment, and_(seen > now, seen != moment))
+        theirs = update(services).where(_COLUMNS.binary == COMPUTE_BINARY, is_wrong)
         change = theirs.values(last_seen_up=moment, updated_at=now)
         sql.change_among(connection, change, _COLUMNS.host, sorted(hosts))
     host_changes.note(connection, moments)

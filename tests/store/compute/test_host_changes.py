@@ -57,7 +57,7 @@ CHANGES = {
     "a node goes": lambda connection: compute_nodes.remove(connection, node(1)),
     "nodes go": lambda connection: compute_nodes.remove_many(connection, [node_uuid(1)]),
     "all nodes of a host go": lambda connection: compute_nodes.remove_of_host(connection, "cn1"),
-    "a node is seen": lambda connection: compute_nodes.see(connection, {"cn1": LATER}),
+    "a node is seen": lambda connection: compute_nodes.see(connection, {"cn1": LATER}, LATER),
     "a heartbeat of a service": lambda connection: services.beat(connection, {"cn1": LATER}, LATER),
     "a service is seen": lambda connection: services.see(connection, {"cn1": LATER}, LATER),
     "a service is seen as it was": lambda connection: services.note_seen(

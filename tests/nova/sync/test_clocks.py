@@ -1,0 +1,61 @@
+"""Clocks of hosts that are ahead or behind: what nova's rows say now counts."""
+
+from datetime import timedelta
+
+import pytest
+
+from placement_sched.model.clock import utcnow
+from placement_sched.store.compute import compute_nodes, instances, services
+
+pytestmark = pytest.mark.all_databases
+
+
+def last_seen(database, host="cn1"):
+    with database.read() as connection:
+        return services.by_hosts(connection, [host])[host].last_seen_up
+
+
+@pytest.mark.parametrize("reading", ["round", "refresh"])
+def test_heartbeat_of_a_clock_that_was_ahead_is_replaced(follower, nova, database, reading):
+    ahead = utcnow() + timedelta(hours=2)
+    nova.add_host("cn1", last_seen_up=ahead)
+    follower.full()
+    assert last_seen(database) == ahead
+    now = utcnow()
+    nova.cells["one"].change("services", {"host": "cn1"}, last_seen_up=now)
+    getattr(follower, reading)()
+    assert last_seen(database) == now
+
+
+def test_host_that_died_after_its_clock_was_corrected_counts_as_down(follower, nova, database):
+    nova.add_host("cn1", last_seen_up=utcnow() + timedelta(hours=2))
+    follower.full()
+    died = utcnow() - timedelta(minutes=10)
+    nova.cells["one"].change("services", {"host": "cn1"}, last_seen_up=died)
+    follower.refresh()
+    assert last_seen(database) == died
+
+
+def test_heartbeat_of_an_earlier_reading_is_left_out(follower, nova, database):
+    seen = utcnow()
+    nova.add_host("cn1", last_seen_up=seen)
+    follower.full()
+    earlier = {"cn1": seen - timedelta(seconds=20)}
+    database.write(lambda connection: services.see(connection, earlier, utcnow()))
+    assert last_seen(database) == seen
+
+
+def test_rows_of_a_clock_that_is_two_minutes_behind_are_read(follower, nova, database):
+    node = nova.add_host("cn1")
+    nova.add_host("cn2")
+    uuid = nova.add_instance("cn1")
+    follower.full()
+    follower.round()
+    behind = utcnow() - timedelta(seconds=120)
+    cell = nova.cells["one"]
+    cell.change("compute_nodes", {"uuid": node}, vcpus=99, updated_at=behind)
+    cell.change("instances", {"uuid": uuid}, host="cn2", node="cn2", updated_at=behind)
+    follower.round()
+    with database.read() as connection:
+        assert compute_nodes.by_uuid(connection, node).vcpus == 99
+        assert instances.by_uuid(connection, uuid).host == "cn2"
