@@ -224,7 +224,7 @@ def move(
 
 
 class HostLoad(NamedTuple):
-    """What a node's root provider has of a resource class, and how much of it is allocated."""
+    """What a node's provider tree has of a resource class, and how much of it is allocated."""
 
     host: str
     node_uuid: str
@@ -239,8 +239,9 @@ class HostLoad(NamedTuple):
 
 
 def loads(connection: Connection, names: Collection[str]) -> list[HostLoad]:
-    """Return what the root providers of all nodes have of these classes, in two statements."""
+    """Return what the provider trees of all nodes have of these classes, in two statements."""
     nodes, stock, taken = tables.compute_nodes, tables.inventories.c, tables.allocations.c
+    root = tables.resource_providers.alias("root")
     numbers = {key: name for name, key in classes.ids_by_name(connection, names).items()}
     here = (
         select(
@@ -252,7 +253,8 @@ def loads(connection: Connection, names: Collection[str]) -> list[HostLoad]:
             stock.reserved,
             stock.allocation_ratio,
         )
-        .join(tables.resource_providers, _PROVIDERS.uuid == nodes.c.uuid)
+        .join(root, root.c.uuid == nodes.c.uuid)
+        .join(tables.resource_providers, _PROVIDERS.root_provider_id == root.c.id)
         .join(tables.inventories, stock.resource_provider_id == _PROVIDERS.id)
         .where(stock.resource_class_id.in_(sorted(numbers)))
         .order_by(nodes.c.host, nodes.c.uuid, stock.resource_class_id)
@@ -261,13 +263,12 @@ def loads(connection: Connection, names: Collection[str]) -> list[HostLoad]:
     keys = (taken.resource_provider_id, taken.resource_class_id)
     sums = select(*keys, func.sum(taken.used)).where(of_class).group_by(*keys)
     used = {(one, key): int(number) for one, key, number in connection.execute(sums)}
-    return [
-        HostLoad(
-            host,
-            uuid,
-            numbers[key],
-            capacity_of(total, reserved, ratio),
-            used.get((number, key), 0),
+    found: dict[tuple[str, str, str], HostLoad] = {}
+    for host, uuid, number, key, total, reserved, ratio in connection.execute(here):
+        place = (host, uuid, numbers[key])
+        before = found.get(place, HostLoad(*place, capacity=0, used=0))
+        found[place] = before._replace(
+            capacity=before.capacity + capacity_of(total, reserved, ratio),
+            used=before.used + used.get((number, key), 0),
         )
-        for host, uuid, number, key, total, reserved, ratio in connection.execute(here)
-    ]
+    return list(found.values())

@@ -22,7 +22,7 @@ from placement_sched.model.hardware.requested_pci import (
     InstancePCIRequests,
     placement_terms,
 )
-from placement_sched.model.naming import suggested
+from placement_sched.model.naming import canonical, suggested
 from placement_sched.model.requested import RequestedGroup
 from placement_sched.model.spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.hosts.caches import AggregateCache, Aggregates
@@ -320,10 +320,15 @@ def _looked_up(connection: Connection, document: Document) -> Document:
         group = server_groups.by_uuid(connection, formats.read(formats.uuid, uuid, _GROUP))
         if group is None:
             raise Invalid(f"There is no server group {uuid} (at {_GROUP})")
-        found["instance_group"] = server_groups.placed(connection, group).as_document()
+        own = _instances_of(document)
+        found["instance_group"] = server_groups.placed(connection, group, without=own).as_document()
     elif _hints_group(found):
         found["instance_group"] = _hinted_group(connection, found)
     return found
+
+
+def _instances_of(document: Document) -> frozenset[str]:
+    return frozenset(map(canonical, document.get("instance_uuids") or ()))
 
 
 def _hints_group(document: Document) -> bool:
@@ -383,4 +388,5 @@ def _hinted_group(connection: Connection, document: Document) -> Document:
             f"{len(found)} server groups of the project are named {named[0]!r}, "
             f"give the id of one: {uuids} (at {_HINT})"
         )
-    return server_groups.placed(connection, found[0]).as_document()
+    own = _instances_of(document)
+    return server_groups.placed(connection, found[0], without=own).as_document()

@@ -70,10 +70,16 @@ def search(
     return tuple(_group(row, members.get(row.uuid, ())) for row in rows)
 
 
-def placed(connection: Connection, group: ServerGroup) -> ServerGroup:
-    """Return a stored group with its members, the oldest first, and the hosts that they are on."""
+def placed(
+    connection: Connection, group: ServerGroup, *, without: Collection[str] = ()
+) -> ServerGroup:
+    """Return a stored group with its members, the oldest first, and the hosts that they are on.
+
+    Members ``without`` these instances: a move of an instance ignores its own membership.
+    """
     query = select(_INSTANCES.uuid, _INSTANCES.host).where(_INSTANCES.server_group == group.uuid)
-    where = connection.execute(query.order_by(_INSTANCES.id)).all()
+    rows = connection.execute(query.order_by(_INSTANCES.id)).all()
+    where = [row for row in rows if row.uuid not in without]
     hosts = dict.fromkeys(host for _, host in where if host is not None)
     return replace(group, members=tuple(uuid for uuid, _ in where), hosts=tuple(hosts))
 

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.exploring import draws
+from tests.fleets import load_fleet
 from tests.placing import flavor, instance, report, spec
 from tests.scheduler.test_select_destinations import explain, select
 from tests.scheduler.what_if.carrying_out import application, carry_out, host_of, usage
@@ -264,3 +265,32 @@ def test_spreading_that_leaves_other_hosts_as_full_says_that_the_highest_load_st
     told = advice(app, "spread", moves=1)
     assert (told["reached"], len(told["moves"])) == (False, 1)
     assert told["outcome"] == "the highest load is still 100% then, on cn2"
+
+
+def test_memory_of_child_providers_counts_as_load(sqlite_app):
+    hosts = "".join(
+        f"""
+- host: cn{at}
+  vcpus: 8
+  memory_mb: 16384
+  local_gb: 100
+  last_seen_up: "2099-01-01T00:00:00Z"
+  inventories: {{MEMORY_MB: null}}
+  providers: [{{name: numa{at}, inventories: {{MEMORY_MB: {{total: 16384}}}}}}]"""
+        for at in (1, 2)
+    )
+    held = "allocations: {cn1: {VCPU: 1, DISK_GB: 10}, numa1: {MEMORY_MB: 4096}}"
+    load_fleet(
+        sqlite_app,
+        f"""
+hosts:{hosts}
+flavors:
+- {{name: small, vcpus: 1, memory_mb: 4096, root_gb: 10}}
+instances:
+- {{name: i1, host: cn1, flavor: small, project: p, user: u, {held}}}
+- {{name: i2, host: cn1, flavor: small, project: p, user: u, {held}}}
+""",
+    )
+    (move,) = advice(sqlite_app, "spread")["moves"]
+    assert (move["from"], move["to"]) == ("cn1", "cn2")
+    assert move["reason"] == "lowers the load of cn1 from 50% to 25%"

@@ -1,0 +1,14 @@
+"""Clouds that a test describes as a fleet file."""
+
+from webtest import TestApp
+
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.fleet.load import Fleet
+
+
+def load_fleet(app: TestApp, text: str) -> TestApp:
+    """Load a fleet file into the database of an application; return the application."""
+    services = app.app.services
+    fleet = Fleet(database=services.database, settings=services.settings, clock=utcnow)
+    fleet.load(text, "fleet.yaml", dry_run=False, progress=lambda _what: None)
+    return app
