@@ -259,7 +259,7 @@ def _watched(application: Application) -> Application:
     services = application.services
     inner: WSGI = application.wsgi_app
     if services.settings.api.auth_strategy == "keystone":
-        inner = keystone.guarded(inner, services.settings.conf)
+        inner = keystone.guarded(inner, services.settings.conf, application.names)
     inner = _edged(inner, services.settings)
     inner = watching(inner, services.settings.api.slow_request_seconds, services.database.tally)
     inner = counted(inner, services.metrics, services.database.tally)

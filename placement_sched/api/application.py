@@ -100,6 +100,11 @@ class Application(flask.Flask):
         self.register_error_handler(exceptions.HTTPException, self._http_error)
         self.register_error_handler(Exception, self._error)
 
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of the APIs by the first part of their paths."""
+        return {prefix: face.name for prefix, face in self._faces.items()}
+
     def create_url_adapter(self, request: flask.Request | None) -> MapAdapter | None:
         """Return what finds the rule of a request, whose path it takes apart.
 

@@ -6,6 +6,8 @@ face's own shape.
 """
 
 import logging
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import webob
@@ -42,8 +44,23 @@ class _Silent(Exception):
     """The identity service did not answer."""
 
 
+#: The service types of the APIs that have another name.
+_SERVICE_TYPES = {"scheduler": "placement-scheduler"}
+#: The wildcards of an access rule's path, and what each stands for (keystone's documentation,
+#: "Application Credentials", "Access Rules").
+_WILDCARD = re.compile(r"\*\*|\*|\{[^}]*\}")
+_VERSION = re.compile(r"/v[0-9][0-9.]*(?=/|$)")
+
+
 class Gate(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware has no types
-    """keystonemiddleware's filter; it distinguishes unverifiable tokens from invalid ones."""
+    """keystonemiddleware's filter; it distinguishes unverifiable tokens from invalid ones.
+
+    ``apis`` are the names of the APIs by the first part of their paths.
+    """
+
+    def __init__(self, application: WSGI, conf: Mapping[str, Any], apis: Mapping[str, str]) -> None:
+        self._apis = apis
+        super().__init__(application, conf)
 
     def process_request(self, request: webob.Request) -> webob.Response | None:
         """Check the tokens of a request; None lets it through, to be judged by the application."""
@@ -63,6 +80,42 @@ class Gate(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware 
                 known.confirm(request.headers)
         return webob.Response() if _AT_START in request.environ else response
 
+    def validate_allowed_request(self, request: webob.Request, token: Mapping[str, Any]) -> None:
+        """Check the access rules of an application credential, each API by its own service type.
+
+        Raises :class:`InvalidToken` if no rule allows the request.
+        """
+        rules = (token.get("application_credential") or {}).get("access_rules")
+        # With a valid service token, another service asks on behalf of the user.
+        if rules is None or (request.service_token and request.service_token_valid):
+            return
+        service, paths = self._place_of(request)
+        for rule in rules:
+            if rule["service"] == service and rule["method"] == request.method:
+                pattern = _pattern_of(rule["path"])
+                if any(map(pattern.fullmatch, paths)):
+                    return
+        self.log.warning(
+            "No access rule of the application credential allows %s %s (service type %s)",
+            request.method,
+            paths[0],
+            service,
+        )
+        raise auth_token.InvalidToken("no access rule allows the request")
+
+    def _place_of(self, request: webob.Request) -> tuple[str | None, list[str]]:
+        """Return the service type of a request's API, and the paths that a rule may name.
+
+        These are the path below the API, the path below its version, and the whole path.
+        """
+        first = "/" + request.path_info.split("/", 2)[1] if request.path_info else ""
+        prefix = first if first in self._apis else ""
+        name = self._apis.get(prefix)
+        below = request.path_info[len(prefix) :] or "/"
+        versionless = _VERSION.sub("", below, count=1) or "/"
+        service = None if name is None else _SERVICE_TYPES.get(name, name)
+        return service, [below, versionless, request.path]
+
     def fetch_token(self, token: str, **options: Any) -> Any:
         """Return what the identity service says of a token."""
         try:
@@ -77,6 +130,20 @@ class Gate(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware 
             raise _Silent from failure
 
 
+def _pattern_of(path: str) -> re.Pattern[str]:
+    """Return the regular expression of an access rule's path."""
+
+    def parts() -> Iterator[str]:
+        end = 0
+        for wildcard in _WILDCARD.finditer(path):
+            yield re.escape(path[end : wildcard.start()])
+            yield ".*" if wildcard[0] == "**" else "[^/]+"
+            end = wildcard.end()
+        yield re.escape(path[end:])
+
+    return re.compile("".join(parts()))
+
+
 def check(conf: cfg.ConfigOpts) -> None:
     """Raise :class:`ConfigurationError` where ``[keystone_authtoken]`` is incomplete."""
     loading.register_auth_conf_options(conf, _GROUP)
@@ -87,18 +154,20 @@ def check(conf: cfg.ConfigOpts) -> None:
     before = advice.level
     advice.setLevel(logging.CRITICAL)
     try:
-        guarded(lambda _environ, _start: (), conf)
+        guarded(lambda _environ, _start: (), conf, {})
     finally:
         advice.setLevel(before)
 
 
-def guarded(application: WSGI, conf: cfg.ConfigOpts) -> WSGI:
+def guarded(application: WSGI, conf: cfg.ConfigOpts, apis: Mapping[str, str]) -> WSGI:
     """Return ``application`` with keystonemiddleware in front, as ``[keystone_authtoken]`` says.
 
+    ``apis`` are the names of the APIs by the first part of their paths.
     Raises :class:`ConfigurationError` where that group lacks what is needed to ask keystone.
     """
     try:
-        gate = Gate(application, {"oslo_config_config": conf, "delay_auth_decision": True})
+        options = {"oslo_config_config": conf, "delay_auth_decision": True}
+        gate = Gate(application, options, apis)
         if not conf[_GROUP].cache:
             # Raises ImportError where a client that the token cache needs is not installed: the
             # first request would find that too late.
@@ -111,8 +180,8 @@ def guarded(application: WSGI, conf: cfg.ConfigOpts) -> WSGI:
             f"[{_GROUP}]: its memcache options need the Python module {missing.name}, which is "
             "not installed"
         ) from None
-    options = conf[_GROUP]
-    if options.auth_type is None and options.auth_section is None:
+    group = conf[_GROUP]
+    if group.auth_type is None and group.auth_section is None:
         raise ConfigurationError(
             f"[{_GROUP}] auth_type is not set: with [api] auth_strategy = keystone this service "
             "asks keystone about every token, as the user that the group describes"

@@ -269,3 +269,58 @@ def test_missing_client_of_memcached_is_told_at_start(configured, keystone):
     options = "memcache_sasl_enabled = true\nmemcached_servers = 127.0.0.1:1"
     with pytest.raises(ConfigurationError, match="bmemcached"):
         create_app(configured(config(keystone.url, token_cache_time=options)))
+
+
+def restricted(keystone, *rules):
+    """Issue a token of an application credential with these access rules."""
+    every = [dict(zip(("service", "method", "path"), rule, strict=True)) for rule in rules]
+    credential = {"id": "c", "name": "c", "restricted": True, "access_rules": every}
+    return keystone.issue("ann", "shop", "admin", application_credential=credential)
+
+
+@pytest.mark.parametrize(
+    ("service", "path", "address"),
+    [
+        ("placement", "/resource_providers", "/placement/resource_providers"),
+        ("placement", "/**", "/placement/resource_providers"),
+        ("placement", "/placement/*", "/placement/resource_providers"),
+        ("compute", "/v2.1/os-hypervisors", "/compute/v2.1/os-hypervisors"),
+        ("compute", "/flavors/{id}", "/compute/v2.1/flavors/detail"),
+        ("image", "/v2/images", "/image/v2/images"),
+        ("placement-scheduler", "/v1/hosts", "/scheduler/v1/hosts"),
+    ],
+)
+def test_access_rule_allows_a_path_of_its_own_api(app, keystone, service, path, address):
+    token = restricted(keystone, (service, "GET", path))
+    app.get(address, headers={"X-Auth-Token": token}, status=200)
+
+
+@pytest.mark.parametrize(
+    "address", ["/compute/v2.1/os-hypervisors", "/image/v2/images", "/scheduler/v1/hosts"]
+)
+def test_access_rules_of_placement_open_no_other_api(app, keystone, address):
+    token = restricted(keystone, ("placement", "GET", "/**"))
+    app.get(address, headers={"X-Auth-Token": token}, status=401)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        ("placement", "POST", "/**"),
+        ("placement", "GET", "/resource_provider"),
+        ("placement", "GET", "/resource.providers"),
+        ("compute", "GET", "/**"),
+        ("scheduler", "GET", "/**"),
+    ],
+)
+def test_request_that_no_access_rule_allows_is_401(app, keystone, rule):
+    token = restricted(keystone, rule)
+    app.get(PROVIDERS, headers=with_token(token), status=401)
+    app.get(PROVIDERS, headers=with_token(restricted(keystone)), status=401)
+
+
+def test_invalid_service_token_does_not_lift_access_rules(app, keystone):
+    token = restricted(keystone, ("compute", "GET", "/**"))
+    app.get(PROVIDERS, headers=with_token(token, **{"X-Service-Token": "none"}), status=401)
+    service = keystone.issue("nova", "service", "service")
+    app.get(PROVIDERS, headers=with_token(token, **{"X-Service-Token": service}), status=200)
