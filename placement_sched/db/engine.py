@@ -9,6 +9,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from inspect import signature
 from math import inf
 from pathlib import Path
 from time import monotonic
@@ -16,6 +17,9 @@ from types import FrameType
 from typing import Any
 from urllib.parse import parse_qsl
 
+import psycopg
+import pymysql.connections
+from psycopg.conninfo import make_conninfo
 from sqlalchemy import Connection, Dialect, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError, InvalidatePoolError
@@ -26,7 +30,7 @@ from placement_sched.db.drivers import (
     connect_by_own_drivers,
     leave_nodes_without_quorum,
 )
-from placement_sched.errors import ConfigurationError
+from placement_sched.errors import ConfigurationError, one_line
 from placement_sched.model.results.decision import Decision, DecisionLabels
 from placement_sched.settings.options.placement import EMBEDDED
 from placement_sched.settings.view import OptionGroup, Settings
@@ -39,6 +43,8 @@ _DRIVERS = {
     "mariadb": "mysql+pymysql",
     "mariadb+pymysql": "mysql+pymysql",
 }
+#: The parameters of a URL that name files which have to exist.
+_FILES = frozenset({"ssl_ca", "ssl_cert", "ssl_key", "sslcert", "sslkey"})
 _KNOWN = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"}
 
 # How many steps SQLite's machine makes between two looks at the clock: well below a millisecond.
@@ -96,7 +102,46 @@ def served_url(text: str, place: str) -> URL:
         )
     if url.drivername.startswith("mysql") and "charset" not in url.query:
         url = url.update_query_dict({"charset": "utf8mb4"})
+    _check_parameters(url, place)
     return url
+
+
+def _check_parameters(url: URL, place: str) -> None:
+    """Raise :class:`ConfigurationError` for URL parameters with which no connection can be made."""
+    backend = url.get_backend_name()
+    if backend == "sqlite":
+        return
+    try:
+        _, options = url.get_dialect()().create_connect_args(url)
+        if backend == "postgresql":
+            make_conninfo(**{name: value for name, value in options.items() if name != "context"})
+            if "connect_timeout" in url.query:
+                int(options["connect_timeout"])
+    except ValueError as wrong:
+        value = one_line(wrong).rpartition(": ")[2]
+        raise ConfigurationError(f"{place}: a parameter is not a number: {value}") from None
+    except (TypeError, ArgumentError, psycopg.ProgrammingError) as wrong:
+        raise ConfigurationError(f"{place}: {one_line(wrong)}") from None
+    if backend == "mysql":
+        unknown = options.keys() - signature(pymysql.connections.Connection.__init__).parameters
+        if unknown:
+            names = ", ".join(sorted(unknown))
+            raise ConfigurationError(
+                f"{place}: PyMySQL has no parameter {names}; remove it (TLS is set by ssl_ca, "
+                "ssl_cert, ssl_key, ssl_verify_cert and ssl_verify_identity)"
+            )
+    for name in _files_of(url) & url.query.keys():
+        file = str(url.query[name])
+        if not Path(file).is_file():
+            raise ConfigurationError(f"{place}: there is no file {file} ({name})")
+
+
+def _files_of(url: URL) -> frozenset[str]:
+    """Return the names of the parameters that name files which have to exist."""
+    verifies = str(url.query.get("sslmode", "")).startswith("verify")
+    if verifies and url.query.get("sslrootcert") != "system":
+        return _FILES | {"sslrootcert"}
+    return _FILES
 
 
 def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:

@@ -1,16 +1,25 @@
 """What drivers raise about themselves, as exceptions and sentences of this service."""
 
 import re
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import DBAPIError, InterfaceError, InvalidRequestError, OperationalError
+from sqlalchemy.exc import (
+    DBAPIError,
+    InterfaceError,
+    InvalidRequestError,
+    OperationalError,
+    PendingRollbackError,
+    ProgrammingError,
+    SQLAlchemyError,
+)
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from placement_sched.db.drivers import NO_QUORUM
 from placement_sched.db.engine import Tally
-from placement_sched.errors import CommitUnknown, Invalid, TooComplex, Unavailable
+from placement_sched.errors import CommitUnknown, Invalid, TooComplex, Unavailable, one_line
 
 #: What a client reads where another writer holds a lock for too long.
 LOCKED = "the database is locked by another writer; try again"
@@ -18,6 +27,7 @@ LOCKED = "the database is locked by another writer; try again"
 #: What a client reads where the database takes no writes: a standby, or a file without permission.
 READ_ONLY = "the database is read-only just now and takes no writes; try again later"
 _SILENT = "the database does not answer: it, or the network before it, says nothing at all"
+_NO_CONNECTION = "no connection to the database can be made as configured"
 #: How often a connection is asked for while each that is given turns out to be closed.
 _CONNECTIONS = 3
 
@@ -66,20 +76,39 @@ _TOO_LARGE_WORDS = (
     "parser stack overflow",
     "number of parameters must be between",
 )
+# SQLite's words for a statement that is wrong: all its errors are OperationalErrors.
+_WRONG_IN_SQLITE = ("no such ", "syntax error", "ambiguous column", "misuse of")
 # A character that the database cannot keep, or not compare with what it keeps.
 _NOT_KEPT_SQLSTATE = "22P05"  # untranslatable character
-_NOT_KEPT_MYSQL = {1267, 1366, 3854, 3988}  # mix of collations, string value; MySQL: conversion
-# MariaDB's older utf8, the character set of many databases of OpenStack placement, ends here.
-_LAST_OF_UTF8MB3 = "\uffff"
+# Mixes of collations; string value; MySQL: conversion.
+_NOT_KEPT_MYSQL = {1267, 1270, 1271, 1366, 3854, 3988}
+# The last characters of MariaDB's character sets. utf8mb3 is that of many databases of placement.
+_LAST_OF_UTF8MB3, _LAST_OF_LATIN1 = "\uffff", "\xff"
+# PyMySQL calls every error of the server above 1000 an OperationalError. These, and its own from
+# 2000 to 2999, are about the database: connections, access, shutdown, network, killed statements.
+_AWAY_MYSQL = {
+    *(1037, 1038, 1040, 1041, 1042, 1043, 1045, 1049, 1053, 1077, 1079, 1080, 1129, 1130, 1135),
+    *(1152, 1154, 1155, 1158, 1159, 1160, 1161, 1184, 1203, 1218, 1226, 1251, 1317, 1524, 1927),
+    *(3118, 3159, 3168, 4031, 4151),
+}
 
 
 def connected(engine: Engine) -> Connection:
-    """Return an open connection; raise :class:`Unavailable` where one after the other is dead."""
+    """Return an open connection.
+
+    Raises :class:`Unavailable` if each is dead, or if a driver cannot connect as configured.
+    """
     for _ in range(_CONNECTIONS):
         try:
             return engine.connect()
         except InvalidRequestError as failure:  # the pool has given up
             last = failure
+        except ProgrammingError as failure:
+            raise Unavailable(f"{_NO_CONNECTION}: {_said(failure)}") from failure
+        except SQLAlchemyError:
+            raise
+        except Exception as failure:  # of a driver, such as for a package that is not installed
+            raise Unavailable(f"{_NO_CONNECTION}: {one_line(failure)}") from failure
     raise Unavailable("the database closes its connections as soon as they are made") from last
 
 
@@ -93,6 +122,8 @@ def translated(tally: Tally | None = None) -> Iterator[None]:
     """
     try:
         yield
+    except PendingRollbackError as failure:
+        raise Unavailable("the connection to the database was lost in a transaction") from failure
     except PoolTimeout as failure:
         if tally is not None:
             tally.pool_timeouts += 1
@@ -102,7 +133,7 @@ def translated(tally: Tally | None = None) -> Iterator[None]:
         raise Invalid(_cannot_keep(failure.object[failure.start], reason)) from failure
     except DBAPIError as failure:
         _check_characters(failure)
-        about_itself = isinstance(failure, OperationalError | InterfaceError)
+        about_itself = _is_about_database(failure)
         if about_itself and _is_too_large(failure):
             raise TooComplex(
                 "the request names more than the database takes in one statement"
@@ -115,11 +146,25 @@ def translated(tally: Tally | None = None) -> Iterator[None]:
         raise
 
 
+def _is_about_database(failure: DBAPIError) -> bool:
+    """Return whether an error is about the database or the connection, not about a statement."""
+    if not isinstance(failure, OperationalError | InterfaceError):
+        return False
+    code = _code(failure)
+    if isinstance(code, int) and code >= 1000 and not 2000 <= code < 3000:
+        return code in _AWAY_MYSQL or _is_too_large(failure)
+    if isinstance(failure.orig, sqlite3.Error):
+        return not any(words in str(failure.orig) for words in _WRONG_IN_SQLITE)
+    return True
+
+
 def is_worth_retrying(failure: Exception) -> bool:
     """Return whether a new transaction may succeed where one failed with :class:`Unavailable`."""
     if isinstance(failure, CommitUnknown):
         return False
     cause = failure.__cause__
+    if isinstance(cause, PendingRollbackError):
+        return True
     return (
         isinstance(cause, DBAPIError)
         and (cause.connection_invalidated or _code(cause) in _CONCURRENT)
@@ -238,10 +283,11 @@ def _check_characters(failure: DBAPIError) -> None:
     if code not in _NOT_KEPT_MYSQL:
         return
     # The same numbers stand for other faults, too, which are not the caller's.
-    letters = (letter for text in _texts(failure.params) for letter in text)
-    found = next((letter for letter in letters if letter > _LAST_OF_UTF8MB3), None)
-    if found is not None:
-        raise Invalid(_cannot_keep(found, "its character set is not utf8mb4")) from failure
+    letters = {letter for text in _texts(failure.params) for letter in text}
+    if beyond := [letter for letter in letters if letter > _LAST_OF_UTF8MB3]:
+        raise Invalid(_cannot_keep(min(beyond), "its character set is not utf8mb4")) from failure
+    if beyond := [letter for letter in letters if letter > _LAST_OF_LATIN1]:
+        raise Invalid(_cannot_keep(min(beyond), "its character set lacks it")) from failure
 
 
 def _cannot_keep(letter: str, reason: str) -> str:

@@ -12,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from placement_sched.db.engine import replace_closed_connections, served_url
+from placement_sched.db.failures import connected
 from placement_sched.errors import ConfigurationError, Unavailable, one_line
 from placement_sched.settings import Settings
 from placement_sched.settings.opts import is_explicit
@@ -59,12 +60,14 @@ class NovaDatabase:
             _refuse_absent_file(self.url)
             self._engine = make_reader(self.url)
         try:
-            with self._engine.connect() as connection:
+            with connected(self._engine) as connection:
                 yield connection
         except PoolTimeout as failure:
             raise NovaAway("all connections to it are in use") from failure
         except SQLAlchemyError as failure:
             raise NovaAway(_said(failure)) from failure
+        except Unavailable as failure:  # of a driver, such as for a package that is not installed
+            raise NovaAway(failure.detail) from failure
 
     def close(self) -> None:
         """Close its connections."""
