@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import (
+    DataError,
     DBAPIError,
     InterfaceError,
     InvalidRequestError,
@@ -276,6 +277,8 @@ def _is_too_large(failure: DBAPIError) -> bool:
 def _check_characters(failure: DBAPIError) -> None:
     """Raise :class:`Invalid` where the failure is about a character that cannot be kept."""
     code = _code(failure)
+    if isinstance(failure, DataError) and "cannot contain NUL" in str(failure.orig):
+        raise Invalid("a text has a NUL character, which PostgreSQL cannot store") from failure
     if code == _NOT_KEPT_SQLSTATE:
         raise Invalid(
             "a text has a character that the database cannot keep in its character set"

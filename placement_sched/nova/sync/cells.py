@@ -11,6 +11,7 @@ from time import monotonic
 
 from oslo_log import log
 
+from placement_sched.db.characters import PLACEHOLDER, Characters
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.cell import NovaCell
 from placement_sched.model.clock import Clock
@@ -80,8 +81,26 @@ class NovaCells:
         self._cell0: FollowedCell | None = None
         self._api_is_away = False
         self._only_looking = False
+        self._characters: Characters | None = None
         # Instances are followed beside the rest.
         self._noting = Lock()
+
+    @property
+    def characters(self) -> Characters:
+        """The characters that the database here can store: nova's may have more."""
+        if self._characters is None:
+            with self.database.read() as connection:
+                self._characters = Characters.of(connection)
+        return self._characters
+
+    def shown(self, written: str, place: str, noun: str, account: Account) -> str:
+        """Return a display name with placeholders for what cannot be stored, and note the fault."""
+        if (letter := self.characters.missing(written)) is None:
+            return written
+        shown = self.characters.shown(written)
+        reason = f"the database cannot store the character {letter!r} of its {noun}"
+        account.misfit(place, f"{reason}; it is recorded with {PLACEHOLDER}")
+        return shown
 
     @property
     def every(self) -> tuple[FollowedCell, ...]:

@@ -1,6 +1,8 @@
 """Keeps the host aggregates recorded here as nova's API database has them."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
+from functools import partial
 
 from placement_sched.db.transaction import Connection
 from placement_sched.model.host_aggregate import HostAggregate
@@ -51,11 +53,13 @@ class AggregateUpkeep:
                 before = _recorded(connection, numbers)
             with self._cells.read_api() as connection:
                 found = nova_aggregates.host_aggregates(connection, numbers)
-            theirs = {one.id: one for one in found}
+            theirs = {one.id: one for one in map(partial(self._named, account), found)}
+            unfit = {number for number, one in theirs.items() if self._is_unfit(one, account)}
+            theirs = {number: one for number, one in theirs.items() if number not in unfit}
             differing = {
                 number: one for number, one in theirs.items() if _unlike(before.get(number), one)
             }
-            gone = before.keys() - theirs.keys()
+            gone = before.keys() - theirs.keys() - unfit
             if dry or not (differing or gone) or self._write(before, differing, gone):
                 break
         account.note_read(_NOUN, len(theirs))
@@ -64,6 +68,22 @@ class AggregateUpkeep:
             account.differs(_NOUN, one.name, fields, new=number not in before)
         for number in gone:
             account.gone(_NOUN, before[number].name)
+
+    def _named(self, account: Account, one: HostAggregate) -> HostAggregate:
+        name = self._cells.shown(one.name, f"aggregate {one.uuid}", "name", account)
+        return one if name == one.name else replace(one, name=name)
+
+    def _is_unfit(self, one: HostAggregate, account: Account) -> bool:
+        """Return whether metadata cannot be stored: the aggregate stays as it was recorded."""
+        missing = self._cells.characters.missing
+        for key, value in one.metadata.items():
+            if (letter := missing(key) or missing(value)) is not None:
+                reason = (
+                    f"the database cannot store the character {letter!r} of its metadata {key!r}"
+                )
+                account.misfit(f"aggregate {one.name} ({one.uuid})", reason)
+                return True
+        return False
 
     def _write(
         self,

@@ -84,7 +84,7 @@ class InstanceUpkeep:
                 before = {one.uuid: one for one in instances.between(connection, first, last)}
             living = self._between(first, last, account)
             groups = self._groups(living)
-            wanted = self._records(living.values(), before, groups)
+            wanted = self._records(living.values(), before, groups, account)
             account.note_read(_NOUN, len(wanted))
             self._add([one for one in wanted if one.uuid not in before], account, dry=dry)
             right = {one.uuid for one in wanted if not unlike(before.get(one.uuid), one)}
@@ -152,7 +152,8 @@ class InstanceUpkeep:
             with self._database.read() as connection:
                 before = {one.uuid: one for one in instances.kept(connection, uuids)}
             looked = self._look(uuids, {} if flavors else before, account, home)
-            wanted = self._records(looked.living.values(), before, self._groups(looked.living))
+            groups = self._groups(looked.living)
+            wanted = self._records(looked.living.values(), before, groups, account)
             differing = [one for one in wanted if unlike(before.get(one.uuid), one)]
             lost = [one for uuid, one in before.items() if uuid not in looked.living]
             gone = self._gone(lost, looked)
@@ -239,6 +240,7 @@ class InstanceUpkeep:
         found: Iterable[NovaInstance],
         before: Mapping[str, Kept],
         groups: Mapping[str, str] | None,
+        account: Account,
     ) -> list[NewRecord]:
         """Return what is to be recorded of instances; ``groups`` are kept where it is None."""
         now = self._cells.clock()
@@ -248,7 +250,7 @@ class InstanceUpkeep:
         for instance in found:
             known = before.get(instance.uuid)
             flavor = None if instance.flavor else self._recorded_flavor(instance, known)
-            flavor = flavor or self._flavors.of(instance)
+            flavor = self._storable(flavor or self._flavors.of(instance), instance, account)
             self._recorded[flavor.digest] = flavor
             if groups is not None:
                 group = groups.get(instance.uuid)
@@ -256,7 +258,7 @@ class InstanceUpkeep:
                 group = known.server_group if known else None
             records.append(
                 record_of(
-                    instance,
+                    self._named(instance, account),
                     known,
                     flavor=flavor,
                     group=group,
@@ -265,6 +267,15 @@ class InstanceUpkeep:
                 )
             )
         return records
+
+    def _named(self, instance: NovaInstance, account: Account) -> NovaInstance:
+        name = instance.display_name or ""
+        shown = self._cells.shown(name, f"instance {instance.uuid}", "name", account)
+        return instance if shown == name else instance._replace(display_name=shown)
+
+    def _storable(self, flavor: KeptFlavor, instance: NovaInstance, account: Account) -> KeptFlavor:
+        text = self._cells.shown(flavor.text, f"instance {instance.uuid}", "flavor", account)
+        return flavor if text == flavor.text else flavor._replace(text=text)
 
     def _is_pending(self, before: Kept) -> bool:
         """Return whether a record is of a claim that nova may not know yet."""

@@ -1,6 +1,7 @@
 """Keeps the server groups recorded here as nova's API database has them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from placement_sched.db.transaction import Connection
 from placement_sched.model.server_group import POLICIES, ServerGroup
@@ -89,7 +90,9 @@ class GroupUpkeep:
                     f"its policy {one.policy!r} is not one of {', '.join(POLICIES)}",
                 )
             else:
-                fitting[uuid] = one
+                place = f"server group {uuid}"
+                name = self._cells.shown(one.name or "", place, "name", account)
+                fitting[uuid] = replace(one, name=name or one.name)
         return fitting
 
 

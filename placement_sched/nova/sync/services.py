@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from placement_sched.db.characters import Characters
 from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import COMPUTE_BINARY, Service
 from placement_sched.nova.databases import services as nova_services
@@ -37,6 +38,7 @@ class ServiceLook:
 
     soon: datetime
     now: datetime
+    characters: Characters
     recorded: Mapping[str, Service]
     barred: dict[str, Service] = field(default_factory=dict)
     beats: dict[str, datetime] = field(default_factory=dict)
@@ -47,7 +49,8 @@ class ServiceLook:
         census = nova_services.census(connection)
         if cell.census is None or census[:2] != cell.census[:2]:
             self.came_or_went = True
-        self.barred |= {one.host: one for one in nova_services.barred(connection)}
+        barred = nova_services.barred(connection)
+        self.barred |= {one.host: _shown(one, self.characters) for one in barred}
         unseen = [
             host
             for host, one in self.recorded.items()
@@ -88,7 +91,8 @@ class ServiceUpkeep:
         now = self._cells.clock()
         soon = now - timedelta(seconds=down_time - min(_MARGIN, down_time // 2))
         recorded = services.barred_or_unseen(connection, soon, now)
-        return ServiceLook(soon, now, {one.host: one for one in recorded})
+        characters = self._cells.characters
+        return ServiceLook(soon, now, characters, {one.host: one for one in recorded})
 
     def follow(self, look: "ServiceLook", account: Account) -> None:
         """Record what a look at all cells found."""
@@ -140,7 +144,7 @@ class ServiceUpkeep:
                 if reason := _misfit(service, found):
                     account.misfit(f"nova-compute of host {service.host} ({cell.title})", reason)
                 else:
-                    found[service.host] = service
+                    found[service.host] = _shown(service, self._cells.characters)
 
         self._cells.each(read, account=account)
         return found
@@ -222,6 +226,13 @@ class ServiceUpkeep:
     def last_seen(self, host: str) -> datetime | None:
         """Return the last heartbeat of a host that this process has read."""
         return self._beats.get(host)
+
+
+def _shown(service: Service, characters: Characters) -> Service:
+    reason = service.disabled_reason
+    if characters.missing(reason) is None or reason is None:
+        return service
+    return service._replace(disabled_reason=characters.shown(reason))
 
 
 def _misfit(service: Service, found: Mapping[str, Service]) -> str | None:
