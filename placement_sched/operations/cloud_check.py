@@ -5,7 +5,7 @@ and its computes are to mend is reported here before requests run into it.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -29,12 +29,14 @@ class CloudFault(StrEnum):
     SERVICE_FORCED_DOWN = "service_forced_down"
     SERVICE_DISABLED = "service_disabled"
     NAME_OF_SEVERAL_NODES = "name_of_several_nodes"
+    SERVICE_WITHOUT_NODE = "service_without_node"
     NODE_WITHOUT_PROVIDER = "node_without_provider"
     PROVIDER_OF_OTHER_UUID = "provider_of_other_uuid"
     PROVIDER_OF_OTHER_NAME = "provider_of_other_name"
     PROVIDER_WITHOUT_NODE = "provider_without_node"
     AGGREGATE_LACKS_HOSTS = "aggregate_lacks_hosts"
     AGGREGATE_HAS_OTHER_HOSTS = "aggregate_has_other_hosts"
+    AGGREGATE_OF_NO_HOST = "aggregate_of_no_host"
     INSTANCE_WITHOUT_ALLOCATIONS = "instance_without_allocations"
 
     @property
@@ -69,6 +71,10 @@ _WORDS: Mapping[CloudFault, tuple[str, str]] = {
         "names of several compute nodes, where placement has one provider of a name",
         "give each host a name of its own, or openstack compute service delete one that is gone",
     ),
+    CloudFault.SERVICE_WITHOUT_NODE: (
+        "hosts with a compute service and without a compute node, where nothing is placed",
+        "start nova-compute on them, or openstack compute service delete those that are gone",
+    ),
     CloudFault.NODE_WITHOUT_PROVIDER: (
         "compute nodes without a resource provider, where nothing is placed",
         "nova-compute creates it: see whether it runs there and reaches this placement",
@@ -92,6 +98,10 @@ _WORDS: Mapping[CloudFault, tuple[str, str]] = {
     CloudFault.AGGREGATE_HAS_OTHER_HOSTS: (
         "provider aggregates with hosts that their host aggregates lack",
         "placement-sched placement sync_aggregates --remove-stale",
+    ),
+    CloudFault.AGGREGATE_OF_NO_HOST: (
+        "members of host aggregates that are no host",
+        "openstack aggregate remove host AGGREGATE HOST, unless the host is still to come",
     ),
     CloudFault.INSTANCE_WITHOUT_ALLOCATIONS: (
         "instances on a host that hold no allocations, so that their room is given away again",
@@ -122,16 +132,21 @@ class _Node:
         return self.name if self.name == self.host else f"{self.name} of {self.host}"
 
 
-def check_cloud(connection: Connection, settings: Settings, clock: Clock) -> tuple[Unfit, ...]:
+def check_cloud(
+    connection: Connection, settings: Settings, clock: Clock, *, unread: Collection[str] | None = ()
+) -> tuple[Unfit, ...]:
     """Return what does not fit, by kind in a fixed order; kinds of which nothing is are left out.
 
+    ``unread`` are names and uuids of compute nodes that nova has and that could not be read, None
+    if it is not known which they are: their providers are not said to be of no node.
     The number of statements depends on the number of cells alone.
     """
     found: dict[CloudFault, list[str]] = defaultdict(list)
     for kind, name in (
         *_of_cells(connection),
         *_of_services(connection, clock(), settings.DEFAULT.service_down_time),
-        *_of_providers(connection),
+        *_of_hosts(connection, unread),
+        *_of_providers(connection, unread),
         *_of_aggregates(connection),
     ):
         found[kind].append(name)
@@ -165,7 +180,23 @@ def _of_services(
             yield CloudFault.SERVICE_DOWN, one.host
 
 
-def _of_providers(connection: Connection) -> Iterator[tuple[CloudFault, str]]:
+def _of_hosts(
+    connection: Connection, unread: Collection[str] | None
+) -> Iterator[tuple[CloudFault, str]]:
+    """Yield services without a node, and members of aggregates that have neither."""
+    nodes = compute_nodes.cells_of_all_hosts(connection).keys()
+    hosts = {one.host for one in services.search(connection) if one.is_compute}
+    if unread is not None:
+        for host in hosts - nodes - set(unread):
+            yield CloudFault.SERVICE_WITHOUT_NODE, host
+        for aggregate in host_aggregates.snapshot(connection):
+            for host in aggregate.hosts - nodes - hosts - set(unread):
+                yield CloudFault.AGGREGATE_OF_NO_HOST, f"{host} of {aggregate.name}"
+
+
+def _of_providers(
+    connection: Connection, unread: Collection[str] | None
+) -> Iterator[tuple[CloudFault, str]]:
     providers = {one.uuid: one for one in resource_providers.all_providers(connection)}
     named = {one.name: one for one in providers.values()}
     hosts = compute_nodes.cells_of_all_hosts(connection).keys()
@@ -182,7 +213,11 @@ def _of_providers(connection: Connection) -> Iterator[tuple[CloudFault, str]]:
             on = ", ".join(sorted(node.host for node in several))
             yield CloudFault.NAME_OF_SEVERAL_NODES, f"{name} (on {on})"
     shared = traits.carriers(connection, [SHARES]).get(SHARES, frozenset())
-    yield from _without_node(providers.values(), {node.uuid for node in nodes} | shared)
+    if unread is not None:
+        theirs = {one.uuid for one in providers.values() if {one.uuid, one.name} & set(unread)}
+        yield from _without_node(
+            providers.values(), {node.uuid for node in nodes} | shared | theirs
+        )
 
 
 def _of_node(

@@ -53,7 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
         with progressing("reading nova's databases") as progress:
             findings = follower.full(progress)
         with waiting("comparing with placement"), database.read() as connection:
-            unfit = check_cloud(connection, settings, utcnow)
+            unread = None if findings.away else findings.unread
+            unfit = check_cloud(connection, settings, utcnow, unread=unread)
     code = AdoptExit.CELL_AWAY if findings.away else AdoptExit.RECORDED
     document = {
         "database": place,

@@ -44,6 +44,12 @@ def all_uuids(connection: Connection) -> frozenset[str]:
     return frozenset(connection.scalars(query))
 
 
+def without_uuid(connection: Connection) -> list[tuple[str | None, str | None]]:
+    """Return host and name of the nodes that have no uuid, which cannot be recorded."""
+    query = select(_COLUMNS.host, _COLUMNS.hypervisor_hostname)
+    return list(map(tuple, connection.execute(query.where(_LIVING, _COLUMNS.uuid.is_(None)))))
+
+
 def moved(connection: Connection, *, since: datetime | None = None) -> dict[str, tuple[Any, ...]]:
     """Return by uuid what moves of the nodes written since then; of all where it is None."""
     query = select(sql.json_row(connection, (_COLUMNS.uuid, *_MOVING)))

@@ -63,6 +63,11 @@ class NodeUpkeep:
         started = self._cells.clock()
         with cell.database.read() as connection:
             moving = nova_nodes.moved(connection)
+            nameless = nova_nodes.without_uuid(connection)
+        for host, name in nameless:
+            account.unread |= {host or "", name or ""}
+            reason = "it has no uuid; nova-compute of this host gives it one when it starts"
+            account.misfit(f"compute node {name} of host {host} ({cell.title})", reason)
         account.note_read(_NOUN, len(moving))
         for chunk in batches((*moving, *(set(recorded) - moving.keys())), CHUNK):
             self.settle(cell, chunk, account, dry=dry)
@@ -155,14 +160,20 @@ class NodeUpkeep:
         living: dict[str, int] = {}
         nodes: list[ComputeNode] = []
         for row in rows:
+            place = f"compute node {row.hypervisor_hostname} ({row.uuid}) of {cell.title}"
+            if row.free_disk_gb is None:  # nova never selects it
+                account.unread |= {row.uuid, row.hypervisor_hostname, row.host}
+                reason = "its free_disk_gb is not reported yet, so that nothing is placed there"
+                account.misfit(place, reason)
+                continue
             said = living[row.uuid] = hash((terms, nova_nodes.said(row)))
             if row.uuid in before and self._same.get(row.uuid) == (said, before[row.uuid][0]):
                 continue
             try:
                 node = read_report(nova_nodes.report_of(row, cell.uuid), self._silent(row, silent))
             except DocumentError as wrong:
-                place = f"compute node {row.hypervisor_hostname} ({row.uuid}) of {cell.title}"
                 reason = wrong.at_path().detail
+                account.unread |= {row.uuid, row.hypervisor_hostname, row.host}
                 account.misfit(place, f"it stays as it was recorded: {reason}")
             else:
                 nodes.append(node.node)
@@ -210,6 +221,7 @@ class NodeUpkeep:
             return False
         for node in unfit:
             place = f"compute node {node.hypervisor_hostname} ({node.uuid}) of {cell.title}"
+            account.unread |= {node.uuid, node.hypervisor_hostname, node.host}
             account.misfit(place, "another cell has a node of this host and name")
         return True
 

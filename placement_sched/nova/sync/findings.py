@@ -73,6 +73,8 @@ class Findings:
     misfits: tuple[Misfit, ...] = ()
     unlike: tuple[Unlike, ...] = ()
     away: tuple[str, ...] = ()
+    #: The uuids, names and hosts of compute nodes that could not be read.
+    unread: frozenset[str] = frozenset()
     seconds: float = 0.0
 
     @property
@@ -89,6 +91,7 @@ class Account:
     unlike: list[Unlike] = field(default_factory=list)
     misfits: dict[Misfit, None] = field(default_factory=dict)
     away: dict[str, None] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)
     #: Whether differences are named, and not only counted.
     naming: bool = False
     _counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
@@ -126,6 +129,7 @@ class Account:
             misfits=tuple(self.misfits),
             unlike=tuple(self.unlike),
             away=tuple(self.away),
+            unread=frozenset(self.unread),
             seconds=seconds,
         )
 

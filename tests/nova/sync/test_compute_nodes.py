@@ -71,11 +71,11 @@ def test_a_ratio_that_is_not_set_is_that_of_the_configuration(make_follower, nov
 
 def test_texts_that_are_not_set_stand_for_nothing(follower, nova, nodes):
     names = ("stats", "metrics", "pci_stats", "numa_topology", "supported_instances", "host_ip")
-    nova.add_host("cn1", **dict.fromkeys(names), free_disk_gb=None)
+    nova.add_host("cn1", **dict.fromkeys(names))
     assert follower.full().misfits == ()
     node = nodes()["cn1"]
     assert (node.stats, node.metrics, node.pci_device_pools) == ({}, (), ())
-    assert (node.numa_topology, node.host_ip, node.free_disk_gb) == (None, None, None)
+    assert (node.numa_topology, node.host_ip) == (None, None)
 
 
 def test_pools_and_a_topology_of_older_forms_are_read(follower, nova, nodes):
@@ -113,7 +113,7 @@ def test_a_node_that_came_back_under_another_uuid_replaces_the_old(follower, nov
     sizes = dict.fromkeys(("vcpus", "memory_mb", "local_gb", "hypervisor_version"), 1)
     used = dict.fromkeys(("vcpus_used", "memory_mb_used", "local_gb_used"), 0)
     uuid = "6f0f1fd4-0000-4000-8000-000000000001"
-    cell.add("compute_nodes", uuid=uuid, cpu_info="", **row, **sizes, **used)
+    cell.add("compute_nodes", uuid=uuid, cpu_info="", free_disk_gb=1, **row, **sizes, **used)
     getattr(follower, reading)()
     assert {name: one.uuid for name, one in nodes().items()} == {"cn1": uuid}
 
