@@ -48,11 +48,26 @@ def add_command(
         metavar="FILE",
         action="append",
         default=[],
-        help="configuration file in INI format; repeatable, later files override earlier ones",
+        help="configuration file in INI format, and after it the *.conf files of the directory "
+        "FILE.d; repeatable, later files override earlier ones",
+    )
+    parser.add_argument(
+        "--config-dir",
+        dest="config_file",
+        metavar="DIR",
+        type=_directory,
+        action="append",
+        help="directory of configuration files *.conf, read in order of their names; repeatable",
     )
     parser.set_defaults(run=run, **statuses)
     parser.complaint = statuses.get("wrong_input", Parser.complaint)
     return parser
+
+
+def _directory(name: str) -> str:
+    if not Path(name).is_dir():
+        raise argparse.ArgumentTypeError(f"there is no directory {name}")
+    return name
 
 
 def add_group(commands: Commands, name: str, summary: str) -> Commands:

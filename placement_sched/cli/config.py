@@ -28,6 +28,7 @@ from placement_sched.settings.conf import read_files
 from placement_sched.settings.options.api import KEYSTONE_GROUP
 from placement_sched.settings.options.notifications import oslo_messaging
 from placement_sched.settings.opts import Conf
+from placement_sched.settings.sources import files_read, with_directories
 from placement_sched.store.compute import host_aggregates
 
 
@@ -75,6 +76,9 @@ def run_validate(arguments: argparse.Namespace) -> int:
         for problem in problems
     ]
     lines = [str(problem) for problem in problems] or ["the configuration is valid"]
+    files = with_directories(arguments.config_file)
+    if set(files) - set(arguments.config_file):
+        lines.append(f"files read: {', '.join(files)}")
     print_result(arguments, documents, lines)
     return int(any(problem.fatal for problem in problems))
 
@@ -90,13 +94,14 @@ def _problems(arguments: argparse.Namespace) -> list[Problem]:
     except ConfigurationError as wrong:
         # Why the files cannot be read is reported once: by line where a line is at fault. What is
         # wrong with a plugin is reported beside that of any line.
-        problems = config_check.check_files(files, os.environ, conf)
+        problems = config_check.check_files(with_directories(files), os.environ, conf)
         by_line = any(problem.fatal for problem in problems) and not _can_be_read(files, conf)
         return problems if by_line else [*problems, Problem(None, wrong.detail)]
     finally:
         oslo.setLevel(level)
     of_values = config_check.check_settings(settings)  # which makes the plugins
     unlisted = config_check.unlisted_policies(settings)
+    files = files_read(conf)
     problems = config_check.check_files(files, os.environ, conf, unlisted)
     known = {problem.text for problem in problems}
     problems += [one for one in of_values if one.text not in known]

@@ -21,7 +21,7 @@ from placement_sched.settings.options import (
 from placement_sched.settings.options.compute import RATIOS
 from placement_sched.settings.options.scheduler import POLICY_OPTIONS
 from placement_sched.settings.opts import Conf
-from placement_sched.settings.sources import files_read, sections_of
+from placement_sched.settings.sources import files_read, sections_of, with_directories
 
 AnyConf = TypeVar("AnyConf", bound=cfg.ConfigOpts)
 
@@ -59,19 +59,21 @@ def server_options() -> frozenset[tuple[str, str]]:
 def read_files(conf: AnyConf, files: Sequence[str] = (), *, alone: bool = False) -> AnyConf:
     """Read ``files`` (INI) and the ``OS_<GROUP>__<OPTION>`` environment into ``conf``; return it.
 
+    The files of the directory ``<file>.d`` come after a file; a name may be that of a directory.
     With ``alone`` nothing but the files is read, whatever this machine is configured to. Raises
     :class:`ConfigurationError` with the file and the reason where one cannot be read.
     """
     if isinstance(conf, Conf):
         conf.environment_is_read = not alone
+    every = with_directories(files)
     try:
         conf(
             args=[],
             project="placement_sched",
-            default_config_files=list(files),
+            default_config_files=every,
             version="",
             use_env=not alone,
-            default_config_dirs=[] if alone else None,
+            default_config_dirs=[] if alone or files else None,
         )
     except cfg.ConfigFilesNotFoundError as missing:
         absent = ", ".join(missing.config_files)

@@ -1,0 +1,105 @@
+"""Directories of configuration files: read after their file, or by --config-dir."""
+
+import pytest
+
+from placement_sched.cli.main import main
+from placement_sched.db.engine import database_url
+from placement_sched.errors import ConfigurationError
+from placement_sched.scheduler.loading import read_settings
+from placement_sched.settings.conf import new_conf, read_files
+from placement_sched.settings.sources import with_directories
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A placement.conf with a directory next to it."""
+    (tmp_path / "placement.conf.d").mkdir()
+    path = tmp_path / "placement.conf"
+    path.write_text("[api]\nauth_strategy = noauth2\n")
+    return path
+
+
+def add(file, name, text):
+    path = file.with_name(f"{file.name}.d") / name
+    path.write_text(text)
+    return path
+
+
+def test_files_of_the_directory_come_after_the_file_in_order_of_names(file):
+    second, first = add(file, "20.conf", ""), add(file, "10.conf", "")
+    add(file, "10.conf.bak", "")
+    assert with_directories([str(file)]) == [str(file), str(first), str(second)]
+    assert with_directories([str(file), str(first)]) == [str(file), str(first), str(second)]
+
+
+def test_connection_in_the_directory_is_the_database(file):
+    add(file, "10.conf", "[placement_database]\nconnection = postgresql://u@h/first\n")
+    add(file, "20.conf", "[placement_database]\nconnection = postgresql://u@h/second\n")
+    assert database_url(read_settings([str(file)], new_conf())).database == "second"
+
+
+def test_keystone_in_the_directory_is_the_strategy(file):
+    file.write_text("")
+    add(file, "keystone.conf", "[keystone_authtoken]\nauth_type = password\n")
+    assert read_settings([str(file)], new_conf()).api.auth_strategy == "keystone"
+
+
+def test_filters_in_the_directory_of_nova_conf_are_used(tmp_path):
+    (tmp_path / "nova.conf.d").mkdir()
+    nova = tmp_path / "nova.conf"
+    nova.write_text("")
+    add(nova, "filters.conf", "[filter_scheduler]\nenabled_filters = ComputeFilter\n")
+    settings = read_settings([str(nova)], new_conf())
+    assert settings.filter_scheduler.enabled_filters == ["ComputeFilter"]
+
+
+def test_policy_file_of_the_directory_is_used(file, tmp_path):
+    add(file, "policy.conf", f"[oslo_policy]\npolicy_file = {tmp_path}/rules.yaml\n")
+    conf = read_files(new_conf(), [str(file)])
+    assert conf.config_file[-1].endswith("policy.conf")
+
+
+def test_directory_of_this_service_does_not_win_over_named_files(file, tmp_path, monkeypatch):
+    own = tmp_path / ".placement_sched" / "placement_sched.conf.d"
+    own.mkdir(parents=True)
+    (own / "a.conf").write_text("[scheduler]\nmax_attempts = 9\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert read_settings([str(file)], new_conf()).scheduler.max_attempts != 9
+
+
+def test_config_validate_names_the_place_of_a_fault_in_a_directory(file, capsys):
+    wrong = add(file, "10.conf", "[scheduler]\nmax_atempts = 3\n")
+    assert main(["config", "validate", "--config-file", str(file)]) == 1
+    assert (
+        f"{wrong}:2: error: there is no option [scheduler] max_atempts" in capsys.readouterr().out
+    )
+
+
+def test_config_validate_names_the_files_that_were_read(file, capsys):
+    more = add(file, "10.conf", "[scheduler]\nmax_attempts = 3\n")
+    assert main(["config", "validate", "--config-file", str(file)]) == 0
+    assert f"files read: {file}, {more}" in capsys.readouterr().out
+
+
+def test_config_dir_is_read_in_its_place(file, tmp_path):
+    folder = tmp_path / "more"
+    folder.mkdir()
+    (folder / "a.conf").write_text("[scheduler]\nmax_attempts = 4\n")
+    assert read_settings([str(file), str(folder)], new_conf()).scheduler.max_attempts == 4
+
+
+def test_config_dir_that_is_missing_is_one_line(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["config", "validate", "--config-dir", str(tmp_path / "none")])
+    assert "there is no directory" in capsys.readouterr().err
+
+
+def test_directory_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+    (tmp_path / "a.conf.d").mkdir()
+
+    def refuse(_self):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.iterdir", refuse)
+    with pytest.raises(ConfigurationError, match=r"a\.conf\.d: Permission denied"):
+        with_directories([str(tmp_path / "a.conf")])
