@@ -100,7 +100,7 @@ _WORDS: Mapping[CloudFault, tuple[str, str]] = {
         "placement-sched placement sync_aggregates --remove-stale",
     ),
     CloudFault.AGGREGATE_OF_NO_HOST: (
-        "members of host aggregates that are no host",
+        "members of host aggregates that nova does not have as hosts",
         "openstack aggregate remove host AGGREGATE HOST, unless the host is still to come",
     ),
     CloudFault.INSTANCE_WITHOUT_ALLOCATIONS: (

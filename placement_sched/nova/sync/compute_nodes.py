@@ -24,7 +24,7 @@ _NOUN = "compute nodes"
 CHUNK = 500
 _TRIES = 3
 #: How far a round looks back beyond the last one: the clocks of hosts, which date the rows, may be
-#: some minutes behind. Before a request it is less, for speed: the next round finds the rest.
+#: some minutes slow. Before a request it is less, for speed: the next round finds the rest.
 ROUND_OVERLAP = timedelta(seconds=300)
 REFRESH_OVERLAP = timedelta(seconds=5)
 

@@ -26,7 +26,7 @@ _TRIES = 3
 #: So many flavors are remembered.
 _MOST_FLAVORS = 10_000
 #: How far a round looks back beyond the last one: the clocks of hosts, which date the rows, may be
-#: some minutes behind.
+#: some minutes slow.
 OVERLAP = timedelta(seconds=300)
 #: Nova makes the record of an instance in its cell only after it was scheduled: what was claimed
 #: here stays so long, even if no cell knows of it.

@@ -85,7 +85,7 @@ class Auditor:
             doubts = self._doubts(connection, held)
             mine = [one for one in held if not doubts[one.consumer.uuid] and self._concerns(one)]
             names = resource_providers.by_uuids(connection, {one.provider_uuid for one in mine})
-            left = self._left_behind(connection)
+            left = self._left_over(connection)
             policy_faults: tuple[str, ...] = ()
             if self.policies is not None:
                 policy_faults = tuple(faults(host_aggregates.snapshot(connection), self.policies))
@@ -129,12 +129,12 @@ class Auditor:
             for uuid, some in known_instances.by_consumer(held).items()
             if not doubts[uuid]
         ]
-        behind = {
-            (one.consumer, one.provider_uuid) for one in self._left_behind(connection, consumers)
+        left_over = {
+            (one.consumer, one.provider_uuid) for one in self._left_over(connection, consumers)
         }
-        held = allocations.of_consumers(connection, sorted({uuid for uuid, _ in behind}))
+        held = allocations.of_consumers(connection, sorted({uuid for uuid, _ in left_over}))
         claims += [
-            self._claim(some, lambda one: (one.consumer.uuid, one.provider_uuid) in behind)
+            self._claim(some, lambda one: (one.consumer.uuid, one.provider_uuid) in left_over)
             for some in known_instances.by_consumer(held).values()
         ]
         allocations.replace(connection, claims, self.clock())
@@ -146,7 +146,7 @@ class Auditor:
         doubts = self.judge(connection, held)
         return {uuid: None if uuid in self.named else doubt for uuid, doubt in doubts.items()}
 
-    def _left_behind(
+    def _left_over(
         self, connection: Connection, uuids: Collection[str] | None = None
     ) -> tuple[Orphaned, ...]:
         """Return allocations that instances left on hosts that are down, as after an evacuation.
