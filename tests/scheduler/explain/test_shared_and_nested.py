@@ -1,0 +1,140 @@
+"""Reasons and advice where providers share or nest: each is about the provider it names.
+
+The search that explains is rebuilt (issue 3); until then these right answers are not given.
+"""
+
+import pytest
+
+from tests.fleets import load_fleet
+from tests.placing import flavor, spec
+from tests.scheduler.test_select_destinations import explain
+
+pytestmark = pytest.mark.slow
+
+ISSUE_3 = pytest.mark.xfail(strict=True, raises=AssertionError, reason="issue 3")
+
+SEEN = 'last_seen_up: "2099-01-01T00:00:00Z"'
+SIZE = f"vcpus: 4, memory_mb: 8192, {SEEN}"
+SHARED = "00000000-0000-4000-8000-000000000001"
+ZONE, LICENSED = "00000000-0000-4000-8000-0000000000a1", "00000000-0000-4000-8000-0000000000a2"
+#: cn1 is in az1, its pool of disk is in no zone.
+POOL = f"""
+hosts:
+- {{host: cn1, {SIZE}, local_gb: 0, provider_aggregates: [{SHARED}, {ZONE}]}}
+- {{host: cn2, {SIZE}, local_gb: 0, provider_aggregates: [{SHARED}]}}
+providers:
+- name: pool
+  inventories: {{DISK_GB: {{total: 100}}}}
+  traits: [MISC_SHARES_VIA_AGGREGATE]
+  aggregates: [{SHARED}]
+aggregates:
+- {{name: az1, uuid: {ZONE}, availability_zone: az1, hosts: cn1}}
+"""
+#: cn1 has a trait and its children do not; it is in an aggregate for those with a license.
+TREE = f"""
+traits: [CUSTOM_OLD, CUSTOM_WIN]
+hosts:
+- host: cn1
+  vcpus: 4
+  memory_mb: 8192
+  local_gb: 100
+  {SEEN}
+  traits: [CUSTOM_OLD]
+  providers:
+  - {{name: gpu0, inventories: {{VGPU: {{total: 1}}}}}}
+  - {{name: gpu1, inventories: {{VGPU: {{total: 1}}}}}}
+aggregates:
+- {{name: lic, uuid: {LICENSED}, metadata: {{"trait:CUSTOM_WIN": required}}, hosts: cn1}}
+"""
+FLAT = f"""
+traits: [CUSTOM_WIN]
+hosts:
+- {{host: cn1, {SIZE}, local_gb: 100}}
+aggregates:
+- {{name: lic, uuid: {LICENSED}, metadata: {{"trait:CUSTOM_WIN": required}}, hosts: cn1}}
+"""
+GRANULAR = f"""
+traits: [CUSTOM_FAST]
+hosts:
+- host: cn1
+  vcpus: 4
+  memory_mb: 8192
+  local_gb: 100
+  {SEEN}
+  providers:
+  - {{name: child, inventories: {{SRIOV_NET_VF: {{total: 4}}}}, traits: [CUSTOM_FAST]}}
+"""
+FORBIDDING = {"scheduler.enable_forbidden_aggregates_filter": True}
+
+
+def small(disk=1, **extra_specs):
+    return flavor(vcpus=1, memory_mb=512, root_gb=disk, extra_specs=extra_specs)
+
+
+def verdict_on(app, fleet, request, **more):
+    load_fleet(app, fleet)
+    return explain(app, request, hosts=["cn1"], **more)["verdicts"][0]
+
+
+def text_of(verdict):
+    return "; ".join(one["reason"] for one in verdict["reasons"])
+
+
+def advice_of(verdict):
+    changes = [change for one in verdict["reasons"] for change in one.get("changes", ())]
+    return "; ".join(change["words"] for change in changes)
+
+
+@ISSUE_3
+def test_pool_outside_of_the_zone_is_named_and_not_the_host(sqlite_app):
+    request = spec(flavor=small(10), availability_zone="az1")
+    verdict = verdict_on(sqlite_app, POOL, request)
+    assert "pool" in text_of(verdict)
+    assert "each of" not in text_of(verdict)
+    assert "add it to aggregate az1" not in advice_of(verdict)
+
+
+@ISSUE_3
+def test_forbidden_trait_is_that_of_the_host_alone(sqlite_app):
+    request = spec(flavor=small(**{"resources:VGPU": "1", "trait:CUSTOM_OLD": "forbidden"}))
+    assert "each of" not in text_of(verdict_on(sqlite_app, TREE, request))
+
+
+@ISSUE_3
+def test_forbidden_aggregate_is_that_of_the_host_alone(sqlite_app):
+    request = spec(flavor=small(**{"resources:VGPU": "1"}))
+    verdict = verdict_on(sqlite_app, TREE, request, overrides=FORBIDDING)
+    assert "each of" not in text_of(verdict)
+
+
+@ISSUE_3
+def test_suggestion_is_evaluated_with_the_request_filters(sqlite_app):
+    """Without the trait the aggregate that requires it would be forbidden."""
+    load_fleet(sqlite_app, FLAT)
+    request = spec(flavor=small(**{"trait:CUSTOM_WIN": "required"}))
+    explanation = explain(sqlite_app, request, overrides=FORBIDDING)
+    words = [one["words"] for one in explanation["funnel"].get("would_fit", ())]
+    assert "cn1 would fit without trait CUSTOM_WIN" not in words
+
+
+@ISSUE_3
+def test_advice_for_a_group_names_the_provider(sqlite_app):
+    request = spec(flavor=small(**{"resources1:VGPU": "1", "trait1:CUSTOM_FAST": "required"}))
+    words = advice_of(verdict_on(sqlite_app, GRANULAR, request))
+    assert "child" in words or "CUSTOM_FAST" in words
+
+
+@ISSUE_3
+def test_pools_are_not_counted_as_hosts(sqlite_app):
+    load_fleet(sqlite_app, POOL)
+    steps = explain(sqlite_app, spec(flavor=small(10)))["funnel"]["allocation_candidates"]["steps"]
+    assert steps[0]["before"] == 2
+
+
+@ISSUE_3
+def test_host_that_the_request_names_is_shown_by_its_name(sqlite_app):
+    load_fleet(sqlite_app, POOL)
+    explanation = explain(sqlite_app, spec(flavor=small(10), force_hosts=["cn2"]))
+    steps = explanation["funnel"]["allocation_candidates"]["steps"]
+    (step,) = [one for one in steps if one["constraint"] == "in_tree"]
+    assert [one["reason"] for one in step["rejected"]] == ["not in the tree of cn2"]
