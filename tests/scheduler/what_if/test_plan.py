@@ -127,7 +127,7 @@ def test_what_finds_no_room_is_stuck_and_told_why(cloud):
     told = plan(cloud, {"drain": ["cn1", "cn2"]}, {"remove": ["cn3"]})
     assert told["moves"] == []
     assert [one["host"] for one in told["stuck"]] == ["cn1", "cn1"]
-    assert "COMPUTE_STATUS_DISABLED" in told["stuck"][0]["reason"]
+    assert "are disabled and meet all other constraints" in told["stuck"][0]["reason"]
 
 
 def test_as_many_as_there_is_room_for_move(cloud):
