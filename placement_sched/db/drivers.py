@@ -1,7 +1,7 @@
 """Connections of psycopg and PyMySQL that give up a silent database and mark their commits.
 
-The drivers do everything else. No connection keeps anything in its session of PostgreSQL, such as
-a prepared statement: with a pooler like PgBouncer each transaction may have another session.
+The drivers do everything else. With a pooler like PgBouncer each transaction may have another
+session of PostgreSQL: a connection keeps prepared statements only in a session of its own.
 """
 
 import socket
@@ -29,10 +29,7 @@ SIGNS_OF_LIFE = {
 
 
 def connect_by_own_drivers(engine: Engine, within: float | None, *, marks: bool = False) -> None:
-    """Connect an engine by the classes of this module, given up after ``within`` s of silence.
-
-    ``marks`` allows MariaDB to take COMMIT together with another statement.
-    """
+    """Connect an engine by these classes; ``marks`` lets MariaDB take COMMIT with a statement."""
 
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
@@ -89,6 +86,8 @@ class PostgreSQLConnection(psycopg.Connection[Any]):
     """psycopg's connection, with a limit of silence and a query that replaces COMMIT."""
 
     _within: float | None = None
+    #: Whether the session belongs to the connection, with no pooler between (db/histories.py).
+    has_own_session = False
     #: The query that commits the next transaction: statements and COMMIT.
     commit_with: str | None = None
 

@@ -202,7 +202,8 @@ def _connect_args(url: URL, options: OptionGroup, read_timeout: int) -> dict[str
         settings = _postgresql_settings(url, options, read_timeout)
         words = [f"-c {name}={value}" for name, value in settings.items()]
         arguments["options"] = " ".join([*words, _url_options(url)]).rstrip()
-        # A pooler may give each transaction another session, which lacks what was prepared.
+        # A pooler may give each transaction another session, which lacks what was prepared. What is
+        # prepared in a session of one's own is in db/frequent_statements.py.
         arguments["prepare_threshold"] = None
     return arguments
 

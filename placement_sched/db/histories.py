@@ -35,8 +35,10 @@ HISTORY = "placement_sched.history"
 _OF_POSTGRESQL = (
     "SELECT extract(epoch FROM pg_postmaster_start_time())::text, "
     # A database that was restored from a dump under its old name.
-    "(SELECT oid::text FROM pg_database WHERE datname = current_database())"
+    "(SELECT oid::text FROM pg_database WHERE datname = current_database()), pg_backend_pid()"
 )
+#: How often psycopg sends a statement before it prepares it without being asked to.
+_NEVER = 1 << 30
 # A node without a quorum answers SHOW, and nothing else.
 _OF_CLUSTERS = (
     "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_state_uuid'",
@@ -116,7 +118,12 @@ class Histories:
 
 def _of_postgresql(cursor: Any) -> History:
     cursor.execute(_OF_POSTGRESQL)
-    return tuple(cursor.fetchone())
+    *history, process = cursor.fetchone()
+    driver = cursor.connection
+    # A pooler has a number of its own for each client.
+    driver.has_own_session = process == driver.info.backend_pid
+    driver.prepare_threshold = _NEVER if driver.has_own_session else None
+    return tuple(history)
 
 
 def _of_mariadb(cursor: Any) -> History:

@@ -18,8 +18,9 @@ from uuid import uuid4
 import psycopg
 import pytest
 import requests
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, literal_column, select, text
 
+from placement_sched.db.frequent_statements import FrequentStatement
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.nova.databases import compute_nodes, instances, server_groups
@@ -194,6 +195,21 @@ def test_two_workers_answer_as_on_a_direct_connection(server, pooled, tmp_path):
             assert usages["VCPU"] == 64 + number
     assert_invariants(direct)
     direct.dispose()
+
+
+@pytest.mark.parametrize("is_pooled", [False, True], ids=["direct", "pooled"])
+def test_statements_are_prepared_only_in_a_session_of_their_own(server, pooled, is_pooled):
+    url = pooled("placement") if is_pooled else server.url("placement")
+    database = Database(make_settings(url))
+    asked = FrequentStatement(select(literal_column("1 + 1").label("sum")))
+    with database.read() as connection:
+        for _ in range(3):
+            assert asked.rows(connection, {}) == [(2,)]
+        driver = connection.connection.driver_connection
+        assert driver.has_own_session is not is_pooled
+        prepared = connection.scalars(text("SELECT statement FROM pg_prepared_statements")).all()
+    assert any("1 + 1" in statement for statement in prepared) is not is_pooled
+    database.dispose()
 
 
 def test_reader_of_novas_databases_reads_what_is_there(server, pooled):

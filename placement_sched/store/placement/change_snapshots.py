@@ -8,8 +8,9 @@ of 64 bits are never used again, and one of a transaction that was rolled back i
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, TextClause, text
+from sqlalchemy import Connection, text
 
+from placement_sched.db.frequent_statements import FrequentStatement
 from placement_sched.store.placement.change_positions import (
     Changes,
     LogPosition,
@@ -43,13 +44,13 @@ _SINCE = (
 
 
 @cache
-def _since(places: int) -> TextClause:
+def _since(places: int) -> FrequentStatement:
     """Return the question for all after a number, and for as many rows as there are ``places``.
 
     One by one: for an array PostgreSQL expects ten rows where none or one come, finds its plan for
     any values more expensive than another, and so plans again for each request.
     """
-    return text(_SINCE.format(_HEAD, or_in_places(places, "CAST({} AS bigint)")))
+    return FrequentStatement(text(_SINCE.format(_HEAD, or_in_places(places, "CAST({} AS bigint)"))))
 
 
 def begin(connection: Connection) -> LogPosition:
@@ -65,7 +66,7 @@ def since(connection: Connection, position: LogPosition) -> Changes:
     """Return what a snapshot did not see and is committed, by one statement."""
     awaited = position.awaited
     parameters = {"last": str(position.last), **in_places(awaited)}
-    row = connection.execute(_since(places_of(awaited)), parameters).one()
+    (row,) = _since(places_of(awaited)).rows(connection, parameters)
     _, server, oldest, newest, written = row
     known = oldest is not None and oldest <= position.mark <= newest
     if not known or not server or server != position.server:

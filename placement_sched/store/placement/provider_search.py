@@ -13,7 +13,6 @@ from sqlalchemy import (
     CompoundSelect,
     Connection,
     Integer,
-    Select,
     Subquery,
     and_,
     bindparam,
@@ -28,6 +27,7 @@ from sqlalchemy import (
 )
 
 from placement_sched.db import tables
+from placement_sched.db.frequent_statements import FrequentStatement
 from placement_sched.db.sql import Condition
 from placement_sched.errors import Invalid
 from placement_sched.model.placement.provider import Provider
@@ -72,7 +72,8 @@ def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]
         **_numbered("asked_uuid", uuids),
         **_numbered("asked_member", members),
     }
-    found = read_providers(connection, named.where(*conditions), names)
+    question = named.statement.where(*conditions) if conditions else named
+    found = read_providers(connection, question, names)
     # MariaDB compares names without regard to case, or to spaces at their end.
     return tuple(one for one in found if not query.name or one.name == query.name)
 
@@ -82,7 +83,7 @@ def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]
 
 
 @cache
-def _named(*, by_name: bool, uuids: int, members: int) -> Select[Any]:
+def _named(*, by_name: bool, uuids: int, members: int) -> FrequentStatement:
     """Return the question for a provider, a tree or both; their uuids have so many spellings."""
     question = PROVIDERS
     if by_name:
@@ -92,7 +93,7 @@ def _named(*, by_name: bool, uuids: int, members: int) -> Select[Any]:
     if members:
         tree = _tree(members).subquery("tree")
         question = question.join(tree, tree.c.id == _PROVIDERS.id)
-    return question
+    return FrequentStatement(question)
 
 
 def _tree(members: int) -> CompoundSelect[Any]:

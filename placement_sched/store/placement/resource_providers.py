@@ -10,6 +10,7 @@ from sqlalchemy import Column, Connection, Select, bindparam, case, func, select
 from sqlalchemy.exc import IntegrityError
 
 from placement_sched.db import sql
+from placement_sched.db.frequent_statements import FrequentStatement
 from placement_sched.db.tables import resource_providers
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
 from placement_sched.model.naming import canonical
@@ -66,22 +67,24 @@ class BySpelling:
     to find one of two.
     """
 
-    plain: Select[Any]
-    either: Select[Any]
+    plain: FrequentStatement
+    either: FrequentStatement
 
     @classmethod
     def of(cls, query: Select[Any], column: Column[str] = _COLUMNS.uuid) -> "BySpelling":
         """Return both forms of a query of providers, or of what has the uuid in ``column``."""
         uuid = bindparam("uuid", type_=column.type)
         either = column.in_([uuid, bindparam("canonical", type_=column.type)])
-        return cls(query.where(column == uuid), query.where(either))
+        return cls(
+            FrequentStatement(query.where(column == uuid)), FrequentStatement(query.where(either))
+        )
 
     def found(self, connection: Connection, uuid: str) -> Sequence[Any]:
         """Return the rows of this uuid, in every spelling; :func:`meant` chooses among them."""
         uuids = spelled(uuid)
         if uuids["canonical"] == uuid:
-            return connection.execute(self.plain, {"uuid": uuid}).all()
-        return connection.execute(self.either, uuids).all()
+            return self.plain.rows(connection, {"uuid": uuid})
+        return self.either.rows(connection, uuids)
 
     def rows(self, connection: Connection, uuid: str) -> list[Any]:
         """Return the rows that belong to the provider of this uuid, which is their first column.
@@ -119,9 +122,13 @@ _BUMP_FROM = (
 
 
 def read_providers(
-    connection: Connection, query: Select[Any], parameters: Mapping[str, Any] | None = None
+    connection: Connection,
+    query: Select[Any] | FrequentStatement,
+    parameters: Mapping[str, Any] | None = None,
 ) -> tuple[Provider, ...]:
     """Return the providers that a narrowed :data:`PROVIDERS` finds, by id."""
+    if isinstance(query, FrequentStatement):
+        return tuple(map(Provider._make, query.rows(connection, parameters or {})))
     return tuple(map(Provider._make, connection.execute(query, parameters).all()))
 
 

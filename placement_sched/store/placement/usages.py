@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, select
 
+from placement_sched.db.frequent_statements import FrequentStatement
 from placement_sched.db.tables import (
     allocations,
     consumer_types,
@@ -62,7 +63,7 @@ def amounts_of_project(
 ) -> dict[str, int]:
     """Return how much of each class a project, or one of its users, uses."""
     parameters = {"project": project_id, "user": user_id}
-    rows = connection.execute(_amounts(by_user=user_id is not None), parameters)
+    rows = _amounts(by_user=user_id is not None).rows(connection, parameters)
     return {name: int(amount) for name, amount in rows}
 
 
@@ -99,7 +100,7 @@ def of_project(
 
 
 @cache
-def _amounts(*, by_user: bool) -> Select[Any]:
+def _amounts(*, by_user: bool) -> FrequentStatement:
     """Return the question for sums by class.
 
     Summed by number and named afterwards, as naming each allocation takes PostgreSQL a fifth of
@@ -108,9 +109,10 @@ def _amounts(*, by_user: bool) -> Select[Any]:
     number = allocations.c.resource_class_id
     held = _held((number, func.sum(allocations.c.used).label("amount")), by_user=by_user)
     sums = held.group_by(number).subquery("sums")
-    return select(resource_classes.c.name, sums.c.amount).join_from(
+    named = select(resource_classes.c.name, sums.c.amount).join_from(
         sums, resource_classes, resource_classes.c.id == sums.c.resource_class_id
     )
+    return FrequentStatement(named)
 
 
 @cache

@@ -1,0 +1,99 @@
+"""A frequent statement gives, counts and raises what a statement of SQLAlchemy does."""
+
+from datetime import datetime
+
+import pytest
+from sqlalchemy import bindparam, column, event, insert, literal_column, select, table, text
+from sqlalchemy.exc import DataError, OperationalError, ProgrammingError
+
+from placement_sched.db.frequent_statements import FrequentStatement
+from placement_sched.db.tables import inventories, traits
+from placement_sched.db.transaction import Database
+from tests.conftest import make_settings
+from tests.providers import make_provider
+
+pytestmark = pytest.mark.all_databases
+
+NOW = datetime(2026, 1, 1, 12, 0, 0)
+NAMED = select(traits.c.name, traits.c.created_at, traits.c.updated_at).where(
+    traits.c.name == bindparam("name", type_=traits.c.name.type)
+)
+
+
+@pytest.fixture
+def postgresql(postgresql_server):
+    made = Database(make_settings(postgresql_server))
+    yield made
+    made.dispose()
+
+
+def test_rows_are_the_same_each_time(database):
+    make_provider(database, VCPU=8)
+    rows = [{"name": "CUSTOM_A", "created_at": NOW}, {"name": "CUSTOM_B", "updated_at": NOW}]
+    database.write(lambda connection: [connection.execute(insert(traits), row) for row in rows])
+    named = FrequentStatement(NAMED)
+    stocked = FrequentStatement(select(inventories.c.total, inventories.c.allocation_ratio))
+    with database.read() as connection:
+        for _ in range(3):
+            (found,) = named.rows(connection, {"name": "CUSTOM_A"})
+            assert tuple(found) == ("CUSTOM_A", NOW, None)
+            assert not named.rows(connection, {"name": "%(name)s"})
+            ((total, ratio),) = stocked.rows(connection, {})
+            assert (total, ratio, type(ratio)) == (8, 1.0, float)
+
+
+def test_each_is_counted_also_in_a_transaction(database):
+    named = FrequentStatement(NAMED)
+    with database.read() as connection:
+        named.rows(connection, {"name": "CUSTOM_A"})
+    database.tally.reset()
+    for _ in range(2):
+        with database.read() as connection:
+            named.rows(connection, {"name": "CUSTOM_A"})
+        database.write(lambda connection: named.rows(connection, {"name": "CUSTOM_A"}))
+    assert database.tally.statements == 4
+
+
+def test_listeners_of_an_engine_see_it(database):
+    named, seen = FrequentStatement(NAMED), []
+    event.listen(database.reader, "before_cursor_execute", lambda *given: seen.append(given[2]))
+    with database.read() as connection:
+        named.rows(connection, {"name": "CUSTOM_A"})
+    assert [statement.split()[0] for statement in seen] == ["SELECT"]
+
+
+def test_failing_statement_raises_what_sqlalchemy_raises(postgresql):
+    asked = FrequentStatement(select(table("only_later", column("id")).c.id))
+    with postgresql.read() as connection:
+        with pytest.raises(ProgrammingError) as failure:
+            asked.rows(connection, {})
+        assert "only_later" in failure.value.statement
+        connection.execute(text("CREATE TEMPORARY TABLE only_later (id INTEGER)"))
+        assert not asked.rows(connection, {})
+        with pytest.raises(DataError, match="NUL"):
+            FrequentStatement(NAMED).rows(connection, {"name": "a\0b"})
+
+
+def test_lost_connection_is_replaced(postgresql):
+    asked = FrequentStatement(select(literal_column("1").label("one")))
+    with postgresql.read() as connection:
+        asked.rows(connection, {})
+        own = connection.scalar(text("SELECT pg_backend_pid()"))
+        with postgresql.read() as killer:
+            killer.exec_driver_sql(f"SELECT pg_terminate_backend({own})")
+        with pytest.raises(OperationalError) as failure:
+            asked.rows(connection, {})
+        assert failure.value.connection_invalidated
+    with postgresql.read() as connection:
+        assert asked.rows(connection, {}) == [(1,)]
+
+
+def test_changed_table_is_read_although_its_plan_is_kept(postgresql):
+    asked = FrequentStatement(select(text("* FROM changing")))
+    with postgresql.read() as connection:
+        connection.execute(text("CREATE TEMPORARY TABLE changing (a INTEGER)"))
+        connection.execute(text("INSERT INTO changing VALUES (1)"))
+        for _ in range(3):
+            assert [tuple(row) for row in asked.rows(connection, {})] == [(1,)]
+        connection.execute(text("ALTER TABLE changing ADD COLUMN b INTEGER DEFAULT 2"))
+        assert [tuple(row) for row in asked.rows(connection, {})] == [(1, 2)]
