@@ -18,7 +18,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from placement_sched.api.request_context import WSGI
-from placement_sched.db.engine import Tally
+from placement_sched.db.tally import Tally
 from placement_sched.errors import ConfigurationError
 from placement_sched.mirror.upkeep import MirrorFigures
 from placement_sched.model.results.decision import DecisionLabels

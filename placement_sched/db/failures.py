@@ -19,7 +19,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from placement_sched.db.drivers import NO_QUORUM
-from placement_sched.db.engine import Tally
+from placement_sched.db.tally import Tally
 from placement_sched.errors import CommitUnknown, Invalid, TooComplex, Unavailable, one_line
 
 #: What a client reads where another writer holds a lock for too long.

@@ -27,7 +27,7 @@ from oslo_log import log
 from sqlalchemy import Connection, bindparam, select, text
 from sqlalchemy.engine import URL
 
-from placement_sched.db import engine
+from placement_sched.db import engine, tally
 from placement_sched.db.failures import connected, is_late, translated
 from placement_sched.db.histories import HISTORY, History, history_of, note_servers
 from placement_sched.db.tables import last_writes
@@ -184,7 +184,7 @@ class Standby:
         self._lag: float = options.max_replica_lag
         self.tally = primary.tally
         self.reader = engine.make_engine(with_timeout(url), settings, autocommit=True)
-        engine.count_statements((self.reader,), self.tally)
+        tally.count_statements((self.reader,), self.tally)
         #: The standbys that were read, each as it was started. One that was started again may have
         #: been rewound: then it lacks what it has shown.
         self._servers = frozenset[History]()

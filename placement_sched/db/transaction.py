@@ -16,7 +16,7 @@ from oslo_log import log
 from sqlalchemy import Connection, Engine, event, literal, select, text
 from sqlalchemy.exc import DBAPIError, DisconnectionError, InvalidatePoolError
 
-from placement_sched.db import commit_marks, engine
+from placement_sched.db import commit_marks, engine, tally
 from placement_sched.db.drivers import answering
 from placement_sched.db.failures import (
     CAPACITY,
@@ -106,8 +106,8 @@ class Database:
         #: The place of the token that the present request writes with, where that is to be counted.
         self.counted_for: ContextVar[int | None] = ContextVar("counted_for", default=None)
         #: What the current thread has done here since it last called ``tally.reset()``.
-        self.tally = engine.Tally()
-        engine.count_statements((self.reader, self.writer), self.tally)
+        self.tally = tally.Tally()
+        tally.count_statements((self.reader, self.writer), self.tally)
         self._may_leave = 0.0
         #: Whether connections for reading may lead to a database that takes no writes.
         self._refused = False

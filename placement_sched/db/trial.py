@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine, StaticPool, create_engine
 
-from placement_sched.db.engine import Tally
 from placement_sched.db.failures import connected, is_late, is_worth_retrying, translated
+from placement_sched.db.tally import Tally
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.model.retrying import retrying

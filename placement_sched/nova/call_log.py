@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from placement_sched import errors
-from placement_sched.db.engine import Tally
+from placement_sched.db.tally import Tally
 from placement_sched.errors import one_line
 from placement_sched.model.document import Json
 from placement_sched.model.request_ids import RequestIds

@@ -17,7 +17,7 @@ from threading import Thread
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from placement_sched.db.engine import Tally
+from placement_sched.db.tally import Tally
 from placement_sched.errors import ConfigurationError, Error
 
 OPTION = "[scheduler] metrics_listen"

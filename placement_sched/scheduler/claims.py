@@ -395,14 +395,5 @@ def _join_group(connection: Connection, spec: RequestSpec, *, records_stay: bool
     server_groups.join(
         connection, group.uuid, spec.instance_uuids, place, records_stay=records_stay
     )
-    if not group.is_strict:
-        return
-    # A request may describe the group with the instance that it is for.
-    seen = (
-        server_groups.placed(connection, group, without=own) for own in ((), spec.instance_uuids)
-    )
-    if not any(
-        set(now.members) == set(group.members) and set(now.hosts) == set(group.hosts)
-        for now in seen
-    ):
+    if group.is_strict and not server_groups.is_as_placed(connection, group, spec.instance_uuids):
         raise ConcurrentUpdate(f"server group {group.uuid} changed during scheduling")

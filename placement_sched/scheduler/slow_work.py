@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from placement_sched.db.engine import Tally
+from placement_sched.db.tally import Tally
 
 
 def spent_by(tally: Tally) -> dict[str, Any]:

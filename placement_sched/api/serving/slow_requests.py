@@ -7,7 +7,7 @@ from typing import Any
 
 from placement_sched.api.metrics import asked_of
 from placement_sched.api.request_context import WSGI, context_of
-from placement_sched.db.engine import Tally
+from placement_sched.db.tally import Tally
 from placement_sched.scheduler.slow_work import sentence_of, spent_by
 
 LOG = logging.getLogger(__name__)

@@ -18,8 +18,8 @@ from placement_sched.operations.aggregate_policies import faults
 from placement_sched.operations.repair import known_instances
 from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.store.compute import host_aggregates, instances, services
+from placement_sched.store.orphans import on_other_hosts, orphans, still_orphans
 from placement_sched.store.placement import allocations, resource_providers
-from placement_sched.store.placement.consumers import on_other_hosts, orphans, still_orphans
 
 #: So many consumers are freed in one transaction, so that no other writer waits long for a lock.
 _BATCH = 500

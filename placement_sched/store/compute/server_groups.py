@@ -84,6 +84,15 @@ def placed(
     return replace(group, members=tuple(uuid for uuid, _ in where), hosts=tuple(hosts))
 
 
+def is_as_placed(connection: Connection, group: ServerGroup, own: Collection[str]) -> bool:
+    """Return whether a group has these members and hosts, with or without the ``own`` instances."""
+    every = (placed(connection, group, without=uuids) for uuids in ((), own))
+    return any(
+        set(now.members) == set(group.members) and set(now.hosts) == set(group.hosts)
+        for now in every
+    )
+
+
 def lock(connection: Connection, uuid: str) -> bool:
     """Lock the row of a group until the transaction ends; return whether it is there.
 
