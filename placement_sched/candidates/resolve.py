@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from placement_sched.db import tables
+from placement_sched.db.collations import in_unicode
 from placement_sched.errors import UnknownNames
 from placement_sched.model.placement.provider import SHARES
 from placement_sched.model.placement.query import CandidatesQuery
@@ -95,15 +96,17 @@ def _statement(*, with_traits: bool, with_aggregates: bool) -> sa.CompoundSelect
     any_child = sa.exists().where(tables.resource_providers.c.parent_provider_id.is_not(None))
     any_sharing = sa.exists().where(tables.resource_provider_traits.c.trait_id == shares)
     parts: list[sa.Select[*tuple[Any, ...]]] = [
-        sa.select(sa.literal(_CLASS), classes.id, classes.name),
+        sa.select(sa.literal(_CLASS), classes.id, in_unicode(classes.name)),
         sa.select(sa.literal(_TOPOLOGY), sa.case((any_child, 1), else_=0), sa.literal("nested")),
         sa.select(sa.literal(_TOPOLOGY), sa.case((any_sharing, 1), else_=0), sa.literal("sharing")),
     ]
     if with_traits:
         named = traits.name.in_(sa.bindparam("traits", expanding=True))
-        parts.append(sa.select(sa.literal(_TRAIT), traits.id, traits.name).where(named))
+        parts.append(sa.select(sa.literal(_TRAIT), traits.id, in_unicode(traits.name)).where(named))
     if with_aggregates:
         known = tables.placement_aggregates.c
         named = known.uuid.in_(sa.bindparam("aggregates", expanding=True))
-        parts.append(sa.select(sa.literal(_AGGREGATE), known.id, known.uuid).where(named))
+        parts.append(
+            sa.select(sa.literal(_AGGREGATE), known.id, in_unicode(known.uuid)).where(named)
+        )
     return sa.union_all(*parts)

@@ -12,6 +12,7 @@ from placement_sched.api import keystone
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import open_database, shown
 from placement_sched.cli.terminal import print_result, waiting
+from placement_sched.db.collations import describe_mismatches, find_mismatches
 from placement_sched.db.migrate import current_revision, newest_revision
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ConfigurationError, Unavailable, sentence
@@ -134,13 +135,26 @@ def _check_keystone(settings: Settings, problems: Sequence[Problem]) -> list[Pro
 def _check_database(settings: Settings) -> list[Problem]:
     try:
         with open_database(settings) as database, waiting(f"asking {shown(database)}"):
+            with database.read() as connection:
+                mismatches = find_mismatches(connection)
+            problems = [
+                Problem(None, describe_mismatches(some), fatal=is_refused)
+                for is_refused in (True, False)
+                if (
+                    some := [
+                        mismatch for mismatch in mismatches if mismatch.is_refused is is_refused
+                    ]
+                )
+            ]
             if current_revision(database) != newest_revision():
-                return _check_schema(settings, database)  # places of aggregates cannot be known
+                # places of aggregates cannot be known
+                return problems + _check_schema(settings, database)
             with database.read() as connection:
                 aggregates = host_aggregates.snapshot(connection)
     except Unavailable as failure:
         return [Problem(None, f"[placement_database] connection: {sentence(failure)}")]
-    return [Problem(None, fault) for fault in faults(aggregates, policies_for(settings))]
+    policies = policies_for(settings)
+    return problems + [Problem(None, fault) for fault in faults(aggregates, policies)]
 
 
 def _check_schema(settings: Settings, database: Database) -> list[Problem]:

@@ -13,12 +13,12 @@ from alembic.script import ScriptDirectory
 from oslo_log import log
 from sqlalchemy import Connection, inspect
 
-from placement_sched.db.change_support import why_unsupported
 from placement_sched.db.change_triggers import (
     has_triggers,
     make_triggers,
     missing_triggers,
     remove_triggers,
+    why_unsupported,
 )
 from placement_sched.db.schema_turn import one_at_a_time
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES

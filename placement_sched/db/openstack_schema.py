@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, String, column, inspect, select, table, text, update
+from sqlalchemy import Connection, MetaData, String, column, inspect, select, table, text, update
 
+from placement_sched.db.collations import collation_for_own_tables
 from placement_sched.db.migrate import VERSION_TABLE as OWN_VERSION_TABLE
 from placement_sched.db.schema_turn import one_at_a_time
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES, consumer_types, consumers
@@ -109,7 +110,10 @@ def add_consumer_types(connection: Connection) -> None:
         found = look(connection)
         if found.revision != TRAIN:
             return
-        consumer_types.create(connection, checkfirst=True)
+        types = consumer_types.to_metadata(MetaData())
+        if collation := collation_for_own_tables(connection):
+            types.kwargs["mysql_collate"] = collation
+        types.create(connection, checkfirst=True)
         if "consumers.consumer_type_id" in found.missing_columns:
             # One statement for both: MariaDB commits each, and a column without its key would stay.
             on_sqlite = connection.dialect.name == "sqlite"

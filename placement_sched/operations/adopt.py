@@ -8,6 +8,7 @@ import os_resource_classes
 import os_traits
 
 from placement_sched.db import openstack_schema
+from placement_sched.db.collations import CollationMismatch, describe_mismatches, find_mismatches
 from placement_sched.db.migrate import current_revision, schema_contents, sync_schema
 from placement_sched.db.openstack_schema import REVISIONS, TOO_OLD, TRAIN, XENA, Found
 from placement_sched.db.transaction import Connection, Database
@@ -76,6 +77,8 @@ class Adoption:
     created_indexes: tuple[str, ...]
     added: Standards
     census: Census
+    #: Tables in another collation than the others, which is harmless.
+    mismatches: tuple[CollationMismatch, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -97,8 +100,15 @@ def adopt(database: Database, clock: Clock) -> Adoption:
     with database.read() as connection:
         found = openstack_schema.look(connection)
         earlier = schema_contents(connection)
+        mismatches = find_mismatches(connection)
     before = current_revision(database)
     revision = _known(found, ours=before is not None)
+    # MariaDB commits each change of a table, so all that can be refused is refused before.
+    if refused := [mismatch for mismatch in mismatches if mismatch.is_refused]:
+        raise Unavailable(
+            "the database refuses to join some of its tables, and nothing in it was changed. "
+            + describe_mismatches(refused)
+        )
     if revision == TRAIN:
         database.write(openstack_schema.add_consumer_types)
     sync_schema(database)
@@ -116,6 +126,7 @@ def adopt(database: Database, clock: Clock) -> Adoption:
             created_indexes=now.indexes_since(earlier),
             added=added,
             census=census.take(connection),
+            mismatches=mismatches,
         )
 
 
@@ -213,4 +224,6 @@ def notes_on(adoption: Adoption) -> tuple[str, ...]:
         )
     if counted.without_root or counted.incomplete_consumers:
         notes.append("some of its data are incomplete: see placement-sched status upgrade check")
+    if adoption.mismatches:
+        notes.append(describe_mismatches(adoption.mismatches))
     return tuple(notes)

@@ -18,6 +18,7 @@ from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.source import ProviderSource
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db import openstack_schema
+from placement_sched.db.collations import describe_mismatches, find_mismatches
 from placement_sched.db.migrate import (
     current_revision,
     newest_revision,
@@ -218,7 +219,8 @@ def check_upgrade(
     """Return what each check says. Raises :class:`Unavailable` for a database without answer."""
     schema = _schema(database)
     read = [_reading(database, schema, settings, clock)] if is_novas(settings) else []
-    return (schema, *_data(database, schema), *read, _policy_file(settings))
+    checks = (*_data(database, schema), *_collations(database), *read)
+    return (schema, *checks, _policy_file(settings))
 
 
 def worst(results: Iterable[Result]) -> CheckCode:
@@ -276,6 +278,19 @@ def _data(database: Database, schema: Result) -> Sequence[Result]:
         Result(name, code, str(what)) if what else Result(name)
         for (name, code), what in zip(checks.items(), details, strict=True)
     ]
+
+
+def _collations(database: Database) -> list[Result]:
+    """Return the result for the collations of MariaDB; nothing for other databases."""
+    if database.url.get_backend_name() != "mysql":
+        return []
+    with database.read() as connection:
+        mismatches = find_mismatches(connection)
+    if not mismatches:
+        return [Result("Table Collations")]
+    is_refused = any(mismatch.is_refused for mismatch in mismatches)
+    code = CheckCode.FAILURE if is_refused else CheckCode.WARNING
+    return [Result("Table Collations", code, describe_mismatches(mismatches))]
 
 
 def _reading(database: Database, schema: Result, settings: Settings, clock: Clock) -> Result:

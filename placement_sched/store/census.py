@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, exists, func, not_, select
 
 from placement_sched.db import tables
+from placement_sched.db.collations import is_same_uuid
 from placement_sched.store.placement.capacity import overfull
 from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
 
@@ -47,7 +48,7 @@ def take(connection: Connection) -> Census:
     """Return the census, all counted by one statement."""
     providers = select(_PROVIDERS.id)
     roots = providers.where(_PROVIDERS.parent_provider_id.is_(None))
-    reported = exists().where(tables.compute_nodes.c.uuid == _PROVIDERS.uuid)
+    reported = exists().where(is_same_uuid(tables.compute_nodes.c.uuid, _PROVIDERS.uuid))
     stocks, custom = (
         select(tables.inventories.c.id),
         tables.resource_classes.c.id >= FIRST_CUSTOM_ID,

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 from sqlalchemy import Connection, func, select
 
+from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.tables import (
     allocations,
     compute_nodes,
@@ -70,7 +71,7 @@ def _by_zone(
         select(of.resource_class_id, zones.c.zone, amount)
         .join(resource_providers, provider.id == of.resource_provider_id)
         .join(root, root.c.id == provider.root_provider_id)
-        .outerjoin(zones, zones.c.uuid == root.c.uuid)
+        .outerjoin(zones, is_same_uuid(zones.c.uuid, root.c.uuid))
         .group_by(of.resource_class_id, zones.c.zone)
     )
     return {

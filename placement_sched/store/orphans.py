@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Select, select
 
 from placement_sched.db import sql
+from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.tables import (
     allocations,
     compute_nodes,
@@ -47,7 +48,7 @@ def _orphans(provider_id: int | None) -> Select[Any]:
         .outerjoin(consumer_types, consumer_types.c.id == consumers.c.consumer_type_id)
         .where(
             sa.or_(consumer_types.c.id.is_(None), consumer_types.c.name == INSTANCE_TYPE),
-            ~sa.exists().where(instances.c.uuid == _HOLDER),
+            ~sa.exists().where(is_same_uuid(instances.c.uuid, _HOLDER)),
         )
     )
     held = allocations.c.resource_provider_id
@@ -56,7 +57,7 @@ def _orphans(provider_id: int | None) -> Select[Any]:
     return (
         query.join(resource_providers, resource_providers.c.id == held)
         .join(_ROOT, _ROOT.c.id == resource_providers.c.root_provider_id)
-        .join(compute_nodes, compute_nodes.c.uuid == _ROOT.c.uuid)
+        .join(compute_nodes, is_same_uuid(compute_nodes.c.uuid, _ROOT.c.uuid))
     )
 
 
@@ -81,8 +82,8 @@ def on_other_hosts(
         .distinct()
         .join(resource_providers, _OF_PROVIDER)
         .join(_ROOT, _OF_ROOT)
-        .join(node, node.c.uuid == _ROOT.c.uuid)
-        .join(instances, instances.c.uuid == _HOLDER)
+        .join(node, is_same_uuid(node.c.uuid, _ROOT.c.uuid))
+        .join(instances, is_same_uuid(instances.c.uuid, _HOLDER))
     )
     several = (
         select(_HOLDER)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from placement_sched.db import sql, tables
+from placement_sched.db.collations import is_same_uuid
 from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode
 from placement_sched.model.placement.provider import Inventory, Provider, capacity_of
 from placement_sched.store.compute import compute_nodes, host_aggregates
@@ -253,7 +254,7 @@ def loads(connection: Connection, names: Collection[str]) -> list[HostLoad]:
             stock.reserved,
             stock.allocation_ratio,
         )
-        .join(root, root.c.uuid == nodes.c.uuid)
+        .join(root, is_same_uuid(root.c.uuid, nodes.c.uuid))
         .join(tables.resource_providers, _PROVIDERS.root_provider_id == root.c.id)
         .join(tables.inventories, stock.resource_provider_id == _PROVIDERS.id)
         .where(stock.resource_class_id.in_(sorted(numbers)))

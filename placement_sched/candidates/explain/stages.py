@@ -13,6 +13,7 @@ from placement_sched.candidates.constraints import OWN_ROOT, Constraint, RootCol
 from placement_sched.candidates.provider_trees import sharing_pairs
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.slots import serves_alone, slots_of
+from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.sql import among
 from placement_sched.db.tables import compute_nodes, resource_providers
 from placement_sched.model.placement.provider import why_not
@@ -137,7 +138,7 @@ def named(providers: FromClause, *more: ColumnElement[Any]) -> Select[Any]:
     name, node = providers.c.name, compute_nodes.c
     host = func.coalesce(node.host, name).label("host")
     hypervisor = func.coalesce(node.hypervisor_hostname, name).label("node")
-    joined = providers.outerjoin(compute_nodes, node.uuid == providers.c.uuid)
+    joined = providers.outerjoin(compute_nodes, is_same_uuid(node.uuid, providers.c.uuid))
     return select(host, hypervisor, providers.c.id, *more).select_from(joined)
 
 

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Connection, Select, delete, func, insert, literal, select, update
 
 from placement_sched.db import sql
+from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.tables import (
     compute_nodes,
     host_aggregate_hosts,
@@ -277,7 +278,7 @@ def hosts_with_instances(connection: Connection, hosts: Iterable[str]) -> frozen
 def provider_ids_of_hosts(connection: Connection, hosts: Iterable[str]) -> frozenset[int]:
     """Return the ids of the root providers of the hosts' compute nodes."""
     query = select(resource_providers.c.id).join(
-        compute_nodes, compute_nodes.c.uuid == resource_providers.c.uuid
+        compute_nodes, is_same_uuid(resource_providers.c.uuid, compute_nodes.c.uuid)
     )
     return frozenset(
         row.id for row in sql.rows_among(connection, query, compute_nodes.c.host, hosts)

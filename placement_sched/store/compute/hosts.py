@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
 from placement_sched.db import sql, tables
+from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.tables import (
     allocations,
     compute_nodes,
@@ -88,7 +89,7 @@ def served_nodes(connection: Connection, *, host: str | None = None) -> list[Ser
         )
         .select_from(compute_nodes)
         .outerjoin(services, theirs)
-        .outerjoin(resource_providers, _PROVIDERS.uuid == _NODES.uuid)
+        .outerjoin(resource_providers, is_same_uuid(_PROVIDERS.uuid, _NODES.uuid))
     )
     if host is not None:
         query = query.where(_NODES.host == host)

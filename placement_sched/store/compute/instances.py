@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Row, Select, select
 
 from placement_sched.db import sql
+from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.tables import allocations, compute_nodes, consumers, instances, projects
 from placement_sched.errors import NotFound
 from placement_sched.model.instance import Instance
@@ -307,7 +308,7 @@ def count_unallocated(
 
 def _unallocated(no_owner: str, cell_uuid: str | None) -> Select[Any]:
     allocated = sa.exists().where(
-        allocations.c.consumer_id == _COLUMNS.uuid,
+        is_same_uuid(allocations.c.consumer_id, _COLUMNS.uuid),
         consumers.c.uuid == allocations.c.consumer_id,
         projects.c.id == consumers.c.project_id,
         projects.c.external_id != no_owner,

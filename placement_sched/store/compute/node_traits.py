@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import BigInteger, Connection, and_, bindparam, cast, exists, func, select
 
+from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.sql import uses_ids_again
 from placement_sched.db.tables import (
     change_counters,
@@ -46,7 +47,7 @@ _FINGERPRINT = select(
 _CARRIERS = select(_CARRIED.resource_provider_id).where(_CARRIED.trait_id == _TRAIT_ID)
 _LACKING = (
     enabled_nodes()
-    .outerjoin(resource_providers, resource_providers.c.uuid == compute_nodes.c.uuid)
+    .outerjoin(resource_providers, is_same_uuid(resource_providers.c.uuid, compute_nodes.c.uuid))
     .where(
         ~exists().where(
             _CARRIED.trait_id == _TRAIT_ID, _CARRIED.resource_provider_id == resource_providers.c.id

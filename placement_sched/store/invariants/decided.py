@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Select, select
 
 from placement_sched.db import sql
+from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.tables import consumers, decision_places, decisions, instances
 from placement_sched.model.naming import canonical
 from placement_sched.model.results.decision import SELECT, SELECTED
@@ -114,7 +115,7 @@ def _places() -> Select[Any]:
         .join(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)
         .outerjoin(instances, _INSTANCES.uuid == _PLACES.instance_uuid)
         .outerjoin(_RECORDED, _RECORDED.c.uuid == _INSTANCES.decision_uuid)
-        .outerjoin(consumers, _CONSUMERS.uuid == _PLACES.instance_uuid)
+        .outerjoin(consumers, is_same_uuid(_CONSUMERS.uuid, _PLACES.instance_uuid))
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection, Select, func, select
 
+from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.tables import (
     allocations,
     cells,
@@ -76,10 +77,10 @@ def _elsewhere() -> Select[Any]:
             times.as_text(func.min(cells.c.read_at)).label("read_at"),
             times.as_text(written).label("written"),
         )
-        .join(allocations, _HELD.consumer_id == _INSTANCES.uuid)
+        .join(allocations, is_same_uuid(_HELD.consumer_id, _INSTANCES.uuid))
         .join(resource_providers, provider.id == _HELD.resource_provider_id)
         .join(_ROOTS, _ROOTS.c.id == provider.root_provider_id)
-        .join(compute_nodes, _NODES.uuid == _ROOTS.c.uuid)
+        .join(compute_nodes, is_same_uuid(_NODES.uuid, _ROOTS.c.uuid))
         .outerjoin(cells, cells.c.uuid == _NODES.cell_uuid)
         .where(_INSTANCES.host.is_not(None), _INSTANCES.task_state.is_(None))
         .group_by(*recorded)
@@ -107,14 +108,14 @@ def unrecorded_claims() -> Select[Any]:
             _PLACES.decision_uuid.label("decision"),
         )
         .join(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)
-        .join(consumers, _CONSUMERS.uuid == _PLACES.instance_uuid)
+        .join(consumers, is_same_uuid(_CONSUMERS.uuid, _PLACES.instance_uuid))
         .outerjoin(instances, _INSTANCES.uuid == _PLACES.instance_uuid)
         .where(
             _DECISIONS.outcome == SELECTED,
             _DECISIONS.kind == SELECT,
             MAY_BE_CLAIMED,
             _INSTANCES.id.is_(None),
-            sa.exists().where(_HELD.consumer_id == _PLACES.instance_uuid),
+            sa.exists().where(is_same_uuid(_HELD.consumer_id, _PLACES.instance_uuid)),
             ~away,
         )
     )

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Select, func, select
 
 from placement_sched.db import sql
+from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.tables import (
     allocations,
     consumers,
@@ -68,7 +69,7 @@ def _of_decisions() -> dict[Invariant, Select[Any]]:
     names = (_INSTANCES.uuid.label("instance"), _DECISIONS.uuid.label("decision"))
     made = select(*names, _DECISIONS.outcome, _DECISIONS.kind).join(decisions, decided)
     is_claim = sa.and_(_DECISIONS.outcome == SELECTED, _DECISIONS.kind == SELECT)
-    holds = sa.exists().where(allocations.c.consumer_id == _INSTANCES.uuid)
+    holds = sa.exists().where(is_same_uuid(allocations.c.consumer_id, _INSTANCES.uuid))
     placed = sa.exists().where(
         _PLACES.decision_uuid == _DECISIONS.uuid, _PLACES.instance_uuid == _INSTANCES.uuid
     )
@@ -140,7 +141,7 @@ def _claimed(connection: Connection, uuids: tuple[str, ...]) -> Iterator[Claimed
                 _INSTANCES.decision_uuid == _PLACES.decision_uuid,
             ),
         )
-        .join(consumers, _CONSUMERS.uuid == _INSTANCES.uuid)
+        .join(consumers, is_same_uuid(_CONSUMERS.uuid, _INSTANCES.uuid))
         .join(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)
         .where(_CONSUMERS.generation == AS_CLAIMED, MAY_BE_CLAIMED)
     )

@@ -16,8 +16,7 @@ from time import monotonic, sleep
 
 from sqlalchemy import Connection
 
-from placement_sched.db.change_support import free_turns
-from placement_sched.db.change_triggers import TURNS
+from placement_sched.db.change_triggers import TURNS, free_turns
 
 #: Seconds between two looks at the turns: a gap costs a reading nothing but one more number.
 PAUSE = 1.0

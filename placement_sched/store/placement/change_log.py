@@ -21,8 +21,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from placement_sched.db.change_support import why_unsupported
-from placement_sched.db.change_triggers import TURNS, missing_triggers
+from placement_sched.db.change_triggers import TURNS, missing_triggers, why_unsupported
 from placement_sched.db.tables import change_marks, change_turns, provider_changes
 from placement_sched.model.naming import in_short
 from placement_sched.store.placement import change_numbers, change_snapshots

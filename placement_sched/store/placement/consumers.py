@@ -21,6 +21,7 @@ from sqlalchemy import (
 )
 
 from placement_sched.db import sql
+from placement_sched.db.collations import in_unicode
 from placement_sched.db.tables import (
     allocations,
     consumer_types,
@@ -45,7 +46,7 @@ COLUMNS: Mapping[str, Column[Any]] = {
 
 _QUESTION = sa.union_all(
     *(
-        select(literal(kind), column, column.table.c.id).where(
+        select(literal(kind), in_unicode(column), column.table.c.id).where(
             column.in_(bindparam(kind, expanding=True))
         )
         for kind, column in COLUMNS.items()

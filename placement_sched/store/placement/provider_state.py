@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Select
 
 from placement_sched.db import tables
+from placement_sched.db.collations import in_unicode
 from placement_sched.db.sql import ArrayText, array_text, batches, uses_ids_again
 
 #: So many providers are read at once where all are.
@@ -94,7 +95,8 @@ def read_names(connection: Connection) -> KnownNames:
         tables.placement_aggregates.c.uuid,
     )
     parts = [
-        sa.select(sa.literal(kind), column.table.c.id, column) for kind, column in enumerate(named)
+        sa.select(sa.literal(kind), column.table.c.id, in_unicode(column))
+        for kind, column in enumerate(named)
     ]
     parts.append(sa.select(sa.literal(len(named)), sa.case((again, 1), else_=0), sa.literal("")))
     found: tuple[dict[str, int], ...] = ({}, {}, {}, {})

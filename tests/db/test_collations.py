@@ -1,0 +1,249 @@
+"""Tables of MariaDB in several collations: what is found, what works, and what is created."""
+
+import pytest
+from sqlalchemy import text
+from webtest import TestApp
+
+from placement_sched.app import create_app
+from placement_sched.cli.main import main
+from placement_sched.db.collations import conversion_of, find_mismatches, texts_of
+from placement_sched.db.openstack_schema import TRAIN
+from placement_sched.db.tables import OWN_TABLES
+from placement_sched.db.transaction import Database
+from placement_sched.errors import Unavailable
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.adopt import adopt, notes_on
+from placement_sched.operations.invariants.verify import verify
+from placement_sched.operations.prepare import CheckCode, check_upgrade
+from placement_sched.store.placement.consumers import orphans
+from tests.conftest import make_settings
+from tests.empty_databases import empty_database
+from tests.openstack_databases import make_openstack
+from tests.placing import flavor, report, spec
+from tests.versions import LATEST_HEADERS
+
+pytestmark = pytest.mark.slow
+
+USUAL = "utf8mb3_general_ci"
+OTHERS = ("utf8mb3_unicode_ci", "utf8mb4_unicode_ci")
+#: The tables whose texts OpenStack placement compares with no other table's.
+TABLES = (
+    "consumer_types",
+    "placement_aggregates",
+    "projects",
+    "resource_classes",
+    "resource_providers",
+    "traits",
+    "users",
+)
+INSTANCE = "c0000000-0000-4000-8000-000000000001"
+AGGREGATE = "a0000000-0000-4000-8000-00000000000a"
+OWN = {table.name for table in OWN_TABLES}
+
+
+@pytest.fixture
+def openstack(tmp_path):
+    """A database of OpenStack placement in the character set of older releases."""
+    with empty_database("mysql", tmp_path, f"CHARACTER SET utf8mb3 COLLATE {USUAL}") as url:
+        database = Database(make_settings(url))
+        make_openstack(database)
+        yield database
+        database.dispose()
+
+
+@pytest.fixture
+def adopted(openstack):
+    adopt(openstack, utcnow)
+    return openstack
+
+
+def run(database: Database, *statements: str) -> None:
+    def work(connection):
+        for statement in statements:
+            connection.execute(text(statement))
+
+    database.write(work)
+
+
+def convert(database: Database, table: str, collation: str) -> None:
+    name = collation.partition("_")[0]
+    run(database, f"ALTER TABLE {table} CONVERT TO CHARACTER SET {name} COLLATE {collation}")
+
+
+def change_default(database: Database, collation: str) -> None:
+    name = collation.partition("_")[0]
+    place = database.url.database
+    run(database, f"ALTER DATABASE {place} CHARACTER SET {name} COLLATE {collation}")
+
+
+def mismatches(database: Database):
+    with database.read() as connection:
+        return find_mismatches(connection)
+
+
+def collations(database: Database) -> dict[str, str]:
+    with database.read() as connection:
+        rows = connection.execute(
+            text(
+                "SELECT table_name, table_collation FROM information_schema.tables "
+                "WHERE table_schema = DATABASE()"
+            )
+        )
+        return dict(map(tuple, rows))
+
+
+def place_instance(database: Database) -> None:
+    """Let hosts report, claim, search with traits and aggregates, explain, and verify."""
+    settings = make_settings(database.url.render_as_string(hide_password=False))
+    served = create_app(settings)
+    app = TestApp(served, extra_environ={"HTTP_X_AUTH_TOKEN": "admin"})
+    try:
+        app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+        app.put("/placement/traits/CUSTOM_A", headers=LATEST_HEADERS)
+        uuid = report("cn2")["uuid"]
+        path = f"/placement/resource_providers/{uuid}"
+        for name, body in (
+            ("traits", {"traits": ["CUSTOM_A"]}),
+            ("aggregates", {"aggregates": [AGGREGATE]}),
+        ):
+            generation = app.get(path, headers=LATEST_HEADERS).json["generation"]
+            body |= {"resource_provider_generation": generation}
+            app.put_json(f"{path}/{name}", body, headers=LATEST_HEADERS)
+        found = app.get(
+            "/placement/allocation_candidates?resources=VCPU:1&required=CUSTOM_A"
+            f"&member_of={AGGREGATE}",
+            headers=LATEST_HEADERS,
+        ).json
+        assert list(found["provider_summaries"]) == [uuid]
+        traited = flavor(extra_specs={"trait:CUSTOM_A": "required"})
+        request = {"request_spec": spec(INSTANCE, flavor=traited)}
+        selected = app.post_json("/scheduler/v1/select_destinations", request).json
+        assert selected["selections"][0][0]["service_host"] == "cn2"
+        held = app.get(f"/placement/allocations/{INSTANCE}", headers=LATEST_HEADERS).json
+        assert list(held["allocations"]) == [uuid]
+        explained = app.post_json(
+            "/scheduler/v1/explain", {"request_spec": spec(flavor=traited)}
+        ).json
+        assert explained["funnel"]
+        usages = app.get("/placement/usages?project_id=p1", headers=LATEST_HEADERS).json
+        assert usages["usages"]
+    finally:
+        served.close()
+    assert not verify(database, settings).violations
+    with database.read() as connection:
+        assert orphans(connection) == ()
+
+
+@pytest.mark.parametrize(
+    "collation", [OTHERS[0], pytest.param(OTHERS[1], marks=pytest.mark.exhaustive)]
+)
+@pytest.mark.parametrize("table", TABLES)
+def test_claims_and_searches_work_with_a_table_in_another_collation(adopted, table, collation):
+    convert(adopted, table, collation)
+    place_instance(adopted)
+
+
+@pytest.mark.parametrize("table", ["consumer_types", "resource_providers"])
+def test_every_check_names_the_table_and_the_statement_that_converts_it(adopted, capsys, table):
+    convert(adopted, table, OTHERS[0])
+    fix = f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb3 COLLATE {USUAL}"
+    (mismatch,) = mismatches(adopted)
+    assert (mismatch.table, mismatch.collation, mismatch.fix) == (table, OTHERS[0], fix)
+    assert not mismatch.is_refused
+    (note,) = [note for note in notes_on(adopt(adopted, utcnow)) if "collation" in note]
+    code, details = check(adopted)
+    assert code is CheckCode.WARNING
+    status, validated = validate(adopted, capsys)
+    assert status == 0
+    for words in (note, details, validated):
+        assert f"{table} ({OTHERS[0]})" in words
+        assert fix in words
+    run(adopted, mismatch.fix)
+    assert mismatches(adopted) == ()
+    assert check(adopted) == (CheckCode.SUCCESS, None)
+
+
+def check(database: Database):
+    settings = make_settings(database.url.render_as_string(hide_password=False))
+    results = check_upgrade(database, settings)
+    (result,) = [one for one in results if one.check == "Table Collations"]
+    return result.code, result.details
+
+
+def validate(database: Database, capsys) -> tuple[int, str]:
+    url = database.url.render_as_string(hide_password=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", url)
+        status = main(["config", "validate", "--database"])
+    return status, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("table", ["allocations", "consumers"])
+def test_adoption_refuses_tables_that_cannot_be_joined_and_changes_nothing(
+    openstack, capsys, table
+):
+    convert(openstack, table, OTHERS[0])
+    before = collations(openstack)
+    with pytest.raises(Unavailable, match="nothing in it was changed") as refused:
+        adopt(openstack, utcnow)
+    fix = f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb3 COLLATE {USUAL}"
+    assert fix in refused.value.detail
+    assert collations(openstack) == before
+    code, details = check(openstack)
+    assert code is CheckCode.FAILURE
+    assert fix in details
+    status, validated = validate(openstack, capsys)
+    assert status == 1
+    assert fix in validated
+    run(openstack, fix)
+    adopt(openstack, utcnow)
+    place_instance(openstack)
+
+
+@pytest.mark.parametrize("collation", OTHERS)
+def test_own_tables_have_the_collation_of_the_adopted_tables(openstack, collation):
+    change_default(openstack, collation)
+    adopt(openstack, utcnow)
+    found = collations(openstack)
+    assert {found[name] for name in OWN} == {USUAL}
+    assert mismatches(openstack) == ()
+    place_instance(openstack)
+
+
+def test_later_own_tables_have_the_collation_of_the_earlier_own_tables(adopted):
+    statements = [f"DROP TABLE {name}" for name in ("sched_last_writes", "sched_leases")]
+    run(adopted, *statements, "UPDATE placement_sched_alembic_version SET version_num = '0016'")
+    change_default(adopted, OTHERS[0])
+    adopt(adopted, utcnow)
+    assert collations(adopted)["sched_leases"] == USUAL
+
+
+def test_consumer_types_of_an_old_schema_have_the_collation_of_the_others(tmp_path):
+    with empty_database("mysql", tmp_path, f"CHARACTER SET utf8mb3 COLLATE {USUAL}") as url:
+        database = Database(make_settings(url))
+        make_openstack(database, TRAIN)
+        change_default(database, OTHERS[1])
+        adopt(database, utcnow)
+        assert collations(database)["consumer_types"] == USUAL
+        database.dispose()
+
+
+def test_database_adopted_in_another_collation_works(adopted):
+    """As earlier releases left it, if the default collation had changed before."""
+    run(adopted, *(conversion_of(table, OTHERS[0]) for table in OWN_TABLES if texts_of(table)))
+    assert mismatches(adopted) == ()
+    place_instance(adopted)
+
+
+def test_own_table_in_another_collation_is_a_failure_and_stays_exact(adopted):
+    (table,) = [table for table in OWN_TABLES if table.name == "sched_instances"]
+    run(adopted, conversion_of(table, OTHERS[0]))
+    (mismatch,) = mismatches(adopted)
+    assert (mismatch.table, mismatch.is_refused) == ("sched_instances", True)
+    assert check(adopted)[0] is CheckCode.FAILURE
+    run(adopted, mismatch.fix)
+    assert mismatches(adopted) == ()
+    with adopted.read() as connection:
+        created = connection.execute(text("SHOW CREATE TABLE sched_instances")).one()[1]
+    assert "`host` varchar(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin DEFAULT NULL" in created
+    place_instance(adopted)
