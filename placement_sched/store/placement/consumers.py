@@ -20,8 +20,7 @@ from sqlalchemy import (
     update,
 )
 
-from placement_sched.db import sql
-from placement_sched.db.collations import in_unicode
+from placement_sched.db import collations, sql
 from placement_sched.db.tables import (
     allocations,
     consumer_types,
@@ -46,7 +45,7 @@ COLUMNS: Mapping[str, Column[Any]] = {
 
 _QUESTION = sa.union_all(
     *(
-        select(literal(kind), in_unicode(column), column.table.c.id).where(
+        select(literal(kind), collations.in_unicode(column), column.table.c.id).where(
             column.in_(bindparam(kind, expanding=True))
         )
         for kind, column in COLUMNS.items()

@@ -139,7 +139,8 @@ def _statement(dialect: str, *, whole: bool) -> sa.CompoundSelect[*tuple[Any, ..
         return key.in_(sa.bindparam("ids", expanding=True))
 
     def rows(kind: int, *values: ColumnElement[Any]) -> Select[str]:
-        return sa.select(_joined(dialect, [sa.literal_column(str(kind)), *values]).label("line"))
+        line = _joined(dialect, [sa.literal_column(str(kind)), *values])
+        return sa.select(in_unicode(line).label("line"))
 
     def several(kind: int, key: ColumnElement[int], value: ColumnElement[int]) -> Select[str]:
         all_of_it = sa.func.aggregate_strings(_text(dialect, value), ",")
