@@ -5,6 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from placement_sched.errors import ConfigurationError
+from placement_sched.settings.sources import files_in
+
 
 class Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line on stderr."""
@@ -55,8 +58,8 @@ def add_command(
         "--config-dir",
         dest="config_file",
         metavar="DIR",
-        type=_directory,
-        action="append",
+        action=_Directory,
+        default=[],
         help="directory of configuration files *.conf, read in order of their names; repeatable",
     )
     parser.set_defaults(run=run, **statuses)
@@ -64,10 +67,17 @@ def add_command(
     return parser
 
 
-def _directory(name: str) -> str:
-    if not Path(name).is_dir():
-        raise argparse.ArgumentTypeError(f"there is no directory {name}")
-    return name
+class _Directory(argparse.Action):
+    """Adds the files of a directory to those that ``--config-file`` names."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *given: Any
+    ) -> None:
+        try:
+            files = files_in(given[0])
+        except ConfigurationError as wrong:
+            parser.error(wrong.detail)
+        setattr(namespace, self.dest, [*getattr(namespace, self.dest), *files])
 
 
 def add_group(commands: Commands, name: str, summary: str) -> Commands:

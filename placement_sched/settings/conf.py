@@ -59,7 +59,7 @@ def server_options() -> frozenset[tuple[str, str]]:
 def read_files(conf: AnyConf, files: Sequence[str] = (), *, alone: bool = False) -> AnyConf:
     """Read ``files`` (INI) and the ``OS_<GROUP>__<OPTION>`` environment into ``conf``; return it.
 
-    The files of the directory ``<file>.d`` come after a file; a name may be that of a directory.
+    The files of the directory ``<file>.d`` come after a file.
     With ``alone`` nothing but the files is read, whatever this machine is configured to. Raises
     :class:`ConfigurationError` with the file and the reason where one cannot be read.
     """

@@ -63,23 +63,21 @@ def with_directories(names: Iterable[str]) -> list[str]:
     """Return files with those of their directories, in the order in which they are read.
 
     After ``placement.conf`` come the files ``*.conf`` of ``placement.conf.d`` next to it, by name,
-    as oslo.config reads them. A name may be that of a directory. Raises
-    :class:`ConfigurationError` for a directory that cannot be read.
+    as oslo.config reads them. Raises :class:`ConfigurationError` for a directory that cannot be
+    read.
     """
     found: list[str] = []
     for name in names:
-        if Path(name).is_dir():
-            found += _in_directory(name)
-        else:
-            found += [name, *(_in_directory(f"{name}.d") if Path(f"{name}.d").is_dir() else ())]
+        found += [name, *(files_in(f"{name}.d") if Path(f"{name}.d").is_dir() else ())]
     return list(dict.fromkeys(found))
 
 
-def _in_directory(name: str) -> list[str]:
+def files_in(directory: str) -> list[str]:
+    """Return the files ``*.conf`` of a directory, by name; raises :class:`ConfigurationError`."""
     try:
-        return [str(file) for file in sorted(Path(name).iterdir()) if file.suffix == ".conf"]
+        return [str(file) for file in sorted(Path(directory).iterdir()) if file.suffix == ".conf"]
     except OSError as wrong:
-        raise ConfigurationError(f"configuration directory {name}: {wrong.strerror}") from None
+        raise ConfigurationError(f"configuration directory {directory}: {wrong.strerror}") from None
 
 
 def files_read(conf: cfg.ConfigOpts) -> list[str]:

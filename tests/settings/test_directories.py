@@ -81,17 +81,20 @@ def test_config_validate_names_the_files_that_were_read(file, capsys):
     assert f"files read: {file}, {more}" in capsys.readouterr().out
 
 
-def test_config_dir_is_read_in_its_place(file, tmp_path):
+def test_files_of_config_dir_are_read(file, tmp_path, capsys):
     folder = tmp_path / "more"
     folder.mkdir()
     (folder / "a.conf").write_text("[scheduler]\nmax_attempts = 4\n")
-    assert read_settings([str(file), str(folder)], new_conf()).scheduler.max_attempts == 4
+    (folder / "b.conf").write_text("[scheduler]\nmax_atempts = 5\n")
+    order = ("--config-file", str(file), "--config-dir", str(folder))
+    assert main(["config", "validate", *order]) == 1
+    assert f"{folder}/b.conf:2: error: there is no option" in capsys.readouterr().out
 
 
 def test_config_dir_that_is_missing_is_one_line(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["config", "validate", "--config-dir", str(tmp_path / "none")])
-    assert "there is no directory" in capsys.readouterr().err
+    assert "No such file or directory" in capsys.readouterr().err
 
 
 def test_directory_that_cannot_be_read_is_named(tmp_path, monkeypatch):
