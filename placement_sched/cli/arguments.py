@@ -5,9 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from placement_sched.errors import ConfigurationError
-from placement_sched.settings.sources import files_in
-
 
 class Parser(argparse.ArgumentParser):
     """A parser that reports an error in one line on stderr."""
@@ -73,10 +70,10 @@ class _Directory(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *given: Any
     ) -> None:
-        try:
-            files = files_in(given[0])
-        except ConfigurationError as wrong:
-            parser.error(wrong.detail)
+        folder = Path(given[0])
+        if not folder.is_dir():
+            parser.error(f"there is no directory {folder}")
+        files = map(str, sorted(folder.glob("*.conf")))
         setattr(namespace, self.dest, [*getattr(namespace, self.dest), *files])
 
 

@@ -68,11 +68,11 @@ def with_directories(names: Iterable[str]) -> list[str]:
     """
     found: list[str] = []
     for name in names:
-        found += [name, *(files_in(f"{name}.d") if Path(f"{name}.d").is_dir() else ())]
+        found += [name, *(_files_in(f"{name}.d") if Path(f"{name}.d").is_dir() else ())]
     return list(dict.fromkeys(found))
 
 
-def files_in(directory: str) -> list[str]:
+def _files_in(directory: str) -> list[str]:
     """Return the files ``*.conf`` of a directory, by name; raises :class:`ConfigurationError`."""
     try:
         return [str(file) for file in sorted(Path(directory).iterdir()) if file.suffix == ".conf"]

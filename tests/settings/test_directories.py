@@ -94,7 +94,7 @@ def test_files_of_config_dir_are_read(file, tmp_path, capsys):
 def test_config_dir_that_is_missing_is_one_line(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["config", "validate", "--config-dir", str(tmp_path / "none")])
-    assert "No such file or directory" in capsys.readouterr().err
+    assert "there is no directory" in capsys.readouterr().err
 
 
 def test_directory_that_cannot_be_read_is_named(tmp_path, monkeypatch):
