@@ -137,6 +137,14 @@ def given_up(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
     return frozenset(row[0] for row in rows)
 
 
+def mapped_to(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
+    """Return the uuid of the cell that nova's API maps each of the instances to, by instance."""
+    columns = instance_mappings.c
+    query = select(columns.instance_uuid, cell_mappings.c.uuid)
+    query = query.join(cell_mappings, cell_mappings.c.id == columns.cell_id)
+    return dict(map(tuple, sql.rows_among(connection, query, columns.instance_uuid, uuids)))
+
+
 class KeptFlavor(NamedTuple):
     """A flavor as it is kept with an instance: its JSON, and the ids for people and databases.
 

@@ -1,6 +1,6 @@
 """Nova's cells as one process reads them: which there are, and which are away."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,7 +15,7 @@ from placement_sched.db.characters import PLACEHOLDER, Characters
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.cell import NovaCell
 from placement_sched.model.clock import Clock
-from placement_sched.nova.databases.cells import MappedCell, mapped_cells
+from placement_sched.nova.databases.cells import MappedCell, cells_of_hosts, mapped_cells
 from placement_sched.nova.databases.connections import (
     NovaAway,
     NovaDatabase,
@@ -78,6 +78,8 @@ class NovaCells:
         self.settings = settings
         self.clock = clock
         self._known: dict[str, FollowedCell] = {}
+        #: The uuid of the cell to which nova maps each host, by host.
+        self.mapped_hosts: Mapping[str, str] = {}
         self._cell0: FollowedCell | None = None
         self._api_is_away = False
         self._only_looking = False
@@ -149,12 +151,13 @@ class NovaCells:
             LOG.info("nova's API database answers again")
 
     def load(self) -> None:
-        """Read which cells there are; raises :class:`NovaAway`.
+        """Read which cells there are, and which hosts are mapped to them; raise :class:`NovaAway`.
 
         A cell whose URL is as it was keeps its connections, and what is remembered of it.
         """
         with self.read_api() as connection:
             found = mapped_cells(connection)
+            hosts = cells_of_hosts(connection)
         known: dict[str, FollowedCell] = {}
         for mapped in found:
             if mapped.is_cell0:
@@ -164,6 +167,22 @@ class NovaCells:
         for gone in self._known.keys() - known.keys():
             self._known[gone].database.close()
         self._known = known
+        if hosts != self.mapped_hosts:
+            self.mapped_hosts = hosts
+            for cell in self.every:
+                cell.census = None  # so that all its services and nodes are compared
+
+    def why_not_of(self, cell: FollowedCell, host: str | None) -> str | None:
+        """Return why rows of a host in this cell do not count: nova maps it to another one.
+
+        Nova acts on a host in the cell of its mapping only. None where the rows count, as those of
+        a host that is not mapped.
+        """
+        uuid = self.mapped_hosts.get(host or "", cell.uuid)
+        return None if uuid == cell.uuid else f"nova maps its host to {self._title(uuid)}"
+
+    def _title(self, uuid: str) -> str:
+        return self._known[uuid].title if uuid in self._known else f"cell {uuid}"
 
     def _followed(self, before: FollowedCell | None, mapped: MappedCell) -> FollowedCell:
         database = cell_database(mapped.title, mapped.database_connection, self.settings)

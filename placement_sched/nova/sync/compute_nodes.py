@@ -1,6 +1,7 @@
 """Keeps the compute nodes recorded here as nova's cells have them."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -10,6 +11,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.nova.databases import compute_nodes as nova_nodes
+from placement_sched.nova.databases.connections import NovaAway
 from placement_sched.nova.databases.services import CellCensus
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.findings import Account
@@ -127,14 +129,18 @@ class NodeUpkeep:
             with self._database.read() as connection:
                 if (history := history_of(connection)) != self._history:
                     self._history, self._same = history, {}
-                before = compute_nodes.versions(connection, uuids)
+                before = compute_nodes.versions_and_cells(connection, uuids)
             living, nodes = self._read(cell, uuids, before, account)
             with self._database.read() as connection:
                 unlike = compute_nodes.unlike(connection, nodes)
             for node in nodes:
                 if node.uuid in before and node.uuid not in unlike:
                     self._same[node.uuid] = (living[node.uuid], before[node.uuid][0])
-            gone = [uuid for uuid in uuids if uuid in before and uuid not in living]
+            gone = [
+                uuid
+                for uuid in uuids
+                if uuid in before and uuid not in living and before[uuid][1] == cell.uuid
+            ]
             differing = [node for node in nodes if node.uuid in unlike]
             if dry or self._write(cell, differing, gone, before, account):
                 break
@@ -148,12 +154,13 @@ class NodeUpkeep:
         self,
         cell: FollowedCell,
         uuids: Collection[str],
-        before: Mapping[str, tuple[int, datetime]],
+        before: Mapping[str, tuple[int, str | None]],
         account: Account,
     ) -> tuple[dict[str, int], list[ComputeNode]]:
         """Return what the nodes that live say, by uuid, and of them those that may differ."""
         with cell.database.read() as connection:
             rows = list(nova_nodes.whole(connection, uuids))
+        elsewhere = self._of_other_cells(cell, before)
         silent = defaults(self._cells.settings, self._cells.clock())
         ratios = (silent.cpu_allocation_ratio, silent.ram_allocation_ratio)
         terms = (cell.uuid, *ratios, silent.disk_allocation_ratio)
@@ -161,6 +168,10 @@ class NodeUpkeep:
         nodes: list[ComputeNode] = []
         for row in rows:
             place = f"compute node {row.hypervisor_hostname} ({row.uuid}) of {cell.title}"
+            if reason := self._cells.why_not_of(cell, row.host) or elsewhere.get(row.uuid):
+                account.unread.add(row.uuid)
+                account.misfit(place, f"it is left out: {reason}")
+                continue
             if row.free_disk_gb is None:  # nova never selects it
                 account.unread |= {row.uuid, row.hypervisor_hostname, row.host}
                 reason = "its free_disk_gb is not reported yet, so that nothing is placed there"
@@ -179,6 +190,31 @@ class NodeUpkeep:
                 nodes.append(node.node)
         return living, nodes
 
+    def _of_other_cells(
+        self, cell: FollowedCell, before: Mapping[str, tuple[int, str | None]]
+    ) -> dict[str, str]:
+        """Return why nodes are those of another cell though this one has them too, by uuid.
+
+        The older of two cells counts, and what a cell has that is away.
+        """
+        reasons: dict[str, str] = {}
+        is_older = True
+        for other in self._cells.every:
+            if other is cell:
+                is_older = False
+                continue
+            theirs = [uuid for uuid, (_, home) in before.items() if home == other.uuid]
+            if theirs and other.away_until is None:
+                with suppress(NovaAway), other.database.read() as connection:
+                    living = [
+                        row.uuid
+                        for row in nova_nodes.whole(connection, theirs)
+                        if not self._cells.why_not_of(other, row.host)
+                    ]
+                    theirs = living if is_older else []
+            reasons |= dict.fromkeys(theirs, f"{other.title} has a node of the same uuid")
+        return reasons
+
     def _silent(self, row: nova_nodes.NodeRow, silent: Defaults) -> Defaults:
         """Return what applies where a row is silent; the heartbeat is that of its host."""
         seen = self._services.last_seen(row.host or "") or row.updated_at or row.created_at
@@ -189,7 +225,7 @@ class NodeUpkeep:
         cell: FollowedCell,
         nodes: Sequence[ComputeNode],
         gone: Collection[str],
-        before: Mapping[str, tuple[int, datetime]],
+        before: Mapping[str, tuple[int, str | None]],
         account: Account,
     ) -> bool:
         """Write what differs; return whether all that was recorded still stood as it was read."""
@@ -202,7 +238,12 @@ class NodeUpkeep:
             names = compute_nodes.uuids_by_name(connection, {node.host for node in nodes})
             holders = {uuid for node in nodes if (uuid := _holder(node, names))}
             others = compute_nodes.by_uuids(connection, holders)
-            kept = {one.uuid for one in others if one.cell_uuid in elsewhere}
+            kept = {
+                one.uuid
+                for one in others
+                if one.cell_uuid in elsewhere
+                and self._cells.mapped_hosts.get(one.host) != cell.uuid
+            }
             # A node may come back under another uuid, and two may swap their names.
             replaced = holders - kept
             compute_nodes.remove_many(connection, [*gone, *replaced])

@@ -14,7 +14,6 @@ from placement_sched.errors import Error, sentence
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.instance import Instance
-from placement_sched.nova.databases.cells import cells_of_hosts
 from placement_sched.nova.databases.connections import NovaAway
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.compute_nodes import NodeUpkeep
@@ -98,17 +97,11 @@ class Follower:
 
     def _check_mappings(self, account: Account) -> None:
         """Note the hosts that nova cannot place instances on, as it does not map them to a cell."""
-        with self._cells.read_api() as connection:
-            mapped = cells_of_hosts(connection)
         with self.database.read() as connection:
             recorded = compute_nodes.cells_of_all_hosts(connection)
-        for host, cell in sorted(recorded.items()):
-            if host not in mapped:
-                reason = "it is mapped to no cell; nova-manage cell_v2 discover_hosts maps it"
-                account.misfit(f"host {host}", reason)
-            elif cell != mapped[host]:
-                reason = f"it is mapped to cell {mapped[host]}, and its node is in cell {cell}"
-                account.misfit(f"host {host}", reason)
+        for host in sorted(recorded.keys() - self._cells.mapped_hosts.keys()):
+            reason = "it is mapped to no cell; nova-manage cell_v2 discover_hosts maps it"
+            account.misfit(f"host {host}", reason)
 
     def round(self) -> Findings:
         """Read what changed since the last reading, and write it; raises what :meth:`full` does."""

@@ -1,5 +1,6 @@
 """Keeps the instances recorded here as nova's cells have them."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -40,13 +41,27 @@ class _Looked:
     living: dict[str, NovaInstance] = field(default_factory=dict)
     #: Those that a cell knows as deleted, or hidden.
     ended: set[str] = field(default_factory=set)
+    #: Those that live in another cell than the one that nova's API maps them to, and this one.
+    strays: dict[str, NovaInstance] = field(default_factory=dict)
+    mapped: Mapping[str, str] = field(default_factory=dict)
 
-    def take(self, found: Iterable[NovaInstance]) -> None:
+    def take(self, cell: FollowedCell, found: Iterable[NovaInstance]) -> None:
         for one in found:
-            if one.lives:
+            if not one.lives:
+                self.ended.add(one.uuid)
+            elif self.mapped.get(one.uuid, cell.uuid) == cell.uuid:
                 self.living.setdefault(one.uuid, one)
             else:
-                self.ended.add(one.uuid)
+                self.strays.setdefault(one.uuid, one)
+
+    def take_strays(self, away: Collection[str]) -> None:
+        """Let those live that the cell of their mapping has not, unless that one is away.
+
+        Between cells, nova makes the copy that counts visible after it has changed the mapping.
+        """
+        for uuid, one in self.strays.items():
+            if self.mapped[uuid] not in away:
+                self.living.setdefault(uuid, one)
 
 
 class InstanceUpkeep:
@@ -174,7 +189,7 @@ class InstanceUpkeep:
         home: FollowedCell | None,
     ) -> _Looked:
         """Ask cells for instances: the first, and the others for what does not live there."""
-        looked = _Looked()
+        looked = _Looked(mapped=self._mapped(uuids))
         asked: list[FollowedCell] = []
 
         def read(cell: FollowedCell) -> None:
@@ -186,12 +201,20 @@ class InstanceUpkeep:
                     lacking = [one for one in found if self._lacks_flavor(one, before)]
                     read = nova_instances.with_flavors(connection, lacking)
                     self._flavors.learn(connection, read)
-                looked.take((*read, *found))
+                looked.take(cell, (*read, *found))
 
         if home is not None and home in self._cells.every:
             read(home)
         self._cells.each(read, account=account)
+        looked.take_strays({cell.uuid for cell in self._cells.away})
         return looked
+
+    def _mapped(self, uuids: Collection[str]) -> Mapping[str, str]:
+        """Return the cells that instances are mapped to, where there are several to choose from."""
+        if len(self._cells.every) > 1 and uuids:
+            with suppress(NovaAway), self._cells.read_api() as connection:
+                return nova_instances.mapped_to(connection, uuids)
+        return {}
 
     def _lacks_flavor(self, instance: NovaInstance, before: Mapping[str, Kept]) -> bool:
         known = before.get(instance.uuid)
@@ -204,21 +227,28 @@ class InstanceUpkeep:
         return found if found and number is not None and found.number == number else None
 
     def _between(self, first: str, last: str | None, account: Account) -> dict[str, NovaInstance]:
-        """Return the instances that live in a range of uuids, whichever cell they are in."""
-        living: dict[str, NovaInstance] = {}
+        """Return the instances that live in a range of uuids, whichever cell they are in.
+
+        Of an instance that lives in several cells, the cell that nova maps it to counts.
+        """
+        by_cell: dict[str, list[NovaInstance]] = {}
 
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
-                found = nova_instances.between(connection, first, last)
-                self._flavors.learn(connection, found)
-            for row in found:
-                if row.uuid in living:
-                    reason = "another cell has it as well; only that one is read"
-                    account.misfit(f"instance {row.uuid} of {cell.title}", reason)
-                living.setdefault(row.uuid, row)
+                by_cell[cell.uuid] = nova_instances.between(connection, first, last)
+                self._flavors.learn(connection, by_cell[cell.uuid])
 
         self._cells.each(read, account=account)
-        return living
+        times = Counter(row.uuid for rows in by_cell.values() for row in rows)
+        away = {cell.uuid for cell in self._cells.away}
+        looked = _Looked(mapped=self._mapped([one for one in times if away or times[one] > 1]))
+        for cell in self._cells.every:
+            looked.take(cell, by_cell.get(cell.uuid, ()))
+        looked.take_strays(away)
+        for uuid in (uuid for uuid, number in times.items() if number > 1):
+            reason = "several cells have it; the one that nova maps it to counts"
+            account.misfit(f"instance {uuid}", reason)
+        return looked.living
 
     def _groups(self, uuids: Collection[str]) -> Mapping[str, str] | None:
         """Return the groups recorded here that instances are in; None where nova is away."""

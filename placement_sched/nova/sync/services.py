@@ -38,7 +38,7 @@ class ServiceLook:
 
     soon: datetime
     now: datetime
-    characters: Characters
+    cells: NovaCells
     recorded: Mapping[str, Service]
     barred: dict[str, Service] = field(default_factory=dict)
     beats: dict[str, datetime] = field(default_factory=dict)
@@ -49,12 +49,14 @@ class ServiceLook:
         census = nova_services.census(connection)
         if cell.census is None or census[:2] != cell.census[:2]:
             self.came_or_went = True
-        barred = nova_services.barred(connection)
-        self.barred |= {one.host: _shown(one, self.characters) for one in barred}
+        for one in nova_services.barred(connection):
+            if not self.cells.why_not_of(cell, one.host):
+                self.barred[one.host] = _shown(one, self.cells.characters)
         unseen = [
             host
             for host, one in self.recorded.items()
-            if one.last_seen_up is None or not self.soon <= one.last_seen_up <= self.now
+            if (one.last_seen_up is None or not self.soon <= one.last_seen_up <= self.now)
+            and not self.cells.why_not_of(cell, host)
         ]
         for host, seen in nova_services.heartbeats_of(connection, unseen).items():
             if seen != self.recorded[host].last_seen_up:
@@ -91,8 +93,7 @@ class ServiceUpkeep:
         now = self._cells.clock()
         soon = now - timedelta(seconds=down_time - min(_MARGIN, down_time // 2))
         recorded = services.barred_or_unseen(connection, soon, now)
-        characters = self._cells.characters
-        return ServiceLook(soon, now, characters, {one.host: one for one in recorded})
+        return ServiceLook(soon, now, self._cells, {one.host: one for one in recorded})
 
     def follow(self, look: "ServiceLook", account: Account) -> None:
         """Record what a look at all cells found."""
@@ -141,7 +142,8 @@ class ServiceUpkeep:
                 else:
                     every = nova_services.by_hosts(connection, hosts)
             for service in every:
-                if reason := _misfit(service, found):
+                reason = self._cells.why_not_of(cell, service.host) or _misfit(service, found)
+                if reason:
                     account.misfit(f"nova-compute of host {service.host} ({cell.title})", reason)
                 else:
                     found[service.host] = _shown(service, self._cells.characters)
@@ -199,7 +201,10 @@ class ServiceUpkeep:
 
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
-                found.update(nova_services.heartbeats(connection, since))
+                beats = nova_services.heartbeats(connection, since)
+            found.update(
+                (host, at) for host, at in beats.items() if not self._cells.why_not_of(cell, host)
+            )
 
         self._cells.each(read, account=account)
         self.see({host: at for host, at in found.items() if self._beats.get(host) != at})

@@ -57,6 +57,15 @@ def versions(connection: Connection, uuids: Iterable[str]) -> Mapping[str, tuple
     return {uuid: (version, last_seen_up) for uuid, version, last_seen_up in found}
 
 
+def versions_and_cells(
+    connection: Connection, uuids: Iterable[str]
+) -> Mapping[str, tuple[int, str | None]]:
+    """Return version and uuid of the cell of those of the nodes that are there, by uuid."""
+    query = select(_COLUMNS.uuid, _COLUMNS.version, _COLUMNS.cell_uuid)
+    found = sql.rows_among(connection, query, _COLUMNS.uuid, set(uuids))
+    return {uuid: (version, cell_uuid) for uuid, version, cell_uuid in found}
+
+
 def search(
     connection: Connection,
     *,

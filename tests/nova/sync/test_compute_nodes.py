@@ -7,7 +7,7 @@ import pytest
 from placement_sched.db.tables import inventories, resource_providers
 from placement_sched.model.clock import utcnow
 from placement_sched.store.compute import compute_nodes, services
-from tests.nova_clouds import ago, pools, sqlite_nova, wrapped
+from tests.nova_clouds import ago, pools, wrapped
 
 pytestmark = pytest.mark.all_databases
 
@@ -148,17 +148,6 @@ def test_two_nodes_may_swap_their_names(follower, nova, nodes):
     cell.change("compute_nodes", {"uuid": first}, host="cn2", hypervisor_hostname="cn2")
     follower.round()
     assert {name: one.uuid for name, one in nodes().items()} == {"cn1": second, "cn2": first}
-
-
-def test_a_host_of_two_cells_is_read_from_the_first_and_named(make_follower, tmp_path, nodes):
-    cloud = sqlite_nova(tmp_path, "one", "two")
-    first = cloud.add_host("cn1", "one")
-    cloud.api.remove("host_mappings", host="cn1")
-    cloud.add_host("cn1", "two")
-    findings = make_follower(cloud).full()
-    cloud.close()
-    assert {name: one.uuid for name, one in nodes().items()} == {"cn1": first}
-    assert any("cell two" in one.place for one in findings.misfits)
 
 
 def test_a_host_that_is_mapped_to_no_cell_is_named(follower, nova):

@@ -1,0 +1,203 @@
+"""Hosts, nodes and instances that are in two cells: nova's mapping decides which of them counts."""
+
+import pytest
+
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.cloud_check import CloudFault, check_cloud
+from placement_sched.store.compute import compute_nodes, instances, services
+from placement_sched.store.placement import resource_providers
+from placement_sched.store.placement.resource_providers import NewProvider
+from tests.nova_clouds import ago, sqlite_nova
+
+pytestmark = pytest.mark.all_databases
+#: The cell that nova maps to is the younger one, or the older.
+both_ways = pytest.mark.parametrize(("stale", "healthy"), [("one", "two"), ("two", "one")])
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    cloud = sqlite_nova(tmp_path, "one", "two")
+    yield cloud
+    cloud.close()
+
+
+@pytest.fixture
+def nodes(database):
+    def nodes():
+        with database.read() as connection:
+            return {one.hypervisor_hostname: one.uuid for one in compute_nodes.search(connection)}
+
+    return nodes
+
+
+@pytest.fixture
+def service(database):
+    def service(host):
+        with database.read() as connection:
+            return services.by_hosts(connection, [host]).get(host)
+
+    return service
+
+
+@pytest.fixture
+def host_of(database):
+    def host_of(uuid):
+        with database.read() as connection:
+            return {one.uuid: one.host for one in instances.search(connection)}.get(uuid)
+
+    return host_of
+
+
+def add_to_both(cloud, stale, healthy, **node):
+    """Add cn1 to two cells, mapped to the second only; return the uuids of its nodes."""
+    first = cloud.add_host("cn1", stale, disabled=True, last_seen_up=ago(9000), **node)
+    cloud.api.remove("host_mappings", host="cn1")
+    return first, cloud.add_host("cn1", healthy, **node)
+
+
+def reasons(findings):
+    return {misfit.place: misfit.reason for misfit in findings.misfits}
+
+
+@both_ways
+def test_rows_in_the_cell_of_the_mapping_count(
+    make_follower, cloud, nodes, service, stale, healthy
+):
+    first, second = add_to_both(cloud, stale, healthy)
+    follower = make_follower(cloud)
+    found = reasons(follower.full())
+    for _ in range(2):
+        assert nodes() == {"cn1": second}
+        assert not service("cn1").disabled
+        assert service("cn1").last_seen_up >= ago(60)
+        follower.refresh()
+        follower.round()
+    left_out = f"nova maps its host to cell {healthy}"
+    assert found[f"compute node cn1 ({first}) of cell {stale}"] == f"it is left out: {left_out}"
+    assert found[f"nova-compute of host cn1 (cell {stale})"] == left_out
+
+
+@both_ways
+def test_what_was_recorded_of_the_wrong_cell_is_settled(
+    make_follower, cloud, nodes, service, stale, healthy
+):
+    first = cloud.add_host("cn1", stale, last_seen_up=ago(9000))
+    follower = make_follower(cloud)
+    follower.full()
+    assert nodes() == {"cn1": first}
+    cloud.api.remove("host_mappings", host="cn1")
+    second = cloud.add_host("cn1", healthy)
+    assert follower.compare().differing
+    follower.round()
+    assert nodes() == {"cn1": second}
+    assert service("cn1").last_seen_up >= ago(60)
+    settled = follower.compare()
+    assert settled.differing == 0
+    assert f"compute node cn1 ({first}) of cell {stale}" in reasons(settled)
+
+
+def test_a_host_of_two_cells_that_is_mapped_to_none_is_read_from_the_older(
+    make_follower, cloud, nodes
+):
+    first, _ = add_to_both(cloud, "one", "two")
+    cloud.api.remove("host_mappings", host="cn1")
+    findings = make_follower(cloud).full()
+    assert nodes() == {"cn1": first}
+    assert any("cell two" in one.place for one in findings.misfits)
+
+
+def test_a_host_whose_mapped_cell_has_no_row_of_it_is_left_out(make_follower, cloud, nodes):
+    add_to_both(cloud, "one", "two")
+    for table in ("compute_nodes", "services"):
+        cloud.cells["two"].remove(table, host="cn1")
+    make_follower(cloud).full()
+    assert nodes() == {}
+
+
+def test_providers_of_a_host_of_two_cells_are_not_advised_to_be_deleted(
+    make_follower, cloud, database, settings
+):
+    first, second = add_to_both(cloud, "one", "two")
+    rows = [NewProvider(second, "cn1"), NewProvider(first, "cn1 before")]
+    database.write(lambda connection: resource_providers.create_many(connection, rows, utcnow()))
+    unread = make_follower(cloud).full().unread
+    with database.read() as connection:
+        found = check_cloud(connection, settings, utcnow, unread=unread)
+    assert CloudFault.PROVIDER_WITHOUT_NODE not in {one.kind for one in found}
+
+
+@both_ways
+def test_a_node_with_one_uuid_in_two_cells_is_that_of_the_mapping(
+    make_follower, cloud, database, stale, healthy
+):
+    uuid, _ = add_to_both(cloud, stale, healthy, uuid="6d0b2d6e-0000-4000-8000-000000000001")
+    cloud.cells[healthy].change("compute_nodes", {"uuid": uuid}, vcpus_used=7)
+    follower = make_follower(cloud)
+    for step in (follower.full, follower.round, follower.full):
+        step()
+        with database.read() as connection:
+            (node,) = compute_nodes.by_uuids(connection, [uuid])
+        assert node.vcpus_used == 7
+    assert follower.compare().differing == 0
+
+
+def test_a_uuid_of_two_hosts_is_that_of_the_older_cell_until_it_goes_there(
+    make_follower, cloud, nodes
+):
+    uuid = cloud.add_host("cn2", "two")
+    follower = make_follower(cloud)
+    follower.full()
+    assert nodes() == {"cn2": uuid}
+    cloud.add_host("cn1", "one", uuid=uuid)
+    found = reasons(follower.full())
+    assert nodes() == {"cn1": uuid}
+    reason = "it is left out: cell one has a node of the same uuid"
+    assert found[f"compute node cn2 ({uuid}) of cell two"] == reason
+    assert follower.compare().differing == 0
+    cloud.cells["one"].remove("compute_nodes", uuid=uuid)
+    follower.full()
+    assert nodes() == {"cn2": uuid}
+
+
+def test_a_node_that_moves_to_another_cell_is_followed(make_follower, cloud, nodes, database):
+    uuid = cloud.add_host("cn1", "two")
+    follower = make_follower(cloud)
+    follower.full()
+    for table in ("compute_nodes", "services"):
+        cloud.cells["two"].remove(table, host="cn1")
+    cloud.api.remove("host_mappings", host="cn1")
+    cloud.add_host("cn1", "one", uuid=uuid)
+    follower.round()
+    assert nodes() == {"cn1": uuid}
+    assert follower.compare().differing == 0
+
+
+@both_ways
+def test_an_instance_of_two_cells_is_that_of_its_mapping(
+    make_follower, cloud, host_of, stale, healthy
+):
+    cloud.add_host("cn1", stale)
+    cloud.add_host("cn2", healthy)
+    uuid = cloud.add_instance("cn1", stale)
+    follower = make_follower(cloud)
+    follower.full()
+    cloud.api.remove("instance_mappings", instance_uuid=uuid)
+    cloud.add_instance("cn2", healthy, uuid=uuid)
+    findings = follower.full()
+    assert host_of(uuid) == "cn2"
+    reason = "several cells have it; the one that nova maps it to counts"
+    assert reasons(findings)[f"instance {uuid}"] == reason
+    cloud.cells[stale].change("instances", {"uuid": uuid}, display_name="stale")
+    follower.round()
+    assert host_of(uuid) == "cn2"
+    assert follower.compare().differing == 0
+
+
+def test_an_instance_that_its_mapped_cell_lacks_stays_where_it_lives(make_follower, cloud, host_of):
+    cloud.add_host("cn1", "one")
+    uuid = cloud.add_instance("cn1", "one")
+    cloud.api.change("instance_mappings", {"instance_uuid": uuid}, cell_id=cloud.numbers["two"])
+    follower = make_follower(cloud)
+    for step in (follower.full, follower.round):
+        step()
+        assert host_of(uuid) == "cn1"
