@@ -34,10 +34,11 @@ _CONNECTIONS = 3
 
 # The codes are PostgreSQL's SQLSTATEs and the numbers of MariaDB and MySQL.
 # Two writers met and one must start again: serialization failure, deadlock; record changed.
-_DEADLOCK, _OTHER_CHANGE = {"40P01", 1213}, {"40001", 1020}
+# Its tables were changed meanwhile.
+_DEADLOCK, _OTHER_CHANGE = {"40P01", 1213}, {"40001", 1020, 1412, 1615}
 _CONCURRENT = _DEADLOCK | _OTHER_CHANGE
-# A lock was not given in time.
-_LOCKED = {"55P03", 1205}
+# A lock was not given in time, or there is no room for more locks or transactions.
+_LOCKED = {"55P03", 1205, 1206, 1637}
 
 #: The kinds of conflicts that are tallied: of claims, what was asked for is taken or was changed;
 #: there is room, but the order of locks asks for a new transaction; a claim went on to another
@@ -52,7 +53,9 @@ _READ_ONLY = {"25006", 1036, 1290, 1792, 1836}
 _READ_ONLY_FILE = "readonly database"
 _NO_TABLE = {"42P01", 1146}
 # There is no room for what is written; SQLite says so of any file that cannot grow.
-_FULL, _FULL_WORDS = {"53100", 1021, 1114}, ("disk is full", "disk I/O error")
+_FULL, _FULL_WORDS = {"53100", 1021, 1026, 1030, 1114, 1180}, ("disk is full", "disk I/O error")
+# Files of tables that cannot be opened, read or closed.
+_FILES = {"58030", 1003, 1004, 1016, 1017, 1023, 1024, 1033, 1034, 1035, 1194, 1195}
 # The user of the connection may not do what it asks for: of databases, tables, columns, or of all.
 _DENIED = {"42501", 1044, 1142, 1143, 1227}
 _DENIED_BY_POSTGRESQL = re.compile(r"permission denied for (\w+) (\S+)")
@@ -64,8 +67,28 @@ _SENTENCES = (
     (_LOCKED, LOCKED),
     ({NO_QUORUM}, "the database is a node of a cluster without a quorum, or that is not ready yet"),
     (_FULL, _CANNOT_WRITE),
+    (_FILES, "the database cannot read its own files; its log says why"),
     (_LATE, "the query took longer than [placement_database] read_timeout; ask for less"),
     (_CONCURRENT, "the transaction conflicted with concurrent writers; try again"),
+)
+# Why a database, or the library of its driver, refuses a connection. PostgreSQL gives only words.
+_REFUSED: tuple[tuple[set[object], tuple[str, ...], str], ...] = (
+    (
+        {1045, 1698, "28000", "28P01"},
+        ("authentication failed", "no pg_hba.conf entry", "no password supplied", 'role "'),
+        "the database refuses the user of the connection, or its password",
+    ),
+    (
+        {1049, "3D000"},
+        ('FATAL:  database "',),
+        "the database that the connection names does not exist",
+    ),
+    (
+        {1040, 1203, 1226, "53300"},
+        ("too many clients", "too many connections", "remaining connection slots"),
+        "the database takes no more connections",
+    ),
+    ({2026}, ("SSL", "certificate"), "no TLS connection to the database can be made as configured"),
 )
 # A statement that the database does not take for its length.
 _TOO_LARGE_SQLSTATE = "54"  # PostgreSQL's class: program limit exceeded
@@ -81,10 +104,12 @@ _TOO_LARGE_WORDS = (
 _WRONG_IN_SQLITE = ("no such ", "syntax error", "ambiguous column", "misuse of")
 # A character that the database cannot keep, or not compare with what it keeps.
 _NOT_KEPT_SQLSTATE = "22P05"  # untranslatable character
-# Mixes of collations; string value; MySQL: conversion.
-_NOT_KEPT_MYSQL = {1267, 1270, 1271, 1366, 3854, 3988}
-# The last characters of MariaDB's character sets. utf8mb3 is that of many databases of placement.
-_LAST_OF_UTF8MB3, _LAST_OF_LATIN1 = "\uffff", "\xff"
+# MySQL's conversions; mixes of the collations of two values, of three, and of more.
+_NOT_CONVERTED, _MIXED, _MIXED_MORE = {3854, 3988}, {1267, 1270}, 1271
+_BAD_VALUE = 1366
+_COLLATION = re.compile(r"\((\w+?)_\w+,(\w+)\)")
+# The last characters of ASCII and of utf8mb3, the character set of many databases of placement.
+_LAST_OF_ASCII, _LAST_OF_UTF8MB3 = "\x7f", "\uffff"
 # PyMySQL calls every error of the server above 1000 an OperationalError. These, and its own from
 # 2000 to 2999, are about the database: connections, access, shutdown, network, killed statements.
 _AWAY_MYSQL = {
@@ -98,7 +123,7 @@ _AWAY_MYSQL = {
 def connected(engine: Engine) -> Connection:
     """Return an open connection.
 
-    Raises :class:`Unavailable` if each is dead, or if a driver cannot connect as configured.
+    Raises :class:`Unavailable` whatever the reason why there is none: no statement was sent yet.
     """
     for _ in range(_CONNECTIONS):
         try:
@@ -107,6 +132,8 @@ def connected(engine: Engine) -> Connection:
             last = failure
         except ProgrammingError as failure:
             raise Unavailable(f"{_NO_CONNECTION}: {_said(failure)}") from failure
+        except DBAPIError as failure:
+            raise Unavailable(_refusal(failure)) from failure
         except SQLAlchemyError:
             raise
         except Exception as failure:  # of a driver, such as for a package that is not installed
@@ -141,8 +168,7 @@ def translated(tally: Tally | None = None) -> Iterator[None]:
                 "the request names more than the database takes in one statement"
             ) from failure
         if about_itself or failure.connection_invalidated:
-            said = _SILENT if _is_silent(failure) else "the database does not answer"
-            raise Unavailable(_sentence(failure) or said) from failure
+            raise Unavailable(_sentence(failure) or _silence(failure)) from failure
         if sentence := _sentence(failure):
             raise Unavailable(sentence) from failure
         raise
@@ -230,6 +256,19 @@ def _sentence(failure: DBAPIError) -> str | None:
     return next((sentence for codes, sentence in _SENTENCES if code in codes), None)
 
 
+def _refusal(failure: DBAPIError) -> str:
+    """Return why no connection was made."""
+    code, text = _code(failure), str(failure.orig)
+    for codes, words, sentence in _REFUSED:
+        if code in codes or any(word in text for word in words):
+            return sentence
+    return _sentence(failure) or _silence(failure)
+
+
+def _silence(failure: DBAPIError) -> str:
+    return _SILENT if _is_silent(failure) else "the database does not answer"
+
+
 def _lacks_privilege(said: str) -> str:
     """Return the message for a missing privilege, with the GRANT statement that gives it."""
     sentence = f"the database user named in the connection lacks a privilege: {said}"
@@ -284,14 +323,22 @@ def _check_characters(failure: DBAPIError) -> None:
         raise Invalid(
             "a text has a character that the database cannot keep in its character set"
         ) from failure
-    if code not in _NOT_KEPT_MYSQL:
-        return
-    # The same numbers stand for other faults, too, which are not the caller's.
-    letters = {letter for text in _texts(failure.params) for letter in text}
-    if beyond := [letter for letter in letters if letter > _LAST_OF_UTF8MB3]:
-        raise Invalid(_cannot_keep(min(beyond), "its character set is not utf8mb4")) from failure
-    if beyond := [letter for letter in letters if letter > _LAST_OF_LATIN1]:
-        raise Invalid(_cannot_keep(min(beyond), "its character set lacks it")) from failure
+    # Of all letters that were sent the greatest is the most likely one.
+    letter = max((letter for one in _texts(failure.params) for letter in one), default="")
+    if letter > _LAST_OF_ASCII and _is_of_characters(code, _said(failure)):
+        beyond = letter > _LAST_OF_UTF8MB3
+        reason = "its character set is not utf8mb4" if beyond else "its character set lacks it"
+        raise Invalid(_cannot_keep(letter, reason)) from failure
+
+
+def _is_of_characters(code: object, said: str) -> bool:
+    """Return whether MariaDB or MySQL says that a column cannot hold a character that was sent."""
+    if code in _MIXED:
+        # Two columns that differ are a fault of ours; what was sent is of the weakest kind.
+        sets = _COLLATION.findall(said)
+        return len({name for name, _ in sets}) > 1 and ("COERCIBLE" in {kind for _, kind in sets})
+    is_text = code == _BAD_VALUE and "string value" in said
+    return is_text or code in _NOT_CONVERTED or code == _MIXED_MORE
 
 
 def _cannot_keep(letter: str, reason: str) -> str:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from oslo_log import log
 
-from placement_sched.db.engine import database_url, standby_url
+from placement_sched.db.engine import database_url, served_url, standby_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.hardware.requested_pci import aliases_of
 from placement_sched.model.naming import did_you_mean, nearest
@@ -33,6 +33,8 @@ from placement_sched.settings.sources import Assignment, Place
 _ALIKE = 0.8
 #: The option of a standby's URL, and how that begins where it is used.
 _STANDBY, _POSTGRESQL = ("placement_database", "slave_connection"), "postgresql"
+#: The sections that name nova's databases.
+_OF_NOVA = ("api_database", "database")
 #: How the variables of oslo.messaging's groups begin.
 _MESSAGING = "OS_OSLO_MESSAGING_"
 
@@ -103,13 +105,18 @@ def _fault(check: Callable[..., object], *given: object) -> str | None:
 def check_settings(settings: Settings) -> list[Problem]:
     """Return what is wrong with values of the right type.
 
-    Checked are the database URL, plugins, extra specs of packages, PCI aliases, neutron's address,
-    notifications and, where these are right, the file ``[scheduler] json_config_location``.
+    Checked are the URLs of databases, plugins, extra specs of packages, PCI aliases, neutron's
+    address, notifications and, where these are right, ``[scheduler] json_config_location``.
     """
     in_placement = settings.filter_scheduler.pci_in_placement
     faults = (
         _fault(database_url, settings),
         _fault(standby_url, settings),
+        *(
+            _fault(served_url, url, f"[{group}] connection")
+            for group in _OF_NOVA
+            if (url := getattr(settings, group).connection)
+        ),
         _fault(plugins_for, settings),
         _fault(all_validators),
         _fault(partial(aliases_of, in_placement=in_placement), settings.pci.alias),

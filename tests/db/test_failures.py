@@ -2,12 +2,13 @@
 
 from uuid import uuid4
 
+import pymysql
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError, PendingRollbackError
 
-from placement_sched.db.engine import served_url
+from placement_sched.db.engine import database_url, served_url
 from placement_sched.db.failures import is_worth_retrying, translated
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ConfigurationError, Invalid, Unavailable
@@ -22,13 +23,22 @@ PLACE = "[placement_database] connection"
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("mysql://u@h/d?ssl_mode=REQUIRED", "PyMySQL has no parameter ssl_mode"),
+        ("mysql://u@h/d?ssl_mode=REQUIRED", "ssl_mode: PyMySQL has no such parameter; remove it"),
+        ("mysql://u@h/d?defer_connect=1", "defer_connect: PyMySQL has no such parameter"),
         ("mysql://u@h/d?ssl_ca=/none.pem", r"there is no file /none.pem \(ssl_ca\)"),
-        ("mysql://u@h/d?connect_timeout=abc", "a parameter is not a number: 'abc'"),
-        ("postgresql://u@h/d?connect_timeout=abc", "a parameter is not a number: 'abc'"),
-        ("postgresql://u@h/d?ssl_ca=/none.pem", 'invalid connection option "ssl_ca"'),
+        ("mysql://u@h/d?ssl_ca=/etc/passwd", "ssl_ca: .*no certificate"),
+        ("mysql://u@h/d?ssl=true", "ssl: PyMySQL does not take this value .TLS is set by ssl_ca"),
+        ("mysql://u@h/d?charset=nonsense", "charset: PyMySQL does not take this value"),
+        ("mysql://u@h/d?connect_timeout=abc", "connect_timeout: invalid literal .*'abc'"),
+        ("mysql://u@h/d?connect_timeout=0", "connect_timeout: connect_timeout should be >0"),
+        ("postgresql://u@h/d?connect_timeout=abc", "connect_timeout: invalid literal .*'abc'"),
+        ("postgresql://u@h/d?ssl_ca=/none.pem", "there is no file /none.pem"),
+        ("postgresql://u@h/d?ssl_mode=require", 'ssl_mode: invalid connection option "ssl_mode"'),
+        ("postgresql://u@h/d?sslmode=foo", 'sslmode: invalid sslmode value: "foo"'),
+        ("postgresql://u@h/d?target_session_attrs=x", "target_session_attrs: invalid"),
         ("postgresql://u@h/d?sslcert=/none.pem", r"there is no file /none.pem \(sslcert\)"),
         ("postgresql://u@h/d?sslmode=verify-full&sslrootcert=/none", "there is no file /none"),
+        ("sqlite:///file.db?timeout=abc", "timeout: could not convert string to float: 'abc'"),
     ],
 )
 def test_parameters_of_a_url_are_checked_without_connecting(url, words):
@@ -43,11 +53,21 @@ def test_parameters_of_a_url_are_checked_without_connecting(url, words):
         "mysql://u@h/d?connect_timeout=5&charset=utf8&unix_socket=/a&ssl_check_hostname=false",
         "postgresql://u@h/d?host=a:1&host=b:2&target_session_attrs=read-write&sslmode=require",
         "postgresql://u@h/d?sslmode=verify-full&sslrootcert=system&application_name=x",
+        "mysql://u@h/d?ssl_verify_cert=true&ssl_disabled=false&read_timeout=9&charset=utf8mb3",
+        "postgresql://u@h:7/d?hostaddr=127.0.0.1&options=-c%20jit%3Doff&keepalives=1",
+        "postgresql://u@/d?host=/run/postgresql&port=5433",
         "sqlite:///file.db?timeout=5",
+        "sqlite:///file:file.db?uri=true&mode=rwc",
     ],
 )
 def test_parameters_that_a_driver_takes_are_kept(url):
     assert dict(make_url(url).query).items() <= dict(served_url(url, PLACE).query).items()
+
+
+def test_connection_parameters_are_checked_as_those_of_the_url_are():
+    settings = make_settings("mysql://u@h/d", placement_database__connection_parameters="ssl=on")
+    with pytest.raises(ConfigurationError, match="connection_parameters: ssl: PyMySQL does not"):
+        database_url(settings)
 
 
 @pytest.fixture
@@ -84,31 +104,70 @@ def test_database_of_nova_that_needs_a_missing_package_is_away(unusable):
     database.close()
 
 
+@pytest.mark.parametrize(
+    ("part", "sentence"),
+    [
+        ({"password": "wrong", "username": "nobody"}, "refuses the user of the connection"),
+        ({"database": "ps_absent"}, "the connection names does not exist"),
+    ],
+)
+@pytest.mark.parametrize("server", ["postgresql_server", "mysql_server"])
+def test_refused_connection_is_503_with_the_reason(request, make_app, server, part, sentence):
+    url = make_url(request.getfixturevalue(server)).set(**part)
+    url = url.render_as_string(hide_password=False)
+    answer = make_app(make_settings(url)).get("/healthz/ready", status=503)
+    assert sentence in answer.text
+    assert "does not answer" not in answer.text
+
+
+@pytest.mark.parametrize("code", [1030, 1026, 1180, 1016, 1023, 1206, 1637, 1412, 1615])
+def test_fault_of_a_server_is_unavailable(code):
+    failure = OperationalError("SELECT 1", None, pymysql.err.OperationalError(code, "words"))
+    with pytest.raises(Unavailable) as found, translated():
+        raise failure
+    assert "does not answer" not in found.value.detail
+    assert is_worth_retrying(found.value) == (code in {1412, 1615})
+
+
 @pytest.fixture
 def mariadb(mysql_server):
     database = Database(make_settings(mysql_server))
     with database.read() as connection:
-        connection.execute(text("DROP TABLE IF EXISTS ps_latin1"))
-        connection.execute(
-            text("CREATE TABLE ps_latin1 (a VARCHAR(9)) CHARACTER SET latin1 COLLATE latin1_bin")
-        )
+        for name in ("ascii", "latin1", "utf8mb3"):
+            columns = f"(a VARCHAR(9)) CHARACTER SET {name} COLLATE {name}_bin"
+            connection.execute(text(f"CREATE OR REPLACE TABLE ps_{name} {columns}"))
         yield connection
-        connection.execute(text("DROP TABLE ps_latin1"))
+        for name in ("ascii", "latin1", "utf8mb3"):
+            connection.execute(text(f"DROP TABLE ps_{name}"))
     database.dispose()
 
 
-def test_character_that_a_column_lacks_is_the_fault_of_the_input(mariadb):
-    found = text("SELECT a FROM ps_latin1 WHERE a = :a")
-    with pytest.raises(Invalid, match="cannot keep the character 中"), translated():
-        mariadb.execute(found, {"a": "中"})
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT a FROM {} WHERE a = :a",
+        "SELECT a FROM {} WHERE a IN ('a', 'b', :a)",
+        "INSERT INTO {} VALUES (:a)",
+    ],
+)
+@pytest.mark.parametrize(
+    ("kept", "letter"), [("ascii", "é"), ("ascii", "中"), ("latin1", "中"), ("utf8mb3", "😀")]
+)
+def test_character_that_a_column_lacks_is_the_fault_of_the_input(mariadb, statement, kept, letter):
+    with pytest.raises(Invalid, match=f"cannot keep the character {letter}"), translated():
+        mariadb.execute(text(statement.format(f"ps_{kept}")), {"a": f"a{letter}"})
+
+
+def test_character_that_a_column_has_is_found(mariadb):
     with translated():
-        mariadb.execute(found, {"a": "é"})
+        mariadb.execute(text("SELECT a FROM ps_latin1 WHERE a = :a"), {"a": "é"})
 
 
-def test_statement_that_is_wrong_is_no_outage(mariadb):
-    statement = text("SELECT 'a' COLLATE utf8mb4_bin = 'b' COLLATE utf8mb4_general_ci")
+@pytest.mark.parametrize("sent", ["a", "中"])
+def test_statement_that_is_wrong_is_no_outage_whatever_was_sent(mariadb, sent):
+    statement = "SELECT :sent, 'a' COLLATE utf8mb4_bin = 'b' COLLATE utf8mb4_general_ci"
     with pytest.raises(OperationalError, match="1267"), translated():
-        mariadb.execute(statement)
+        mariadb.execute(text(statement), {"sent": sent})
 
 
 def test_lost_connection_in_a_transaction_is_unavailable_and_retried():

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, column, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from placement_sched.db.engine import make_engine, served_url
-from placement_sched.db.failures import translated
+from placement_sched.db.failures import connected, translated
 from placement_sched.settings import Settings
 
 BINARY, TOPIC = "nova-scheduler", "scheduler"
@@ -73,14 +73,14 @@ class ServiceRecord:
                 self._count = self._once(now)
             except IntegrityError:  # made by another process meanwhile
                 self._count = self._once(now)
-            with self._engine.connect() as connection:
+            with connected(self._engine) as connection:
                 others = self._others(connection, now)
         return Beat(before is not None and self._count != before + 1, others)
 
     def _once(self, now: datetime) -> int:
         """Write the record; return how many heartbeats it has."""
         seen = {"last_seen_up": now, "updated_at": now}
-        with self._engine.begin() as connection:
+        with connected(self._engine) as connection, connection.begin():
             found = connection.execute(
                 select(_COLUMNS.id, _COLUMNS.report_count, _COLUMNS.version)
                 .where(self._is_ours)
