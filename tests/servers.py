@@ -28,13 +28,13 @@ def environment(**variables: str) -> dict[str, str]:
     return {**kept, **variables}
 
 
-def wait_until(true: Callable[[], object], seconds: float = 60) -> bool:
-    """Ask again until it is so, or for so long that it never will."""
+def wait_until(true: Callable[[], object], seconds: float = 60, *, pause: float = 0.05) -> bool:
+    """Ask again, after a pause, until it is so, or for so long that it never will."""
     end = time.monotonic() + seconds
     while not true():
         if time.monotonic() > end:
             return False
-        time.sleep(0.05)
+        time.sleep(pause)
     return True
 
 

@@ -1,6 +1,7 @@
 """``serve``: the HTTP server with all faces."""
 
 import argparse
+import asyncio
 import ctypes
 import logging
 import os
@@ -31,7 +32,12 @@ from placement_sched.api.serving.asgi import Bridge
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
 from placement_sched.cli.listening import connections, free_port, inherited_socket, resolve
-from placement_sched.cli.workers import let_new_workers_stop, shared_lock, warn_of_idle
+from placement_sched.cli.workers import (
+    keep_early_signals,
+    let_new_workers_stop,
+    shared_lock,
+    warn_of_idle,
+)
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError, Unavailable, sentence
 from placement_sched.operations.config_check import log_start
@@ -244,6 +250,7 @@ def load(
 
     The database is prepared now where it answers, else at the first request for which it does.
     """
+    keep_early_signals(asyncio.get_event_loop())  # that of this worker, which granian has made
     _regularly(partial(_leave_without, parent), "parent-watch", pause=1)
     # glibc gives each thread a heap of its own, none of which is used by another or given back: a
     # worker that has answered questions for everything then holds the largest answer once for each.

@@ -4,6 +4,7 @@ import logging
 import multiprocessing
 import os
 import signal
+from asyncio import AbstractEventLoop
 from functools import partial
 from multiprocessing.synchronize import Lock
 
@@ -35,6 +36,19 @@ def warn_of_idle(workers: int) -> None:
     cores = len(os.sched_getaffinity(0))
     if workers > max(cores, 2):  # a second one answers while the first is busy or replaced
         LOG.warning("%s workers on %s cores: as many as there are cores will do", workers, cores)
+
+
+def keep_early_signals(loop: AbstractEventLoop) -> None:
+    """Let a signal stop a worker that has its handlers, and whose loop does not run yet.
+
+    uvloop loses such a signal. Where a loop takes no handlers, granian sets plain ones, which are
+    called at any time.
+    """
+
+    def refuse(*_handler: object) -> None:
+        raise NotImplementedError
+
+    loop.add_signal_handler = refuse  # type: ignore[method-assign, assignment]
 
 
 def let_new_workers_stop() -> None:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 import psutil
 import pytest
@@ -232,6 +233,26 @@ def test_a_worker_killed_while_it_starts_is_replaced_again_and_again(serve, numb
     server.wait_for("/placement/", 200)
     assert server.process.poll() is None
     assert healthy.is_running()
+
+
+def catches_sigterm(process):
+    """Whether a process has a handler of SIGTERM, as Linux shows it in proc(5), SigCgt."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return bool(int(re.search(r"SigCgt:\s(\w+)", status)[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+
+def test_a_worker_stops_in_the_moment_in_which_it_gets_its_handlers(serve):
+    server = serve("--workers", "2")
+    healthy, victim = children(server)
+    for _ in range(5):
+        victim.terminate()
+        victim.wait(timeout=60)
+        assert wait_until(lambda: len(children(server)) == 2)
+        (victim,) = set(children(server)) - {healthy}
+        # Before, it has the server's handlers for a moment, and then none.
+        assert wait_until(lambda: not catches_sigterm(victim), pause=0)  # noqa: B023
+        assert wait_until(lambda: catches_sigterm(victim), pause=0)  # noqa: B023
+    assert server.process.poll() is None
 
 
 def test_a_worker_replaced_after_a_newer_release_upgraded_the_schema_goes_on_as_its_siblings(
