@@ -32,9 +32,9 @@ from placement_sched.api.serving.slow_requests import watching
 from placement_sched.candidates.summaries import Summaries
 from placement_sched.console import blueprint as console
 from placement_sched.console.guards import guarding
-from placement_sched.db.engine import database_url, standby_url
 from placement_sched.db.standby import Standby
 from placement_sched.db.transaction import Database
+from placement_sched.db.urls import database_url, standby_url
 from placement_sched.model.capacity_figures import CapacityFigures
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.cloud_figures import CloudFigures

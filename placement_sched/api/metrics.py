@@ -164,6 +164,13 @@ class Metrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
+        self._left_out = Gauge(
+            "nova_left_out",
+            "Objects in nova's databases that could not be recorded as they are.",
+            namespace="placement_sched",
+            registry=self._registry,
+            multiprocess_mode="mostrecent",
+        )
         self._calls = cache(calls.labels)
         self._call_seconds = cache(seconds.labels)
 
@@ -172,6 +179,10 @@ class Metrics:
         self._calls(method, outcome).inc()
         self._call_seconds(method).observe(seconds)
         self._tallied(RPC, tally)
+
+    def left_out(self, number: int) -> None:
+        """Show how many of nova's objects the last full reading could not record as they are."""
+        self._left_out.set(number)
 
     def request(
         self, asked: Asked, status: int, microversion: str, seconds: float, tally: Tally

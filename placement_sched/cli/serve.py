@@ -38,7 +38,7 @@ from placement_sched.cli.workers import (
     shared_lock,
     warn_of_idle,
 )
-from placement_sched.db.engine import database_url
+from placement_sched.db.urls import database_url
 from placement_sched.errors import ConfigurationError, Unavailable, sentence
 from placement_sched.operations.config_check import log_start
 from placement_sched.operations.followed_settings import FollowedSettings

@@ -5,20 +5,13 @@ Each statement that an engine sends can be counted, planned for its values, logg
 
 import logging
 import select
-import sqlite3
-from inspect import signature
 from math import inf
-from pathlib import Path
 from time import monotonic
 from typing import Any
-from urllib.parse import parse_qsl
 
-import pymysql.connections
-from psycopg.conninfo import make_conninfo
-from psycopg.pq import PGconn
 from sqlalchemy import Connection, Dialect, Engine, create_engine, event
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DisconnectionError, InvalidatePoolError
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DisconnectionError, InvalidatePoolError
 from sqlalchemy.pool import PoolResetState
 
 from placement_sched.db.drivers import (
@@ -27,26 +20,8 @@ from placement_sched.db.drivers import (
     leave_nodes_without_quorum,
 )
 from placement_sched.db.tally import BEGIN, sign_statements
-from placement_sched.errors import ConfigurationError, one_line
-from placement_sched.settings.options.placement import EMBEDDED
+from placement_sched.errors import ConfigurationError
 from placement_sched.settings.view import OptionGroup, Settings
-
-_DRIVERS = {
-    "postgresql": "postgresql+psycopg",
-    "postgresql+psycopg2": "postgresql+psycopg",
-    "mysql": "mysql+pymysql",
-    "mysql+mysqldb": "mysql+pymysql",
-    "mariadb": "mysql+pymysql",
-    "mariadb+pymysql": "mysql+pymysql",
-}
-#: The parameters of a URL that name files which have to exist.
-_FILES = frozenset({"ssl_ca", "ssl_cert", "ssl_key", "sslcert", "sslkey"})
-_TLS = "TLS is set by ssl_ca, ssl_cert, ssl_key, ssl_verify_cert and ssl_verify_identity"
-#: What lets PyMySQL check its parameters without connecting; no URL may have it.
-_DEFERRED = "defer_connect"
-#: A folder in which no PostgreSQL has its socket.
-_NOWHERE = "/nonexistent"
-_KNOWN = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"}
 
 # How many steps SQLite's machine makes between two looks at the clock: well below a millisecond.
 _SQLITE_STEPS = 10_000
@@ -58,104 +33,6 @@ GRACE = 10
 
 # From these values of connection_debug on statements and rows are logged, as oslo.db has it.
 _STATEMENTS, _ROWS = 50, 100
-
-
-def database_url(settings: Settings) -> URL:
-    """Return the configured URL, with its ``connection_parameters``, as :func:`served_url` does."""
-    text = settings.placement_database.connection or EMBEDDED
-    url = served_url(text, "[placement_database] connection")
-    if parameters := settings.placement_database.connection_parameters:
-        url = url.update_query_pairs(parse_qsl(parameters, keep_blank_values=True))
-        _check_parameters(url, "[placement_database] connection_parameters")
-    return url
-
-
-def standby_url(settings: Settings) -> URL | None:
-    """Return the URL of the configured standbys; None for none, and for other than PostgreSQL's."""
-    text = settings.placement_database.slave_connection
-    if not text:
-        return None
-    url = served_url(text, "[placement_database] slave_connection")
-    of_both = {url.get_backend_name(), database_url(settings).get_backend_name()}
-    return url if of_both == {"postgresql"} else None
-
-
-def served_url(text: str, place: str) -> URL:
-    """Return the database URL that stands in ``place``, with the drivers this service uses.
-
-    ``postgresql://`` and ``postgresql+psycopg2://`` mean psycopg 3, ``mysql://`` and
-    ``mysql+mysqldb://`` PyMySQL. Raises :class:`ConfigurationError` for what is not the URL of a
-    supported database, or has parameters with which its driver cannot connect.
-    """
-    try:
-        url = make_url(text)
-    except (ArgumentError, ValueError):
-        raise ConfigurationError(f"{place}: not an SQLAlchemy database URL") from None
-    url = url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
-    if url.drivername not in _KNOWN:
-        raise ConfigurationError(
-            f"{place}: {url.drivername!r} is not served; use sqlite, postgresql or mysql"
-        )
-    if url.drivername.startswith("mysql") and "charset" not in url.query:
-        url = url.update_query_dict({"charset": "utf8mb4"})
-    _check_parameters(url, place)
-    return url
-
-
-def _check_parameters(url: URL, place: str) -> None:
-    """Raise :class:`ConfigurationError` for URL parameters with which no connection can be made."""
-    for name in _files_of(url) & url.query.keys():
-        file = str(url.query[name])
-        if not Path(file).is_file():
-            raise ConfigurationError(f"{place}: there is no file {file} ({name})")
-    kind = url.get_backend_name()
-    # Some name a file each of which needs the other, and all of SQLite's may be of one file name.
-    together = {name for name in url.query if kind == "sqlite" or name.startswith("ssl")}
-    for names in (together, *({name} for name in url.query if name not in together)):
-        some = url.set(query={name: url.query[name] for name in names})
-        try:
-            _CHECKS[kind](dict(some.get_dialect()().create_connect_args(some)[1]))
-        except Exception as wrong:  # noqa: BLE001 - drivers raise what they like
-            named = ", ".join(sorted(names))
-            raise ConfigurationError(f"{place}: {named}: {one_line(wrong)}") from None
-
-
-def _check_sqlite(options: dict[str, Any]) -> None:
-    sqlite3.connect(":memory:", **options).close()
-
-
-def _check_postgresql(options: dict[str, Any]) -> None:
-    options = {name: value for name, value in options.items() if name != "context"}
-    if "connect_timeout" in options:
-        int(options["connect_timeout"])
-    # libpq looks at the values before it looks for the server, which this one has not.
-    elsewhere = {"host": _NOWHERE, "hostaddr": None, "port": None}
-    tried = PGconn.connect_start(make_conninfo(**options | elsewhere).encode())
-    said = tried.error_message.decode(errors="replace")
-    tried.finish()
-    if _NOWHERE not in said:
-        raise ValueError(said)
-
-
-def _check_mysql(options: dict[str, Any]) -> None:
-    known = signature(pymysql.connections.Connection.__init__).parameters.keys()
-    if options.keys() - known or _DEFERRED in options:
-        raise ValueError(f"PyMySQL has no such parameter; remove it ({_TLS})")
-    try:
-        pymysql.connections.Connection(**options | {_DEFERRED: True})
-    except (TypeError, AttributeError, KeyError):
-        raise ValueError(f"PyMySQL does not take this value ({_TLS})") from None
-
-
-_CHECKS = {"sqlite": _check_sqlite, "postgresql": _check_postgresql, "mysql": _check_mysql}
-
-
-def _files_of(url: URL) -> frozenset[str]:
-    """Return the names of the parameters that name files which have to exist."""
-    verifies = str(url.query.get("sslmode", "")).startswith("verify")
-    if verifies and url.query.get("sslrootcert") != "system":
-        return _FILES | {"sslrootcert"}
-    return _FILES
 
 
 def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:

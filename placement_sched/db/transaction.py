@@ -16,7 +16,7 @@ from oslo_log import log
 from sqlalchemy import Connection, Engine, event, literal, select, text
 from sqlalchemy.exc import DBAPIError, DisconnectionError, InvalidatePoolError
 
-from placement_sched.db import commit_marks, engine, tally
+from placement_sched.db import commit_marks, engine, tally, urls
 from placement_sched.db.drivers import answering
 from placement_sched.db.failures import (
     CAPACITY,
@@ -87,7 +87,7 @@ class Database:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.url = engine.database_url(settings)
+        self.url = urls.database_url(settings)
         #: Whether triggers are to log which providers are written (``db/change_triggers.py``).
         self.logs_changes: bool = settings.placement.providers_in_memory
         self._max_retries: int = settings.placement.allocation_conflict_retry_count

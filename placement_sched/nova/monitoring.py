@@ -32,6 +32,9 @@ class Figures(Protocol):
     def call(self, method: str, outcome: str, seconds: float, tally: Tally) -> None:
         """Count a call that was answered, its time and its tally."""
 
+    def left_out(self, number: int) -> None:
+        """Show how many of nova's objects the last full reading could not record as they are."""
+
     def scrape(self, accept: str) -> tuple[str, bytes]:
         """Return content type and text of all numbers, in the format that ``accept`` asks for."""
 

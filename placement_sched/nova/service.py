@@ -23,10 +23,10 @@ import cotyledon
 from cotyledon.types import WorkerId
 from oslo_log import log
 
-from placement_sched.db.engine import database_url
 from placement_sched.db.leases import Lease
 from placement_sched.db.tally import Tally
 from placement_sched.db.transaction import Database
+from placement_sched.db.urls import database_url
 from placement_sched.errors import Error, one_line, sentence
 from placement_sched.model.clock import utcnow
 from placement_sched.notifications.announcer import announcer_of
@@ -225,8 +225,14 @@ class Keeper(cotyledon.Service):
             return
         if self._lease.is_held():
             self._follower.keep_up()
+            self._show(self._follower.left_out)
         else:
             self._ask_again = time.monotonic() + LEASE / 3
+            self._show(0)
+
+    def _show(self, left_out: int) -> None:
+        if self._shared.figures is not None:
+            self._shared.figures.left_out(left_out)
 
     def reload(self) -> None:
         """Read everything again, as nova-scheduler reads its cells again at SIGHUP."""

@@ -25,6 +25,8 @@ def validate(tmp_path, monkeypatch, capsys):
     def validate(text: str, *arguments: str) -> tuple[int, str]:
         file = tmp_path / "a.conf"
         file.write_text(text)
+        if re.search("^connection =", text, re.MULTILINE) is None:
+            monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite:///file.db")
         status = main(["config", "validate", "--config-file", str(file), *arguments])
         return status, capsys.readouterr().out.replace(str(file), "a.conf")
 
@@ -83,9 +85,11 @@ def test_sample_with_every_default_written_is_valid(sample, validate):
 
 
 @pytest.mark.all_databases
-@pytest.mark.parametrize("scheme", ["mysql+pymysql", "mariadb+pymysql", "sqlite"])
-def test_a_standby_that_is_not_of_postgresql_is_said_to_be_ignored(validate, scheme):
-    place = f"{scheme}://u:p@db/placement"
+@pytest.mark.parametrize(
+    "place",
+    ["mysql+pymysql://u:p@db/placement", "mariadb+pymysql://u:p@db/placement", "sqlite:///file.db"],
+)
+def test_a_standby_that_is_not_of_postgresql_is_said_to_be_ignored(validate, place):
     text = f"[placement_database]\nconnection = {place}\nslave_connection = {place}\n"
     ignored = "[placement_database] slave_connection is ignored"
     told = f"a.conf:3: warning: {ignored}: only standbys of PostgreSQL are read\n"
@@ -250,7 +254,8 @@ def test_deprecated_name_is_a_warning(validate):
 
 
 def test_deprecated_name_is_told_once(run, tmp_path):
-    (tmp_path / "nova.conf").write_text("[DEFAULT]\nscheduler_host_subset_size = 2\n")
+    connection = "[placement_database]\nconnection = sqlite:///file.db\n"
+    (tmp_path / "nova.conf").write_text(f"{connection}[DEFAULT]\nscheduler_host_subset_size = 2\n")
     checked = run("config", "validate", "--config-file", "nova.conf")
     assert checked.stdout.count("scheduler_host_subset_size") == 1
     assert checked.stderr == ""
@@ -420,7 +425,8 @@ def test_unreadable_option_stops_other_commands_with_one_line(run, tmp_path):
 )
 def test_neither_name_of_the_spec_and_of_nova_is_complained_of(tmp_path, name):
     file = tmp_path / "a.conf"
-    file.write_text(f"[scheduler]\n{name} = true\n")
+    connection = "[placement_database]\nconnection = sqlite:///file.db\n"
+    file.write_text(f"{connection}[scheduler]\n{name} = true\n")
     command = Path(sys.executable).with_name("placement-sched")
     done = subprocess.run(
         [command, "config", "validate", "--config-file", str(file)],

@@ -14,6 +14,12 @@ pytestmark = pytest.mark.slow
 LISTED = "[scheduler]\npolicies = dense\n"
 
 
+@pytest.fixture(autouse=True)
+def _connection(monkeypatch):
+    """Name the database, as any configuration must."""
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite:///file.db")
+
+
 @pytest.fixture
 def validate(tmp_path, capsys):
     """Validate a file with this text; return the status and what is printed."""
@@ -224,6 +230,7 @@ class Filter(BaseHostFilter):
 def test_bare_name_of_several_options_is_wrong_and_the_whole_name_right(run, tmp_path):
     (tmp_path / "acme_halls_options.py").write_text(AMBIGUOUS)
     text = (
+        "[placement_database]\nconnection = sqlite:///file.db\n"
         "[filter_scheduler]\navailable_filters = acme_halls_options.Filter\n"
         f"enabled_filters = Filter\n{LISTED}[dense]\n"
     )
@@ -231,7 +238,7 @@ def test_bare_name_of_several_options_is_wrong_and_the_whole_name_right(run, tmp
         (
             "ram_weight_multiplier",
             (
-                "a.conf:7: error: [dense]: ram_weight_multiplier is the name of several options: "
+                "a.conf:9: error: [dense]: ram_weight_multiplier is the name of several options: "
                 "acme_ram_weight_multiplier, filter_scheduler_ram_weight_multiplier\n"
             ),
         ),

@@ -29,7 +29,10 @@ def test_running_server_heeds_changes_and_keeps_what_was_right(serve, tmp_path, 
     file = tmp_path / "scheduler.json"
     file.write_text(json.dumps({"ram_weight_multiplier": -1.0, "acme_threshold": 3}))
     config = tmp_path / "nova.conf"
-    config.write_text(f"[DEFAULT]\nscheduler_json_config_location = {file}\n")
+    config.write_text(
+        f"[DEFAULT]\nscheduler_json_config_location = {file}\n"
+        f"[placement_database]\nconnection = sqlite:///{tmp_path}/file.db\n"
+    )
     server = serve("--config-file", str(config), "--workers", workers)
     told = f"{NAME}: {file}: there is no option 'acme_threshold'; it is ignored"
     assert told in server.log.read_text()

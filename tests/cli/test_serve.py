@@ -177,7 +177,8 @@ def test_noauth2_is_not_served_to_other_machines_unasked(run, host):
 
 
 def test_noauth2_written_in_a_file_is_served_to_other_machines(serve, tmp_path):
-    (tmp_path / "open.conf").write_text("[api]\nauth_strategy = noauth2\n")
+    connection = "[placement_database]\nconnection = sqlite:///open.db\n"
+    (tmp_path / "open.conf").write_text(f"{connection}[api]\nauth_strategy = noauth2\n")
     server = serve("--host", "0.0.0.0", "--config-file", "open.conf", ready=None)
     server.url = server.url.replace("0.0.0.0", "127.0.0.1")
     server.wait_for("/placement/", 200)
@@ -375,7 +376,7 @@ def test_wsgi_module_serves_both_applications(tmp_path):
         "print(TestApp(wsgi.application).get('/placement/').status_code,"
         "TestApp(wsgi.placement).get('/').json['versions'][0]['max_version'])"
     )
-    (tmp_path / "a.conf").write_text("[api]\nauth_strategy = noauth2\n")
+    (tmp_path / "a.conf").write_text("[placement_database]\nconnection = sqlite:///a.db\n")
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PLACEMENT_SCHED_CONFIG": str(tmp_path / "a.conf")},

@@ -8,9 +8,9 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError, PendingRollbackError
 
-from placement_sched.db.engine import database_url, served_url
 from placement_sched.db.failures import is_worth_retrying, translated
 from placement_sched.db.transaction import Database
+from placement_sched.db.urls import database_url, served_url
 from placement_sched.errors import ConfigurationError, Invalid, Unavailable
 from placement_sched.nova.databases.connections import NovaAway, NovaDatabase
 from tests.conftest import make_settings
@@ -38,6 +38,7 @@ PLACE = "[placement_database] connection"
         ("postgresql://u@h/d?target_session_attrs=x", "target_session_attrs: invalid"),
         ("postgresql://u@h/d?sslcert=/none.pem", r"there is no file /none.pem \(sslcert\)"),
         ("postgresql://u@h/d?sslmode=verify-full&sslrootcert=/none", "there is no file /none"),
+        ("sqlite://u@h/file.db", "connection: Invalid SQLite URL"),
         ("sqlite:///file.db?timeout=abc", "timeout: could not convert string to float: 'abc'"),
     ],
 )

@@ -3,9 +3,10 @@
 import pytest
 from sqlalchemy import text
 
-from placement_sched.db.engine import database_url, make_engine
+from placement_sched.db.engine import make_engine
 from placement_sched.db.histories import HISTORY, Histories, history_of
 from placement_sched.db.transaction import Database
+from placement_sched.db.urls import database_url
 from tests.conftest import make_settings
 
 pytestmark = pytest.mark.all_databases

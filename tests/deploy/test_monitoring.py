@@ -30,7 +30,7 @@ _SUFFIXES = ("_total", "_bucket", "_count", "_sum")
 OF_THE_CLOUD = (
     *("placement_sched_hosts", "placement_sched_resources_", "placement_sched_scheduler_capacity"),
     *("placement_sched_standby_up", "placement_sched_standby_lag_seconds"),
-    "placement_sched_rpc_waiting",
+    *("placement_sched_rpc_waiting", "placement_sched_nova_left_out"),
 )
 _ONE_OF_ALL = re.compile(r"\b(?:max|min)(?: by \(\w+\))? ?\(\s*(?:predict_linear\()?$")
 _METRIC = re.compile(r"(placement_sched_\w+)(?:\{([^}]*)\})?")

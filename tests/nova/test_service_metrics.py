@@ -91,6 +91,12 @@ def test_figures_of_a_killed_worker_stay(site):
     assert scraped(url)["rpc_calls_total['answered', 'select_destinations']"] in {2, 3}
 
 
+def test_objects_of_nova_that_cannot_be_recorded_are_counted(site):
+    site.nova.add_host("cn2", free_disk_gb=None)
+    _, url = start(site, workers=1)
+    eventually(lambda: scraped(url)["nova_left_out[]"] == 1)
+
+
 @pytest.mark.exhaustive
 def test_requests_that_wait_for_a_scheduler_are_shown(site):
     service, url = start(site, workers=1)

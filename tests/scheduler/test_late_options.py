@@ -35,6 +35,8 @@ class LateWeigher(weights.BaseHostWeigher):
         return getattr(host_state, "acme.idle-ratio")
 """
 FILE = """
+[placement_database]
+connection = sqlite:///late.db
 [filter_scheduler]
 available_filters = {module}.LateFilter
 enabled_filters = LateFilter

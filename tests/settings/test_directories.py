@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.cli.main import main
-from placement_sched.db.engine import database_url
+from placement_sched.db.urls import database_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.settings.conf import new_conf, read_files
@@ -36,6 +36,22 @@ def test_connection_in_the_directory_is_the_database(file):
     add(file, "10.conf", "[placement_database]\nconnection = postgresql://u@h/first\n")
     add(file, "20.conf", "[placement_database]\nconnection = postgresql://u@h/second\n")
     assert database_url(read_settings([str(file)], new_conf())).database == "second"
+
+
+def test_files_that_name_no_connection_are_refused_in_one_line(file, monkeypatch, capsys):
+    more = add(file, "10.conf", "[scheduler]\nmax_attempts = 3\n")
+    wrong = f"[placement_database] connection is not set in {file}, {more}: name a database"
+    with pytest.raises(ConfigurationError) as refused:
+        database_url(read_settings([str(file)], new_conf()))
+    assert refused.value.detail.startswith(wrong)
+    assert main(["config", "validate", "--config-file", str(file)]) == 1
+    assert f"error: {wrong}" in capsys.readouterr().out
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite:///other.db")
+    assert database_url(read_settings([str(file)], new_conf())).database == "other.db"
+
+
+def test_without_any_file_the_database_is_a_file_here():
+    assert database_url(read_settings([], new_conf())).database == "placement_sched.db"
 
 
 def test_keystone_in_the_directory_is_the_strategy(file):
@@ -76,7 +92,7 @@ def test_config_validate_names_the_place_of_a_fault_in_a_directory(file, capsys)
 
 
 def test_config_validate_names_the_files_that_were_read(file, capsys):
-    more = add(file, "10.conf", "[scheduler]\nmax_attempts = 3\n")
+    more = add(file, "10.conf", "[placement_database]\nconnection = sqlite:///file.db\n")
     assert main(["config", "validate", "--config-file", str(file)]) == 0
     assert f"files read: {file}, {more}" in capsys.readouterr().out
 

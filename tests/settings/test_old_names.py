@@ -344,7 +344,9 @@ def test_old_path_of_a_driver_means_the_one_of_this_name(path, name):
 
 
 @pytest.mark.parametrize("era", ["icehouse", "stein"])
-def test_old_file_is_valid(era):
+def test_old_file_is_valid(era, monkeypatch):
+    # Before placement there was no database of its own.
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite:///file.db")
     file = str(FILES / f"{era}.conf")
     conf = full_conf()
     problems = [*check_files([file], {}, conf), *check_settings(read_settings([file], conf))]

@@ -11,7 +11,7 @@ from time import monotonic
 
 from oslo_log import log
 
-from placement_sched.db.characters import PLACEHOLDER, Characters
+from placement_sched.db.collations import PLACEHOLDER, Characters
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.cell import NovaCell
 from placement_sched.model.clock import Clock

@@ -58,6 +58,8 @@ class Follower:
         self._full_due = self._round_due = monotonic()
         self._history = database.history
         self._misfits = MisfitLog()
+        #: How many of nova's objects the last full reading could not record as they are.
+        self.left_out = 0
 
     def full(self, progress: Progress | None = None) -> Findings:
         """Read everything, compare it with what is recorded, and write what differs.
@@ -93,6 +95,7 @@ class Follower:
             self._check_mappings(account)
             if not dry:
                 self._cells.note_read()
+                self.left_out = len(account.misfits)
         return account.findings(monotonic() - begun)
 
     def _check_mappings(self, account: Account) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from placement_sched.db.characters import Characters
+from placement_sched.db.collations import Characters
 from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import COMPUTE_BINARY, Service
 from placement_sched.nova.databases import services as nova_services

@@ -55,8 +55,9 @@ PLACEMENT = described(
 PLACEMENT_DATABASE = described(
     cfg.StrOpt("connection", secret=True),
     "SQLAlchemy URL of the database: sqlite:///file, postgresql://user@host/db or "
-    "mysql://user@host/db. Unset: an embedded SQLite file placement_sched.db in the working "
-    "directory, its schema made at start. It may be the database of an OpenStack placement.",
+    "mysql://user@host/db. It may be the database of an OpenStack placement. Without any "
+    "configuration file it is an SQLite file placement_sched.db in the working directory, whose "
+    "schema is made at start; a configuration that names no database is refused.",
     cfg.StrOpt("connection_parameters", default=""),
     "Parameters to append to the URL of connection, as param1=value1&param2=value2.",
     cfg.StrOpt("slave_connection", secret=True),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.db.characters import Characters
+from placement_sched.db.collations import Characters
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.nova.sync.follower import Follower
