@@ -1,8 +1,8 @@
 """Databases, settings and the application, as every test may ask for them.
 
 A test that uses ``settings``, ``database`` or ``app`` runs on SQLite, and on PostgreSQL and MariaDB
-if it is marked ``all_databases`` or in ``make test-all`` (``tests/lanes.py``). A test that uses
-``sqlite_settings`` and the like runs on SQLite alone. Each starts with the standard traits and
+if it is marked ``all_databases`` or in the lane ``everywhere`` (``tests/lanes.py``). A test that
+uses ``sqlite_settings`` and the like runs on SQLite alone. Each starts with the standard traits and
 resource classes and nothing else.
 """
 

@@ -11,9 +11,10 @@ no marker                 ``make test-fast`` and ``make test``
 ========================  =========================================================
 
 A test with several of these markers belongs to the last of them. The lane ``all`` leaves out the
-modules that ``make chaos`` runs at length. A test that uses ``settings``,
-``database`` or ``app`` runs on SQLite; if it or its module is marked ``all_databases``, then on
-PostgreSQL and MariaDB too. ``make test-all`` runs every test on all three.
+modules that ``make chaos`` or ``make nova-functional`` runs at length. A test that uses
+``settings``, ``database`` or ``app`` runs on SQLite; if it or its module is marked
+``all_databases``, then on PostgreSQL and MariaDB too. ``make test LANE=everywhere`` runs every test
+on all three.
 
 Without ``--lane``, pytest runs all tests that it is given, as developers expect.
 """
@@ -32,14 +33,17 @@ from tests.chaos.parts import PARTS
 
 _ROOT = Path(__file__).resolve().parents[1]
 #: The markers that decide the lane, from the fastest lane to the slowest.
-MARKERS = ("slow", "system", "exhaustive", "chaos")
+MARKERS = ("slow", "system", "exhaustive", "repeated", "chaos")
 #: The values of ``--lane``, and the markers of the tests that each runs; "" stands for no marker.
 LANES = {
     "fast": {""},
     "test": {"", "slow"},
     "system": {"system"},
     "all": {"", "slow", "system", "exhaustive"},
+    "everywhere": {"", "slow", "system", "exhaustive", "repeated"},
 }
+#: The module whose tests ``make nova-functional`` runs, with all others of nova.
+_NOVA_TESTS = "tests/nova/functional/test_sound_selection.py"
 #: Maximum number of cases of a test function with a database in the fast lane.
 MAX_FAST_CASES = 1
 #: Number of modules in the summary.
@@ -68,15 +72,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     lane = lane_of(config)
     if lane is None or not collection_path.match("test_*.py"):
         return None
-    if lane == "all" and is_run_by_chaos(collection_path):
+    if "exhaustive" in LANES[lane] and is_run_elsewhere(collection_path):
         return True
     return not may_have_tests(collection_path.read_text(), lane) or None
 
 
-def is_run_by_chaos(path: Path) -> bool:
-    """Return whether ``make chaos`` runs all tests of a module."""
-    places = [part.tests for part in PARTS if "-k" not in part.tests]
-    return any(path.is_relative_to(_ROOT / place) for tests in places for place in tests)
+def is_run_elsewhere(path: Path) -> bool:
+    """Return whether ``make chaos`` or ``make nova-functional`` runs all tests of a module."""
+    places = [_NOVA_TESTS]
+    places += [place for part in PARTS if "-k" not in part.tests for place in part.tests]
+    return any(path.is_relative_to(_ROOT / place) for place in places)
 
 
 def may_have_tests(text: str, lane: str) -> bool:
@@ -98,7 +103,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if _needs_server(item):
             item.add_marker("slow")
         if _repeats_on_server(item):
-            item.add_marker("exhaustive")
+            item.add_marker("repeated")
     lane = lane_of(config)
     if lane is None:
         return

@@ -12,7 +12,7 @@ from placement_sched.scheduler.weights import all_weighers
 from tests.chaos.parts import PARTS
 from tests.house.test_routes import is_asked, without
 from tests.house.tree import PACKAGE, ROOT
-from tests.lanes import LANES, MARKERS, is_run_by_chaos, may_have_tests
+from tests.lanes import LANES, MARKERS, is_run_elsewhere, may_have_tests
 
 pytestmark = pytest.mark.slow
 
@@ -79,11 +79,12 @@ def test_make_chaos_runs_every_test_of_its_marker():
     assert [path for path in marked if not any(map(path.is_relative_to, places))] == []
 
 
-def test_lane_all_leaves_out_modules_that_chaos_runs_whole():
-    assert is_run_by_chaos(TESTS / "faults" / "test_silence.py")
-    assert is_run_by_chaos(TESTS / "galera" / "test_failures.py")
-    assert not is_run_by_chaos(TESTS / "db" / "test_standby.py")  # chaos runs a part of it
-    assert not is_run_by_chaos(TESTS / "galera" / "test_transactions.py")
+def test_lane_all_leaves_out_modules_that_another_target_runs_whole():
+    assert is_run_elsewhere(TESTS / "faults" / "test_silence.py")
+    assert is_run_elsewhere(TESTS / "galera" / "test_failures.py")
+    assert not is_run_elsewhere(TESTS / "db" / "test_standby.py")  # chaos runs a part of it
+    assert not is_run_elsewhere(TESTS / "galera" / "test_transactions.py")
+    assert is_run_elsewhere(TESTS / "nova" / "functional" / "test_sound_selection.py")
 
 
 def run_lane(folder, lane, *arguments):
