@@ -10,6 +10,7 @@ import atexit
 import gc
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, Self
@@ -27,6 +29,9 @@ ROOT = Path(__file__).parents[1]
 MOST = 1 << 20
 #: What is read when Python starts, or prometheus-client is imported.
 AT_IMPORT = ("PYTHON", "PROMETHEUS")
+#: Commands that start without a nova.
+OWN = ("serve", "config", "db", "select", "explain", "capacity", "policy", "fleet", "status")
+CONNECTION = re.compile(r"^connection\s*=", re.MULTILINE)
 PROGRAM = Path(sys.executable).with_name("placement-sched")
 
 
@@ -84,6 +89,7 @@ def start(
     arguments: Sequence[object], *, cwd: Path, env: Mapping[str, str], streams: Sequence[IO[Any]]
 ) -> Process:
     """Start ``placement-sched`` with these arguments; ``streams`` are stdin, stdout and stderr."""
+    env = with_database(arguments, cwd, env)
     if any(env[name] != os.environ.get(name) for name in env if name.startswith(AT_IMPORT)):
         stdin, stdout, stderr = streams
         return subprocess.Popen(
@@ -95,6 +101,23 @@ def start(
         files = [*(stream.fileno() for stream in streams), its.fileno()]
         socket.send_fds(_importer(), [json.dumps(what).encode()], files)
     return Running(ours)
+
+
+def with_database(
+    arguments: Sequence[object], cwd: Path, env: Mapping[str, str]
+) -> Mapping[str, str]:
+    """Return an environment that names the database if files of ``--config-file`` name none.
+
+    Files of tests are about other options; nova's commands say themselves what they lack.
+    """
+    words = [str(one) for one in arguments]
+    named = [
+        cwd / value for key, value in pairwise(words) if key == "--config-file" and words[0] in OWN
+    ]
+    files = [file for file in named if file.is_file()]
+    if files and not any(CONNECTION.search(file.read_text()) for file in files):
+        return {"OS_PLACEMENT_DATABASE__CONNECTION": "sqlite:///placement_sched.db", **env}
+    return env
 
 
 def run(

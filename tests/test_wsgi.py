@@ -190,7 +190,9 @@ def test_what_could_not_serve_ends_the_server(start, tmp_path, text, told):
 
 @every_server
 def test_noauth2_in_a_file_is_served(start, tmp_path, server):
-    (tmp_path / "a.conf").write_text("[api]\nauth_strategy = noauth2\nauth_stratgy = x\n")
+    connection = "[placement_database]\nconnection = sqlite:///a.db\n"
+    text = f"{connection}[api]\nauth_strategy = noauth2\nauth_stratgy = x\n"
+    (tmp_path / "a.conf").write_text(text)
     running = start(server, PLACEMENT_SCHED_CONFIG="a.conf")
     assert running.first_status("/placement/resource_providers") == 401
     assert running.first_status("/placement/resource_providers", **{"X-Auth-Token": "admin"}) == 200

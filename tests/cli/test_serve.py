@@ -376,7 +376,8 @@ def test_wsgi_module_serves_both_applications(tmp_path):
         "print(TestApp(wsgi.application).get('/placement/').status_code,"
         "TestApp(wsgi.placement).get('/').json['versions'][0]['max_version'])"
     )
-    (tmp_path / "a.conf").write_text("[placement_database]\nconnection = sqlite:///a.db\n")
+    connection = "[placement_database]\nconnection = sqlite:///a.db\n"
+    (tmp_path / "a.conf").write_text(f"{connection}[api]\nauth_strategy = noauth2\n")
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PLACEMENT_SCHED_CONFIG": str(tmp_path / "a.conf")},

@@ -26,7 +26,10 @@ INSTALLED = "/etc/placement_sched/placement_sched.conf"
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     file = tmp_path / "placement_sched.conf"
-    file.write_text("[api]\nauth_strategy = noauth2\n")
+    file.write_text(
+        "[placement_database]\nconnection = sqlite:///placement_sched.db\n"
+        "[api]\nauth_strategy = noauth2\n"
+    )
     return file
 
 

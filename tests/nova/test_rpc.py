@@ -79,6 +79,15 @@ def test_the_hint_of_a_rebuild_on_a_new_instance_is_ignored_and_logged(
     assert "the hint is ignored" in caplog.text
 
 
+def test_the_hint_of_a_rebuild_skips_no_claim_of_an_instance_that_was_only_claimed(select, cloud):
+    there = {"scheduler_hints": REBUILD, "force_hosts": ["cn2"]}
+    for _ in range(2):
+        assert hosts_of(select(instance(1), **there)) == ["cn2"]
+        assert held(cloud, instance(1))
+        # As nova-compute does where it could not build the instance.
+        cloud.delete(f"/placement/allocations/{instance(1)}", headers=LATEST_HEADERS)
+
+
 def test_an_instance_is_rebuilt_where_nova_has_it_now(select, cloud, nova, follower):
     uuid = nova.add_instance("cn1")
     follower.full()

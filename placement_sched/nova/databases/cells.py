@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
 from placement_sched.model.cell import CELL0
 from placement_sched.nova.databases.tables import cell_mappings, host_mappings
@@ -42,6 +43,15 @@ def mapped_cells(connection: Connection) -> tuple[MappedCell, ...]:
         MappedCell(**{**row._asdict(), "disabled": bool(row.disabled)})
         for row in connection.execute(select(*columns).order_by(_CELLS.id))
     )
+
+
+def mark_of_mappings(connection: Connection, *, changing: bool) -> tuple[object, ...]:
+    """Return what moves when hosts are mapped, and with ``changing`` also when mappings change."""
+    columns = host_mappings.c
+    marks: list[ColumnElement[Any]] = [func.max(columns.id)]
+    if changing:
+        marks += [func.count(), func.sum(columns.cell_id), func.max(columns.updated_at)]
+    return tuple(connection.execute(select(*marks)).one())
 
 
 def cells_of_hosts(connection: Connection) -> Mapping[str, str]:

@@ -15,7 +15,12 @@ from placement_sched.db.collations import PLACEHOLDER, Characters
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.cell import NovaCell
 from placement_sched.model.clock import Clock
-from placement_sched.nova.databases.cells import MappedCell, cells_of_hosts, mapped_cells
+from placement_sched.nova.databases.cells import (
+    MappedCell,
+    cells_of_hosts,
+    mapped_cells,
+    mark_of_mappings,
+)
 from placement_sched.nova.databases.connections import (
     NovaAway,
     NovaDatabase,
@@ -47,6 +52,8 @@ class FollowedCell:
     nodes: Marks = field(default_factory=Marks)
     instances: Marks = field(default_factory=Marks)
     census: CellCensus | None = None
+    #: Hosts whose mapping has changed since the nodes were last compared.
+    remapped: set[str] = field(default_factory=set)
     #: When each was last read for what changed: the time here as that reading began.
     nodes_read: datetime | None = None
     instances_read: datetime | None = None
@@ -80,6 +87,7 @@ class NovaCells:
         self._known: dict[str, FollowedCell] = {}
         #: The uuid of the cell to which nova maps each host, by host.
         self.mapped_hosts: Mapping[str, str] = {}
+        self._mark_of_mappings: tuple[object, ...] = ()
         self._cell0: FollowedCell | None = None
         self._api_is_away = False
         self._only_looking = False
@@ -157,6 +165,8 @@ class NovaCells:
         """
         with self.read_api() as connection:
             found = mapped_cells(connection)
+            several = sum(not one.is_cell0 for one in found) > 1
+            self._mark_of_mappings = mark_of_mappings(connection, changing=several)
             hosts = cells_of_hosts(connection)
         known: dict[str, FollowedCell] = {}
         for mapped in found:
@@ -168,9 +178,22 @@ class NovaCells:
             self._known[gone].database.close()
         self._known = known
         if hosts != self.mapped_hosts:
-            self.mapped_hosts = hosts
+            before, self.mapped_hosts = self.mapped_hosts, hosts
+            changed = {
+                host for host in before.keys() | hosts.keys() if before.get(host) != hosts.get(host)
+            }
             for cell in self.every:
-                cell.census = None  # so that all its services and nodes are compared
+                cell.census = None  # so that all its services are compared, and who came or went
+                cell.remapped |= changed if before else set()
+
+    def load_new(self) -> None:
+        """Do as :meth:`load` does if cells are not known yet, or hosts were mapped since."""
+        if self.are_known:
+            with self.read_api() as connection:
+                several = len(self._known) > 1
+                if mark_of_mappings(connection, changing=several) == self._mark_of_mappings:
+                    return
+        self.load()
 
     def why_not_of(self, cell: FollowedCell, host: str | None) -> str | None:
         """Return why rows of a host in this cell do not count: nova maps it to another one.

@@ -1,6 +1,6 @@
 """Keeps the compute nodes recorded here as nova's cells have them."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -11,6 +11,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.nova.databases import compute_nodes as nova_nodes
+from placement_sched.nova.databases import services as nova_services
 from placement_sched.nova.databases.connections import NovaAway
 from placement_sched.nova.databases.services import CellCensus
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
@@ -20,6 +21,7 @@ from placement_sched.operations.reports import defaults
 from placement_sched.schemas.formats import DocumentError
 from placement_sched.schemas.node_report import Defaults, read_report
 from placement_sched.store.compute import compute_nodes
+from placement_sched.store.compute.compute_nodes import RecordedNode
 
 _NOUN = "compute nodes"
 #: So many nodes are read and written at once.
@@ -77,6 +79,7 @@ class NodeUpkeep:
                 cell.nodes.note(moving, moving.keys() & set(chunk), started)
             done(len(chunk))
         if not dry:
+            cell.remapped.clear()
             cell.nodes.keep(moving)
             cell.nodes_read = started
 
@@ -108,15 +111,18 @@ class NodeUpkeep:
     ) -> None:
         """Record those nodes that moved; with ``settling`` those of one second ago again."""
         keys = dict.fromkeys(cell.nodes.to_read(moved.moving, settling=settling))
+        remapped = set(cell.remapped)
         if moved.everyone is not None:
             with self._database.read() as connection:
                 recorded = set(compute_nodes.uuids_by_cell(connection).get(cell.uuid, ()))
-            keys |= dict.fromkeys(recorded ^ moved.everyone)
+                names = compute_nodes.uuids_by_name(connection, remapped, cell.uuid)
+            keys |= dict.fromkeys((recorded ^ moved.everyone) | set(names.values()))
         for chunk in batches(keys, CHUNK):
             self.settle(cell, chunk, account)
             cell.nodes.note(moved.moving, moved.moving.keys() & set(chunk), moved.at)
             account.note_read(_NOUN, len(chunk))
         cell.nodes_read = moved.at
+        cell.remapped -= remapped
 
     def settle(
         self, cell: FollowedCell, uuids: Collection[str], account: Account, *, dry: bool = False
@@ -129,20 +135,21 @@ class NodeUpkeep:
             with self._database.read() as connection:
                 if (history := history_of(connection)) != self._history:
                     self._history, self._same = history, {}
-                before = compute_nodes.versions_and_cells(connection, uuids)
+                before = compute_nodes.recorded(connection, uuids)
             living, nodes = self._read(cell, uuids, before, account)
+            nodes = self._fitting(cell, nodes, account)
             with self._database.read() as connection:
                 unlike = compute_nodes.unlike(connection, nodes)
             for node in nodes:
                 if node.uuid in before and node.uuid not in unlike:
-                    self._same[node.uuid] = (living[node.uuid], before[node.uuid][0])
+                    self._same[node.uuid] = (living[node.uuid], before[node.uuid].version)
             gone = [
                 uuid
                 for uuid in uuids
-                if uuid in before and uuid not in living and before[uuid][1] == cell.uuid
+                if uuid in before and uuid not in living and before[uuid].cell_uuid == cell.uuid
             ]
             differing = [node for node in nodes if node.uuid in unlike]
-            if dry or self._write(cell, differing, gone, before, account):
+            if dry or self._write(differing, gone, before):
                 break
         for node in differing:
             new, fields = node.uuid not in before, unlike[node.uuid]
@@ -154,13 +161,13 @@ class NodeUpkeep:
         self,
         cell: FollowedCell,
         uuids: Collection[str],
-        before: Mapping[str, tuple[int, str | None]],
+        before: Mapping[str, RecordedNode],
         account: Account,
     ) -> tuple[dict[str, int], list[ComputeNode]]:
         """Return what the nodes that live say, by uuid, and of them those that may differ."""
         with cell.database.read() as connection:
             rows = list(nova_nodes.whole(connection, uuids))
-        elsewhere = self._of_other_cells(cell, before)
+        elsewhere = self._of_other_cells(cell, rows, before)
         silent = defaults(self._cells.settings, self._cells.clock())
         ratios = (silent.cpu_allocation_ratio, silent.ram_allocation_ratio)
         terms = (cell.uuid, *ratios, silent.disk_allocation_ratio)
@@ -178,7 +185,7 @@ class NodeUpkeep:
                 account.misfit(place, reason)
                 continue
             said = living[row.uuid] = hash((terms, nova_nodes.said(row)))
-            if row.uuid in before and self._same.get(row.uuid) == (said, before[row.uuid][0]):
+            if row.uuid in before and self._same.get(row.uuid) == (said, before[row.uuid].version):
                 continue
             try:
                 node = read_report(nova_nodes.report_of(row, cell.uuid), self._silent(row, silent))
@@ -191,29 +198,84 @@ class NodeUpkeep:
         return living, nodes
 
     def _of_other_cells(
-        self, cell: FollowedCell, before: Mapping[str, tuple[int, str | None]]
+        self,
+        cell: FollowedCell,
+        rows: Iterable[nova_nodes.NodeRow],
+        before: Mapping[str, RecordedNode],
     ) -> dict[str, str]:
-        """Return why nodes are those of another cell though this one has them too, by uuid.
-
-        The older of two cells counts, and what a cell has that is away.
-        """
+        """Return why nodes are those of another cell though this one has them too, by uuid."""
+        hosts = {row.uuid: row.host or "" for row in rows}
         reasons: dict[str, str] = {}
-        is_older = True
         for other in self._cells.every:
-            if other is cell:
-                is_older = False
+            recorded = hosts.keys() & before.keys()
+            theirs = [uuid for uuid in recorded if before[uuid].cell_uuid == other.uuid]
+            if other is cell or not theirs:
                 continue
-            theirs = [uuid for uuid, (_, home) in before.items() if home == other.uuid]
-            if theirs and other.away_until is None:
-                with suppress(NovaAway), other.database.read() as connection:
-                    living = [
-                        row.uuid
-                        for row in nova_nodes.whole(connection, theirs)
-                        if not self._cells.why_not_of(other, row.host)
-                    ]
-                    theirs = living if is_older else []
-            reasons |= dict.fromkeys(theirs, f"{other.title} has a node of the same uuid")
+            mapped = self._cells.mapped_hosts.get
+            kept = {
+                uuid
+                for uuid in theirs
+                if mapped(before[uuid].host, other.uuid) == other.uuid  # what was read last
+            }
+            if other.away_until is None:
+                with suppress(NovaAway):
+                    kept = self._that_count(other, cell, {uuid: hosts[uuid] for uuid in theirs})
+            reasons |= dict.fromkeys(kept, f"{other.title} has a node of the same uuid")
         return reasons
+
+    def _that_count(
+        self, other: FollowedCell, cell: FollowedCell, hosts: Mapping[str, str]
+    ) -> set[str]:
+        """Return the nodes that count in ``other``, of those that ``cell`` has too on these hosts.
+
+        The one whose host is up counts, and of two that are up the one in the older cell.
+        """
+        with other.database.read() as connection:
+            theirs = {
+                row.uuid: row.host or ""
+                for row in nova_nodes.whole(connection, hosts)
+                if not self._cells.why_not_of(other, row.host)
+            }
+            up_there = self._up(connection, theirs.values())
+        with cell.database.read() as connection:
+            up_here = self._up(connection, hosts.values())
+        order = self._cells.every
+        older = order.index(other) < order.index(cell)
+        return {
+            uuid
+            for uuid, host in theirs.items()
+            if (host in up_there, older) > (hosts[uuid] in up_here, not older)
+        }
+
+    def _up(self, connection: Connection, hosts: Collection[str]) -> set[str]:
+        """Return those of the hosts that have sent a heartbeat lately."""
+        down_time = self._cells.settings.DEFAULT.service_down_time
+        since = self._cells.clock() - timedelta(seconds=down_time)
+        beats = nova_services.heartbeats_of(connection, set(hosts))
+        return {host for host, at in beats.items() if at >= since}
+
+    def _fitting(
+        self, cell: FollowedCell, nodes: Sequence[ComputeNode], account: Account
+    ) -> list[ComputeNode]:
+        """Return the nodes whose names no node of another cell has; the others are misfits."""
+        elsewhere = {one.uuid for one in self._cells.every} - {cell.uuid}
+        if not elsewhere or not nodes:
+            return list(nodes)
+        with self._database.read() as connection:
+            names = compute_nodes.uuids_by_name(connection, {node.host for node in nodes})
+            holders = {node.uuid: uuid for node in nodes if (uuid := _holder(node, names))}
+            holding = compute_nodes.recorded(connection, holders.values())
+        fitting = []
+        for node in nodes:
+            holder = holding.get(holders.get(node.uuid, ""))
+            mapped_here = self._cells.mapped_hosts.get(node.host) == cell.uuid
+            if holder is None or holder.cell_uuid not in elsewhere or mapped_here:
+                fitting.append(node)
+                continue
+            place = f"compute node {node.hypervisor_hostname} ({node.uuid}) of {cell.title}"
+            account.unread |= {node.uuid, node.hypervisor_hostname, node.host}
+            account.misfit(place, "another cell has a node of this host and name")
+        return fitting
 
     def _silent(self, row: nova_nodes.NodeRow, silent: Defaults) -> Defaults:
         """Return what applies where a row is silent; the heartbeat is that of its host."""
@@ -222,48 +284,31 @@ class NodeUpkeep:
 
     def _write(
         self,
-        cell: FollowedCell,
         nodes: Sequence[ComputeNode],
         gone: Collection[str],
-        before: Mapping[str, tuple[int, str | None]],
-        account: Account,
+        before: Mapping[str, RecordedNode],
     ) -> bool:
         """Write what differs; return whether all that was recorded still stood as it was read."""
         if not nodes and not gone:
             return True
         now = self._cells.clock()
-        elsewhere = {one.uuid for one in self._cells.every} - {cell.uuid}
 
-        def write(connection: Connection) -> list[ComputeNode]:
+        def write(connection: Connection) -> None:
             names = compute_nodes.uuids_by_name(connection, {node.host for node in nodes})
-            holders = {uuid for node in nodes if (uuid := _holder(node, names))}
-            others = compute_nodes.by_uuids(connection, holders)
-            kept = {
-                one.uuid
-                for one in others
-                if one.cell_uuid in elsewhere
-                and self._cells.mapped_hosts.get(one.host) != cell.uuid
-            }
             # A node may come back under another uuid, and two may swap their names.
-            replaced = holders - kept
+            replaced = {uuid for node in nodes if (uuid := _holder(node, names))}
             compute_nodes.remove_many(connection, [*gone, *replaced])
-            fitting = [node for node in nodes if _holder(node, names) not in kept]
             after = {
-                node.uuid: before[node.uuid][0]
-                for node in fitting
+                node.uuid: before[node.uuid].version
+                for node in nodes
                 if node.uuid in before and node.uuid not in replaced
             }
-            compute_nodes.write(connection, fitting, now, after=after)
-            return [node for node in nodes if _holder(node, names) in kept]
+            compute_nodes.write(connection, nodes, now, after=after)
 
         try:
-            unfit = self._database.write(write)
+            self._database.write(write)
         except Conflict:
             return False
-        for node in unfit:
-            place = f"compute node {node.hypervisor_hostname} ({node.uuid}) of {cell.title}"
-            account.unread |= {node.uuid, node.hypervisor_hostname, node.host}
-            account.misfit(place, "another cell has a node of this host and name")
         return True
 
 

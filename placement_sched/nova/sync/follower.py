@@ -150,8 +150,8 @@ class Follower:
     def _refresh(self) -> None:
         account = Account()
         with suppress(NovaAway):
-            if not self._cells.are_known:
-                self._cells.load()
+            self._cells.load_new()
+        with suppress(NovaAway):
             self._cells.look_for_those_back()
             self._look(account, settling=False)
             self._groups.follow(account)

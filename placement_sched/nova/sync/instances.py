@@ -44,12 +44,17 @@ class _Looked:
     #: Those that live in another cell than the one that nova's API maps them to, and this one.
     strays: dict[str, NovaInstance] = field(default_factory=dict)
     mapped: Mapping[str, str] = field(default_factory=dict)
+    #: Those that the cell of their mapping has deleted.
+    deleted: set[str] = field(default_factory=set)
 
     def take(self, cell: FollowedCell, found: Iterable[NovaInstance]) -> None:
         for one in found:
+            here = self.mapped.get(one.uuid, cell.uuid) == cell.uuid
             if not one.lives:
                 self.ended.add(one.uuid)
-            elif self.mapped.get(one.uuid, cell.uuid) == cell.uuid:
+                if here and one.deleted:
+                    self.deleted.add(one.uuid)
+            elif here:
                 self.living.setdefault(one.uuid, one)
             else:
                 self.strays.setdefault(one.uuid, one)
@@ -60,7 +65,7 @@ class _Looked:
         Between cells, nova makes the copy that counts visible after it has changed the mapping.
         """
         for uuid, one in self.strays.items():
-            if self.mapped[uuid] not in away:
+            if self.mapped[uuid] not in away and uuid not in self.deleted:
                 self.living.setdefault(uuid, one)
 
 
@@ -240,15 +245,15 @@ class InstanceUpkeep:
 
         self._cells.each(read, account=account)
         times = Counter(row.uuid for rows in by_cell.values() for row in rows)
-        away = {cell.uuid for cell in self._cells.away}
-        looked = _Looked(mapped=self._mapped([one for one in times if away or times[one] > 1]))
+        looked = _Looked(mapped=self._mapped(times))
         for cell in self._cells.every:
             looked.take(cell, by_cell.get(cell.uuid, ()))
-        looked.take_strays(away)
+        astray = looked.strays.keys() - looked.living.keys()
+        living = looked.living | self._look(astray, {}, account, None).living
         for uuid in (uuid for uuid, number in times.items() if number > 1):
             reason = "several cells have it; the one that nova maps it to counts"
             account.misfit(f"instance {uuid}", reason)
-        return looked.living
+        return living
 
     def _groups(self, uuids: Collection[str]) -> Mapping[str, str] | None:
         """Return the groups recorded here that instances are in; None where nova is away."""

@@ -15,6 +15,7 @@ from placement_sched.scheduler.filtering import is_named
 from placement_sched.store.compute import instances
 
 LOG = logging.getLogger(__name__)
+_BUILDING = "building"
 
 
 def check_rebuild(database: Readable, spec: RequestSpec) -> None:
@@ -23,7 +24,12 @@ def check_rebuild(database: Readable, spec: RequestSpec) -> None:
         return
     with database.read() as connection:
         recorded = instances.by_uuids(connection, spec.instance_uuids)
-    there = {one.uuid for one in recorded if is_named(spec, one.host or "", one.node or "")}
+    there = {
+        one.uuid
+        for one in recorded
+        # One that is being built was only claimed: nova does not rebuild it.
+        if is_named(spec, one.host or "", one.node or "") and one.vm_state != _BUILDING
+    }
     for uuid in spec.instance_uuids or ("without a uuid",):
         if uuid not in there:
             raise Invalid(

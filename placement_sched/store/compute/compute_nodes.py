@@ -4,7 +4,7 @@ import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import Connection, Row, and_, bindparam, delete, or_, select, update
@@ -57,13 +57,19 @@ def versions(connection: Connection, uuids: Iterable[str]) -> Mapping[str, tuple
     return {uuid: (version, last_seen_up) for uuid, version, last_seen_up in found}
 
 
-def versions_and_cells(
-    connection: Connection, uuids: Iterable[str]
-) -> Mapping[str, tuple[int, str | None]]:
-    """Return version and uuid of the cell of those of the nodes that are there, by uuid."""
-    query = select(_COLUMNS.uuid, _COLUMNS.version, _COLUMNS.cell_uuid)
+class RecordedNode(NamedTuple):
+    """What of a node says whether it was changed, and where it is."""
+
+    version: int
+    cell_uuid: str | None
+    host: str
+
+
+def recorded(connection: Connection, uuids: Iterable[str]) -> Mapping[str, RecordedNode]:
+    """Return version, cell and host of those of the nodes that are there, by uuid."""
+    query = select(_COLUMNS.uuid, _COLUMNS.version, _COLUMNS.cell_uuid, _COLUMNS.host)
     found = sql.rows_among(connection, query, _COLUMNS.uuid, set(uuids))
-    return {uuid: (version, cell_uuid) for uuid, version, cell_uuid in found}
+    return {uuid: RecordedNode(*rest) for uuid, *rest in found}
 
 
 def search(

@@ -96,14 +96,33 @@ def test_what_was_recorded_of_the_wrong_cell_is_settled(
     assert f"compute node cn1 ({first}) of cell {stale}" in reasons(settled)
 
 
+def test_a_process_that_reads_only_before_requests_follows_the_mapping(
+    make_follower, cloud, nodes, service
+):
+    """As the workers of nova-scheduler do, beside the process that follows nova."""
+    cloud.add_host("cn1", "one", last_seen_up=ago(9000))
+    keeper, worker = make_follower(cloud), make_follower(cloud)
+    keeper.full()
+    worker.refresh()
+    cloud.api.remove("host_mappings", host="cn1")
+    second = cloud.add_host("cn1", "two")
+    for step in (keeper.round, worker.refresh, keeper.round, worker.refresh):
+        step()
+        assert nodes() == {"cn1": second}
+        assert service("cn1").last_seen_up >= ago(60)
+
+
 def test_a_host_of_two_cells_that_is_mapped_to_none_is_read_from_the_older(
     make_follower, cloud, nodes
 ):
     first, _ = add_to_both(cloud, "one", "two")
     cloud.api.remove("host_mappings", host="cn1")
-    findings = make_follower(cloud).full()
+    follower = make_follower(cloud)
+    follower.full()
     assert nodes() == {"cn1": first}
-    assert any("cell two" in one.place for one in findings.misfits)
+    compared = follower.compare()
+    assert compared.differing == 0
+    assert any("cell two" in one.place for one in compared.misfits)
 
 
 def test_a_host_whose_mapped_cell_has_no_row_of_it_is_left_out(make_follower, cloud, nodes):
@@ -170,6 +189,71 @@ def test_a_node_that_moves_to_another_cell_is_followed(make_follower, cloud, nod
     follower.round()
     assert nodes() == {"cn1": uuid}
     assert follower.compare().differing == 0
+
+
+@both_ways
+@pytest.mark.parametrize("name", ["cn1", "cn1.example.org"])
+def test_a_round_settles_a_mapping_that_has_changed(
+    make_follower, cloud, nodes, stale, healthy, name
+):
+    cloud.add_host("cn1", stale)
+    follower = make_follower(cloud)
+    follower.full()
+    cloud.api.change("host_mappings", {"host": "cn1"}, cell_id=cloud.numbers[healthy])
+    follower.round()
+    assert nodes() == {}
+    uuid = cloud.add_host("cn1", healthy, hypervisor_hostname=name)
+    follower.round()
+    assert nodes() == {name: uuid}
+
+
+@both_ways
+def test_a_cell_that_is_away_keeps_no_node_of_a_host_that_is_mapped_elsewhere(
+    make_follower, cloud, database, stale, healthy
+):
+    uuid = cloud.add_host("cn1", stale)
+    follower = make_follower(cloud)
+    follower.full()
+    cloud.api.remove("host_mappings", host="cn1")
+    cloud.add_host("cn1", healthy, uuid=uuid, vcpus_used=7)
+    away = "sqlite:////nonexistent/x.db"
+    cloud.api.change("cell_mappings", {"name": stale}, database_connection=away)
+    for step in (follower.round, follower.full, follower.refresh):
+        step()
+        with database.read() as connection:
+            (node,) = compute_nodes.by_uuids(connection, [uuid])
+        assert node.vcpus_used == 7
+
+
+@both_ways
+def test_a_uuid_of_two_hosts_is_that_of_the_host_that_is_up(
+    make_follower, cloud, nodes, stale, healthy
+):
+    uuid = cloud.add_host("cn1", stale, last_seen_up=ago(90000))
+    cloud.add_host("cn2", healthy, uuid=uuid)
+    follower = make_follower(cloud)
+    for step in (follower.full, follower.round, follower.refresh, follower.full):
+        step()
+        assert nodes() == {"cn2": uuid}
+
+
+@both_ways
+def test_an_instance_that_its_mapped_cell_has_deleted_is_gone(
+    make_follower, cloud, host_of, stale, healthy
+):
+    cloud.add_host("cn1", stale)
+    cloud.add_host("cn2", healthy)
+    uuid = cloud.add_instance("cn1", stale)
+    cloud.api.remove("instance_mappings", instance_uuid=uuid)
+    cloud.add_instance("cn2", healthy, uuid=uuid)
+    follower = make_follower(cloud)
+    follower.full()
+    assert host_of(uuid) == "cn2"
+    cloud.cells[healthy].change("instances", {"uuid": uuid}, vm_state="deleted")
+    cloud.cells[healthy].delete_softly("instances", uuid=uuid)
+    for step in (follower.round, follower.full, follower.round):
+        step()
+        assert host_of(uuid) is None
 
 
 @both_ways
