@@ -10,7 +10,6 @@ import atexit
 import gc
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -31,7 +30,7 @@ MOST = 1 << 20
 AT_IMPORT = ("PYTHON", "PROMETHEUS")
 #: Commands that start without a nova.
 OWN = ("serve", "config", "db", "select", "explain", "capacity", "policy", "fleet", "status")
-CONNECTION = re.compile(r"^connection\s*=", re.MULTILINE)
+DATABASE = "[placement_database]\n"
 PROGRAM = Path(sys.executable).with_name("placement-sched")
 
 
@@ -115,7 +114,7 @@ def with_database(
         cwd / value for key, value in pairwise(words) if key == "--config-file" and words[0] in OWN
     ]
     files = [file for file in named if file.is_file()]
-    if files and not any(CONNECTION.search(file.read_text()) for file in files):
+    if files and not any(DATABASE in text for text in map(Path.read_text, files)):
         return {"OS_PLACEMENT_DATABASE__CONNECTION": "sqlite:///placement_sched.db", **env}
     return env
 

@@ -152,6 +152,7 @@ def started(
         argv = [str(part).replace("{port}", port) for part in command or ()]
         if command is None:
             argv = ["serve", "--port", port, *map(str, arguments)]
+            env = dict(forked.with_database(argv, folder, env))
         if command is None and program is None:
             process = forked.start(argv, cwd=folder, env=env, streams=streams)
         else:
