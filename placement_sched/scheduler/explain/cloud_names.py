@@ -17,16 +17,23 @@ _DISABLED = [os_traits.COMPUTE_STATUS_DISABLED]
 
 @dataclass(frozen=True, slots=True)
 class CloudNames:
-    """The host aggregates by uuid, and which aggregates each of some providers is in."""
+    """The host aggregates by uuid, and which aggregates each of some providers is in.
+
+    ``busy`` are those of the providers whose hosts have instances.
+    """
 
     aggregates: Mapping[str, HostAggregate]
     memberships: Mapping[str, frozenset[str]]
+    busy: frozenset[str]
 
     @classmethod
     def of(cls, run: Run, roots: Collection[str]) -> "CloudNames":
-        """Return the names that changes on these trees may need, in a statement at most."""
+        """Return the names that changes on these trees may need, in two statements at most."""
         every = {one.uuid: one for one in run.cloud.host_aggregates()}
-        return cls(every, run.cloud.provider_aggregates(roots) if roots else {})
+        if not roots:
+            return cls(every, {}, frozenset())
+        busy = run.cloud.nodes_with_instances(roots)
+        return cls(every, run.cloud.provider_aggregates(roots), busy)
 
     def with_names(self, root: str, reason: RejectReason) -> RejectReason:
         """Return a reason of the search whose changes name what they are about."""
@@ -55,10 +62,13 @@ class CloudNames:
             yield change
 
     def _may_join(self, root: str, uuid: str) -> bool:
-        """Return whether the availability zone of a host allows it to join an aggregate."""
+        """Return whether a host may join an aggregate.
+
+        It is in one zone at most, and does not leave the default zone with its instances.
+        """
         zone = self._zone(uuid)
-        zones = {self._zone(other) for other in self.memberships.get(root, ())}
-        return zone is None or zones <= {zone, None}
+        zones = {self._zone(other) for other in self.memberships.get(root, ())} - {None}
+        return zone is None or zones == {zone} or (not zones and root not in self.busy)
 
     def _zone(self, uuid: str) -> str | None:
         known = self.aggregates.get(uuid)

@@ -35,7 +35,7 @@ from placement_sched.scheduler.hosts.caches import Aggregates, Memory
 from placement_sched.scheduler.hosts.known import HostVersions
 from placement_sched.scheduler.policies.registry import NO_RATIOS, Policies, Ratios, ratios_under
 from placement_sched.scheduler.requests.reading import SchedulingRequest
-from placement_sched.store.compute import compute_nodes, host_changes, instances
+from placement_sched.store.compute import compute_nodes, host_aggregates, host_changes, instances
 from placement_sched.store.placement import aggregates as placement_aggregates
 
 #: Reads instances by host or by uuid.
@@ -98,6 +98,10 @@ class CloudView:
     def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
         """Return the uuids of the aggregates that each of these providers is in, if in any."""
         return placement_aggregates.of_providers(self.connection, uuids)
+
+    def nodes_with_instances(self, uuids: Collection[str]) -> frozenset[str]:
+        """Return those of the compute nodes whose hosts have instances."""
+        return host_aggregates.nodes_with_instances(self.connection, uuids)
 
     def ratios(self) -> Callable[[str], Ratios]:
         """Return the function that gives the ratios of a host which override its own."""

@@ -275,6 +275,15 @@ def hosts_with_instances(connection: Connection, hosts: Iterable[str]) -> frozen
     return frozenset(row.host for row in sql.rows_among(connection, query, instances.c.host, hosts))
 
 
+def nodes_with_instances(connection: Connection, uuids: Iterable[str]) -> frozenset[str]:
+    """Return the uuids of those of the compute nodes whose hosts have instances."""
+    query = select(compute_nodes.c.uuid).distinct()
+    query = query.join(instances, instances.c.host == compute_nodes.c.host)
+    return frozenset(
+        row.uuid for row in sql.rows_among(connection, query, compute_nodes.c.uuid, uuids)
+    )
+
+
 def provider_ids_of_hosts(connection: Connection, hosts: Iterable[str]) -> frozenset[int]:
     """Return the ids of the root providers of the hosts' compute nodes."""
     query = select(resource_providers.c.id).join(

@@ -130,6 +130,13 @@ def test_a_host_of_another_zone_is_not_to_join_the_zone(cloud):
     other, without_zone = (changes(verdict(cloud, host, asked)) for host in ("cn4", "cn3"))
     assert [change["action"] for change in other] == ["drop_constraint"]
     assert [change["action"] for change in without_zone] == ["join_aggregate", "drop_constraint"]
+    select(cloud, spec(uuid_of("i1"), force_hosts=["cn3"]))
+    with_instances = changes(verdict(cloud, "cn3", asked))
+    assert [change["action"] for change in with_instances] == ["drop_constraint"]
+    refused = cloud.post_json(
+        "/compute/v2.1/os-aggregates/2/action", {"add_host": {"host": "cn3"}}, status=409
+    )
+    assert "hosts with instances would change to availability zone az1" in refused.text
 
 
 def test_pinned_cpus_on_a_disabled_host_need_only_its_service(cloud):
