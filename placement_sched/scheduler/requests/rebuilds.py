@@ -13,6 +13,7 @@ from placement_sched.model.document import Document, Json
 from placement_sched.model.spec import REBUILD_HINT, RequestSpec, request_spec_from
 from placement_sched.scheduler.filtering import is_named
 from placement_sched.store.compute import instances
+from placement_sched.store.placement import allocations
 
 LOG = logging.getLogger(__name__)
 _BUILDING = "building"
@@ -24,12 +25,11 @@ def check_rebuild(database: Readable, spec: RequestSpec) -> None:
         return
     with database.read() as connection:
         recorded = instances.by_uuids(connection, spec.instance_uuids)
-    there = {
-        one.uuid
-        for one in recorded
-        # One that is being built was only claimed: nova does not rebuild it.
-        if is_named(spec, one.host or "", one.node or "") and one.vm_state != _BUILDING
-    }
+        there = {one.uuid for one in recorded if is_named(spec, one.host or "", one.node or "")}
+        # An instance that is not built yet is there by its claim alone.
+        claimed = {one.uuid for one in recorded if one.vm_state == _BUILDING}
+        held = allocations.of_consumers(connection, claimed) if claimed else ()
+        there -= claimed - {one.consumer.uuid for one in held}
     for uuid in spec.instance_uuids or ("without a uuid",):
         if uuid not in there:
             raise Invalid(
