@@ -57,6 +57,7 @@ def test_parameters_of_a_url_are_checked_without_connecting(url, words):
         "mysql://u@h/d?ssl_verify_cert=true&ssl_disabled=false&read_timeout=9&charset=utf8mb3",
         "postgresql://u@h:7/d?hostaddr=127.0.0.1&options=-c%20jit%3Doff&keepalives=1",
         "postgresql://u@/d?host=/run/postgresql&port=5433",
+        "postgresql://u@h/d?gssencmode=require",
         "sqlite:///file.db?timeout=5",
         "sqlite:///file:file.db?uri=true&mode=rwc",
     ],
