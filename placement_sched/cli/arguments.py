@@ -73,7 +73,7 @@ class _Directory(argparse.Action):
         folder = Path(given[0])
         if not folder.is_dir():
             parser.error(f"there is no directory {folder}")
-        files = map(str, sorted(folder.glob("*.conf")))
+        files = map(str, sorted(folder.glob("[!.]*.conf")))
         setattr(namespace, self.dest, [*getattr(namespace, self.dest), *files])
 
 

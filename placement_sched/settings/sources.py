@@ -75,14 +75,16 @@ def with_directories(names: Iterable[str]) -> list[str]:
 def _files_in(directory: str) -> list[str]:
     """Return the files ``*.conf`` of a directory, by name; raises :class:`ConfigurationError`."""
     try:
-        return [str(file) for file in sorted(Path(directory).iterdir()) if file.suffix == ".conf"]
+        files = sorted(Path(directory).iterdir())
+        # Hidden ones are an editor's.
+        return [str(one) for one in files if one.suffix == ".conf" and one.name[0] != "."]
     except OSError as wrong:
         raise ConfigurationError(f"configuration directory {directory}: {wrong.strerror}") from None
 
 
 def files_read(conf: cfg.ConfigOpts) -> list[str]:
     """Return the files that ``conf`` was read from, in order: what comes later wins."""
-    folders = [sorted(Path(folder).glob("*.conf")) for folder in conf.config_dir or ()]
+    folders = [sorted(Path(folder).glob("[!.]*.conf")) for folder in conf.config_dir or ()]
     return [*(conf.config_file or ()), *(str(one) for files in folders for one in files)]
 
 

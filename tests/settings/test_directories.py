@@ -28,6 +28,7 @@ def add(file, name, text):
 def test_files_of_the_directory_come_after_the_file_in_order_of_names(file):
     second, first = add(file, "20.conf", ""), add(file, "10.conf", "")
     add(file, "10.conf.bak", "")
+    add(file, ".#20.conf", "")
     assert with_directories([str(file)]) == [str(file), str(first), str(second)]
     assert with_directories([str(file), str(first)]) == [str(file), str(first), str(second)]
 
@@ -102,6 +103,7 @@ def test_files_of_config_dir_are_read(file, tmp_path, capsys):
     folder.mkdir()
     (folder / "a.conf").write_text("[scheduler]\nmax_attempts = 4\n")
     (folder / "b.conf").write_text("[scheduler]\nmax_atempts = 5\n")
+    (folder / ".c.conf").symlink_to("someone@host.1234")
     order = ("--config-file", str(file), "--config-dir", str(folder))
     assert main(["config", "validate", *order]) == 1
     assert f"{folder}/b.conf:2: error: there is no option" in capsys.readouterr().out
