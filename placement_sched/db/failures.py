@@ -278,7 +278,7 @@ def _lacks_privilege(said: str) -> str:
     elif match := _DENIED_BY_MARIADB.search(said):
         user, *databases = match.groups()
         database = next(filter(None, databases), "<database>")
-        grant = f"GRANT ALL ON {database}.* TO {user}@'%'"
+        grant = f"GRANT ALL ON {database}.* TO '{user}'@'%'"
     else:
         return sentence
     return f"{sentence}; an administrator allows it with {grant}"

@@ -63,7 +63,7 @@ def test_missing_privilege_is_named_and_answered_with_503(url_of_another, make_a
     name, user = url_of_another.database, url_of_another.username
     grant = {
         "postgresql": "GRANT ALL ON TABLE resource_providers TO <user>",
-        "mysql": f"GRANT ALL ON {name}.* TO {user}@'%'",
+        "mysql": f"GRANT ALL ON {name}.* TO '{user}'@'%'",
     }
     assert words.endswith(f"; an administrator allows it with {grant[kind]}")
     app = make_app(make_settings(url))
