@@ -215,7 +215,7 @@ class Characters(NamedTuple):
 
     @classmethod
     def of(cls, connection: Connection) -> "Characters":
-        """Return the characters of the database of a connection, by one statement."""
+        """Read the character set of a database with one statement."""
         kind = connection.dialect.name
         if kind == "sqlite":
             return cls()

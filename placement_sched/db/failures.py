@@ -33,8 +33,8 @@ _NO_CONNECTION = "no connection to the database can be made as configured"
 _CONNECTIONS = 3
 
 # The codes are PostgreSQL's SQLSTATEs and the numbers of MariaDB and MySQL.
-# Two writers met and one must start again: serialization failure, deadlock; record changed.
-# Its tables were changed meanwhile.
+# Two writers met and one must start again: deadlock; serialization failure, record changed, or the
+# definition of a table changed.
 _DEADLOCK, _OTHER_CHANGE = {"40P01", 1213}, {"40001", 1020, 1412, 1615}
 _CONCURRENT = _DEADLOCK | _OTHER_CHANGE
 # A lock was not given in time, or there is no room for more locks or transactions.
@@ -323,7 +323,7 @@ def _check_characters(failure: DBAPIError) -> None:
         raise Invalid(
             "a text has a character that the database cannot keep in its character set"
         ) from failure
-    # Of all letters that were sent the greatest is the most likely one.
+    # The error does not name the letter. Character sets lack the greatest letters first.
     letter = max((letter for one in _texts(failure.params) for letter in one), default="")
     if letter > _LAST_OF_ASCII and _is_of_characters(code, _said(failure)):
         beyond = letter > _LAST_OF_UTF8MB3
@@ -334,7 +334,7 @@ def _check_characters(failure: DBAPIError) -> None:
 def _is_of_characters(code: object, said: str) -> bool:
     """Return whether MariaDB or MySQL says that a column cannot hold a character that was sent."""
     if code in _MIXED:
-        # Two columns that differ are a fault of ours; what was sent is of the weakest kind.
+        # A value that was sent is COERCIBLE. A mix of two columns is our fault.
         sets = _COLLATION.findall(said)
         return len({name for name, _ in sets}) > 1 and ("COERCIBLE" in {kind for _, kind in sets})
     is_text = code == _BAD_VALUE and "string value" in said

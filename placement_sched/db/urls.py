@@ -92,7 +92,7 @@ def _check_parameters(url: URL, place: str) -> None:
         if not Path(file).is_file():
             raise ConfigurationError(f"{place}: there is no file {file} ({name})")
     kind = url.get_backend_name()
-    # Some name a file each of which needs the other, and all of SQLite's may be of one file name.
+    # A certificate needs its key, and SQLite reads all parameters as parts of one file name.
     together = {name for name in url.query if kind == "sqlite" or name.startswith("ssl")}
     for names in (together, *({name} for name in url.query if name not in together)):
         some = url.set(query={name: url.query[name] for name in names})
@@ -111,7 +111,7 @@ def _check_postgresql(options: dict[str, Any]) -> None:
     options = {name: value for name, value in options.items() if name != "context"}
     if "connect_timeout" in options:
         int(options["connect_timeout"])
-    # libpq looks at the values before it looks for the server, which this one has not.
+    # libpq checks the values before it connects, and there is no server at this address.
     elsewhere = {"host": _NOWHERE, "hostaddr": None, "port": None}
     tried = PGconn.connect_start(make_conninfo(**options | elsewhere).encode())
     said = tried.error_message.decode(errors="replace")

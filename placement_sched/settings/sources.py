@@ -76,7 +76,7 @@ def _files_in(directory: str) -> list[str]:
     """Return the files ``*.conf`` of a directory, by name; raises :class:`ConfigurationError`."""
     try:
         files = sorted(Path(directory).iterdir())
-        # Hidden ones are an editor's.
+        # oslo.config ignores hidden files, such as an editor's locks.
         return [str(one) for one in files if one.suffix == ".conf" and one.name[0] != "."]
     except OSError as wrong:
         raise ConfigurationError(f"configuration directory {directory}: {wrong.strerror}") from None

@@ -196,10 +196,10 @@ class NovaCells:
         self.load()
 
     def why_not_of(self, cell: FollowedCell, host: str | None) -> str | None:
-        """Return why rows of a host in this cell do not count: nova maps it to another one.
+        """Return why the rows of a host in this cell are ignored; None if they are not.
 
-        Nova acts on a host in the cell of its mapping only. None where the rows count, as those of
-        a host that is not mapped.
+        Nova acts on a host only in the cell that it maps the host to. The rows of a host without a
+        mapping are read.
         """
         uuid = self.mapped_hosts.get(host or "", cell.uuid)
         return None if uuid == cell.uuid else f"nova maps its host to {self._title(uuid)}"

@@ -203,7 +203,7 @@ class NodeUpkeep:
         rows: Iterable[nova_nodes.NodeRow],
         before: Mapping[str, RecordedNode],
     ) -> dict[str, str]:
-        """Return why nodes are those of another cell though this one has them too, by uuid."""
+        """Return why the record of another cell is kept, by the uuids of nodes in both cells."""
         hosts = {row.uuid: row.host or "" for row in rows}
         reasons: dict[str, str] = {}
         for other in self._cells.every:
@@ -212,11 +212,7 @@ class NodeUpkeep:
             if other is cell or not theirs:
                 continue
             mapped = self._cells.mapped_hosts.get
-            kept = {
-                uuid
-                for uuid in theirs
-                if mapped(before[uuid].host, other.uuid) == other.uuid  # what was read last
-            }
+            kept = {uuid for uuid in theirs if mapped(before[uuid].host, other.uuid) == other.uuid}
             if other.away_until is None:
                 with suppress(NovaAway):
                     kept = self._that_count(other, cell, {uuid: hosts[uuid] for uuid in theirs})

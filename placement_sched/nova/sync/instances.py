@@ -41,8 +41,9 @@ class _Looked:
     living: dict[str, NovaInstance] = field(default_factory=dict)
     #: Those that a cell knows as deleted, or hidden.
     ended: set[str] = field(default_factory=set)
-    #: Those that live in another cell than the one that nova's API maps them to, and this one.
+    #: Instances that live in a cell that nova's API does not map them to.
     strays: dict[str, NovaInstance] = field(default_factory=dict)
+    #: The uuid of the cell that nova's API maps each instance to.
     mapped: Mapping[str, str] = field(default_factory=dict)
     #: Those that the cell of their mapping has deleted.
     deleted: set[str] = field(default_factory=set)
@@ -60,7 +61,7 @@ class _Looked:
                 self.strays.setdefault(one.uuid, one)
 
     def take_strays(self, away: Collection[str]) -> None:
-        """Let those live that the cell of their mapping has not, unless that one is away.
+        """Accept strays that the mapped cell does not have, unless that cell is away.
 
         Between cells, nova makes the copy that counts visible after it has changed the mapping.
         """
@@ -215,7 +216,7 @@ class InstanceUpkeep:
         return looked
 
     def _mapped(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """Return the cells that instances are mapped to, where there are several to choose from."""
+        """Return the cell that each instance is mapped to; empty if there is one cell only."""
         if len(self._cells.every) > 1 and uuids:
             with suppress(NovaAway), self._cells.read_api() as connection:
                 return nova_instances.mapped_to(connection, uuids)

@@ -32,7 +32,8 @@ class CloudNames:
         every = {one.uuid: one for one in run.cloud.host_aggregates()}
         if not roots:
             return cls(every, {}, frozenset())
-        busy = run.cloud.nodes_with_instances(roots)
+        zoned = any(one.availability_zone for one in every.values())
+        busy = run.cloud.nodes_with_instances(roots) if zoned else frozenset()
         return cls(every, run.cloud.provider_aggregates(roots), busy)
 
     def with_names(self, root: str, reason: RejectReason) -> RejectReason:

@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.db.tables import inventories, resource_providers
 from placement_sched.model.clock import utcnow
-from placement_sched.store.compute import compute_nodes, services
+from placement_sched.store.compute import compute_nodes
 from tests.nova_clouds import ago, pools, wrapped
 
 pytestmark = pytest.mark.all_databases
@@ -19,15 +19,6 @@ def nodes(database):
             return {one.hypervisor_hostname: one for one in compute_nodes.search(connection)}
 
     return nodes
-
-
-@pytest.fixture
-def service(database):
-    def service(host):
-        with database.read() as connection:
-            return services.by_hosts(connection, [host]).get(host)
-
-    return service
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.cloud_check import CloudFault, check_cloud
-from placement_sched.store.compute import compute_nodes, instances, services
+from placement_sched.store.compute import compute_nodes, instances
 from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
 from tests.nova_clouds import ago, sqlite_nova
@@ -28,15 +28,6 @@ def nodes(database):
             return {one.hypervisor_hostname: one.uuid for one in compute_nodes.search(connection)}
 
     return nodes
-
-
-@pytest.fixture
-def service(database):
-    def service(host):
-        with database.read() as connection:
-            return services.by_hosts(connection, [host]).get(host)
-
-    return service
 
 
 @pytest.fixture

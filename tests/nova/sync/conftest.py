@@ -1,0 +1,14 @@
+"""What the tests of the follower read of its records."""
+
+import pytest
+
+from placement_sched.store.compute import services
+
+
+@pytest.fixture
+def service(database):
+    def service(host):
+        with database.read() as connection:
+            return services.by_hosts(connection, [host]).get(host)
+
+    return service
