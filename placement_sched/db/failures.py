@@ -57,10 +57,12 @@ _FULL, _FULL_WORDS = {"53100", 1021, 1026, 1030, 1114, 1180}, ("disk is full", "
 # Files of tables that cannot be opened, read or closed.
 _FILES = {"58030", 1003, 1004, 1016, 1017, 1023, 1024, 1033, 1034, 1035, 1194, 1195}
 # The user of the connection may not do what it asks for: of databases, tables, columns, or of all.
-_DENIED = {"42501", 1044, 1142, 1143, 1227}
+# 3F000: no schema may be used.
+_DENIED = {"42501", "3F000", 1044, 1142, 1143, 1227}
 _DENIED_BY_POSTGRESQL = re.compile(r"permission denied for (\w+) (\S+)")
 _DENIED_BY_MARIADB = re.compile(
-    r"denied (?:to|for) user '([^']*)'@\S+ (?:for table `(\w+)`\.|to database '(\w+)'|for table)"
+    r"denied (?:to|for) user '([^']*)'@'([^']*)' "
+    r"(?:for table `(\w+)`\.|to database '(\w+)'|for table)"
 )
 _CANNOT_WRITE = "the database cannot write: its disk is full, or fails"
 _SENTENCES = (
@@ -90,6 +92,10 @@ _REFUSED: tuple[tuple[set[object], tuple[str, ...], str], ...] = (
     ),
     ({2026}, ("SSL", "certificate"), "no TLS connection to the database can be made as configured"),
 )
+# PyMySQL's numbers for a server that cannot be reached, or that is lost.
+_NOT_REACHED = {2002, 2003, 2005, 2006, 2013}
+# What PostgreSQL says, and libpq of what PostgreSQL has said.
+_ANSWERED = ("FATAL:", "channel binding", "hot standby", "session is ", "invalid ")
 # A statement that the database does not take for its length.
 _TOO_LARGE_SQLSTATE = "54"  # PostgreSQL's class: program limit exceeded
 _TOO_LARGE = {1116, 1117, 1153, 1390, 1436}  # tables, columns, packet, placeholders, stack
@@ -262,7 +268,19 @@ def _refusal(failure: DBAPIError) -> str:
     for codes, words, sentence in _REFUSED:
         if code in codes or any(word in text for word in words):
             return sentence
-    return _sentence(failure) or _silence(failure)
+    if sentence := _sentence(failure):
+        return sentence
+    if _has_answered(code, text):
+        reason = _said(failure).rpartition(" failed: ")[2]  # without the server's address
+        return f"{_NO_CONNECTION}: {reason}"
+    return _silence(failure)
+
+
+def _has_answered(code: object, said: str) -> bool:
+    """Return whether a server answered to the attempt to connect with it."""
+    if isinstance(code, int):
+        return code not in _NOT_REACHED
+    return any(words in said for words in _ANSWERED)
 
 
 def _silence(failure: DBAPIError) -> str:
@@ -276,9 +294,14 @@ def _lacks_privilege(said: str) -> str:
         kind, name = match.groups()
         grant = f"GRANT ALL ON {kind.upper()} {name} TO <user>"
     elif match := _DENIED_BY_MARIADB.search(said):
-        user, *databases = match.groups()
-        database = next(filter(None, databases), "<database>")
-        grant = f"GRANT ALL ON {database}.* TO '{user}'@'%'"
+        user, host, of_table, database = match.groups()
+        if database is None:  # of tables it names the host of the connection, not of the account
+            account = f"'{user}'@'<host>' (SELECT CURRENT_USER() by this user shows the host)"
+            grant = f"GRANT ALL ON {of_table or '<database>'}.* TO {account}"
+        else:
+            grant = f"GRANT ALL ON {database}.* TO '{user}'@'{host}'"
+    elif "no schema has been selected" in said:
+        grant = "GRANT ALL ON SCHEMA public TO <user>"
     else:
         return sentence
     return f"{sentence}; an administrator allows it with {grant}"

@@ -1,6 +1,7 @@
 """The URLs of databases: the drivers they mean, and whether these can connect with them."""
 
 import sqlite3
+from collections.abc import Mapping
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,22 @@ _DRIVERS = {
 #: The parameters of a URL that name files which have to exist.
 _FILES = frozenset({"ssl_ca", "ssl_cert", "ssl_key", "sslcert", "sslkey"})
 _TLS = "TLS is set by ssl_ca, ssl_cert, ssl_key, ssl_verify_cert and ssl_verify_identity"
-#: What lets PyMySQL check its parameters without connecting; no URL may have it.
+#: What lets PyMySQL check its parameters without connecting.
 _DEFERRED = "defer_connect"
+#: Parameters of PyMySQL that no text can be.
+_OBJECTS = frozenset({_DEFERRED, "auth_plugin_map", "conv", "cursorclass"})
+_LAST_PORT = 65_535
+#: Numbers that libpq does not check for the socket of a folder.
+_NUMBERS = frozenset(
+    {
+        "connect_timeout",
+        "keepalives",
+        "keepalives_count",
+        "keepalives_idle",
+        "keepalives_interval",
+        "tcp_user_timeout",
+    }
+)
 #: A folder in which no PostgreSQL has its socket.
 _NOWHERE = "/nonexistent"
 _KNOWN = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"}
@@ -97,10 +112,19 @@ def _check_parameters(url: URL, place: str) -> None:
     for names in (together, *({name} for name in url.query if name not in together)):
         some = url.set(query={name: url.query[name] for name in names})
         try:
-            _CHECKS[kind](dict(some.get_dialect()().create_connect_args(some)[1]))
+            options = dict(some.get_dialect()().create_connect_args(some)[1])
+            _check_ports(options)
+            _CHECKS[kind](options)
         except Exception as wrong:  # noqa: BLE001 - drivers raise what they like
             named = "".join(f"{name}: " for name in sorted(names))
             raise ConfigurationError(f"{place}: {named}{one_line(wrong)}") from None
+
+
+def _check_ports(options: Mapping[str, Any]) -> None:
+    # PostgreSQL takes several.
+    for port in filter(None, str(options.get("port") or "").split(",")):
+        if not 0 < int(port) <= _LAST_PORT:
+            raise ValueError(f"port {port} is not between 1 and {_LAST_PORT}")
 
 
 def _check_sqlite(options: dict[str, Any]) -> None:
@@ -109,8 +133,8 @@ def _check_sqlite(options: dict[str, Any]) -> None:
 
 def _check_postgresql(options: dict[str, Any]) -> None:
     options = {name: value for name, value in options.items() if name != "context"}
-    if "connect_timeout" in options:
-        int(options["connect_timeout"])
+    for name in _NUMBERS & options.keys():
+        int(options[name])
     # libpq checks the values before it connects, and there is no server at this address.
     elsewhere = {"host": _NOWHERE, "hostaddr": None, "port": None}
     tried = PGconn.connect_start(make_conninfo(**options | elsewhere).encode())
@@ -122,7 +146,7 @@ def _check_postgresql(options: dict[str, Any]) -> None:
 
 def _check_mysql(options: dict[str, Any]) -> None:
     known = signature(pymysql.connections.Connection.__init__).parameters.keys()
-    if options.keys() - known or _DEFERRED in options:
+    if options.keys() - known or _OBJECTS & options.keys():
         raise ValueError(f"PyMySQL has no such parameter; remove it ({_TLS})")
     try:
         pymysql.connections.Connection(**options | {_DEFERRED: True})

@@ -32,6 +32,13 @@ PLACE = "[placement_database] connection"
         ("mysql://u@h/d?connect_timeout=abc", "connect_timeout: invalid literal .*'abc'"),
         ("mysql://u@h/d?connect_timeout=0", "connect_timeout: connect_timeout should be >0"),
         ("postgresql://u@h/d?connect_timeout=abc", "connect_timeout: invalid literal .*'abc'"),
+        ("mysql://u@h/d?cursorclass=abc", "cursorclass: PyMySQL has no such parameter"),
+        ("mysql://u@h/d?auth_plugin_map=abc", "auth_plugin_map: PyMySQL has no such"),
+        ("mysql://u@h:99999/d", "port 99999 is not between 1 and 65535"),
+        ("mysql://u@h/d?port=99999", "port: port 99999 is not between"),
+        ("postgresql://u@h:99999/d", "port 99999 is not between 1 and 65535"),
+        ("postgresql://u@h/d?keepalives_idle=abc", "keepalives_idle: invalid literal .*'abc'"),
+        ("postgresql://u@h/d?tcp_user_timeout=1s", "tcp_user_timeout: invalid literal"),
         ("postgresql://u@h/d?ssl_ca=/none.pem", "there is no file /none.pem"),
         ("postgresql://u@h/d?ssl_mode=require", 'ssl_mode: invalid connection option "ssl_mode"'),
         ("postgresql://u@h/d?sslmode=foo", 'sslmode: invalid sslmode value: "foo"'),
@@ -119,6 +126,26 @@ def test_refused_connection_is_503_with_the_reason(request, make_app, server, pa
     url = url.render_as_string(hide_password=False)
     answer = make_app(make_settings(url)).get("/healthz/ready", status=503)
     assert sentence in answer.text
+    assert "does not answer" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("server", "parameters", "reason"),
+    [
+        ("mysql_server", {"collation": "nonsense"}, "Unknown collation"),
+        ("mysql_server", {"sql_mode": "NONSENSE"}, "'sql_mode' can't be set"),
+        ("postgresql_server", {"client_encoding": "nonsense"}, "client_encoding"),
+        ("postgresql_server", {"options": "-c nonsense=1"}, "nonsense"),
+        ("postgresql_server", {"channel_binding": "require"}, "channel binding"),
+        ("postgresql_server", {"target_session_attrs": "standby"}, "hot standby"),
+    ],
+)
+def test_parameter_that_the_server_refuses_is_named(request, make_app, server, parameters, reason):
+    url = make_url(request.getfixturevalue(server)).update_query_dict(parameters)
+    url = url.render_as_string(hide_password=False)
+    answer = make_app(make_settings(url)).get("/healthz/ready", status=503)
+    assert reason in answer.text
+    assert "can be made as configured" in answer.text
     assert "does not answer" not in answer.text
 
 

@@ -10,7 +10,10 @@ from sqlalchemy.engine import URL, make_url
 from placement_sched.db.tables import resource_providers
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable, sentence
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
+from tests.empty_databases import empty_database
 
 pytestmark = pytest.mark.all_databases
 
@@ -63,9 +66,48 @@ def test_missing_privilege_is_named_and_answered_with_503(url_of_another, make_a
     name, user = url_of_another.database, url_of_another.username
     grant = {
         "postgresql": "GRANT ALL ON TABLE resource_providers TO <user>",
-        "mysql": f"GRANT ALL ON {name}.* TO '{user}'@'%'",
+        # MariaDB names the host that the user comes from, which need not be the account's.
+        "mysql": (
+            f"GRANT ALL ON {name}.* TO '{user}'@'<host>' "
+            "(SELECT CURRENT_USER() by this user shows the host)"
+        ),
     }
     assert words.endswith(f"; an administrator allows it with {grant[kind]}")
     app = make_app(make_settings(url))
     answer = app.get("/placement/resource_providers", status=503)
     assert "lacks a privilege" in answer.json["errors"][0]["detail"]
+
+
+def test_grant_names_the_host_of_an_account_that_may_not_use_the_database(mysql_server):
+    name = f"ps_{uuid4().hex[:8]}"
+    engine = create_engine(mysql_server, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"CREATE USER '{name}'@'127.0.0.%%'")
+        database = _database_of(engine.url.set(database="mysql"), name)
+        with pytest.raises(Unavailable) as failure, database.read():
+            pytest.fail("there was a connection")
+        database.dispose()
+        connection.exec_driver_sql(f"DROP USER '{name}'@'127.0.0.%%'")
+    engine.dispose()
+    assert f"GRANT ALL ON mysql.* TO '{name}'@'127.0.0.%'" in sentence(failure.value)
+
+
+def test_schema_that_may_not_be_used_is_a_missing_privilege(tmp_path):
+    name = f"ps_{uuid4().hex[:8]}"
+    with empty_database("postgresql", tmp_path) as url:
+        engine = create_engine(url, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(text(f"CREATE USER {name}"))
+            connection.execute(text("REVOKE ALL ON SCHEMA public FROM PUBLIC"))
+            database = _database_of(engine.url, name)
+            with pytest.raises(Unavailable, match="GRANT ALL ON SCHEMA public TO <user>"):
+                sync(database, utcnow)
+            database.dispose()
+            connection.execute(text(f"DROP USER {name}"))
+        engine.dispose()
+
+
+def _database_of(url: URL, user: str) -> Database:
+    """Return a database to which this user, who needs no password, connects."""
+    own = url.set(username=user, password=None)
+    return Database(make_settings(own.render_as_string(hide_password=False)))

@@ -1,4 +1,5 @@
--- Removes all that placement_sched added to a database of OpenStack placement.
+-- Removes all that placement_sched added to a database of OpenStack placement, or nothing at all.
+\set ON_ERROR_STOP on
 BEGIN;
 -- Without a notice of each trigger that goes with its function.
 SET LOCAL client_min_messages = warning;
