@@ -37,6 +37,8 @@ _OF_MARIADB = text(
 #: The names that Python has for the character sets of MariaDB and PostgreSQL, if it has others.
 _CODECS = {"latin1": "cp1252", "sql_ascii": "ascii"}
 _DIALECT = mysql.dialect()
+_UTF8 = frozenset({"utf8", "utf8mb3", "utf8mb4"})
+_UNICODE = _UTF8 | {"ucs2", "utf16", "utf16le", "utf32"}
 _COLLATIONS = text(
     "SELECT table_name, column_name, collation_name FROM information_schema.columns "
     "WHERE table_schema = DATABASE() AND collation_name IS NOT NULL"
@@ -128,11 +130,17 @@ def _most_frequent(found: Mapping[str, str], tables: Iterable[Table]) -> str | N
 def _conflict(collations: set[str | None]) -> bool:
     """Return whether the database refuses to compare columns of these two collations.
 
-    It converts the texts of one character set to a larger one, and prefers a binary collation.
+    In one character set it prefers a binary collation. It converts the texts of one set to another
+    that has all its characters: utf8mb4 those of utf8mb3, a set of Unicode those of any other kind,
+    and every set those of ASCII.
     """
     known = sorted(filter(None, collations))
-    is_same_set = len({_character_set(collation) for collation in known}) == 1
-    return len(known) > 1 and is_same_set and not any(name.endswith("_bin") for name in known)
+    sets = {_character_set(collation) for collation in known}
+    if len(sets) == 1:
+        return len(known) > 1 and not any(name.endswith("_bin") for name in known)
+    if sets <= _UTF8 or "ascii" in sets:
+        return False
+    return len(sets & _UNICODE) != 1
 
 
 def _character_set(collation: str) -> str:
@@ -233,6 +241,13 @@ class Characters(NamedTuple):
         if written is None or (written.isascii() and (self.has_nul or "\0" not in written)):
             return None
         return next((letter for letter in written if not self._has(letter)), None)
+
+    def lacking(self, texts: Mapping[str, str | None]) -> tuple[str, str] | None:
+        """Return the name of the first text that cannot be stored, and the character."""
+        for name, written in texts.items():
+            if (letter := self.missing(written)) is not None:
+                return name, letter
+        return None
 
     def shown(self, written: str) -> str:
         """Return a text with a placeholder for each character that cannot be stored."""

@@ -34,6 +34,12 @@ def encoded(document: Any) -> bytes:
     return text.encode()
 
 
+def storable(document: Any) -> str:
+    """Return a document as JSON of ASCII characters, which every database can store."""
+    text = orjson.dumps(document).decode()
+    return text if text.isascii() else json.dumps(orjson.loads(text), separators=(",", ":"))
+
+
 def decoded(text: str | bytes) -> Any:
     """Return the JSON document that a text from outside says.
 

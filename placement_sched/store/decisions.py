@@ -9,9 +9,10 @@ import orjson
 from sqlalchemy import Connection, Row, Select, delete, func, insert, select, union
 
 from placement_sched.db import sql
+from placement_sched.db.collations import Characters
 from placement_sched.db.tables import decision_places, decisions, instances
 from placement_sched.errors import NotFound
-from placement_sched.model.document import Document
+from placement_sched.model.document import Document, storable
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.results.decision import (
     Conditions,
@@ -39,11 +40,12 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
     """Write a decision down, and the instances that it was about."""
     connection.execute(
         insert(decisions).values(
-            **{name: getattr(decision, name) for name in _KEPT},
+            **{name: getattr(decision, name) for name in _KEPT}
+            | {"flavor": _storable_name(connection, decision.flavor)},
             **{name: getattr(decision.request_ids, name) for name in _IDS},
             request_digest=decision.digest,
-            request=orjson.dumps(decision.request).decode(),
-            selections=orjson.dumps(decision.answer).decode(),
+            request=storable(decision.request),
+            selections=storable(decision.answer),
             funnel=_written(decision.funnel),
             best=_written(decision.best or None),
             conditions=_written(decision.conditions and decision.conditions.as_json()),
@@ -212,8 +214,15 @@ def _summary(row: Row[Any], places: Collection[PlacedInstance]) -> dict[str, Any
     }
 
 
+def _storable_name(connection: Connection, name: str | None) -> str | None:
+    """Return a name with placeholders for what cannot be stored: nova may have such a flavor."""
+    if name is None or name.isascii():
+        return name
+    return Characters.of(connection).shown(name)
+
+
 def _written(document: Any) -> str | None:
-    return None if document is None else orjson.dumps(document).decode()
+    return None if document is None else storable(document)
 
 
 def _read(text: str | None) -> Any:

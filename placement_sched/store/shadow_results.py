@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select, updat
 
 from placement_sched.db import sql
 from placement_sched.db.tables import decisions, shadow_results
+from placement_sched.model.document import storable
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.results.shadow import FAILED, PENDING, ShadowResult
 
@@ -42,7 +43,7 @@ def record(connection: Connection, results: Iterable[ShadowResult], now: datetim
             "verdict": one.verdict,
             "our_host": one.our_host,
             "nova_host": one.nova_host,
-            "detail": orjson.dumps(one.detail).decode(),
+            "detail": storable(one.detail),
             "created_at": now,
         }
         for one in results
@@ -59,7 +60,7 @@ def settle(connection: Connection, results: Sequence[ShadowResult], now: datetim
             "at_position": one.position,
             "new_verdict": one.verdict,
             "new_host": one.nova_host,
-            "new_detail": orjson.dumps(one.detail).decode(),
+            "new_detail": storable(one.detail),
             "now": now,
         }
         for one in results

@@ -181,11 +181,14 @@ def validate(database: Database, capsys) -> tuple[int, str]:
     return status, capsys.readouterr().out
 
 
-@pytest.mark.parametrize("table", ["allocations", "consumers"])
+@pytest.mark.parametrize(
+    ("table", "collation"),
+    [("allocations", OTHERS[0]), ("consumers", OTHERS[0]), ("consumers", "ucs2_general_ci")],
+)
 def test_adoption_refuses_tables_that_cannot_be_joined_and_changes_nothing(
-    openstack, capsys, table
+    openstack, capsys, table, collation
 ):
-    convert(openstack, table, OTHERS[0])
+    convert(openstack, table, collation)
     before = collations(openstack)
     with pytest.raises(Unavailable, match="nothing in it was changed") as refused:
         adopt(openstack, utcnow)

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, and_, func, or_, select
 
 from placement_sched.db import sql
 from placement_sched.model.cell import CELL0
-from placement_sched.model.document import Json
+from placement_sched.model.document import Json, storable
 from placement_sched.nova.databases.tables import (
     cell_mappings,
     instance_extra,
@@ -187,7 +187,7 @@ class Flavors:
 
 
 def _kept(flavor: Json) -> KeptFlavor:
-    text = orjson.dumps(flavor).decode()
+    text = storable(flavor)
     return KeptFlavor(text, digest_of(text), flavor.get("flavorid"), flavor.get("id"))
 
 

@@ -38,6 +38,7 @@ LOG = log.getLogger(__name__)
 #: Seconds until a cell that is away is asked again, at the earliest: at first, then twice as long
 #: after each failure, and at the longest.
 FIRST_PAUSE, PAUSE = 1.0, 5.0
+_CANNOT_STORE = "the database cannot store the character {!r}"
 #: A database that fails within so many seconds is asked again also before a request, which can
 #: afford that; one that leaves the request waiting is not.
 _AT_ONCE = 0.1
@@ -108,9 +109,21 @@ class NovaCells:
         if (letter := self.characters.missing(written)) is None:
             return written
         shown = self.characters.shown(written)
-        reason = f"the database cannot store the character {letter!r} of its {noun}"
+        reason = f"{_CANNOT_STORE.format(letter)} of its {noun}"
         account.misfit(place, f"{reason}; it is recorded with {PLACEHOLDER}")
         return shown
+
+    def is_left_out(self, place: str, texts: Mapping[str, str | None], account: Account) -> bool:
+        """Return whether one of some texts, by what messages call them, cannot be stored.
+
+        What has this text is left out then, which is noted.
+        """
+        if (lacking := self.characters.lacking(texts)) is None:
+            return False
+        noun, letter = lacking
+        reason = f"{_CANNOT_STORE.format(letter)} of its {noun}"
+        account.misfit(place, f"{reason}; it is left out")
+        return True
 
     @property
     def every(self) -> tuple[FollowedCell, ...]:
@@ -198,9 +211,11 @@ class NovaCells:
     def why_not_of(self, cell: FollowedCell, host: str | None) -> str | None:
         """Return why the rows of a host in this cell are ignored; None if they are not.
 
-        Nova acts on a host only in the cell that it maps the host to. The rows of a host without a
-        mapping are read.
+        The database here may be unable to store the host's name. Nova acts on a host only in the
+        cell that it maps the host to. The rows of a host without a mapping are read.
         """
+        if (letter := self.characters.missing(host)) is not None:
+            return f"{_CANNOT_STORE.format(letter)} of its host's name"
         uuid = self.mapped_hosts.get(host or "", cell.uuid)
         return None if uuid == cell.uuid else f"nova maps its host to {self._title(uuid)}"
 
@@ -220,7 +235,10 @@ class NovaCells:
         """Record which cells there are, those that are new or gone as well."""
         wanted = {
             cell.uuid: NovaCell(
-                uuid=cell.uuid, name=cell.mapped.name, disabled=cell.mapped.disabled
+                uuid=cell.uuid,
+                name=self.shown(cell.mapped.name or "", f"cell {cell.uuid}", "name", account)
+                or None,
+                disabled=cell.mapped.disabled,
             )
             for cell in self.every
         }
@@ -320,7 +338,8 @@ class NovaCells:
                     cell.title,
                     failure.detail,
                 )
-                self._record(partial(cells.note_away, uuid=cell.uuid, failure=failure.detail))
+                reason = self.characters.shown(failure.detail)
+                self._record(partial(cells.note_away, uuid=cell.uuid, failure=reason))
 
     def _came_back(self, cell: FollowedCell, before: float) -> None:
         """Note that a cell answered that was away before; another thread may know better by now."""

@@ -179,6 +179,10 @@ class NodeUpkeep:
                 account.unread.add(row.uuid)
                 account.misfit(place, f"it is left out: {reason}")
                 continue
+            names = {"hypervisor_hostname": row.hypervisor_hostname}
+            if self._cells.is_left_out(place, names, account):
+                account.unread |= {row.uuid, row.hypervisor_hostname, row.host}
+                continue
             if row.free_disk_gb is None:  # nova never selects it
                 account.unread |= {row.uuid, row.hypervisor_hostname, row.host}
                 reason = "its free_disk_gb is not reported yet, so that nothing is placed there"

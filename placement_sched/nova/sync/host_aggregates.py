@@ -14,6 +14,8 @@ from placement_sched.store.compute import host_aggregates
 _NOUN = "host aggregates"
 _FIELDS = ("uuid", "name", "hosts", "metadata")
 _TRIES = 3
+#: Characters of a name with placeholders, beside the number that makes it unique.
+_LONGEST_SHOWN = 240
 
 
 class AggregateUpkeep:
@@ -53,7 +55,7 @@ class AggregateUpkeep:
                 before = _recorded(connection, numbers)
             with self._cells.read_api() as connection:
                 found = nova_aggregates.host_aggregates(connection, numbers)
-            theirs = {one.id: one for one in map(partial(self._named, account), found)}
+            theirs = {one.id: one for one in map(partial(self._storable, account), found)}
             unfit = {number for number, one in theirs.items() if self._is_unfit(one, account)}
             theirs = {number: one for number, one in theirs.items() if number not in unfit}
             differing = {
@@ -69,21 +71,23 @@ class AggregateUpkeep:
         for number in gone:
             account.gone(_NOUN, before[number].name)
 
-    def _named(self, account: Account, one: HostAggregate) -> HostAggregate:
-        name = self._cells.shown(one.name, f"aggregate {one.uuid}", "name", account)
-        return one if name == one.name else replace(one, name=name)
+    def _storable(self, account: Account, one: HostAggregate) -> HostAggregate:
+        """Return an aggregate without what cannot be stored of its name and hosts."""
+        place = f"aggregate {one.uuid}"
+        name = self._cells.shown(one.name, place, "name", account)
+        if name != one.name:  # names are unique, also those with placeholders
+            name = f"{name[:_LONGEST_SHOWN]} ({one.id})"
+        hosts = frozenset(
+            host
+            for host in one.hosts
+            if not self._cells.is_left_out(place, {"host": host}, account)
+        )
+        return replace(one, name=name, hosts=hosts)
 
     def _is_unfit(self, one: HostAggregate, account: Account) -> bool:
         """Return whether metadata cannot be stored: the aggregate stays as it was recorded."""
-        missing = self._cells.characters.missing
-        for key, value in one.metadata.items():
-            if (letter := missing(key) or missing(value)) is not None:
-                reason = (
-                    f"the database cannot store the character {letter!r} of its metadata {key!r}"
-                )
-                account.misfit(f"aggregate {one.name} ({one.uuid})", reason)
-                return True
-        return False
+        texts = {f"metadata {key!r}": f"{key}{value}" for key, value in one.metadata.items()}
+        return self._cells.is_left_out(f"aggregate {one.name} ({one.uuid})", texts, account)
 
     def _write(
         self,

@@ -4,8 +4,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import orjson
-
+from placement_sched.model.document import storable
 from placement_sched.nova.databases.instances import KeptFlavor, NovaInstance
 from placement_sched.store.compute.instances import Kept, short_id
 
@@ -27,6 +26,11 @@ class NewRecord(NamedTuple):
     decision_uuid: str | None
     created_at: datetime
     updated_at: datetime
+
+    @property
+    def texts(self) -> dict[str, str | None]:
+        """Return the columns that have a text from outside which is not JSON, by their names."""
+        return {**dict(zip(_COLUMNS, self.values, strict=True)), "flavorid": self.flavor.flavorid}
 
     def changed(self, fields: Collection[str]) -> dict[str, Any]:
         """Return of the row the columns of these fields, and what every row that is sent has."""
@@ -67,7 +71,7 @@ def record_of(
     """
     host, node = instance.host, instance.node
     image_id = short_id(instance.image_ref or None)
-    image = None if image_id is None else orjson.dumps({"id": image_id}).decode()
+    image = None if image_id is None else storable({"id": image_id})
     if before is not None:
         if host is None and instance.vm_state == "building" and is_pending(before):
             host, node = before.host, before.node

@@ -286,32 +286,28 @@ class InstanceUpkeep:
         for instance in found:
             known = before.get(instance.uuid)
             flavor = None if instance.flavor else self._recorded_flavor(instance, known)
-            flavor = self._storable(flavor or self._flavors.of(instance), instance, account)
+            flavor = flavor or self._flavors.of(instance)
             self._recorded[flavor.digest] = flavor
             if groups is not None:
                 group = groups.get(instance.uuid)
             else:
                 group = known.server_group if known else None
-            records.append(
-                record_of(
-                    self._named(instance, account),
-                    known,
-                    flavor=flavor,
-                    group=group,
-                    now=now,
-                    is_pending=self._is_pending,
-                )
+            record = record_of(
+                self._named(instance, account),
+                known,
+                flavor=flavor,
+                group=group,
+                now=now,
+                is_pending=self._is_pending,
             )
+            if not self._cells.is_left_out(f"instance {record.uuid}", record.texts, account):
+                records.append(record)
         return records
 
     def _named(self, instance: NovaInstance, account: Account) -> NovaInstance:
         name = instance.display_name or ""
         shown = self._cells.shown(name, f"instance {instance.uuid}", "name", account)
         return instance if shown == name else instance._replace(display_name=shown)
-
-    def _storable(self, flavor: KeptFlavor, instance: NovaInstance, account: Account) -> KeptFlavor:
-        text = self._cells.shown(flavor.text, f"instance {instance.uuid}", "flavor", account)
-        return flavor if text == flavor.text else flavor._replace(text=text)
 
     def _is_pending(self, before: Kept) -> bool:
         """Return whether a record is of a claim that nova may not know yet."""

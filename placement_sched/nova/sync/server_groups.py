@@ -92,6 +92,9 @@ class GroupUpkeep:
             else:
                 place = f"server group {uuid}"
                 name = self._cells.shown(one.name or "", place, "name", account)
+                texts = {"project_id": one.project_id, "user_id": one.user_id}
+                if self._cells.is_left_out(place, texts, account):
+                    continue
                 fitting[uuid] = replace(one, name=name or one.name)
         return fitting
 

@@ -13,6 +13,7 @@ from placement_sched.db import sql
 from placement_sched.db.tables import compute_nodes
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
 from placement_sched.model.compute_node import ComputeNode, kept_part, node_of
+from placement_sched.model.document import storable
 from placement_sched.store.compute import host_changes, services
 
 _COLUMNS = compute_nodes.c
@@ -271,7 +272,7 @@ def row_of(node: ComputeNode) -> dict[str, Any]:
         "host": node.host,
         "hypervisor_hostname": node.hypervisor_hostname,
         "cell_uuid": node.cell_uuid,
-        "report": orjson.dumps(kept_part(node)).decode(),
+        "report": storable(kept_part(node)),
         "last_seen_up": node.last_seen_up,
     }
 

@@ -13,6 +13,7 @@ from placement_sched.db import sql
 from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.tables import allocations, compute_nodes, consumers, instances, projects
 from placement_sched.errors import NotFound
+from placement_sched.model.document import storable
 from placement_sched.model.instance import Instance
 from placement_sched.store.certified import certify
 from placement_sched.store.compute import embedded_flavors
@@ -130,7 +131,7 @@ def _texts_of(recorded: Iterable[Instance]) -> dict[int, str]:
     """Return the JSON of flavors and images by their ids: instances of one request share them."""
     parts = (part for one in recorded for part in (one.flavor, one.image) if part is not None)
     shared = {id(part): part for part in parts}
-    return {key: orjson.dumps(part).decode() for key, part in shared.items()}
+    return {key: storable(part) for key, part in shared.items()}
 
 
 def note_decision(

@@ -5,11 +5,22 @@ import pytest
 from placement_sched.db.collations import Characters
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
+from placement_sched.nova.rpc import SchedulerRpc
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.operations.prepare import sync
-from placement_sched.store.compute import host_aggregates, instances, server_groups, services
+from placement_sched.store.compute import (
+    cells,
+    compute_nodes,
+    host_aggregates,
+    instances,
+    server_groups,
+    services,
+)
 from tests.conftest import make_settings
 from tests.empty_databases import empty_database
+from tests.nova.scheduling import hosts_of, spec_of
+from tests.nova_clouds import flavor_text
+from tests.placing import instance, report
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +63,7 @@ def test_names_with_an_emoji_are_recorded_with_a_placeholder(small, small_follow
     findings = small_follower.full()
     with small.read() as connection:
         assert instances.by_uuid(connection, uuid).display_name == "web ?"
-        assert host_aggregates.by_id(connection, number).name == "racks ?"
+        assert host_aggregates.by_id(connection, number).name == f"racks ? ({number})"
         assert server_groups.by_uuid(connection, group).name == "pair ?"
         assert services.by_hosts(connection, ["cn1"])["cn1"].disabled_reason == "fan ?"
     reasons = {misfit.place: misfit.reason for misfit in findings.misfits}
@@ -86,6 +97,119 @@ def test_aggregate_whose_metadata_cannot_be_stored_is_left_out_and_named(
     (reason,) = [misfit.reason for misfit in findings.misfits if "aggregate bad" in misfit.place]
     assert "of its metadata 'note'" in reason
     assert bad != good
+
+
+def test_names_with_equal_placeholders_stay_apart(small, small_follower, nova):
+    nova.add_host("cn1")
+    first, second = nova.add_aggregate("z😀", ("cn1",)), nova.add_aggregate("z😁")
+    for _ in range(2):
+        small_follower.full()
+    with small.read() as connection:
+        names = {one.id: one.name for one in host_aggregates.snapshot(connection)}
+    assert names == {first: f"z? ({first})", second: f"z? ({second})"}
+    assert small_follower.compare().differing == 0
+
+
+def test_host_that_cannot_be_stored_is_left_out_of_everything(small, small_follower, nova):
+    bad = f"cn{EMOJI}"
+    nova.add_host("cn1")
+    nova.add_host(bad, disabled=True)
+    nova.add_host("cn3", hypervisor_hostname=bad)
+    number = nova.add_aggregate("racks", ("cn1", bad))
+    findings = small_follower.full()
+    small_follower.round()
+    with small.read() as connection:
+        nodes = {one.host for one in compute_nodes.search(connection)}
+        assert host_aggregates.by_id(connection, number).hosts == {"cn1"}
+    assert nodes == {"cn1"}
+    places = {misfit.place.split(" (")[0] for misfit in findings.misfits}
+    assert {f"nova-compute of host {bad}", f"compute node {bad}"} <= places
+    assert bad in findings.unread
+    assert small_follower.compare().differing == 0
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"stats": f'{{"note": "{EMOJI}"}}'},
+        {"cpu_info": f'{{"model": "{EMOJI}"}}'},
+        {"hypervisor_type": EMOJI},
+    ],
+    ids=lambda values: next(iter(values)),
+)
+def test_node_with_an_emoji_in_its_report_is_recorded(small, small_follower, nova, values):
+    nova.add_host("cn1", **values)
+    assert not small_follower.full().misfits
+    with small.read() as connection:
+        (node,) = compute_nodes.search(connection)
+    assert EMOJI in f"{node.stats} {node.cpu_info} {node.hypervisor_type}"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {name: f"a{EMOJI}"}
+        for name in ("project_id", "user_id", "task_state", "image_ref", "node", "host")
+    ],
+    ids=lambda values: next(iter(values)),
+)
+def test_instance_with_an_emoji_stays_as_it_was_recorded(small, small_follower, nova, values):
+    nova.add_host("cn1")
+    known, other = nova.add_instance("cn1"), nova.add_instance("cn1")
+    small_follower.full()
+    new = nova.add_instance("cn1", **values)
+    nova.cells["one"].change("instances", {"uuid": known}, updated_at=utcnow(), **values)
+    nova.cells["one"].change("instances", {"uuid": other}, updated_at=utcnow(), vm_state="stopped")
+    for look in (small_follower.round, small_follower.full):
+        findings = look()
+        with small.read() as connection:
+            assert instances.by_uuid(connection, known).host == "cn1"
+            assert instances.by_uuid(connection, other).vm_state == "stopped"
+            assert not instances.by_uuids(connection, [new])
+        places = {one.place for one in findings.misfits}
+        assert places == {f"instance {known}", f"instance {new}"}
+
+
+def test_flavor_with_an_emoji_is_recorded_as_it_is(small, small_follower, nova):
+    nova.add_host("cn1")
+    uuid = nova.add_instance("cn1", flavor=flavor_text(f"m1.{EMOJI}"))
+    assert not small_follower.full().misfits
+    with small.read() as connection:
+        assert instances.by_uuid(connection, uuid).flavor["name"] == f"m1.{EMOJI}"
+
+
+def test_cell_and_group_that_cannot_be_stored(small, small_follower, nova):
+    nova.add_host("cn1")
+    nova.api.change("cell_mappings", {"name": "one"}, name=f"one {EMOJI}")
+    group = nova.add_group("pair")
+    nova.api.change("instance_groups", {"uuid": group}, project_id=EMOJI)
+    findings = small_follower.full()
+    with small.read() as connection:
+        assert [one.name for one in cells.all_cells(connection)] == ["one ?"]
+        assert server_groups.by_uuid(connection, group) is None
+    assert len({one.place for one in findings.misfits}) == 2
+    assert small_follower.compare().differing == 0
+
+
+def test_request_with_an_emoji_is_placed(small, small_follower, nova, make_app):
+    """Names of flavors, images and their properties, and hints, come over the message bus."""
+    uuid = nova.add_host("cn1")
+    small_follower.full()
+    url = small.url.render_as_string(hide_password=False)
+    client = make_app(make_settings(url))
+    client.post_json("/scheduler/v1/compute_nodes", [report("cn1", uuid=uuid)])
+    rpc = SchedulerRpc(
+        client.app.services.scheduler, small_follower, check_policy_hint=lambda _context: None
+    )
+    spec = spec_of(instance(1), scheduler_hints={"note": [EMOJI]})
+    data = spec["nova_object.data"]
+    data["flavor"]["nova_object.data"]["name"] = f"m1.{EMOJI}"
+    data["image"]["nova_object.data"]["name"] = EMOJI
+    context = {"user_id": "ann", "project_id": "demo", "roles": ["member"]}
+    sent = {"spec_obj": spec, "instance_uuids": [instance(1)], "return_objects": True}
+    assert hosts_of(rpc.select_destinations(context, **sent)) == ["cn1"]
+    (decision,) = client.get("/scheduler/v1/decisions").json["decisions"]
+    assert decision["flavor"] == "m1.?"
 
 
 def test_nul_in_metadata_is_left_out_on_postgresql_alone(follower, nova, database):
