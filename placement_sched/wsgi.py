@@ -82,6 +82,9 @@ class _OnFirstRequest:
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
+        if "uwsgi.version" in environ and not environ.get("QUERY_STRING"):
+            # uwsgi leaves out a query that does not fit beside the address, which has it as well.
+            environ["QUERY_STRING"] = environ.get("REQUEST_URI", "").partition("?")[2]
         if self._made is None:
             with self._lock:
                 if self._made is None:

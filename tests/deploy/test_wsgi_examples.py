@@ -4,8 +4,9 @@ import configparser
 import json
 import re
 import signal
+import socket
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -39,6 +40,15 @@ def counted_by_all(server: Server) -> set[bytes]:
     return {number for _ in range(12) for number in re.findall(name, server.get("/metrics")[2])}
 
 
+def answer_of_an_endless_line(server: Server) -> bytes:
+    """Return what comes back for a request line of 100 000 bytes that has no end."""
+    host, port = urlsplit(server.url).netloc.split(":")
+    with closing(socket.create_connection((host, int(port)), timeout=60)) as connection:
+        with suppress(ConnectionError):
+            connection.sendall(b"GET /placement/" + b"a" * 100_400)
+        return connection.recv(1000)
+
+
 def answer_of_what_sigterm_finds(server: Server) -> int:
     """Let a server end while half of a request has come; send the rest, return the status."""
     body = json.dumps({"name": "rack", "uuid": str(uuid4())}).encode()
@@ -69,6 +79,7 @@ def test_gunicorn_serves_with_the_example(tmp_path, config):
         # All four workers count in one folder.
         assert counted_by_all(server) == {b"1.0"}
         check_long_queries(server.url)
+        assert answer_of_an_endless_line(server).startswith(b"HTTP/1.1 400 ")
         (folder,) = tmp_path.glob("placement_sched_*/")
         assert answer_of_what_sigterm_finds(server) == 200
         assert server.process.wait(60) == 0
@@ -90,9 +101,12 @@ def test_uwsgi_serves_with_the_example(tmp_path, config):
         assert server.get("/placement/resource_providers")[0] == 200
         # All four workers count in one folder.
         assert counted_by_all(server) == {b"1.0"}
-        aggregates = ",".join(str(uuid4()) for _ in range(800))  # 30 000 bytes
-        query = f"member_of=in:{aggregates}"
-        assert server.get(f"/placement/resource_providers?{query}", **LATEST_HEADERS)[0] == 200
+        server.post("/placement/resource_providers", {"name": "rack"})
+        for count in (800, 900, 1700):  # 30 000, 33 000 and 63 000 bytes
+            aggregates = ",".join(str(uuid4()) for _ in range(count))
+            path = f"/placement/resource_providers?member_of=in:{aggregates}"
+            status, _, found = server.get(path, **LATEST_HEADERS)
+            assert (status, json.loads(found)) == (200, {"resource_providers": []})
         assert answer_of_what_sigterm_finds(server) == 200
 
 
