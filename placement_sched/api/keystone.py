@@ -49,6 +49,7 @@ _SERVICE_TYPES = {"scheduler": "placement-scheduler"}
 #: The wildcards of an access rule's path, and what each stands for (keystone's documentation,
 #: "Application Credentials", "Access Rules").
 _WILDCARD = re.compile(r"\*\*|\*|\{[^}]*\}")
+_PREFIX = "HTTP_X_FORWARDED_PREFIX"
 _VERSION = re.compile(r"/v[0-9][0-9.]*(?=/|$)")
 
 
@@ -114,7 +115,9 @@ class Gate(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware 
         below = request.path_info[len(prefix) :] or "/"
         versionless = _VERSION.sub("", below, count=1) or "/"
         service = None if name is None else _SERVICE_TYPES.get(name, name)
-        return service, [below, versionless, request.path]
+        # A prefix from a header may be the client's own, and would make any path fit.
+        mounted_at = "" if _PREFIX in request.environ else request.script_name
+        return service, [below, versionless, mounted_at + request.path_info]
 
     def fetch_token(self, token: str, **options: Any) -> Any:
         """Return what the identity service says of a token."""

@@ -319,6 +319,15 @@ def test_request_that_no_access_rule_allows_is_401(app, keystone, rule):
     app.get(PROVIDERS, headers=with_token(restricted(keystone)), status=401)
 
 
+def test_forwarded_prefix_makes_no_path_fit_an_access_rule(configured_app, keystone):
+    believing = "[oslo_middleware]\nenable_proxy_headers_parsing = true\n"
+    app = configured_app(f"{config(keystone.url)}{believing}")
+    forged = {"X-Forwarded-Prefix": "/public"}
+    for path, status in (("/public/**", 401), ("/resource_providers", 200)):
+        token = restricted(keystone, ("placement", "GET", path))
+        app.get(PROVIDERS, headers=with_token(token, **forged), status=status)
+
+
 def test_invalid_service_token_does_not_lift_access_rules(app, keystone):
     token = restricted(keystone, ("compute", "GET", "/**"))
     app.get(PROVIDERS, headers=with_token(token, **{"X-Service-Token": "none"}), status=401)
