@@ -66,7 +66,8 @@ def run_sample(_arguments: argparse.Namespace) -> int:
 
 def run_validate(arguments: argparse.Namespace) -> int:
     """Print one line per problem; return 1 where one keeps the service from starting."""
-    problems = _problems(arguments)
+    conf = full_conf()
+    problems = _problems(arguments, conf)
     documents = [
         {
             "severity": "error" if problem.fatal else "warning",
@@ -77,16 +78,14 @@ def run_validate(arguments: argparse.Namespace) -> int:
         for problem in problems
     ]
     lines = [str(problem) for problem in problems] or ["the configuration is valid"]
-    files = with_directories(arguments.config_file)
-    if set(files) - set(arguments.config_file):
-        lines.append(f"files read: {', '.join(files)}")
     print_result(arguments, documents, lines)
+    files = ", ".join(with_directories(arguments.config_file) or files_read(conf)) or "none"
+    sys.stderr.write(f"files read: {files}\n")
     return int(any(problem.fatal for problem in problems))
 
 
-def _problems(arguments: argparse.Namespace) -> list[Problem]:
+def _problems(arguments: argparse.Namespace, conf: Conf) -> list[Problem]:
     files = arguments.config_file
-    conf = full_conf()
     oslo = logging.getLogger("oslo_config")
     level = oslo.level
     oslo.setLevel(logging.CRITICAL)  # deprecated names are reported below, by line

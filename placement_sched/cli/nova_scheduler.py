@@ -25,6 +25,7 @@ from placement_sched.nova.waiting import WaitingRequests, waiting_at
 from placement_sched.operations.config_check import log_start
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.settings import Settings
+from placement_sched.settings.sources import named_files
 
 _EPILOG = """\
 nova.conf is read as it is: [DEFAULT] transport_url and host, [api_database] and [database]
@@ -107,7 +108,7 @@ def announcement_of(settings: Settings, workers: int) -> str:
     database = f"{url.get_backend_name()} {url.render_as_string(hide_password=True)}"
     return (
         f"placement-sched nova-scheduler serves {messaging.bus_of(settings)} on {database}, "
-        f"host {settings.DEFAULT.host}, workers {workers}"
+        f"host {settings.DEFAULT.host}, workers {workers}{named_files(settings.conf)}"
     )
 
 

@@ -13,6 +13,7 @@ from placement_sched.nova.shadow.transport import NovaBus
 from placement_sched.operations.config_check import log_start
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.settings import Settings
+from placement_sched.settings.sources import named_files
 
 _EPILOG = """\
 nova.conf is read as it is: [DEFAULT] transport_url, [api_database] and [database] connection,
@@ -42,6 +43,7 @@ def _announce(settings: Settings, transport: NovaBus, queue: str) -> None:
     database = f"{url.get_backend_name()} {url.render_as_string(hide_password=True)}"
     brokers = ", ".join(map(str, transport.brokers))
     sys.stdout.write(
-        f"placement-sched nova-shadow reads queue {queue} of {brokers}, database {database}\n"
+        f"placement-sched nova-shadow reads queue {queue} of {brokers}, database {database}"
+        f"{named_files(settings.conf)}\n"
     )
     sys.stdout.flush()

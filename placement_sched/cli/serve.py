@@ -49,7 +49,7 @@ from placement_sched.scheduler.loading import read_settings
 from placement_sched.settings import Settings, logs
 from placement_sched.settings.conf import CONF
 from placement_sched.settings.opts import is_explicit
-from placement_sched.settings.sources import files_read
+from placement_sched.settings.sources import named_files
 
 LOG = logging.getLogger(__name__)
 #: What the workers of a server inherit: the ``settings`` that it follows.
@@ -349,15 +349,11 @@ def _announce(settings: Settings, host: str, port: int, workers: int) -> None:
     database = f"{url.get_backend_name()} {url.render_as_string(hide_password=True)}"
     sys.stdout.write(
         f"placement-sched serves http://{where}:{port} on {database}, "
-        f"auth {settings.api.auth_strategy}, workers {workers}{_named(files_read(settings.conf))}\n"
+        f"auth {settings.api.auth_strategy}, workers {workers}{named_files(settings.conf)}\n"
     )
     if shows_console(settings, host):
         sys.stdout.write(f"the console is at http://{where}:{port}/\n")
     sys.stdout.flush()
-
-
-def _named(files: Sequence[str]) -> str:
-    return f", configuration {', '.join(files)}" if files else ""
 
 
 def _port(text: str) -> int:

@@ -88,6 +88,12 @@ def files_read(conf: cfg.ConfigOpts) -> list[str]:
     return [*(conf.config_file or ()), *(str(one) for files in folders for one in files)]
 
 
+def named_files(conf: cfg.ConfigOpts) -> str:
+    """Return the end of a line that says where a service runs: the files it was configured by."""
+    files = files_read(conf)
+    return f", configuration {', '.join(files)}" if files else ""
+
+
 def last_assignment(sections: Sections, names: Iterable[tuple[str, str]]) -> Assignment | None:
     """Return the assignment that sets an option: the last one of the last file that has one.
 

@@ -1,5 +1,8 @@
 """Directories of configuration files: read after their file, or by --config-dir."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from placement_sched.cli.main import main
@@ -95,7 +98,13 @@ def test_config_validate_names_the_place_of_a_fault_in_a_directory(file, capsys)
 def test_config_validate_names_the_files_that_were_read(file, capsys):
     more = add(file, "10.conf", "[placement_database]\nconnection = sqlite:///file.db\n")
     assert main(["config", "validate", "--config-file", str(file)]) == 0
-    assert f"files read: {file}, {more}" in capsys.readouterr().out
+    assert f"files read: {file}, {more}\n" in capsys.readouterr().err
+    assert main(["config", "validate", "--format", "json", "--config-file", str(file)]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == []
+    assert f"files read: {file}, {more}\n" in shown.err
+    assert main(["config", "validate", "--config-dir", str(Path(more).parent)]) == 0
+    assert f"files read: {more}\n" in capsys.readouterr().err
 
 
 def test_files_of_config_dir_are_read(file, tmp_path, capsys):
