@@ -268,8 +268,8 @@ def _refusal(failure: DBAPIError) -> str:
     for codes, words, sentence in _REFUSED:
         if code in codes or any(word in text for word in words):
             return sentence
-    if sentence := _sentence(failure):
-        return sentence
+    if (known := _sentence(failure)) is not None:
+        return known
     if _has_answered(code, text):
         reason = _said(failure).rpartition(" failed: ")[2]  # without the server's address
         return f"{_NO_CONNECTION}: {reason}"
