@@ -15,31 +15,15 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import (
-    Engine,
-    create_engine,
-    delete,
-    exists,
-    false,
-    literal,
-    select,
-    text,
-    true,
-    union_all,
-)
+from sqlalchemy import Engine, create_engine, delete, exists, literal, select, text, true, union_all
 from sqlalchemy.exc import OperationalError
 from webtest import TestApp
 
 from placement_sched.app import Application, create_app
 from placement_sched.db.migrate import sync_schema
-from placement_sched.db.tables import (
-    change_turns,
-    metadata,
-    resource_classes,
-    resource_providers,
-    traits,
-)
+from placement_sched.db.tables import metadata, resource_classes, resource_providers, traits
 from placement_sched.db.transaction import Database
+from placement_sched.mirror.upkeep import UPKEEP_THREAD
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.loading import full_conf
@@ -164,8 +148,6 @@ LEFT_BEHIND = {
     table: {
         traits: traits.c.name.startswith("CUSTOM"),
         resource_classes: resource_classes.c.id >= FIRST_CUSTOM_ID,
-        # The migration's own.
-        change_turns: false(),
     }.get(table, true())
     for table in reversed(metadata.sorted_tables)
 }
@@ -248,7 +230,7 @@ def make_app() -> Iterator[Callable[..., Client]]:
     yield make
     for thread in threading.enumerate():
         # An application's, beside its requests.
-        if thread.name in {"policy ratios", "capacity of flavors"}:
+        if thread.name in {"policy ratios", "capacity of flavors", UPKEEP_THREAD}:
             thread.join(timeout=60)
     for application in made:
         application.close()

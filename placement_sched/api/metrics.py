@@ -105,6 +105,10 @@ class Metrics:
         self._mirror_counters = {
             "refreshes": mirrored("refreshes", "Times that changed providers were read again."),
             "full_readings": mirrored("full_readings", "Times that all providers were read."),
+            "repairs": mirrored(
+                "repairs",
+                "Providers that differed from the database though the change log did not say so.",
+            ),
         }
         self._count_decisions_and_reads()
         self._count_calls()

@@ -11,18 +11,16 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from oslo_log import log
-from sqlalchemy import Connection, delete
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from placement_sched.db.sql import insert_missing
-from placement_sched.db.tables import change_marks, change_turns
 from placement_sched.model.naming import in_short
 
 LOG = log.getLogger(__name__)
 
 #: What stands in a row of the log in place of a provider's id: a name of a trait, resource class or
-#: aggregate was written; and all of a table was removed at once.
-NAMES, EVERYTHING = 0, -1
+#: aggregate was written; all of a table was removed at once; the transaction was a long one.
+NAMES, EVERYTHING, LONG = 0, -1, -2
 
 #: The columns that name the provider of a row.
 _PROVIDERS: Mapping[str, str] = {
@@ -37,15 +35,6 @@ _NAMES = ("placement_aggregates", "resource_classes", "traits")
 LOGGED = (*_PROVIDERS, *_NAMES)
 _EVENTS: Mapping[str, str] = {"inserted": "INSERT", "updated": "UPDATE", "deleted": "DELETE"}
 
-#: The number of rows that writers on MariaDB lock in turn, and the seconds for which all of them
-#: lock the same one. After that a row stays locked until the last transaction that locked it ends.
-TURNS, SECONDS = 8, 4
-
-_VARIABLES = (
-    "SHOW VARIABLES WHERE Variable_name IN ('wsrep_on', 'wsrep_provider', "
-    "'auto_increment_increment', 'read_only')"
-)
-_FREE_TURNS = "SELECT id FROM sched_provider_change_turns FOR UPDATE SKIP LOCKED"
 _CASCADING = sa.text(
     "SELECT constraint_name FROM information_schema.referential_constraints "
     "WHERE constraint_schema = DATABASE() AND table_name IN :tables AND "
@@ -53,10 +42,26 @@ _CASCADING = sa.text(
 ).bindparams(sa.bindparam("tables", expanding=True))
 
 
+#: The current time of the database, in UTC.
+_NOW = {
+    "postgresql": "timezone('UTC', clock_timestamp())",
+    "sqlite": "strftime('%Y-%m-%d %H:%M:%f', 'now')",
+    "mysql": "UTC_TIMESTAMP(6)",
+}
+
+
 class _Trigger(NamedTuple):
     table: str
     name: str
     statement: str
+
+
+def note(connection: Connection, what: int) -> None:
+    """Write :data:`EVERYTHING` or :data:`LONG` to the change log."""
+    now = _NOW.get(connection.dialect.name, _NOW["mysql"])
+    connection.exec_driver_sql(
+        f"INSERT INTO sched_provider_changes (provider_id, created_at) VALUES ({what}, {now})"  # noqa: S608
+    )
 
 
 def missing_triggers(connection: Connection) -> frozenset[str]:
@@ -75,11 +80,9 @@ def has_triggers(connection: Connection) -> bool:
 
 
 def remove_triggers(connection: Connection) -> None:
-    """Remove the triggers that are there.
+    """Remove the triggers; readers of the log load all providers again, and find that out.
 
-    What follows the log is in doubt after that: the marks go last, so that what is written without
-    triggers is not missed by anything that found them there. Where the database's user may not
-    remove them, they stay, and a warning is logged.
+    If the database's user may not remove them, they stay, and a warning is logged.
     """
     missing = missing_triggers(connection)
     there = [one for one in _triggers(connection) if one.name not in missing]
@@ -95,7 +98,7 @@ def remove_triggers(connection: Connection) -> None:
             refused,
         )
     else:
-        connection.execute(delete(change_marks))
+        note(connection, EVERYTHING)
 
 
 def _refusal_of(connection: Connection, work: Callable[[], None]) -> BaseException | None:
@@ -145,10 +148,11 @@ def make_triggers(connection: Connection) -> None:
     raised.
     """
     if not (lacking := missing_triggers(connection)):
-        _fill_turns(connection)
         return
     refused = _refusal_of(connection, partial(_make, connection, lacking))
     if refused is None:
+        # Of what was written while triggers were missing, the log says nothing.
+        note(connection, EVERYTHING)
         return
     if connection.dialect.name != "postgresql":
         made = lacking - missing_triggers(connection)
@@ -168,7 +172,6 @@ def _make(connection: Connection, lacking: frozenset[str]) -> None:
     if connection.dialect.name == "postgresql":
         for statement in _functions(connection):
             connection.exec_driver_sql(statement)
-    _fill_turns(connection)
     for one in _triggers(connection):
         if one.name in lacking:
             if connection.dialect.name == "postgresql":  # where it was disabled
@@ -179,11 +182,6 @@ def _make(connection: Connection, lacking: frozenset[str]) -> None:
                 connection.exec_driver_sql(
                     f"ALTER TABLE {one.table} ENABLE ALWAYS TRIGGER {one.name}"
                 )
-
-
-def _fill_turns(connection: Connection) -> None:
-    if connection.dialect.name not in {"postgresql", "sqlite"}:
-        insert_missing(connection, change_turns, [{"id": number} for number in range(TURNS)])
 
 
 #: What lets a user make triggers.
@@ -238,9 +236,8 @@ def _sqlite_body(event: str, column: str | None) -> str:
     # What is replaced (INSERT OR REPLACE) is reported by the row that replaces it: with the same
     # provider, unless a row's id was given with it, which neither service does.
     insert = (
-        "INSERT INTO sched_provider_changes (id, provider_id, created_at) "
-        "SELECT (SELECT coalesce(max(id), 0) + 1 FROM sched_provider_changes), {}, "
-        "strftime('%Y-%m-%d %H:%M:%f', 'now')"
+        "INSERT INTO sched_provider_changes (provider_id, created_at) "
+        "SELECT {}, strftime('%Y-%m-%d %H:%M:%f', 'now')"
     )
     new, old = _written(event, column)
     moved = f"{insert.format(old)} WHERE {old} <> {new};" if old else ""
@@ -248,22 +245,13 @@ def _sqlite_body(event: str, column: str | None) -> str:
 
 
 def _mariadb_body(event: str, column: str | None) -> str:
-    # The turn is taken before the row's number: see store/placement/change_gaps.py. Once is enough
-    # for all rows of a statement, by whose beginning it is known: NOW(6) stays what it was.
     insert = (
         "INSERT INTO sched_provider_changes (provider_id, created_at) "
         "VALUES ({}, UTC_TIMESTAMP(6));"
     )
     new, old = _written(event, column)
     moved = f"IF {old} <> {new} THEN {insert.format(old)} END IF;" if old else ""
-    return (
-        "DECLARE turn INT; "  # noqa: S608
-        "IF NOT (@sched_turn_taken <=> CAST(NOW(6) AS CHAR)) THEN "
-        "SELECT id INTO turn FROM sched_provider_change_turns "
-        f"WHERE id = FLOOR(UNIX_TIMESTAMP() / {SECONDS}) MOD {TURNS} LOCK IN SHARE MODE; "
-        "SET @sched_turn_taken = CAST(NOW(6) AS CHAR); END IF; "
-        f"{insert.format(new)} {moved}"
-    )
+    return f"{insert.format(new)} {moved}"
 
 
 def _on_postgresql() -> Iterator[_Trigger]:
@@ -301,11 +289,9 @@ def _functions(connection: Connection) -> Iterator[str]:
     """
     schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
     insert = (
-        f"INSERT INTO {schema}.sched_provider_changes (id, provider_id, created_at) "  # noqa: S608
-        # The number of the transaction, of 64 bits: it is never used again.
-        "SELECT pg_catalog.pg_current_xact_id()::pg_catalog.text::pg_catalog.int8, provider, "
-        "pg_catalog.timezone('UTC', pg_catalog.now()) FROM ({}) AS found (provider) "
-        "ON CONFLICT DO NOTHING;"
+        f"INSERT INTO {schema}.sched_provider_changes (provider_id, created_at) "  # noqa: S608
+        "SELECT provider, pg_catalog.timezone('UTC', pg_catalog.clock_timestamp()) "
+        "FROM ({}) AS found (provider);"
     )
     head = "CREATE OR REPLACE FUNCTION {} RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS "
     for column in sorted(set(_PROVIDERS.values())):
@@ -336,27 +322,9 @@ def why_unsupported(connection: Connection) -> str | None:
 
 
 def _why_not_on_mariadb(connection: Connection) -> str | None:
-    variables = {
-        str(name).lower(): str(value).upper()
-        for name, value in connection.exec_driver_sql(_VARIABLES)
-    }
-    # The rows of other nodes come in no order of their numbers, and take no turns here.
-    if variables.get("wsrep_on") == "ON" and variables.get("wsrep_provider") != "NONE":
-        return "the server is a node of a Galera cluster"
-    if variables.get("auto_increment_increment") != "1":
-        return "auto_increment_increment is not 1: other servers write, too"
-    if variables.get("read_only", "OFF") != "OFF":
+    if connection.exec_driver_sql("SELECT @@global.read_only").scalar_one():
         return "the server is read-only: another one writes"
     cascading: Any = connection.execute(_CASCADING, {"tables": LOGGED}).scalars().all()
     if cascading:
         return f"triggers do not see what the foreign keys {in_short(cascading)} change"
-    try:
-        free_turns(connection)
-    except DBAPIError as failure:
-        return f"the server cannot skip locked rows ({failure.orig})"
     return None
-
-
-def free_turns(connection: Connection) -> frozenset[int]:
-    """Return the turns that no transaction has taken; the database's error where it cannot say."""
-    return frozenset(row[0] for row in connection.exec_driver_sql(_FREE_TURNS))

@@ -343,30 +343,19 @@ shadow_results = new_table(
     Index("sched_shadow_results_verdict_idx", "verdict", "created_at"),
 )
 
-#: The log of changes: each row is a provider of which something was written, by triggers, in the
-#: transaction that wrote it. ``store/placement/change_log.py`` says what the numbers mean.
+#: The change log: a provider that a transaction wrote. Triggers write it in that transaction.
+#: ``store/placement/change_log.py`` says how it is read.
 provider_changes = new_table(
     "sched_provider_changes",
-    # PostgreSQL: the number of the transaction; elsewhere one number for each row.
-    Column("id", sa.BigInteger, primary_key=True, nullable=False, autoincrement=True),
-    Column("provider_id", Integer, primary_key=True, nullable=False, autoincrement=False),
-    Column("created_at", Moment),
-)
-
-#: Positions in the log of changes that were read at some time: what is deleted goes by them.
-change_marks = new_table(
-    "sched_provider_change_marks",
-    Column("id", Integer, primary_key=True, nullable=False),
-    Column("created_at", Moment),
-    Column("position", LongText, nullable=False),
-    sqlite_autoincrement=True,
-)
-
-#: Rows that writers of the log of changes lock, shared, until their transactions end; on MariaDB
-#: only. Where one is not locked, none of those that took it are at work any more.
-change_turns = new_table(
-    "sched_provider_change_turns",
-    Column("id", Integer, primary_key=True, nullable=False, autoincrement=False),
+    Column(
+        "id",
+        sa.BigInteger().with_variant(Integer, "sqlite"),
+        primary_key=True,
+        nullable=False,
+        autoincrement=True,
+    ),
+    Column("provider_id", Integer, nullable=False),
+    Column("created_at", Moment, nullable=False),
 )
 
 #: The transactions of this service that were committed lately; those with ``done`` 0 are not and

@@ -16,7 +16,7 @@ from oslo_log import log
 from sqlalchemy import Connection, Engine, event, literal, select, text
 from sqlalchemy.exc import DBAPIError, DisconnectionError, InvalidatePoolError
 
-from placement_sched.db import commit_marks, engine, tally, urls
+from placement_sched.db import change_triggers, commit_marks, engine, tally, urls
 from placement_sched.db.drivers import answering
 from placement_sched.db.failures import (
     CAPACITY,
@@ -59,6 +59,10 @@ PAUSE = 1.0
 SOON = 10.0
 #: Seconds that one more writer waits for a place, which is long for those that were given one.
 PATIENCE = 3.0
+
+#: Seconds after which a transaction is a long one for the readers of the change log, which repeat
+#: three seconds of it (``store/placement/change_log.py``).
+LONG_TRANSACTION = 1.0
 
 #: A write that changes nothing.
 _OF_NONE = text("DELETE FROM sched_commit_marks WHERE id = ''")
@@ -239,12 +243,14 @@ class Database:
 
     def _committed(self, work: Callable[[Connection], T]) -> T:
         mark: str | None = None
-        worked = False
+        worked, begun = False, time.monotonic()
         try:
             with connected(self.writer) as connection, connection.begin():
                 done = work(connection)
                 worked = True
                 if self.marks_commits:
+                    if self.logs_changes and time.monotonic() - begun > LONG_TRANSACTION:
+                        change_triggers.note(connection, change_triggers.LONG)
                     mark = commit_marks.new_mark()
                     commit_marks.mark_commit(connection, mark, self.counted_for.get())
         except DBAPIError as failure:

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from placement_sched.mirror.columns import INVENTORY, ClassColumns, RowNumbers, RowValues, TraitBits
 from placement_sched.model.placement.candidate import CandidateProvider
-from placement_sched.store.placement.provider_state import KnownNames, ProviderRows, Row
+from placement_sched.store.placement.provider_state import (
+    BATCH,
+    KnownNames,
+    ProviderRows,
+    Row,
+    Sums,
+)
 
 #: The bytes of a uuid's string and its place by which it is found, and of a place in a column.
 _TEXT, _OBJECT = 85 + 110, 8
@@ -197,6 +203,47 @@ class MirroredCloud:
         joined = RowValues(rows[order], {"aggregate": aggregates[there][order]})
         if self.memberships.replace(places, joined):
             self.shape += 1
+
+    def sums(self) -> dict[int, Sums]:
+        """Return the sums of batches of :data:`BATCH` ids, by the number of the batch."""
+        if not len(self):
+            return {}
+        used = np.zeros(len(self), np.int64)
+        for columns in self.classes.values():
+            np.add.at(used, columns.stock.rows, columns.stock.values["used"])
+        batches, first = np.unique(self.providers.ids // BATCH, return_index=True)
+        counts = np.diff(np.append(first, len(self)))
+        generations = np.add.reduceat(self.providers.generations, first)
+        amounts = np.add.reduceat(used, first)
+        numbers = zip(counts.tolist(), generations.tolist(), amounts.tolist(), strict=True)
+        return dict(zip(batches.tolist(), map(Sums._make, numbers), strict=True))
+
+    def ids_in(self, batches: Iterable[int]) -> list[int]:
+        """Return the ids of the providers in batches of :data:`BATCH` ids."""
+        ids = self.providers.ids
+        found: list[int] = ids[np.isin(ids // BATCH, list(batches))].tolist()
+        return found
+
+    def differing(self, ids: Collection[int], found: ProviderRows) -> set[int]:
+        """Return which of these providers have another generation or other used amounts."""
+        generations = dict(
+            zip(self.providers.ids.tolist(), self.providers.generations, strict=True)
+        )
+        read = {row[0]: row[2] for row in found.providers}
+        wrong = {key for key in ids if read.get(key) != generations.get(key)}
+        used = {(row[0], row[1]): row[2] for row in found.used}
+        for key, class_id, *_ in found.inventories:
+            if self._used_of(key, class_id) != used.get((key, class_id), 0):
+                wrong.add(key)
+        return wrong
+
+    def _used_of(self, key: int, class_id: int) -> int | None:
+        stock = self.classes[class_id].stock if class_id in self.classes else None
+        rows = self.rows_of([key])
+        if stock is None or not len(rows):
+            return None
+        places, there = stock.places(rows)
+        return int(stock.values["used"][places[0]]) if there[0] else None
 
     def described(self, rows: RowNumbers) -> list[CandidateProvider]:
         """Return these providers, but for those without a root.

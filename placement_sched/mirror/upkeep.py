@@ -11,11 +11,12 @@ from oslo_log import log
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Unavailable, one_line
-from placement_sched.mirror.changes import ChangeLog, ChangesSeen
+from placement_sched.mirror.changes import ChangeLog
 from placement_sched.mirror.cloud import MirroredCloud
 from placement_sched.mirror.shape import CloudShape
 from placement_sched.model.placement.provider import SHARES
 from placement_sched.store.placement import provider_state
+from placement_sched.store.placement.change_log import Changes
 
 LOG = log.getLogger(__name__)
 
@@ -25,19 +26,31 @@ _PAUSE = 60.0
 PATIENCE = 0.2
 #: Of more changed providers all are read, in parts: their rows would take too much memory.
 MANY = 20_000
-#: The name of the thread that reads all providers beside requests.
-THREAD = "providers in memory"
+#: Names of the threads that read all providers, and that compare them, beside requests.
+THREAD, UPKEEP_THREAD = "providers in memory", "upkeep of providers in memory"
+#: Seconds for which known rows of the change log may be missing: a node of a Galera cluster may be
+#: that much behind another.
+MAX_LAG = 2.0
+#: Seconds between two searches for late rows; after that a thread does it, and after much longer
+#: the request itself, as the process had nothing to do for a while.
+LATE_PAUSE, MAX_LATE_PAUSE = 5.0, 10.0
+#: Seconds between two comparisons of all providers with the database.
+COMPARE_PAUSE = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class MirrorFigures:
-    """What has been done for a mirror; ``seconds`` is how long the last full reading took."""
+    """What has been done for a mirror; ``seconds`` is how long the last full reading took.
+
+    ``repairs`` counts the providers that differed though the change log did not say so.
+    """
 
     providers: int = 0
     nbytes: int = 0
     refreshes: int = 0
     full_readings: int = 0
     seconds: float = 0.0
+    repairs: int = 0
 
 
 class Mirror:
@@ -67,6 +80,11 @@ class Mirror:
         self._cloud: MirroredCloud | None = None
         self._shape: tuple[int, CloudShape] | None = None
         self._not_before = -_PAUSE
+        #: Since when known rows of the log are missing; None while they are there.
+        self._behind_since: float | None = None
+        #: When late rows were last looked for, and all providers last compared.
+        self._looked_at = self._compared_at = self._clock()
+        self._upkeep = Lock()
         self._reason = ""
         self.figures = MirrorFigures()
 
@@ -98,8 +116,10 @@ class Mirror:
             if not self._begin(connection):
                 return False
             position = self._position
-        seen = self._log.since(connection, position)
-        if not (seen.in_doubt or seen.providers or seen.names):
+        seen = self._seen(connection, position)
+        if seen.is_behind:
+            return False
+        if not (seen.is_in_doubt or seen.providers or seen.names):
             with self._lock:
                 if self._position is position:
                     self._position = seen.position
@@ -109,15 +129,104 @@ class Mirror:
             return False
         handed_on = False
         try:
-            if waited:  # what another thread has read by now is not read again
-                if self._position is None:
-                    return False
-                seen = self._log.since(connection, self._position)
-            handed_on = self._follow(connection, seen)
-            return self._position is not None
+            if waited and self._position is not None:  # another thread has read something by now
+                seen = self._seen(connection, self._position)
+            if self._position is not None and not seen.is_behind:
+                handed_on = self._follow(connection, seen)
+            return self._position is not None and not seen.is_behind
         finally:
             if not handed_on:
                 self._reading.release()
+
+    def _seen(self, connection: Connection, position: Any) -> Changes:
+        """Return what the log says; late rows are looked for if it is time to."""
+        seen = self._log.read(connection, position)
+        if seen.is_behind:
+            now = self._clock()
+            self._behind_since = now if self._behind_since is None else self._behind_since
+            is_behind = now - self._behind_since < MAX_LAG
+            return replace(seen, is_behind=is_behind, is_in_doubt=True)
+        self._behind_since = None
+        now = self._clock()
+        pause = now - self._looked_at
+        if seen.has_late_rows or pause >= MAX_LATE_PAUSE:
+            self._looked_at = now
+            return seen.and_then(self._log.read_late_rows(connection, seen.position))
+        if pause >= LATE_PAUSE and self._opened and self._upkeep.acquire(blocking=False):
+            self._looked_at = now
+            arguments = (self._opened,)
+            Thread(target=self._keep_up, args=arguments, name=UPKEEP_THREAD, daemon=True).start()
+        return seen
+
+    def _keep_up(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
+        """Look for late rows and lost triggers; compare all providers from time to time."""
+        try:
+            with opened() as connection:
+                self._look_for_late_rows(connection)
+                if (reason := self._log.why_not_kept(connection)) is not None:
+                    self._do_without(reason)
+                elif self._clock() - self._compared_at >= COMPARE_PAUSE:
+                    self._compared_at = self._clock()
+                    self.compare(connection)
+        except Exception as failure:
+            LOG.debug("the upkeep of the providers in memory", exc_info=True)
+            LOG.info("the providers in memory were not compared: %s", _words_of(failure))
+        finally:
+            self._upkeep.release()
+
+    def _look_for_late_rows(self, connection: Connection) -> None:
+        with self._reading:
+            if self._position is None:
+                return
+            seen = self._log.read(connection, self._position)
+            if not seen.is_behind:
+                seen = seen.and_then(self._log.read_late_rows(connection, seen.position))
+                self._take(connection, seen)
+
+    def compare(self, connection: Connection) -> frozenset[int]:
+        """Compare all providers with the database, repair those that differ; return their ids.
+
+        Compared are generations and used amounts. Nothing differs unless the change log has missed
+        something.
+        """
+        sums = provider_state.read_sums(connection)
+        with self._reading:
+            cloud = self._cloud
+            if cloud is None or self._position is None:
+                return frozenset()
+            here = cloud.sums()
+            batches = [key for key in sums.keys() | here.keys() if sums.get(key) != here.get(key)]
+            if not batches:
+                return frozenset()
+            ids = set(cloud.ids_in(batches)) | provider_state.ids_in(connection, batches)
+            found = provider_state.read_providers(connection, ids)
+            # What was written since is no fault.
+            seen = self._log.read(connection, self._position)
+            seen = seen.and_then(self._log.read_late_rows(connection, seen.position))
+            if seen.is_behind or seen.is_in_doubt:
+                return frozenset()
+            differing = frozenset(cloud.differing(ids, found) - seen.providers)
+            if differing:
+                LOG.error(
+                    "%d providers in memory differ from the database, which the change log did not "
+                    "say; they are repaired",
+                    len(differing),
+                )
+                self.figures = replace(self.figures, repairs=self.figures.repairs + len(differing))
+                with self._changing():
+                    cloud.replace(differing, provider_state.read_providers(connection, differing))
+                self._report(self.figures)
+            return differing
+
+    def _take(self, connection: Connection, seen: Changes) -> None:
+        """Load again what has changed, by a thread that holds the lock of reading."""
+        if seen.is_in_doubt or self._cloud is None or len(seen.providers) > MANY:
+            with self._lock:
+                self._position = None
+        elif seen.providers or seen.names:
+            self._follow(connection, seen)
+        else:
+            self._position = seen.position
 
     def _begin(self, connection: Connection) -> bool:
         if self._clock() < self._not_before or not self._reading.acquire(blocking=False):
@@ -178,10 +287,10 @@ class Mirror:
         else:
             self._read_all(connection)
 
-    def _follow(self, connection: Connection, seen: ChangesSeen) -> bool:
+    def _follow(self, connection: Connection, seen: Changes) -> bool:
         """Read what has changed; return whether a thread got the lock of reading."""
         cloud = self._cloud
-        if cloud is None or seen.in_doubt or len(seen.providers) > MANY:
+        if cloud is None or seen.is_in_doubt or len(seen.providers) > MANY:
             LOG.info("reading all providers: %s", _why(seen))
             return self._read_again(connection)
         names = provider_state.read_names(connection) if seen.names else cloud.names
@@ -202,8 +311,8 @@ class Mirror:
         for some in provider_state.read_all_providers(connection):
             cloud.replace([row[0] for row in some.providers], some)
         # Each part was read at a moment of its own; what has changed meanwhile is read again.
-        seen = self._log.since(connection, position)
-        if seen.in_doubt:  # it would be at each request
+        seen = self._log.read(connection, position)
+        if seen.is_behind or seen.is_in_doubt:  # it would be at each request
             self._do_without("what was written meanwhile is not known from the log of changes")
             return
         if seen.names:
@@ -211,7 +320,7 @@ class Mirror:
         cloud.replace(seen.providers, provider_state.read_providers(connection, seen.providers))
         with self._lock:
             self._cloud, self._shape = cloud, None
-        self._position, self._reason = seen.position, ""
+        self._position, self._reason, self._behind_since = seen.position, "", None
         readings, seconds = self.figures.full_readings + 1, self._clock() - began
         self._count(cloud, full_readings=readings, seconds=seconds)
 
@@ -255,7 +364,7 @@ def _words_of(failure: Exception) -> str:
     return f"{type(said).__name__}: {one_line(said)}"
 
 
-def _why(seen: ChangesSeen) -> str:
-    if seen.in_doubt:
-        return "the log of changes does not reach back far enough"
+def _why(seen: Changes) -> str:
+    if seen.is_in_doubt:
+        return "the change log lacks rows that were read before, or says that all may be changed"
     return f"{len(seen.providers)} may have changed"

@@ -50,8 +50,8 @@ class LogUpkeep:
             with database.read() as connection:
                 if database.marks_commits:
                     self._looked = forget_old_marks(connection, self._looked)
-                if database.logs_changes and change_log.is_kept(connection):
-                    change_log.trim(connection, change_log.begin(connection))
+                if database.logs_changes and change_log.why_not_kept(connection) is None:
+                    change_log.trim(connection)
         except Error as failure:
             LOG.warning("old rows were not deleted: %s", sentence(failure))
         finally:

@@ -12,16 +12,7 @@ from placement_sched.candidates.from_mirror import MirroredProviders
 from placement_sched.candidates.source import ProviderSource
 from placement_sched.db.tables import resource_providers
 from placement_sched.mirror.upkeep import Mirror
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What a log reports."""
-
-    providers: frozenset[int] = frozenset()
-    names: bool = False
-    position: int = 0
-    in_doubt: bool = False
+from placement_sched.store.placement.change_log import Changes
 
 
 @dataclass
@@ -36,9 +27,12 @@ class AllChanged:
     def begin(self, connection):
         return 0
 
-    def since(self, connection, position):
+    def read(self, connection, position):
         self.known.update(connection.scalars(select(resource_providers.c.id)))
-        return Seen(frozenset(self.known), names=True)
+        return Changes(position, frozenset(self.known), names=True)
+
+    def read_late_rows(self, _connection, position):
+        return Changes(position)
 
 
 _MIRRORS: WeakKeyDictionary[Engine, Mirror] = WeakKeyDictionary()

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 from placement_sched.db import tables
 from placement_sched.db.tables import resource_providers
 from placement_sched.db.transaction import Database
-from tests.candidates.sources import Seen
+from placement_sched.store.placement.change_log import Changes
 from tests.candidates.strategies import AGGREGATES, CHILD_CLASSES, SHARES, TRAITS
 from tests.clouds import uuid_of
 
@@ -26,18 +26,27 @@ class NotedChanges:
     names: bool = False
     noted: list[int] = field(default_factory=list)
     asked: int = 0
+    behind: bool = False
+    late: frozenset[int] = frozenset()
 
     def why_not_kept(self, connection):
         return None if self.kept else "it is not"
 
     def begin(self, connection):
-        self.doubted = False
+        self.doubted = self.behind = False
         return len(self.noted)
 
-    def since(self, connection, position):
+    def read(self, connection, position):
         self.asked += 1
         names, self.names = self.names, False
-        return Seen(frozenset(self.noted[position:]), names, len(self.noted), self.doubted)
+        providers = frozenset(self.noted[position:])
+        if self.behind:
+            return Changes(position, is_behind=True)
+        return Changes(len(self.noted), providers, names, is_in_doubt=self.doubted)
+
+    def read_late_rows(self, connection, position):
+        late, self.late = self.late, frozenset()
+        return Changes(position, late)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 from placement_sched.candidates.from_database import DatabaseProviders
 from placement_sched.candidates.from_mirror import MirroredProviders
 from placement_sched.candidates.search import find, prepare
-from placement_sched.db.tables import resource_providers
+from placement_sched.db.tables import allocations, resource_providers
 from placement_sched.errors import Unavailable
 from placement_sched.mirror import upkeep
 from placement_sched.mirror.upkeep import Mirror
@@ -254,7 +254,7 @@ def test_lost_connection_is_raised(filled, monkeypatch):
     mirror = Mirror(log)
     with filled.read() as connection:
         mirror.bring_up_to_date(connection)
-        monkeypatch.setattr(log, "since", Mock(side_effect=Lost))
+        monkeypatch.setattr(log, "read", Mock(side_effect=Lost))
         with pytest.raises(Lost):
             mirror.bring_up_to_date(connection)
 
@@ -316,3 +316,80 @@ def test_tree_is_found_by_a_uuid_as_the_database_compares_it(filled, settings):
             found.append([request.root_uuid for request in answer.requests])
     on_mariadb = filled.url.get_backend_name() == "mysql"
     assert found == [[uuid_of("CN1").upper()] if on_mariadb else []] * 2
+
+
+class TestComparing:
+    """All providers are compared with the database; what differs is repaired and counted."""
+
+    @pytest.mark.all_databases
+    def test_nothing_differs_where_the_log_has_every_change(self, filled):
+        log = NotedChanges()
+        mirror, changer = Mirror(log), Changer(log, Random(7))
+        with filled.read() as connection:
+            mirror.bring_up_to_date(connection)
+            for _ in range(40):
+                changer.change(filled)
+                assert mirror.compare(connection) == frozenset()
+                mirror.bring_up_to_date(connection)
+                assert mirror.compare(connection) == frozenset()
+        assert mirror.figures.repairs == 0
+
+    @pytest.mark.all_databases
+    @pytest.mark.parametrize("column", ["generation", "used"])
+    def test_change_that_the_log_missed_is_repaired(self, filled, settings, column, caplog):
+        load(filled, Cloud((Host("held", stock("VCPU", 4, used=2)),)))
+        mirror = Mirror(NotedChanges())
+        with filled.read() as connection:
+            mirror.bring_up_to_date(connection)
+            changed = {
+                "generation": update(resource_providers).values(generation=99),
+                "used": update(allocations).values(used=4),
+            }[column]
+            filled.write(lambda writing: writing.execute(changed))
+            assert mirror.bring_up_to_date(connection)
+            assert (uuid_of("held") in _found(mirror, settings)) is True
+            found = mirror.compare(connection)
+            assert len(found) == (4 if column == "generation" else 1)
+            assert mirror.compare(connection) == frozenset()
+        assert mirror.figures.repairs == len(found)
+        assert "differ from the database" in caplog.text
+        assert (uuid_of("held") in _found(mirror, settings)) == (column == "generation")
+
+    def test_provider_that_came_or_went_unseen_is_repaired(self, filled, settings):
+        mirror = Mirror(NotedChanges())
+        with filled.read() as connection:
+            mirror.bring_up_to_date(connection)
+            load(filled, Cloud((provider("new", {"VCPU": 4}),)))
+            assert len(mirror.compare(connection)) == 1
+        assert uuid_of("new") in _found(mirror, settings)
+
+
+def test_rows_that_are_missing_for_long_let_everything_be_read_again(filled):
+    """A node of a Galera cluster may be behind for a moment; a restored backup stays."""
+    log, now = NotedChanges(), [0.0]
+    mirror = Mirror(log, clock=lambda: now[0])
+    with filled.read() as connection:
+        assert mirror.bring_up_to_date(connection)
+        log.behind = True
+        assert not mirror.bring_up_to_date(connection)
+        log.behind = False
+        assert mirror.bring_up_to_date(connection)
+        log.behind = True
+        assert not mirror.bring_up_to_date(connection)
+        assert mirror.figures.full_readings == 1
+        now[0] += upkeep.MAX_LAG
+        assert mirror.bring_up_to_date(connection)
+    assert mirror.figures.full_readings == 2
+
+
+def test_late_rows_are_looked_for_from_time_to_time(filled):
+    log, now = NotedChanges(), [0.0]
+    mirror = Mirror(log, clock=lambda: now[0])
+    with filled.read() as connection:
+        mirror.bring_up_to_date(connection)
+        log.late = frozenset({10**6})
+        assert mirror.bring_up_to_date(connection)
+        assert mirror.figures.refreshes == 0
+        now[0] += upkeep.MAX_LATE_PAUSE
+        assert mirror.bring_up_to_date(connection)
+    assert mirror.figures.refreshes == 1

@@ -5,11 +5,12 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, insert, select, update
 
-from placement_sched.db.tables import allocations, change_marks, provider_changes
+from placement_sched.db.tables import allocations, provider_changes
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations import log_upkeep
 from placement_sched.operations.log_upkeep import PAUSE, LogUpkeep
+from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.statements import counted
 
@@ -34,9 +35,9 @@ def _allocate(database, consumer):
     database.write(lambda connection: connection.execute(insert(allocations), rows))
 
 
-def _age_marks(connection):
-    old = utcnow() - timedelta(hours=2)
-    connection.execute(update(change_marks).values(created_at=old))
+def _age(connection):
+    old = utcnow() - change_log.KEEP - timedelta(minutes=1)
+    connection.execute(update(provider_changes).values(created_at=old))
 
 
 @pytest.mark.usefixtures("log_of_changes")
@@ -47,7 +48,7 @@ def test_what_is_old_is_deleted_once_a_minute(database_url, now):
         _allocate(database, consumer)
         now[0] += PAUSE + 1
         upkeep()
-        database.write(_age_marks)
+        database.write(_age)
     before = _number(database, provider_changes)
     with counted(database) as seen:
         upkeep()
@@ -74,11 +75,13 @@ def test_of_two_processes_one_deletes(database_url, now):
     ]
     upkeeps = [LogUpkeep(database) for database in databases]
     now[0] += PAUSE + 1
-    marks = []
+    rows = []
     for upkeep, database in zip(upkeeps, databases, strict=True):
+        _allocate(database, str(len(rows)))
+        database.write(_age)
         upkeep()
-        marks.append(_number(database, change_marks))
-        database.write(_age_marks)  # so that the next look would make another mark
-    assert marks == [1, 1]
+        rows.append(_number(database, provider_changes))
+    assert rows[0] == 1
+    assert rows[1] > 1
     for database in databases:
         database.dispose()

@@ -35,8 +35,6 @@ DROP TABLE IF EXISTS sched_shadow_results;
 DROP TABLE IF EXISTS sched_services;
 DROP TABLE IF EXISTS sched_server_groups;
 DROP TABLE IF EXISTS sched_provider_changes;
-DROP TABLE IF EXISTS sched_provider_change_turns;
-DROP TABLE IF EXISTS sched_provider_change_marks;
 DROP TABLE IF EXISTS sched_leases;
 DROP TABLE IF EXISTS sched_last_writes;
 DROP TABLE IF EXISTS sched_instances;

@@ -1,125 +1,256 @@
-"""The log of changes: which providers were written since a moment, whatever service wrote them.
+"""Change log of providers: which providers were written, by any service, and when.
 
-Triggers write it in the writers' transactions (``db/change_triggers.py``). What has read the whole
-cloud keeps it up to date by reading again the providers that the log names::
+Triggers write the log in the transactions of the writers (``db/change_triggers.py``). A reader
+that has loaded all providers keeps them current::
 
     position = change_log.begin(connection)
-    ...  # read the whole cloud
-    changes = change_log.since(connection, position)
-    ...  # read changes.providers again, and go on from changes.position
+    ...  # load all providers
+    changes = change_log.read(connection, position)
+    ...  # load changes.providers again, and continue from changes.position
 
-No committed change is missed, in whatever order transactions end. The connections must commit each
-statement, as those of ``Database.read`` do.
+A row gets its id when it is written, not when its transaction commits, and each node of a Galera
+cluster has ids of its own. A row may therefore appear below rows that were read before. So each
+reading starts :data:`OVERLAP` seconds before the newest row and drops the rows that it knows. Every
+few seconds :func:`read_late_rows` compares the number of all rows of the last
+hour with the number of known rows, which finds the rows of longer transactions. A long transaction
+of this service ends with a row that makes readers do that at once.
 
-Rows are deleted after an hour. That goes by *marks*, positions that were written down at a time:
-what a mark was shown may go once the mark is old enough, and a reader whose position is older than
-the oldest mark that is left is in doubt.
+A known row that is missing was lost with a failover or a restored backup, or has not reached this
+node of a cluster yet. Connections must commit each statement, as those of ``Database.read`` do.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from time import monotonic
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from placement_sched.db.change_triggers import TURNS, missing_triggers, why_unsupported
-from placement_sched.db.tables import change_marks, change_turns, provider_changes
-from placement_sched.model.naming import in_short
-from placement_sched.store.placement import change_numbers, change_snapshots
-from placement_sched.store.placement.change_positions import (
-    Changes,
-    LogPosition,
-    Mark,
-    add_mark,
-    marks,
-    remove_marks_before,
-    time_there,
+from placement_sched.db.change_triggers import (
+    EVERYTHING,
+    LONG,
+    NAMES,
+    missing_triggers,
+    why_unsupported,
 )
+from placement_sched.db.frequent_statements import FrequentStatement
+from placement_sched.db.tables import provider_changes
+from placement_sched.model.naming import in_short
 
-__all__ = ["Changes", "LogPosition", "begin", "is_kept", "since", "trim", "why_not_kept"]
-
-#: How long rows stay at least, and how often a mark is made.
-KEEP, SPACING = timedelta(hours=1), timedelta(minutes=10)
+#: Seconds of the log that each reading repeats.
+OVERLAP = 3.0
+#: Seconds of the log that :func:`read_late_rows` compares, and between two points from which it
+#: may start.
+LATE_OVERLAP, LATE_STEP = 3600.0, 300.0
+#: More rows at once than are worth reading: all providers are loaded again.
+MAX_ROWS = 50_000
+#: How long rows are kept: longer than any reader may want them.
+KEEP = timedelta(hours=3)
 #: Rows that one statement deletes, and the most statements of one call.
 BATCH, BATCHES = 5000, 20
 
+_COLUMNS = provider_changes.c
+_LARGEST = 2**63 - 1
+#: Between two bounds: of one bound PostgreSQL expects a third of the table.
+_ROWS = (
+    "SELECT id, provider_id, created_at FROM sched_provider_changes "
+    "WHERE id BETWEEN CAST(:first AS {0}) AND CAST(:last AS {0}) ORDER BY id LIMIT {1}"
+)
+_OF_MARIADB, _OF_OTHERS = (
+    FrequentStatement(sa.text(_ROWS.format(number, MAX_ROWS))) for number in ("SIGNED", "BIGINT")
+)
+_NEWEST = sa.select(sa.func.max(_COLUMNS.id))
+#: The current time of the database in UTC, less a number of seconds.
+_SECONDS_AGO = {
+    "postgresql": "timezone('UTC', clock_timestamp()) - make_interval(secs => :seconds)",
+    "sqlite": "strftime('%Y-%m-%d %H:%M:%f', 'now', '-' || :seconds || ' seconds')",
+}
+_SECONDS_AGO_ON_MARIADB = "UTC_TIMESTAMP(6) - INTERVAL :seconds SECOND"
+
+Row = tuple[int, object]
+
+
+@dataclass(frozen=True, slots=True)
+class LogPosition:
+    """How far a reader has read the log.
+
+    ``rows`` are the known rows above the id ``after``, by id. ``steps`` are recent readings: the
+    time by the monotonic clock, and the highest id at that time.
+
+    ``points`` are for late rows: a time, an id, and how many rows are known up to this id since
+    the first point, which is an hour ago. ``count`` is how many are known up to ``after``.
+    """
+
+    after: int
+    rows: Mapping[int, Row]
+    steps: tuple[tuple[float, int], ...]
+    points: tuple[tuple[float, int, int], ...]
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What was committed since a position, and the position to read on from.
+
+    ``providers`` are the ids of the providers to load again, deleted providers included.
+    ``names``: names of traits, resource classes or aggregates were written. ``is_in_doubt``: the
+    log does not say what changed, so that all providers must be loaded again. ``is_behind``: known
+    rows are missing. ``has_late_rows``: a long transaction has ended, and :func:`read_late_rows`
+    finds its rows.
+    """
+
+    position: LogPosition
+    providers: frozenset[int] = frozenset()
+    names: bool = False
+    is_in_doubt: bool = False
+    is_behind: bool = False
+    has_late_rows: bool = False
+
+    def and_then(self, late: "Changes") -> "Changes":
+        """Return these changes and those of the next reading, at its position."""
+        return replace(
+            late,
+            providers=self.providers | late.providers,
+            names=self.names or late.names,
+            is_in_doubt=self.is_in_doubt or late.is_in_doubt,
+        )
+
 
 def begin(connection: Connection) -> LogPosition:
-    """Return a position to read changes from, to be taken before everything is read.
+    """Return the position before which all rows are read, to be taken before all providers are.
 
-    On MariaDB the first of all waits for the transactions that are at work, half a minute at most.
+    Raises the database's errors.
     """
-    if connection.dialect.name == "postgresql":
-        return change_snapshots.begin(connection)
-    return change_numbers.begin(connection)
+    now = monotonic()
+    start = _before(connection, LATE_OVERLAP)
+    after = max(start, _before(connection, OVERLAP))
+    rows = _rows(connection, after + 1)
+    count = _count(connection, start, after)
+    last = max(rows, default=after)
+    return LogPosition(after, rows, ((now, last),), ((now, start, 0),), count)
 
 
-def since(connection: Connection, position: LogPosition) -> Changes:
-    """Return what was committed since a position was returned: as a rule by one statement."""
-    if connection.dialect.name == "postgresql":
-        return change_snapshots.since(connection, position)
-    return change_numbers.since(connection, position)
+def read(connection: Connection, position: LogPosition) -> Changes:
+    """Return what was committed since a position, except late rows, with one statement."""
+    rows = _rows(connection, position.after + 1)
+    if rows == position.rows:
+        return Changes(position if len(rows) < 2 else _moved(position, rows))
+    if position.rows.items() - rows.items():
+        return Changes(position, is_behind=True)
+    if len(rows) >= MAX_ROWS:
+        return Changes(position, is_in_doubt=True)
+    new = {rows[key][0] for key in rows.keys() - position.rows.keys()}
+    return _changes(_moved(position, rows), new)
 
 
-def trim(
-    connection: Connection,
-    position: LogPosition,
-    *,
-    keep: timedelta = KEEP,
-    spacing: timedelta = SPACING,
-) -> int:
-    """Delete rows that are old, some at a time, and make a mark if it is time to; return how many.
+def read_late_rows(connection: Connection, position: LogPosition) -> Changes:
+    """Return what transactions wrote that were open for longer than :data:`OVERLAP`.
 
-    ``position`` is one that was returned a moment ago. For upkeep between requests, by any number
-    of processes: each delete takes some milliseconds.
+    One statement finds whether there are late rows. If there are, all providers that the log of
+    the last hour names are returned.
     """
-    there, now = marks(connection), time_there(connection)
-    # A newest mark of the future was made before the clock of the database went back.
-    if not there or not timedelta() <= now - there[-1].created_at < spacing:
-        add_mark(connection, position)
-    old = [mark for mark in there if mark.created_at + keep <= now]
-    if not old:
-        return 0
-    # First the marks: a reader that needs what is deleted then is in doubt already.
-    remove_marks_before(connection, old[-1])
+    _, start, _ = position.points[0]
+    if _count(connection, start, position.after) == position.count:
+        return Changes(position)
+    rows = _rows(connection, start + 1, position.after)
+    if len(rows) >= MAX_ROWS:
+        return Changes(position, is_in_doubt=True)
+    points = ((monotonic(), start, 0),)
+    found = {provider for provider, _ in rows.values()}
+    return _changes(replace(position, points=points, count=len(rows)), found)
+
+
+def _changes(position: LogPosition, written: set[int]) -> Changes:
+    if EVERYTHING in written:
+        return Changes(position, is_in_doubt=True)
+    providers = frozenset(key for key in written if key > NAMES)
+    return Changes(position, providers, NAMES in written, has_late_rows=LONG in written)
+
+
+def _moved(position: LogPosition, rows: Mapping[int, Row]) -> LogPosition:
+    """Return the position after ``rows``; what is older than the overlap is only counted."""
+    now, last = monotonic(), max(rows)
+    steps, points, after = list(position.steps), list(position.points), position.after
+    if steps[-1][1] != last:
+        steps.append((now, last))
+    while len(steps) > 1 and now - steps[1][0] >= OVERLAP:
+        steps.pop(0)
+    if now - steps[0][0] >= OVERLAP:
+        # The newest row stays, by which a lost log is noticed.
+        after = max(after, min(steps[0][1], last - 1))
+    kept = {key: row for key, row in rows.items() if key > after}
+    count = position.count + len(rows) - len(kept)
+    if now - points[-1][0] >= LATE_STEP:
+        points.append((now, after, count))
+    if len(points) > 1 and now - points[1][0] >= LATE_OVERLAP:
+        points.pop(0)
+        left_out = points[0][2]
+        points = [(at, key, number - left_out) for at, key, number in points]
+        count -= left_out
+    return LogPosition(after, kept, tuple(steps), tuple(points), count)
+
+
+def _rows(connection: Connection, first: int, last: int = _LARGEST) -> dict[int, Row]:
+    on_mariadb = connection.dialect.name in {"mysql", "mariadb"}
+    statement = _OF_MARIADB if on_mariadb else _OF_OTHERS
+    # As texts, which have one type whatever their size: PostgreSQL prepares one statement.
+    found = statement.rows(connection, {"first": str(first), "last": str(last)})
+    return {key: (provider, created_at) for key, provider, created_at in found}
+
+
+def _count(connection: Connection, after: int, last: int) -> int:
+    query = sa.select(sa.func.count()).select_from(provider_changes)
+    found = connection.scalar(query.where(_COLUMNS.id > after, _COLUMNS.id <= last))
+    return found or 0
+
+
+def _before(connection: Connection, seconds: float) -> int:
+    """Return the id before the first row that is younger than so many seconds.
+
+    It is less than that of the newest row.
+    """
+    words = _SECONDS_AGO.get(connection.dialect.name, _SECONDS_AGO_ON_MARIADB)
+    is_young = sa.text(f"created_at >= {words}").bindparams(seconds=seconds)
+    found = connection.scalar(sa.select(_COLUMNS.id).where(is_young).order_by(_COLUMNS.id).limit(1))
+    if found is None:
+        found = connection.scalar(_NEWEST)
+    return (found or 1) - 1
+
+
+def trim(connection: Connection, keep: timedelta = KEEP) -> int:
+    """Delete rows that are older than ``keep``, but never the newest row; return how many.
+
+    Any number of processes may do so. Each statement takes some milliseconds.
+    """
+    last = _before(connection, keep.total_seconds())
     deleted = 0
     for _ in range(BATCHES):
-        count = _delete_shown(connection, old[-1])
+        count = _delete(connection, last)
         deleted += count
         if count < BATCH:
             break
     return deleted
 
 
-def _delete_shown(connection: Connection, mark: Mark) -> int:
-    """Delete some of the rows that a mark was shown, but the last, by which it is known."""
-    columns = provider_changes.c
-    shown = sa.and_(columns.id < mark.last, columns.id.not_in(sorted(mark.awaited)))
+def _delete(connection: Connection, last: int) -> int:
+    old = _COLUMNS.id <= last
     if connection.dialect.name in {"mysql", "mariadb"}:
-        some = sa.delete(provider_changes).where(shown).with_dialect_options(mysql_limit=BATCH)
+        some = sa.delete(provider_changes).where(old).with_dialect_options(mysql_limit=BATCH)
         return connection.execute(some).rowcount
-    oldest = sa.select(columns.id).where(shown).order_by(columns.id).limit(BATCH)
-    return connection.execute(sa.delete(provider_changes).where(columns.id.in_(oldest))).rowcount
-
-
-def is_kept(connection: Connection) -> bool:
-    """Return whether each change is in the log, and can be read from it exactly."""
-    return why_not_kept(connection) is None
+    oldest = sa.select(_COLUMNS.id).where(old).order_by(_COLUMNS.id).limit(BATCH)
+    return connection.execute(sa.delete(provider_changes).where(_COLUMNS.id.in_(oldest))).rowcount
 
 
 def why_not_kept(connection: Connection) -> str | None:
-    """Return why the log of changes cannot be relied upon, and what to do; None where it can."""
-    inspector = sa.inspect(connection)
-    tables = (provider_changes, change_marks, change_turns)
-    if not all(inspector.has_table(table.name) for table in tables):
-        return "the tables of the log of changes are not there; run placement-sched db sync"
+    """Return why the change log cannot be relied on, and what to do; None if it can."""
+    if not sa.inspect(connection).has_table(provider_changes.name):
+        return "the table of the change log is missing; run placement-sched db sync"
     if (reason := why_unsupported(connection)) is not None:
         return reason
     if lacking := missing_triggers(connection):
         return (
             f"the database lacks the triggers {in_short(sorted(lacking))}; run placement-sched db "
-            "sync, which says why where it cannot make them"
+            "sync, which says why if it cannot make them"
         )
-    if connection.dialect.name in {"postgresql", "sqlite"}:
-        return None
-    there = connection.execute(sa.select(sa.func.count()).select_from(change_turns)).scalar_one()
-    return None if there == TURNS else f"{change_turns.name} has other rows"
+    return None

@@ -8,7 +8,7 @@ more than a text of the whole row.
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import sqlalchemy as sa
@@ -16,13 +16,16 @@ from sqlalchemy import ColumnElement, Connection, Select
 
 from placement_sched.db import tables
 from placement_sched.db.collations import in_unicode
-from placement_sched.db.sql import ArrayText, array_text, batches, uses_ids_again
+from placement_sched.db.sql import ArrayText, array_text, batches, rows_among, uses_ids_again
 
 #: So many providers are read at once where all are.
 AT_ONCE = 10_000
 
 _PROVIDER, _INVENTORY, _USED, _TRAITS, _AGGREGATES = range(5)
 _SEVERAL = 5
+
+#: So many ids have one sum.
+BATCH = 1000
 
 #: A row of numbers, or of None; a provider's has its uuid as well.
 Row = Sequence[Any]
@@ -42,6 +45,14 @@ class ProviderRows:
     used: list[Row] = field(default_factory=list)
     traits: list[Row] = field(default_factory=list)
     aggregates: list[Row] = field(default_factory=list)
+
+
+class Sums(NamedTuple):
+    """The number of some providers, the sum of their generations, and of all that is used there."""
+
+    providers: int = 0
+    generations: int = 0
+    used: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +95,38 @@ def read_all_providers(connection: Connection) -> Iterator[ProviderRows]:
         found = ProviderRows()
         _sort(connection, statement, {"first": batch[0], "last": batch[-1]}, found)
         yield found
+
+
+def read_sums(connection: Connection) -> dict[int, Sums]:
+    """Return the sums of batches of :data:`BATCH` ids, by the number of the batch.
+
+    Only what is used of an inventory counts. Two statements.
+    """
+    providers, stock, held = tables.resource_providers.c, tables.inventories.c, tables.allocations.c
+    batch, generation = providers.id // BATCH, sa.func.coalesce(providers.generation, 0)
+    every = sa.select(batch, sa.func.count(), sa.func.sum(generation)).group_by(batch)
+    batch_held = held.resource_provider_id // BATCH
+    is_same = sa.and_(
+        stock.resource_provider_id == held.resource_provider_id,
+        stock.resource_class_id == held.resource_class_id,
+    )
+    used = (
+        sa.select(batch_held, sa.func.sum(held.used))
+        .select_from(tables.allocations.join(tables.inventories, is_same))
+        .group_by(batch_held)
+    )
+    amounts = {int(number): int(amount) for number, amount in connection.execute(used)}
+    return {
+        int(number): Sums(count, int(generations), amounts.get(int(number), 0))
+        for number, count, generations in connection.execute(every)
+    }
+
+
+def ids_in(connection: Connection, numbers: Collection[int]) -> set[int]:
+    """Return the ids of the providers that are there in these batches of ids."""
+    key = tables.resource_providers.c.id
+    rows = rows_among(connection, sa.select(key), key // BATCH, numbers)
+    return {row[0] for row in rows}
 
 
 def read_names(connection: Connection) -> KnownNames:

@@ -65,8 +65,10 @@ class Copy:
     def follow(self):
         """Read again what changed, everything where that is in doubt; return the changes."""
         with self.database.read() as connection:
-            changes = change_log.since(connection, self.position)
-            if changes.in_doubt:
+            changes = change_log.read(connection, self.position)
+            if not changes.is_behind:
+                changes = changes.and_then(change_log.read_late_rows(connection, changes.position))
+            if changes.is_in_doubt or changes.is_behind:
                 self.start()
                 return changes
             if changes.providers:

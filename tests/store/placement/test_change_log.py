@@ -1,20 +1,14 @@
 """The log of changes names what was written, by whatever statement, once it is committed."""
 
-from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import func, insert, select, text, update
+from sqlalchemy import func, insert, select, text
 
 from placement_sched.db import tables
-from placement_sched.db.tables import change_marks
-from placement_sched.store.placement import (
-    change_gaps,
-    change_log,
-    change_numbers,
-    change_positions,
-)
+from placement_sched.db.transaction import Database
+from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.store.placement.copied import Copy
 from tests.versions import LATEST_HEADERS
@@ -149,7 +143,7 @@ def test_truncated_table_is_read_again_as_a_whole(database, following):
     with database.read() as connection:
         position = change_log.begin(connection)
         do(database, "TRUNCATE allocations")
-        assert change_log.since(connection, position).in_doubt
+        assert change_log.read(connection, position).is_in_doubt
 
 
 def test_nothing_is_logged_before_its_commit_nor_after_a_rollback(database, following):
@@ -209,7 +203,7 @@ def test_reading_is_one_statement(database, following):
         position = change_log.begin(connection)
         do(database, f"DELETE FROM allocations WHERE resource_provider_id = {A}")
         database.tally.reset()
-        change_log.since(connection, position)
+        change_log.read(connection, position)
         assert database.tally.statements == 1
 
 
@@ -297,145 +291,154 @@ def test_what_this_service_writes_is_logged(database, database_url, make_app):
     ]
 
 
-def test_position_of_another_start_of_the_server_is_in_doubt(database, following):
+@pytest.fixture
+def clock(monkeypatch):
+    """The monotonic clock of the change log, to be set forward."""
+    now = [1000.0]
+    monkeypatch.setattr(change_log, "monotonic", lambda: now[0])
+    return now
+
+
+def change(database, number=7):
+    do(database, f"UPDATE allocations SET used = {number} WHERE resource_provider_id = {A}")
+
+
+def test_lost_rows_are_noticed(database, following):
+    """A dump that is restored has other rows under the same ids, or none."""
+    with database.read() as connection:
+        change(database)
+        position = change_log.begin(connection)
+        assert change_log.read(connection, position).position == position
+        last = f"WHERE id = {max(position.rows)}"
+        do(database, f"UPDATE sched_provider_changes SET provider_id = 77 {last}")
+        assert change_log.read(connection, position).is_behind
+        do(database, f"DELETE FROM sched_provider_changes {last}")
+        assert change_log.read(connection, position).is_behind
+
+
+def test_row_that_comes_back_is_no_loss(database, following):
+    """A node of a Galera cluster may be behind another for a moment."""
+    with database.read() as connection:
+        change(database)
+        position = change_log.begin(connection)
+        last = max(position.rows)
+        do(database, f"UPDATE sched_provider_changes SET id = -1 WHERE id = {last}")
+        assert change_log.read(connection, position).is_behind
+        do(database, f"UPDATE sched_provider_changes SET id = {last} WHERE id = -1")
+        change(database, 8)
+        assert change_log.read(connection, position).providers == {A}
+
+
+def test_old_rows_are_counted_and_not_read_again(database, following, clock):
     with database.read() as connection:
         position = change_log.begin(connection)
-        elsewhere = replace(position, server="another")
-        assert not change_log.since(connection, position).in_doubt
-        assert change_log.since(connection, elsewhere).in_doubt
-
-
-def test_log_that_was_emptied_or_restored_is_in_doubt(database, following):
-    """A dump loaded over it has other rows under the same numbers."""
-    with database.read() as connection:
-        position = change_log.begin(connection)
-        do(database, f"DELETE FROM {tables.change_marks.name}")
-        assert change_log.since(connection, position).in_doubt
-        position = change_log.begin(connection)
-        assert not change_log.since(connection, position).in_doubt
-        if database.url.get_backend_name() != "postgresql":
-            last = f"WHERE id = {position.last}"
-            do(database, f"UPDATE sched_provider_changes SET provider_id = 77 {last}")
-            assert change_log.since(connection, position).in_doubt
-            do(database, f"DELETE FROM sched_provider_changes {last}")
-            assert change_log.since(connection, position).in_doubt
-
-
-@pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
-def test_too_many_gaps_are_in_doubt(database, following, monkeypatch):
-    monkeypatch.setattr(change_numbers, "MOST_GAPS", 3)
-    with database.read() as connection:
-        position = change_log.begin(connection)
-        with database.writer.connect() as writing:
-            allocate(writing, A, A, A, A)
-            writing.rollback()
-            allocate(writing, A)
-            writing.commit()
-        assert change_log.since(connection, position).in_doubt
-
-
-@pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
-def test_gaps_are_looked_for_until_their_transactions_have_ended(database, following, monkeypatch):
-    """Also where other transactions, which began later, go on."""
-    monkeypatch.setattr(change_gaps, "PAUSE", 0.0)
-    with database.read() as connection, database.writer.connect() as writing:
-        changes = change_log.since(connection, change_log.begin(connection))
-        allocate(writing, A, A)
-        with database.writer.connect() as other:
-            allocate(other, A)
-            other.rollback()
-            allocate(other, B)
-            other.commit()
-        for _ in range(5):
-            changes = change_log.since(connection, changes.position)
-            assert len(changes.position.awaited) == 3
-        writing.commit()
-        changes = change_log.since(connection, changes.position)
-        assert changes.providers == {A}
+        for number in range(5):
+            change(database, number)
+            changes = change_log.read(connection, position)
+            assert changes.providers == {A}
+            position = changes.position
+            clock[0] += 1
         for _ in range(2):
-            changes = change_log.since(connection, changes.position)
-        assert changes.position.awaited == set()
+            clock[0] += change_log.OVERLAP
+            position = change_log.read(connection, position).position
+        assert len(position.rows) == 1
+        assert position.count > 5
+        assert change_log.read_late_rows(connection, position).position == position
+
+
+@pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+def test_late_rows_are_found_by_their_number(database, following, clock):
+    with database.read() as connection, database.writer.connect() as long:
+        position = change_log.begin(connection)
+        allocate(long, A)
+        for _ in range(3):
+            do(database, "UPDATE allocations SET used = used + 1 WHERE consumer_id = 'y'")
+            clock[0] += change_log.OVERLAP + 1
+            position = change_log.read(connection, position).position
+        assert change_log.read_late_rows(connection, position).providers == set()
+        long.commit()
+        assert change_log.read(connection, position).providers == set()
+        late = change_log.read_late_rows(connection, position)
+        assert A in late.providers
+        assert change_log.read_late_rows(connection, late.position).providers == set()
+
+
+@pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+def test_long_transaction_of_this_service_is_found_at_once(database_url, following, monkeypatch):
+    monkeypatch.setattr("placement_sched.db.transaction.LONG_TRANSACTION", 0.0)
+    own = Database(make_settings(database_url, placement__providers_in_memory=True))
+    own.marks_commits = True
+    with own.read() as connection:
+        position = change_log.begin(connection)
+        own.write(lambda writing: allocate(writing, A))
+        changes = change_log.read(connection, position)
+        assert (changes.providers, changes.has_late_rows) == ({A}, True)
+    own.dispose()
+
+
+@pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+def test_late_rows_of_transactions_that_were_open_at_the_start_are_found(
+    database, following, clock
+):
+    with database.read() as connection, database.writer.connect() as long:
+        allocate(long, A)
+        for number in range(3):
+            do(database, f"UPDATE allocations SET used = {number} WHERE resource_provider_id = {B}")
+        position = change_log.begin(connection)
+        long.commit()
+        first = change_log.read(connection, position)
+        late = change_log.read_late_rows(connection, first.position)
+        assert A in first.providers | late.providers
+
+
+def test_points_of_the_last_hour_follow(database, following, clock):
+    with database.read() as connection:
+        position = change_log.begin(connection)
+        for number in range(40):
+            change(database, number)
+            clock[0] += change_log.LATE_STEP
+            position = change_log.read(connection, position).position
+            assert change_log.read_late_rows(connection, position).position == position
+        spanned = clock[0] - position.points[0][0]
+    assert spanned < change_log.LATE_OVERLAP + 2 * change_log.LATE_STEP
 
 
 class TestTrimming:
-    """What a mark was shown is deleted, and readers that lack it notice."""
-
     NOW = timedelta(0)
 
-    def trim(self, connection, position, keep=NOW):
-        return change_log.trim(connection, position, keep=keep, spacing=self.NOW)
-
-    def test_rows_that_are_young_stay(self, database, following):
+    def test_young_rows_stay(self, database, following):
         with database.read() as connection:
             position = change_log.begin(connection)
             do(database, "UPDATE allocations SET used = 7")
-            for _ in range(3):
-                assert change_log.trim(connection, position) == 0
-            assert change_log.since(connection, position).providers == {A, B}
+            assert change_log.trim(connection) == 0
+            assert change_log.read(connection, position).providers == {A, B}
 
-    def test_marks_from_before_the_clock_went_back_are_followed_by_others(
-        self, database, following
-    ):
+    def test_old_rows_go_but_the_newest(self, database, following):
         with database.read() as connection:
-            position = change_log.begin(connection)
-            change_log.trim(connection, position)
-            before = len(change_positions.marks(connection))
-            change_log.trim(connection, position)
-            assert len(change_positions.marks(connection)) == before
-            ahead = change_positions.time_there(connection) + timedelta(days=365)
-            database.write(
-                lambda writing: writing.execute(update(change_marks).values(created_at=ahead))
-            )
-            change_log.trim(connection, position)
-            *_, newest = change_positions.marks(connection)
-            assert newest.created_at < ahead - timedelta(days=364)
-            # Once that is old, those of the future go with it.
-            change_log.trim(connection, position, keep=self.NOW)
-            assert change_positions.marks(connection) == (newest,)
-
-    def test_old_rows_go_and_late_readers_are_in_doubt(self, database, following):
-        with database.read() as connection:
-            early = change_log.begin(connection)
             do(database, "UPDATE allocations SET used = 7")
-            changes = change_log.since(connection, early)
-            self.trim(connection, changes.position)
-            later = change_log.since(connection, changes.position).position
-            assert self.trim(connection, later) > 0
-            assert change_log.since(connection, early).in_doubt
-            do(database, f"UPDATE allocations SET used = 8 WHERE resource_provider_id = {A}")
-            assert change_log.since(connection, later).providers == {A}
+            position = change_log.begin(connection)
+            assert change_log.trim(connection, self.NOW) > 0
+            assert change_log.trim(connection, self.NOW) == 0
+            count = select(func.count()).select_from(tables.provider_changes)
+            assert connection.scalar(count) == 1
+            change(database, 8)
+            changes = change_log.read(connection, change_log.begin(connection))
+            assert not changes.providers
+            # What was read lately is not as old.
+            assert change_log.read(connection, position).is_behind == (len(position.rows) > 1)
 
     def test_reader_that_starts_again_is_right(self, database):
         do(database, *BEFORE)
         with database.read() as connection:
-            copy = Copy(database)
             for number in range(5):
                 do(database, f"UPDATE allocations SET used = {number}")
-                copy.follow()
-                self.trim(connection, copy.position)
+                change_log.trim(connection, self.NOW)
                 copy = Copy(database)
-                do(database, f"UPDATE inventories SET total = {number}")
+                do(database, f"UPDATE inventories SET total = {number + 1}")
                 copy.follow()
                 assert copy.is_right()
-            left = connection.scalar(select(func.count()).select_from(tables.provider_changes))
-        assert left < 20
-
-    @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-    def test_rows_of_a_transaction_that_was_open_at_the_mark_stay(self, database, following):
-        with database.read() as connection, database.writer.connect() as long:
-            position = change_log.begin(connection)
-            allocate(long, A)
-            do(database, f"UPDATE allocations SET used = 7 WHERE resource_provider_id = {B}")
-            changes = change_log.since(connection, position)
-            assert changes.providers == {B}
-            self.trim(connection, changes.position)
-            changes = change_log.since(connection, changes.position)
-            long.commit()
-            self.trim(connection, changes.position)
-            assert change_log.since(connection, changes.position).providers == {A}
 
 
 def test_the_log_is_kept(database):
     with database.read() as connection:
         assert change_log.why_not_kept(connection) is None
-        assert change_log.is_kept(connection)

@@ -13,7 +13,7 @@ from sqlalchemy import insert
 
 from placement_sched.db import tables
 from placement_sched.db.transaction import Database
-from placement_sched.store.placement import change_gaps, change_log, change_numbers
+from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.exploring import draws
 from tests.processes import race
@@ -87,11 +87,10 @@ steps = st.lists(
 )
 
 
-@pytest.fixture
-def eager(monkeypatch):
-    """Let gaps be decided at each reading, and be few."""
-    monkeypatch.setattr(change_gaps, "PAUSE", 0.0)
-    monkeypatch.setattr(change_numbers, "MOST_GAPS", 12)
+@pytest.fixture(params=[0.0, 3.0], ids=["no overlap", "3 s"])
+def overlap(request, monkeypatch):
+    """Without an overlap every row of a transaction that ends later is late."""
+    monkeypatch.setattr(change_log, "OVERLAP", request.param)
 
 
 @given(steps=steps)
@@ -100,7 +99,7 @@ def eager(monkeypatch):
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_copy_that_follows_equals_the_tables_after_each_reading(database, eager, steps):
+def test_copy_that_follows_equals_the_tables_after_each_reading(database, overlap, steps):
     cloud = Cloud(database)
     try:
         for name, *arguments in steps:
@@ -136,9 +135,7 @@ class Cloud:
     def trim(self):
         if self.may_write(None):
             with self.database.read() as connection:
-                change_log.trim(
-                    connection, self.prompt.position, keep=timedelta(0), spacing=timedelta(0)
-                )
+                change_log.trim(connection, timedelta(0))
 
     def may_write(self, writer):
         """Return whether it would not wait: SQLite has one transaction that writes at a time."""

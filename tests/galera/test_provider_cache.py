@@ -1,0 +1,112 @@
+"""The provider cache of each node follows what is written through all nodes."""
+
+from itertools import count
+from random import Random
+
+import pytest
+from sqlalchemy import insert
+
+from placement_sched.db import tables
+from placement_sched.db.migrate import sync_schema
+from placement_sched.db.transaction import Database
+from placement_sched.mirror.upkeep import Mirror
+from placement_sched.store.placement import change_log
+from tests.conftest import make_settings
+from tests.store.placement.copied import Copy
+from tests.versions import LATEST_HEADERS
+
+pytestmark = pytest.mark.system
+
+NUMBERS = count(1_000_000)
+STEPS = 150
+
+
+@pytest.fixture
+def databases(galera, galera_database):
+    """The database through each node, with the triggers of the change log."""
+    found = [
+        Database(make_settings(node.url(galera_database), placement__providers_in_memory=True))
+        for node in galera.nodes
+    ]
+    sync_schema(found[0])
+    galera.settle()
+    yield found
+    for database in found:
+        database.dispose()
+
+
+def write(connection, provider):
+    """Allocate something of a provider that no other transaction writes."""
+    row = {"id": next(NUMBERS), "resource_provider_id": provider, "resource_class_id": 0}
+    connection.execute(insert(tables.allocations), {**row, "consumer_id": "c", "used": 1})
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_copies_follow_transactions_of_all_nodes_in_any_order(galera, databases, seed):
+    random = Random(seed)
+    copies = [Copy(database) for database in databases]
+    writers = [database.writer.connect() for database in databases for _ in range(2)]
+    for step in range(STEPS):
+        writer = random.choice(writers)
+        what = random.choice(["write", "write", "commit", "commit", "roll back", "follow"])
+        if what == "write":
+            write(writer, 1 + step)
+        elif what == "commit":
+            writer.commit()
+        elif what == "roll back":
+            writer.rollback()
+        else:
+            galera.settle()
+            for copy in copies:
+                copy.follow()
+                assert copy.is_right()
+    for writer in writers:
+        writer.commit()
+        writer.close()
+    galera.settle()
+    for copy in copies:
+        copy.follow()
+        assert copy.is_right()
+        assert not copy.follow().providers
+        assert copy.doubts == 0
+
+
+def test_requests_are_answered_from_memory_on_every_node(
+    galera, galera_database, databases, make_app
+):
+    apps = [
+        make_app(
+            make_settings(node.url(galera_database), placement__providers_in_memory=True),
+            in_memory=True,
+        )
+        for node in galera.nodes
+    ]
+    query = "/placement/allocation_candidates?resources=VCPU:1"
+    for number, app in enumerate(apps):
+        uuid = f"00000000-0000-4000-8000-00000000000{number}"
+        body = {"name": f"cn{number}", "uuid": uuid}
+        app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
+        stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}
+        path = f"/placement/resource_providers/{uuid}/inventories"
+        app.put_json(path, stock, headers=LATEST_HEADERS)
+        galera.settle()
+        for other in apps:
+            answer = other.get(query, headers=LATEST_HEADERS).json
+            assert len(answer["allocation_requests"]) == number + 1
+    for app in apps:
+        mirror = app.app.services.scheduler.memory.mirror
+        mirror.wait(60)
+        assert mirror.figures.full_readings == 1
+        assert mirror.figures.repairs == 0
+
+
+def test_nothing_differs_after_writes_through_all_nodes(galera, databases):
+    mirror = Mirror(change_log)
+    with databases[0].read() as connection:
+        assert change_log.why_not_kept(connection) is None
+        assert mirror.bring_up_to_date(connection)
+        for step in range(30):
+            databases[step % 3].write(lambda writing, step=step: write(writing, 1 + step % 5))
+        galera.settle()
+        assert mirror.bring_up_to_date(connection)
+        assert mirror.compare(connection) == frozenset()
