@@ -35,6 +35,10 @@ every_server = pytest.mark.parametrize("server", SERVERS)
 every_application = pytest.mark.parametrize("application", ["application", "placement"])
 
 
+#: The section that every configuration needs.
+DATABASE = "[placement_database]\nconnection = sqlite:///placement_sched.db\n"
+
+
 def lines_of(server: Server) -> list[str]:
     """Return what our application wrote of the end of a server."""
     server.process.wait(timeout=PATIENCE)
@@ -178,7 +182,7 @@ def test_wrong_configuration_ends_the_server(start, tmp_path, server, name, text
     ids=["filter", "keystone", "alias", "database", "no INI", "policy", "log"],
 )
 def test_what_could_not_serve_ends_the_server(start, tmp_path, text, told):
-    (tmp_path / "a.conf").write_text(text)
+    (tmp_path / "a.conf").write_text(text if "connection" in text else text + DATABASE)
     # Of two workers that fail at once gunicorn, now and then, ends with another status.
     running = start("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
     (line,) = lines_of(running)
@@ -213,7 +217,7 @@ def test_keystone_section_alone_means_keystone(start, tmp_path, application):
     prefix = "/placement" if application == "application" else ""
     with identity.running() as keystone:
         text = config(keystone.url).replace("auth_strategy = keystone\n", "")
-        (tmp_path / "placement.conf").write_text(text)
+        (tmp_path / "placement.conf").write_text(f"{text}\n{DATABASE}")
         running = start("gunicorn", application, PLACEMENT_SCHED_CONFIG="placement.conf")
         token = keystone.issue("ann", "shop", "admin")
         path = f"{prefix}/resource_providers"
@@ -230,9 +234,9 @@ def test_keystone_section_alone_means_keystone(start, tmp_path, application):
 @pytest.mark.exhaustive
 def test_file_that_is_broken_after_the_check_does_not_stop_the_first_request(start, tmp_path):
     file = tmp_path / "a.conf"
-    file.write_text("[api]\nauth_strategy = noauth2\n")
+    file.write_text(f"[api]\nauth_strategy = noauth2\n{DATABASE}")
     running = start("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
     assert wait_until(lambda: "Booting worker" in running.log.read_text())
-    rewrite(file, "[api]\nauth_strategy = noauth2\n[scheduler]\nmax_attempts = many\n")
+    rewrite(file, f"{file.read_text()}[scheduler]\nmax_attempts = many\n")
     assert running.first_status("/placement/resource_providers", **{"X-Auth-Token": "admin"}) == 200
     assert "keeping the previous settings" in running.log.read_text()
