@@ -1,6 +1,6 @@
 """Number the change log of providers in one way on all databases, Galera clusters included.
 
-Its triggers and tables are made anew: the triggers by the sync that runs this, the tables here.
+Its triggers and tables are made again: the triggers by the sync that runs this, the table here.
 Processes of earlier releases search in the database until they are restarted.
 
 Revision: 0019, after 0018.

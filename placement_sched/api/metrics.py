@@ -105,10 +105,7 @@ class Metrics:
         self._mirror_counters = {
             "refreshes": mirrored("refreshes", "Times that changed providers were read again."),
             "full_readings": mirrored("full_readings", "Times that all providers were read."),
-            "repairs": mirrored(
-                "repairs",
-                "Providers that differed from the database though the change log did not say so.",
-            ),
+            "repairs": mirrored("repairs", "Providers whose changes the log had missed."),
         }
         self._count_decisions_and_reads()
         self._count_calls()

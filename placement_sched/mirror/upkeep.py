@@ -11,12 +11,11 @@ from oslo_log import log
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Unavailable, one_line
-from placement_sched.mirror.changes import ChangeLog
 from placement_sched.mirror.cloud import MirroredCloud
 from placement_sched.mirror.shape import CloudShape
 from placement_sched.model.placement.provider import SHARES
 from placement_sched.store.placement import provider_state
-from placement_sched.store.placement.change_log import Changes
+from placement_sched.store.placement.change_log import ChangeLog, Changes
 
 LOG = log.getLogger(__name__)
 
@@ -29,7 +28,7 @@ MANY = 20_000
 #: Names of the threads that read all providers, and that compare them, beside requests.
 THREAD, UPKEEP_THREAD = "providers in memory", "upkeep of providers in memory"
 #: Seconds for which known rows of the change log may be missing: a node of a Galera cluster may be
-#: that much behind another.
+#: that late.
 MAX_LAG = 2.0
 #: Seconds between two searches for late rows; after that a thread does it, and after much longer
 #: the request itself, as the process had nothing to do for a while.
@@ -81,7 +80,7 @@ class Mirror:
         self._shape: tuple[int, CloudShape] | None = None
         self._not_before = -_PAUSE
         #: Since when known rows of the log are missing; None while they are there.
-        self._behind_since: float | None = None
+        self._lacking_since: float | None = None
         #: When late rows were last looked for, and all providers last compared.
         self._looked_at = self._compared_at = self._clock()
         self._upkeep = Lock()
@@ -117,7 +116,7 @@ class Mirror:
                 return False
             position = self._position
         seen = self._seen(connection, position)
-        if seen.is_behind:
+        if seen.lacks_rows:
             return False
         if not (seen.is_in_doubt or seen.providers or seen.names):
             with self._lock:
@@ -131,9 +130,9 @@ class Mirror:
         try:
             if waited and self._position is not None:  # another thread has read something by now
                 seen = self._seen(connection, self._position)
-            if self._position is not None and not seen.is_behind:
+            if self._position is not None and not seen.lacks_rows:
                 handed_on = self._follow(connection, seen)
-            return self._position is not None and not seen.is_behind
+            return self._position is not None and not seen.lacks_rows
         finally:
             if not handed_on:
                 self._reading.release()
@@ -141,12 +140,12 @@ class Mirror:
     def _seen(self, connection: Connection, position: Any) -> Changes:
         """Return what the log says; late rows are looked for if it is time to."""
         seen = self._log.read(connection, position)
-        if seen.is_behind:
+        if seen.lacks_rows:
             now = self._clock()
-            self._behind_since = now if self._behind_since is None else self._behind_since
-            is_behind = now - self._behind_since < MAX_LAG
-            return replace(seen, is_behind=is_behind, is_in_doubt=True)
-        self._behind_since = None
+            self._lacking_since = now if self._lacking_since is None else self._lacking_since
+            lacks_rows = now - self._lacking_since < MAX_LAG
+            return replace(seen, lacks_rows=lacks_rows, is_in_doubt=True)
+        self._lacking_since = None
         now = self._clock()
         pause = now - self._looked_at
         if seen.has_late_rows or pause >= MAX_LATE_PAUSE:
@@ -179,7 +178,7 @@ class Mirror:
             if self._position is None:
                 return
             seen = self._log.read(connection, self._position)
-            if not seen.is_behind:
+            if not seen.lacks_rows:
                 seen = seen.and_then(self._log.read_late_rows(connection, seen.position))
                 self._take(connection, seen)
 
@@ -200,10 +199,10 @@ class Mirror:
                 return frozenset()
             ids = set(cloud.ids_in(batches)) | provider_state.ids_in(connection, batches)
             found = provider_state.read_providers(connection, ids)
-            # What was written since is no fault.
+            # Providers that were written since need not be equal.
             seen = self._log.read(connection, self._position)
             seen = seen.and_then(self._log.read_late_rows(connection, seen.position))
-            if seen.is_behind or seen.is_in_doubt:
+            if seen.lacks_rows or seen.is_in_doubt:
                 return frozenset()
             differing = frozenset(cloud.differing(ids, found) - seen.providers)
             if differing:
@@ -312,7 +311,7 @@ class Mirror:
             cloud.replace([row[0] for row in some.providers], some)
         # Each part was read at a moment of its own; what has changed meanwhile is read again.
         seen = self._log.read(connection, position)
-        if seen.is_behind or seen.is_in_doubt:  # it would be at each request
+        if seen.lacks_rows or seen.is_in_doubt:  # it would be at each request
             self._do_without("what was written meanwhile is not known from the log of changes")
             return
         if seen.names:
@@ -320,7 +319,7 @@ class Mirror:
         cloud.replace(seen.providers, provider_state.read_providers(connection, seen.providers))
         with self._lock:
             self._cloud, self._shape = cloud, None
-        self._position, self._reason, self._behind_since = seen.position, "", None
+        self._position, self._reason, self._lacking_since = seen.position, "", None
         readings, seconds = self.figures.full_readings + 1, self._clock() - began
         self._count(cloud, full_readings=readings, seconds=seconds)
 

@@ -26,22 +26,22 @@ class NotedChanges:
     names: bool = False
     noted: list[int] = field(default_factory=list)
     asked: int = 0
-    behind: bool = False
+    lacking: bool = False
     late: frozenset[int] = frozenset()
 
     def why_not_kept(self, connection):
         return None if self.kept else "it is not"
 
     def begin(self, connection):
-        self.doubted = self.behind = False
+        self.doubted = self.lacking = False
         return len(self.noted)
 
     def read(self, connection, position):
         self.asked += 1
         names, self.names = self.names, False
         providers = frozenset(self.noted[position:])
-        if self.behind:
-            return Changes(position, is_behind=True)
+        if self.lacking:
+            return Changes(position, lacks_rows=True)
         return Changes(len(self.noted), providers, names, is_in_doubt=self.doubted)
 
     def read_late_rows(self, connection, position):

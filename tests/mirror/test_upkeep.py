@@ -370,11 +370,11 @@ def test_rows_that_are_missing_for_long_let_everything_be_read_again(filled):
     mirror = Mirror(log, clock=lambda: now[0])
     with filled.read() as connection:
         assert mirror.bring_up_to_date(connection)
-        log.behind = True
+        log.lacking = True
         assert not mirror.bring_up_to_date(connection)
-        log.behind = False
+        log.lacking = False
         assert mirror.bring_up_to_date(connection)
-        log.behind = True
+        log.lacking = True
         assert not mirror.bring_up_to_date(connection)
         assert mirror.figures.full_readings == 1
         now[0] += upkeep.MAX_LAG

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from time import monotonic
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -68,7 +69,8 @@ _SECONDS_AGO = {
 }
 _SECONDS_AGO_ON_MARIADB = "UTC_TIMESTAMP(6) - INTERVAL :seconds SECOND"
 
-Row = tuple[int, object]
+#: A provider, and when it was written, as the database has it.
+LogRow = tuple[int, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class LogPosition:
     """
 
     after: int
-    rows: Mapping[int, Row]
+    rows: Mapping[int, LogRow]
     steps: tuple[tuple[float, int], ...]
     points: tuple[tuple[float, int, int], ...]
     count: int = 0
@@ -95,7 +97,7 @@ class Changes:
 
     ``providers`` are the ids of the providers to load again, deleted providers included.
     ``names``: names of traits, resource classes or aggregates were written. ``is_in_doubt``: the
-    log does not say what changed, so that all providers must be loaded again. ``is_behind``: known
+    log does not say what changed, so that all providers must be loaded again. ``lacks_rows``: known
     rows are missing. ``has_late_rows``: a long transaction has ended, and :func:`read_late_rows`
     finds its rows.
     """
@@ -104,7 +106,7 @@ class Changes:
     providers: frozenset[int] = frozenset()
     names: bool = False
     is_in_doubt: bool = False
-    is_behind: bool = False
+    lacks_rows: bool = False
     has_late_rows: bool = False
 
     def and_then(self, late: "Changes") -> "Changes":
@@ -115,6 +117,22 @@ class Changes:
             names=self.names or late.names,
             is_in_doubt=self.is_in_doubt or late.is_in_doubt,
         )
+
+
+class ChangeLog(Protocol):
+    """The functions of this module by which a reader follows the log."""
+
+    def why_not_kept(self, connection: Connection) -> str | None:
+        """Return why the log cannot be relied on; None if it can."""
+
+    def begin(self, connection: Connection) -> Any:
+        """Return a position, after which everything that is committed later is reported."""
+
+    def read(self, connection: Connection, position: Any) -> Changes:
+        """Return what was committed after a position, with one statement."""
+
+    def read_late_rows(self, connection: Connection, position: Any) -> Changes:
+        """Return what :meth:`read` did not find because its transaction took too long."""
 
 
 def begin(connection: Connection) -> LogPosition:
@@ -137,7 +155,7 @@ def read(connection: Connection, position: LogPosition) -> Changes:
     if rows == position.rows:
         return Changes(position if len(rows) < 2 else _moved(position, rows))
     if position.rows.items() - rows.items():
-        return Changes(position, is_behind=True)
+        return Changes(position, lacks_rows=True)
     if len(rows) >= MAX_ROWS:
         return Changes(position, is_in_doubt=True)
     new = {rows[key][0] for key in rows.keys() - position.rows.keys()}
@@ -168,7 +186,7 @@ def _changes(position: LogPosition, written: set[int]) -> Changes:
     return Changes(position, providers, NAMES in written, has_late_rows=LONG in written)
 
 
-def _moved(position: LogPosition, rows: Mapping[int, Row]) -> LogPosition:
+def _moved(position: LogPosition, rows: Mapping[int, LogRow]) -> LogPosition:
     """Return the position after ``rows``; what is older than the overlap is only counted."""
     now, last = monotonic(), max(rows)
     steps, points, after = list(position.steps), list(position.points), position.after
@@ -191,7 +209,7 @@ def _moved(position: LogPosition, rows: Mapping[int, Row]) -> LogPosition:
     return LogPosition(after, kept, tuple(steps), tuple(points), count)
 
 
-def _rows(connection: Connection, first: int, last: int = _LARGEST) -> dict[int, Row]:
+def _rows(connection: Connection, first: int, last: int = _LARGEST) -> dict[int, LogRow]:
     on_mariadb = connection.dialect.name in {"mysql", "mariadb"}
     statement = _OF_MARIADB if on_mariadb else _OF_OTHERS
     # As texts, which have one type whatever their size: PostgreSQL prepares one statement.

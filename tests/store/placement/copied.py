@@ -66,9 +66,9 @@ class Copy:
         """Read again what changed, everything where that is in doubt; return the changes."""
         with self.database.read() as connection:
             changes = change_log.read(connection, self.position)
-            if not changes.is_behind:
+            if not changes.lacks_rows:
                 changes = changes.and_then(change_log.read_late_rows(connection, changes.position))
-            if changes.is_in_doubt or changes.is_behind:
+            if changes.is_in_doubt or changes.lacks_rows:
                 self.start()
                 return changes
             if changes.providers:

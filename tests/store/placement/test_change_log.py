@@ -311,9 +311,9 @@ def test_lost_rows_are_noticed(database, following):
         assert change_log.read(connection, position).position == position
         last = f"WHERE id = {max(position.rows)}"
         do(database, f"UPDATE sched_provider_changes SET provider_id = 77 {last}")
-        assert change_log.read(connection, position).is_behind
+        assert change_log.read(connection, position).lacks_rows
         do(database, f"DELETE FROM sched_provider_changes {last}")
-        assert change_log.read(connection, position).is_behind
+        assert change_log.read(connection, position).lacks_rows
 
 
 def test_row_that_comes_back_is_no_loss(database, following):
@@ -323,7 +323,7 @@ def test_row_that_comes_back_is_no_loss(database, following):
         position = change_log.begin(connection)
         last = max(position.rows)
         do(database, f"UPDATE sched_provider_changes SET id = -1 WHERE id = {last}")
-        assert change_log.read(connection, position).is_behind
+        assert change_log.read(connection, position).lacks_rows
         do(database, f"UPDATE sched_provider_changes SET id = {last} WHERE id = -1")
         change(database, 8)
         assert change_log.read(connection, position).providers == {A}
@@ -425,7 +425,7 @@ class TestTrimming:
             changes = change_log.read(connection, change_log.begin(connection))
             assert not changes.providers
             # What was read lately is not as old.
-            assert change_log.read(connection, position).is_behind == (len(position.rows) > 1)
+            assert change_log.read(connection, position).lacks_rows == (len(position.rows) > 1)
 
     def test_reader_that_starts_again_is_right(self, database):
         do(database, *BEFORE)
