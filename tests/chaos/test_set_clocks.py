@@ -18,8 +18,8 @@ from sqlalchemy import select
 
 from placement_sched.db.tables import leases
 from placement_sched.db.transaction import Database
-from placement_sched.store.placement.change_positions import time_there
 from tests.chaos.scale import TRIED, times
+from tests.database_time import time_there
 from tests.faked_time import FakedTime, faked_time
 from tests.invariants import assert_invariants, generations_only_grow
 from tests.placing import flavor, instance, report, spec

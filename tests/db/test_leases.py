@@ -12,8 +12,8 @@ from placement_sched.db import leases as module
 from placement_sched.db.leases import Lease
 from placement_sched.db.tables import leases
 from placement_sched.db.transaction import Database
-from placement_sched.store.placement.change_positions import time_there
 from tests.conftest import make_settings
+from tests.database_time import time_there
 from tests.processes import PROCESSES
 from tests.servers import wait_until
 from tests.statements import counted

@@ -92,6 +92,7 @@ def test_grant_names_the_host_of_an_account_that_may_not_use_the_database(mysql_
     assert f"GRANT ALL ON mysql.* TO '{name}'@'127.0.0.%'" in sentence(failure.value)
 
 
+@pytest.mark.slow
 def test_schema_that_may_not_be_used_is_a_missing_privilege(tmp_path):
     name = f"ps_{uuid4().hex[:8]}"
     with empty_database("postgresql", tmp_path) as url:
