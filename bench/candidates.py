@@ -18,6 +18,7 @@ import tables
 from databases import OUT, Stock
 from pairs import Patience
 from scenarios import QUICK, SCENARIOS, SIZES, Effort, Run
+from sqlalchemy.engine import URL
 
 
 def arguments() -> argparse.Namespace:
@@ -116,7 +117,11 @@ def conclude(run: Run) -> None:
 def main() -> int:
     """Run what is asked on each database; return 1 where an answer was wrong."""
     given = arguments()
-    servers = databases.server_urls(given)
+    with databases.started_servers(given) as servers:
+        return _run(given, servers)
+
+
+def _run(given: argparse.Namespace, servers: Mapping[str, URL]) -> int:
     if given.drop_kept:
         dropped = sum(databases.drop_kept(server) for server in servers.values())
         print(f"{dropped} databases dropped")

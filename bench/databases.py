@@ -2,7 +2,9 @@
 
 import argparse
 import hashlib
+import importlib
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -27,6 +29,8 @@ SERVERS = {
     "mariadb": os.environ.get("PLACEMENT_SCHED_TEST_MYSQL", "mysql+pymysql://root@127.0.0.1/"),
     "sqlite": f"sqlite:///{OUT}/",
 }
+#: The kind of a cluster of three nodes, which is started for the run.
+GALERA = "galera"
 _PREFIX = "ps_bench_"
 _KEPT = f"{_PREFIX}kept_"
 
@@ -39,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> 
             dest="databases",
             type=_kinds,
             default=DATABASES,
-            help=f"with commas: {', '.join(SERVERS)} (default: {','.join(DATABASES)})",
+            help=f"with commas: {', '.join((*SERVERS, GALERA))} (default: {','.join(DATABASES)})",
         )
     else:
         parser.add_argument("--database", choices=SERVERS, default="postgresql")
@@ -52,8 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> 
 
 def _kinds(shown: str) -> tuple[str, ...]:
     kinds = tuple(shown.split(","))
-    if unknown := [kind for kind in kinds if kind not in SERVERS]:
-        raise argparse.ArgumentTypeError(f"not {', '.join(unknown)}, but {', '.join(SERVERS)}")
+    every = (*SERVERS, GALERA)
+    if unknown := [kind for kind in kinds if kind not in every]:
+        raise argparse.ArgumentTypeError(f"not {', '.join(unknown)}, but {', '.join(every)}")
     return kinds
 
 
@@ -68,6 +73,22 @@ def server_urls(given: argparse.Namespace) -> dict[str, URL]:
         return {kind: make_url(SERVERS[kind]) for kind in given.databases}
     url = make_url(given.server)
     return {"mariadb" if url.get_backend_name() == "mysql" else url.get_backend_name(): url}
+
+
+@contextmanager
+def started_servers(given: argparse.Namespace) -> Iterator[dict[str, URL]]:
+    """Give the same, with the first node of a Galera cluster that runs until the end."""
+    kinds = given.databases
+    given.databases = tuple(kind for kind in kinds if kind != GALERA)
+    with ExitStack() as stack:
+        urls = server_urls(given)
+        if GALERA in kinds and given.server is None:
+            sys.path.append(str(Path(__file__).parents[1]))
+            cluster = importlib.import_module("tests.galera.cluster")
+            cluster.SETTINGS["innodb-buffer-pool-size"] = "128M"  # as MariaDB has it
+            started = stack.enter_context(cluster.new_cluster())
+            urls[GALERA] = make_url(started.nodes[0].url()).set(database=None)
+        yield urls
 
 
 class Stock:
