@@ -158,6 +158,12 @@ class Mirror:
         return seen
 
     def _keep_up(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
+        try:
+            self.keep_up(opened)
+        finally:
+            self._upkeep.release()
+
+    def keep_up(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
         """Look for late rows and lost triggers; compare all providers from time to time."""
         try:
             with opened() as connection:
@@ -170,8 +176,6 @@ class Mirror:
         except Exception as failure:
             LOG.debug("the upkeep of the providers in memory", exc_info=True)
             LOG.info("the providers in memory were not compared: %s", _words_of(failure))
-        finally:
-            self._upkeep.release()
 
     def _look_for_late_rows(self, connection: Connection) -> None:
         with self._reading:

@@ -110,3 +110,24 @@ def test_nothing_differs_after_writes_through_all_nodes(galera, databases):
         galera.settle()
         assert mirror.bring_up_to_date(connection)
         assert mirror.compare(connection) == frozenset()
+
+
+def test_cache_follows_a_node_that_was_killed_and_rejoined(galera, databases):
+    """Its connections are lost; what the others wrote meanwhile is in its log afterwards."""
+    node, database = galera.nodes[2], databases[2]
+    mirror = Mirror(change_log)
+    with database.read() as connection:
+        assert mirror.bring_up_to_date(connection)
+    node.kill()
+    for step in range(40):
+        databases[step % 2].write(lambda writing, step=step: write(writing, 1 + step % 7))
+    galera.rejoin(node)
+    galera.settle()
+    database.dispose()
+    with database.read() as connection:
+        for step in range(6):
+            databases[step % 3].write(lambda writing, step=step: write(writing, 1 + step % 7))
+        galera.settle()
+        assert mirror.bring_up_to_date(connection)
+        assert mirror.compare(connection) == frozenset()
+        assert mirror.figures.full_readings == 1
