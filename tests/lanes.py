@@ -117,7 +117,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             is_selected = cases[function] <= MAX_FAST_CASES
         (selected if is_selected else deselected).append(item)
     config.hook.pytest_deselected(items=deselected)
-    items[:] = selected
+    # Long tests first: at the end they would run alone.
+    items[:] = sorted(selected, key=_timeout, reverse=True)
+
+
+def _timeout(item: pytest.Item) -> float:
+    """Return the seconds that a test may take by its own marker, 0 without one."""
+    mark = item.get_closest_marker("timeout")
+    return float(mark.args[0]) if mark and mark.args else 0.0
 
 
 def _rank(marker: str) -> int:
