@@ -19,7 +19,7 @@ A known row that is missing was lost with a failover or a restored backup, or ha
 node of a cluster yet. Connections must commit each statement, as those of ``Database.read`` do.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from time import monotonic
@@ -44,23 +44,29 @@ OVERLAP = 3.0
 #: Seconds of the log that :func:`read_late_rows` compares, and between two points from which it
 #: may start.
 LATE_OVERLAP, LATE_STEP = 3600.0, 300.0
-#: More rows at once than are worth reading: all providers are loaded again.
-MAX_ROWS = 50_000
+#: More rows at once, or characters of them, than are worth reading: all providers are loaded again.
+#: The characters are fewer than group_concat_max_len, which sessions on MariaDB set.
+MAX_ROWS, MAX_CHARACTERS = 20_000, 1_000_000
 #: How long rows are kept: longer than any reader may want them.
 KEEP = timedelta(hours=3)
 #: Rows that one statement deletes, and the most statements of one call.
 BATCH, BATCHES = 5000, 20
 
 _COLUMNS = provider_changes.c
-_LARGEST = 2**63 - 1
-#: Between two bounds: of one bound PostgreSQL expects a third of the table.
+#: All rows as one text, as drivers written in Python take long for each value. Between two bounds:
+#: of one bound PostgreSQL expects a third of the table.
 _ROWS = (
-    "SELECT id, provider_id, created_at FROM sched_provider_changes "
-    "WHERE id BETWEEN CAST(:first AS {0}) AND CAST(:last AS {0}) ORDER BY id LIMIT {1}"
+    "SELECT {} FROM sched_provider_changes "
+    "WHERE id BETWEEN CAST(:first AS {}) AND 9223372036854775807"
 )
-_OF_MARIADB, _OF_OTHERS = (
-    FrequentStatement(sa.text(_ROWS.format(number, MAX_ROWS))) for number in ("SIGNED", "BIGINT")
-)
+_STATEMENTS = {
+    kind: FrequentStatement(sa.text(_ROWS.format(texts, number)))
+    for kind, texts, number in (
+        ("postgresql", "string_agg(concat_ws(' ', id, provider_id, created_at), ',')", "bigint"),
+        ("sqlite", "group_concat(id || ' ' || provider_id || ' ' || created_at)", "integer"),
+        ("mysql", "GROUP_CONCAT(id, ' ', provider_id, ' ', created_at + 0)", "SIGNED"),
+    )
+}
 _NEWEST = sa.select(sa.func.max(_COLUMNS.id))
 #: The current time of the database in UTC, less a number of seconds.
 _SECONDS_AGO = {
@@ -69,23 +75,20 @@ _SECONDS_AGO = {
 }
 _SECONDS_AGO_ON_MARIADB = "UTC_TIMESTAMP(6) - INTERVAL :seconds SECOND"
 
-#: A provider, and when it was written, as the database has it.
-LogRow = tuple[int, object]
-
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
     """How far a reader has read the log.
 
-    ``rows`` are the known rows above the id ``after``, by id. ``steps`` are recent readings: the
-    time by the monotonic clock, and the highest id at that time.
+    ``rows`` are the known rows above the id ``after``: texts of their values, with their ids.
+    ``steps`` are recent readings: the time by the monotonic clock, and the highest id at that time.
 
     ``points`` are for late rows: a time, an id, and how many rows are known up to this id since
     the first point, which is an hour ago. ``count`` is how many are known up to ``after``.
     """
 
     after: int
-    rows: Mapping[int, LogRow]
+    rows: Mapping[str, int]
     steps: tuple[tuple[float, int], ...]
     points: tuple[tuple[float, int, int], ...]
     count: int = 0
@@ -143,23 +146,23 @@ def begin(connection: Connection) -> LogPosition:
     now = monotonic()
     start = _before(connection, LATE_OVERLAP)
     after = max(start, _before(connection, OVERLAP))
-    rows = _rows(connection, after + 1)
+    rows = {row: _id_of(row) for row in _rows(connection, after + 1)}
     count = _count(connection, start, after)
-    last = max(rows, default=after)
+    last = max(rows.values(), default=after)
     return LogPosition(after, rows, ((now, last),), ((now, start, 0),), count)
 
 
 def read(connection: Connection, position: LogPosition) -> Changes:
     """Return what was committed since a position, except late rows, with one statement."""
     rows = _rows(connection, position.after + 1)
-    if rows == position.rows:
-        return Changes(position if len(rows) < 2 else _moved(position, rows))
-    if position.rows.items() - rows.items():
-        return Changes(position, lacks_rows=True)
-    if len(rows) >= MAX_ROWS:
+    if len(rows) >= MAX_ROWS or sum(map(len, rows)) >= MAX_CHARACTERS:
         return Changes(position, is_in_doubt=True)
-    new = {rows[key][0] for key in rows.keys() - position.rows.keys()}
-    return _changes(_moved(position, rows), new)
+    new = {row: _id_of(row) for row in rows if row not in position.rows}
+    if len(rows) - len(new) < len(position.rows):
+        return Changes(position, lacks_rows=True)
+    if not new and len(rows) <= 1:
+        return Changes(position)
+    return _changes(_moved(position, {**position.rows, **new}), map(_provider_of, new))
 
 
 def read_late_rows(connection: Connection, position: LogPosition) -> Changes:
@@ -171,24 +174,28 @@ def read_late_rows(connection: Connection, position: LogPosition) -> Changes:
     _, start, _ = position.points[0]
     if _count(connection, start, position.after) == position.count:
         return Changes(position)
-    rows = _rows(connection, start + 1, position.after)
-    if len(rows) >= MAX_ROWS:
-        return Changes(position, is_in_doubt=True)
+    query = sa.select(_COLUMNS.provider_id, sa.func.count()).group_by(_COLUMNS.provider_id)
+    among = query.where(_COLUMNS.id > start, _COLUMNS.id <= position.after)
+    found: dict[int, int] = dict(map(tuple, connection.execute(among)))
     points = ((monotonic(), start, 0),)
-    found = {provider for provider, _ in rows.values()}
-    return _changes(replace(position, points=points, count=len(rows)), found)
+    return _changes(replace(position, points=points, count=sum(found.values())), found)
 
 
-def _changes(position: LogPosition, written: set[int]) -> Changes:
+def _changes(position: LogPosition, providers: Iterable[int]) -> Changes:
+    written = frozenset(providers)
     if EVERYTHING in written:
         return Changes(position, is_in_doubt=True)
-    providers = frozenset(key for key in written if key > NAMES)
-    return Changes(position, providers, NAMES in written, has_late_rows=LONG in written)
+    return Changes(
+        position,
+        providers=written - {NAMES, LONG},
+        names=NAMES in written,
+        has_late_rows=LONG in written,
+    )
 
 
-def _moved(position: LogPosition, rows: Mapping[int, LogRow]) -> LogPosition:
+def _moved(position: LogPosition, rows: Mapping[str, int]) -> LogPosition:
     """Return the position after ``rows``; what is older than the overlap is only counted."""
-    now, last = monotonic(), max(rows)
+    now, last = monotonic(), max(rows.values())
     steps, points, after = list(position.steps), list(position.points), position.after
     if steps[-1][1] != last:
         steps.append((now, last))
@@ -197,7 +204,7 @@ def _moved(position: LogPosition, rows: Mapping[int, LogRow]) -> LogPosition:
     if now - steps[0][0] >= OVERLAP:
         # The newest row stays, by which a lost log is noticed.
         after = max(after, min(steps[0][1], last - 1))
-    kept = {key: row for key, row in rows.items() if key > after}
+    kept = {row: key for row, key in rows.items() if key > after}
     count = position.count + len(rows) - len(kept)
     if now - points[-1][0] >= LATE_STEP:
         points.append((now, after, count))
@@ -209,12 +216,20 @@ def _moved(position: LogPosition, rows: Mapping[int, LogRow]) -> LogPosition:
     return LogPosition(after, kept, tuple(steps), tuple(points), count)
 
 
-def _rows(connection: Connection, first: int, last: int = _LARGEST) -> dict[int, LogRow]:
-    on_mariadb = connection.dialect.name in {"mysql", "mariadb"}
-    statement = _OF_MARIADB if on_mariadb else _OF_OTHERS
-    # As texts, which have one type whatever their size: PostgreSQL prepares one statement.
-    found = statement.rows(connection, {"first": str(first), "last": str(last)})
-    return {key: (provider, created_at) for key, provider, created_at in found}
+def _rows(connection: Connection, first: int) -> list[str]:
+    kind = connection.dialect.name
+    # As a text, which has one type whatever its size: PostgreSQL prepares one statement.
+    parameters = {"first": str(first)}
+    ((rows,),) = _STATEMENTS.get(kind, _STATEMENTS["mysql"]).rows(connection, parameters)
+    return rows.split(",") if rows else []
+
+
+def _id_of(row: str) -> int:
+    return int(row.partition(" ")[0])
+
+
+def _provider_of(row: str) -> int:
+    return int(row.split(" ", 2)[1])
 
 
 def _count(connection: Connection, after: int, last: int) -> int:

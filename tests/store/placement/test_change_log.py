@@ -309,7 +309,7 @@ def test_lost_rows_are_noticed(database, following):
         change(database)
         position = change_log.begin(connection)
         assert change_log.read(connection, position).position == position
-        last = f"WHERE id = {max(position.rows)}"
+        last = f"WHERE id = {max(position.rows.values())}"
         do(database, f"UPDATE sched_provider_changes SET provider_id = 77 {last}")
         assert change_log.read(connection, position).lacks_rows
         do(database, f"DELETE FROM sched_provider_changes {last}")
@@ -321,7 +321,7 @@ def test_row_that_comes_back_is_no_loss(database, following):
     with database.read() as connection:
         change(database)
         position = change_log.begin(connection)
-        last = max(position.rows)
+        last = max(position.rows.values())
         do(database, f"UPDATE sched_provider_changes SET id = -1 WHERE id = {last}")
         assert change_log.read(connection, position).lacks_rows
         do(database, f"UPDATE sched_provider_changes SET id = {last} WHERE id = -1")
