@@ -62,7 +62,7 @@ PATIENCE = 3.0
 
 #: Seconds after which a transaction is a long one for the readers of the change log, which repeat
 #: three seconds of it (``store/placement/change_log.py``).
-LONG_TRANSACTION = 1.0
+LONG_TRANSACTION = 2.0
 
 #: A write that changes nothing.
 _OF_NONE = text("DELETE FROM sched_commit_marks WHERE id = ''")

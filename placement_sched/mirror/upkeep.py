@@ -31,8 +31,9 @@ THREAD, UPKEEP_THREAD = "providers in memory", "upkeep of providers in memory"
 #: that late.
 MAX_LAG = 2.0
 #: Seconds between two searches for late rows; after that a thread does it, and after much longer
-#: the request itself, as the process had nothing to do for a while.
-LATE_PAUSE, MAX_LATE_PAUSE = 5.0, 10.0
+#: the request itself, as the process had nothing to do for a while. If the log says that there are
+#: late rows, a request looks for them unless one did less than a second ago.
+LATE_PAUSE, MAX_LATE_PAUSE, MIN_LATE_PAUSE = 5.0, 10.0, 1.0
 #: Seconds between two comparisons of all providers with the database.
 COMPARE_PAUSE = 300.0
 
@@ -83,6 +84,7 @@ class Mirror:
         self._lacking_since: float | None = None
         #: When late rows were last looked for, and all providers last compared.
         self._looked_at = self._compared_at = self._clock()
+        self._has_late_rows = False
         self._upkeep = Lock()
         self._reason = ""
         self.figures = MirrorFigures()
@@ -148,8 +150,9 @@ class Mirror:
         self._lacking_since = None
         now = self._clock()
         pause = now - self._looked_at
-        if seen.has_late_rows or pause >= MAX_LATE_PAUSE:
-            self._looked_at = now
+        self._has_late_rows |= seen.has_late_rows
+        if (self._has_late_rows and pause >= MIN_LATE_PAUSE) or pause >= MAX_LATE_PAUSE:
+            self._looked_at, self._has_late_rows = now, False
             return seen.and_then(self._log.read_late_rows(connection, seen.position))
         if pause >= LATE_PAUSE and self._opened and self._upkeep.acquire(blocking=False):
             self._looked_at = now

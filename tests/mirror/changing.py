@@ -28,6 +28,7 @@ class NotedChanges:
     asked: int = 0
     lacking: bool = False
     late: frozenset[int] = frozenset()
+    has_late_rows: bool = False
 
     def why_not_kept(self, connection):
         return None if self.kept else "it is not"
@@ -42,7 +43,13 @@ class NotedChanges:
         providers = frozenset(self.noted[position:])
         if self.lacking:
             return Changes(position, lacks_rows=True)
-        return Changes(len(self.noted), providers, names, is_in_doubt=self.doubted)
+        return Changes(
+            len(self.noted),
+            providers,
+            names,
+            is_in_doubt=self.doubted,
+            has_late_rows=self.has_late_rows,
+        )
 
     def read_late_rows(self, connection, position):
         late, self.late = self.late, frozenset()

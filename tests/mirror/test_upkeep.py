@@ -393,3 +393,17 @@ def test_late_rows_are_looked_for_from_time_to_time(filled):
         now[0] += upkeep.MAX_LATE_PAUSE
         assert mirror.bring_up_to_date(connection)
     assert mirror.figures.refreshes == 1
+
+
+def test_end_of_a_long_transaction_is_looked_at_once_a_second(filled):
+    log, now = NotedChanges(), [10.0]
+    mirror = Mirror(log, clock=lambda: now[0])
+    with filled.read() as connection:
+        mirror.bring_up_to_date(connection)
+        log.late, log.has_late_rows = frozenset({10**6}), True
+        assert mirror.bring_up_to_date(connection)
+        assert mirror.figures.refreshes == 0
+        log.has_late_rows = False
+        now[0] += upkeep.MIN_LATE_PAUSE
+        assert mirror.bring_up_to_date(connection)
+        assert mirror.figures.refreshes == 1
