@@ -230,7 +230,7 @@ def test_an_auth_type_that_is_not_there_is_told_once(run, auth_type):
         "environment OS_KEYSTONE_AUTHTOKEN__AUTH_TYPE: error: "
         f"[keystone_authtoken] auth_type {auth_type} is not installed\n"
     )
-    assert refused.stderr == ""
+    assert refused.stderr == "files read: none\n"
 
 
 def test_files_that_are_not_there_are_named_plainly(run):
@@ -258,7 +258,7 @@ def test_deprecated_name_is_told_once(run, tmp_path):
     (tmp_path / "nova.conf").write_text(f"{connection}[DEFAULT]\nscheduler_host_subset_size = 2\n")
     checked = run("config", "validate", "--config-file", "nova.conf")
     assert checked.stdout.count("scheduler_host_subset_size") == 1
-    assert checked.stderr == ""
+    assert checked.stderr == "files read: nova.conf\n"
 
 
 def test_options_of_the_keystone_plugin_are_known(validate):
@@ -436,4 +436,4 @@ def test_neither_name_of_the_spec_and_of_nova_is_complained_of(tmp_path, name):
         timeout=240,
     )
     assert (done.returncode, done.stdout) == (0, "the configuration is valid\n")
-    assert done.stderr == ""
+    assert done.stderr == f"files read: {file}\n"
