@@ -1,6 +1,8 @@
 """Creates and upgrades the schema with alembic, under a version table of our own name."""
 
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,15 +22,21 @@ from placement_sched.db.change_triggers import (
     remove_triggers,
     why_unsupported,
 )
+from placement_sched.db.failures import LOCK_TIMEOUT, conflict_of
 from placement_sched.db.schema_turn import one_at_a_time
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 from placement_sched.db.transaction import Database
 from placement_sched.errors import NewerSchema, Unavailable
+from placement_sched.model.retrying import retrying
 
 LOG = log.getLogger(__name__)
 
 #: OpenStack placement keeps its revision in ``alembic_version``; ours must not be mistaken for it.
 VERSION_TABLE = "placement_sched_alembic_version"
+
+#: Seconds that a statement about triggers waits for transactions on MariaDB, seconds until it is
+#: tried again, and how often it is tried.
+_WAIT, _PAUSE, _ATTEMPTS = 2, 1.0, 60
 
 _KNOWN = frozenset(table.name for table in (*OWN_TABLES, *PLACEMENT_TABLES))
 
@@ -120,11 +128,35 @@ def stop_logging(database: Database) -> bool:
 
 
 def _with_triggers(database: Database, change: Callable[[Connection], None]) -> None:
+    """Create or remove triggers; wait briefly for transactions that use the tables, then retry.
+
+    MariaDB keeps everything waiting that wants a table after a statement that changes it. Two
+    transactions of one client could so wait for each other.
+    """
+
     def work(connection: Connection) -> None:
-        with one_at_a_time(connection):
+        with one_at_a_time(connection), _brief_waits(connection):
             change(connection)
 
-    database.write(work)
+    retrying(
+        lambda: database.write(work),
+        _ATTEMPTS,
+        on=Unavailable,
+        when=lambda failure: conflict_of(failure) == LOCK_TIMEOUT,
+        between=lambda _number: time.sleep(_PAUSE),
+    )
+
+
+@contextmanager
+def _brief_waits(connection: Connection) -> Iterator[None]:
+    if connection.dialect.name not in {"mysql", "mariadb"}:
+        yield
+        return
+    connection.exec_driver_sql(f"SET SESSION lock_wait_timeout = {_WAIT}")
+    try:
+        yield
+    finally:
+        connection.exec_driver_sql("SET SESSION lock_wait_timeout = DEFAULT")
 
 
 def current_revision(database: Database) -> str | None:

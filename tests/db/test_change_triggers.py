@@ -289,3 +289,27 @@ def test_ids_of_several_servers_are_followed(empty):
         assert copy.follow().providers == {number}
     other.dispose()
     assert copy.is_right()
+
+
+@pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
+def test_triggers_wait_briefly_for_a_transaction_that_uses_a_table(empty, monkeypatch):
+    """Whoever wants the table after them would wait as long as they do."""
+    sync_schema(empty)
+    drop(empty, "sched_inventories_deleted")
+    other = create_engine(empty.url)
+    pauses = []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        using.rollback()
+
+    monkeypatch.setattr("placement_sched.db.migrate.time.sleep", pause)
+    with other.connect() as using:
+        using.execute(text("SELECT count(*) FROM inventories"))
+        sync_schema(empty)
+    other.dispose()
+    assert len(pauses) == 1
+    assert missing(empty) == set()
+    with empty.read() as connection:
+        waits = connection.execute(text("SELECT @@lock_wait_timeout")).scalar_one()
+    assert waits > 60
