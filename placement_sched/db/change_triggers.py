@@ -19,7 +19,7 @@ from placement_sched.model.naming import in_short
 LOG = log.getLogger(__name__)
 
 #: What stands in a row of the log in place of a provider's id: a name of a trait, resource class or
-#: aggregate was written; all of a table was removed at once; the transaction was a long one.
+#: aggregate was written; a table was emptied; a long transaction ended.
 NAMES, EVERYTHING, LONG = 0, -1, -2
 
 #: The columns that name the provider of a row.
@@ -151,7 +151,7 @@ def make_triggers(connection: Connection) -> None:
         return
     refused = _refusal_of(connection, partial(_make, connection, lacking))
     if refused is None:
-        # Of what was written while triggers were missing, the log says nothing.
+        # The log lacks what was written while triggers were missing.
         note(connection, EVERYTHING)
         return
     if connection.dialect.name != "postgresql":

@@ -60,8 +60,8 @@ SOON = 10.0
 #: Seconds that one more writer waits for a place, which is long for those that were given one.
 PATIENCE = 3.0
 
-#: Seconds after which a transaction is a long one for the readers of the change log, which repeat
-#: three seconds of it (``store/placement/change_log.py``).
+#: Seconds after which a transaction marks its end in the change log. Readers find the rows of
+#: shorter transactions without a mark (``store/placement/change_log.py``).
 LONG_TRANSACTION = 2.0
 
 #: A write that changes nothing.

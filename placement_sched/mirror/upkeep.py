@@ -30,9 +30,8 @@ THREAD, UPKEEP_THREAD = "providers in memory", "upkeep of providers in memory"
 #: Seconds for which known rows of the change log may be missing: a node of a Galera cluster may be
 #: that late.
 MAX_LAG = 2.0
-#: Seconds between two searches for late rows; after that a thread does it, and after much longer
-#: the request itself, as the process had nothing to do for a while. If the log says that there are
-#: late rows, a request looks for them unless one did less than a second ago.
+#: Seconds between two searches for late rows: by a thread; by a request, if the process was idle;
+#: and at least, after a long transaction.
 LATE_PAUSE, MAX_LATE_PAUSE, MIN_LATE_PAUSE = 5.0, 10.0, 1.0
 #: Seconds between two comparisons of all providers with the database.
 COMPARE_PAUSE = 300.0
@@ -40,7 +39,7 @@ COMPARE_PAUSE = 300.0
 
 @dataclass(frozen=True, slots=True)
 class MirrorFigures:
-    """What has been done for a mirror; ``seconds`` is how long the last full reading took.
+    """Figures of a mirror. ``seconds`` is the duration of the last full reading.
 
     ``repairs`` counts the providers that differed though the change log did not say so.
     """

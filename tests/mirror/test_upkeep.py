@@ -355,6 +355,19 @@ class TestComparing:
         assert "differ from the database" in caplog.text
         assert (uuid_of("held") in _found(mirror, settings)) == (column == "generation")
 
+    def test_nothing_is_repaired_while_rows_of_the_log_are_missing(self, filled):
+        """A node of a cluster that is late also has providers as they were."""
+        log = NotedChanges()
+        mirror = Mirror(log)
+        with filled.read() as connection:
+            mirror.bring_up_to_date(connection)
+            older = update(resource_providers).values(generation=99)
+            filled.write(lambda writing: writing.execute(older))
+            log.lacking = True
+            assert mirror.compare(connection) == frozenset()
+            log.lacking = False
+            assert len(mirror.compare(connection)) == 3
+
     def test_provider_that_came_or_went_unseen_is_repaired(self, filled, settings):
         mirror = Mirror(NotedChanges())
         with filled.read() as connection:

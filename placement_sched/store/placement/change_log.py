@@ -99,10 +99,9 @@ class Changes:
     """What was committed since a position, and the position to read on from.
 
     ``providers`` are the ids of the providers to load again, deleted providers included.
-    ``names``: names of traits, resource classes or aggregates were written. ``is_in_doubt``: the
-    log does not say what changed, so that all providers must be loaded again. ``lacks_rows``: known
-    rows are missing. ``has_late_rows``: a long transaction has ended, and :func:`read_late_rows`
-    finds its rows.
+    ``names``: names of traits, resource classes or aggregates were written. ``is_in_doubt``: all
+    providers must be loaded again. ``lacks_rows``: known rows are missing. ``has_late_rows``: a
+    long transaction has ended, and :func:`read_late_rows` finds its rows.
     """
 
     position: LogPosition
@@ -119,6 +118,7 @@ class Changes:
             providers=self.providers | late.providers,
             names=self.names or late.names,
             is_in_doubt=self.is_in_doubt or late.is_in_doubt,
+            lacks_rows=self.lacks_rows or late.lacks_rows,
         )
 
 
