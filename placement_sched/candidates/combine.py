@@ -135,6 +135,17 @@ def all_serve(tree: ProviderTree, rules: Rules) -> bool:
     return len(set().union(*suffixed)) == sum(map(len, suffixed))
 
 
+def always_combine(rules: Rules) -> bool:
+    """Return whether every tree that has a provider for each slot serves.
+
+    If it also has a provider with each of ``trait_choices``.
+    """
+    classes = [class_id for slot in rules.slots for class_id, _ in slot.amounts]
+    is_contested = len(set(classes)) < len(classes)
+    is_tied = rules.isolate or rules.one_of_a_tree or bool(rules.subtrees)
+    return not (is_contested or is_tied or len(rules.trait_choices) > 1)
+
+
 def can_serve(tree: ProviderTree, rules: Rules, budget: Budget) -> bool:
     """Return whether there is a combination at all; raises as :func:`combinations` does."""
     return next(combinations(tree, rules, budget), None) is not None

@@ -14,8 +14,8 @@ from random import Random
 
 from placement_sched.candidates.alike import TreesAlike
 from placement_sched.candidates.combine import Combination
+from placement_sched.candidates.mirrored_trees import TreeProvider
 from placement_sched.candidates.slots import TreeSearch
-from placement_sched.candidates.source import TreeProvider
 from placement_sched.candidates.tree_loader import TreeBatch, TreeLoader
 
 #: The root of a tree, and a combination that serves it.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from placement_sched.candidates.alike import NotedBudget
 from placement_sched.candidates.combine import Combination, ProviderTree, combinations, lacks_traits
 from placement_sched.candidates.enumerate import first_size, is_many, next_size, prices_of
-from placement_sched.candidates.source import TreeColumns
+from placement_sched.candidates.mirrored_trees import TreeColumns
 from placement_sched.candidates.tree_loader import TreeLoader, with_ancestors
 from placement_sched.model.placement.candidate import AllocationRequest, Layout
 

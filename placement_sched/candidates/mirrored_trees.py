@@ -1,22 +1,21 @@
-"""Provider trees as the mirror of this process has them: which may serve, and their providers.
+"""Provider trees: which may serve a request, and which of their providers serve which slot."""
 
-The same as ``provider_trees`` has in SQL; property tests compare what both find.
-"""
-
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_sched.candidates.mirrored_constraints import Constrained, CountedRoot
+from placement_sched.candidates.constraints import CountedRoot, Evaluator
 from placement_sched.candidates.slots import SlotGroup, TreeSearch
-from placement_sched.candidates.source import TreeColumns, TreeProvider
 from placement_sched.mirror.columns import Mask, RowNumbers, SomeRows
 from placement_sched.mirror.shape import CloudShape
 
 _Ids = NDArray[np.int64]
 
-#: So many sets of traits that must be in a tree are asked about, as in ``provider_trees``.
+#: Maximum number of sets of traits that are checked for each tree before its slots.
 _SETS = 16
 #: So many levels above providers that serve are looked at, to leave out what is not above any.
 _LEVELS = 8
@@ -26,49 +25,85 @@ _FEW = 16
 _FLAGS = 20_000_000
 
 
+class TreeProvider(NamedTuple):
+    """A provider of a tree, and the positions of the slots that it can serve."""
+
+    id: int
+    root: int
+    parent: int | None
+    uuid: str
+    generation: int
+    serves: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeColumns:
+    """The providers of some trees as columns: one tree after the other by root, each by id.
+
+    Sharing providers are listed with each tree that they share with; ``roots`` has the root of that
+    tree. ``parents`` are ids, 0 for none. ``serves`` has a column for each of the search's
+    ``equal_slots``, ``covers`` one for each set of traits that a tree must have. ``pairs`` is the
+    number of pairs of a sharing provider and a tree.
+    """
+
+    ids: NDArray[np.int64]
+    roots: NDArray[np.int64]
+    parents: NDArray[np.int64]
+    uuids: NDArray[np.object_]
+    serves: NDArray[np.bool_]
+    covers: NDArray[np.bool_]
+    pairs: int
+
+
+#: The ids of a sharing provider and of the root of a tree, then for each set of aggregates of the
+#: search whether the root is in one of them.
+SharingPair = Sequence[int]
+
+
 def roots(shape: CloudShape, search: TreeSearch, after: int) -> RowNumbers:
     """Return the rows of the roots with ids above ``after`` that are as required."""
     rows = shape.roots
     if after:
         rows = rows[np.searchsorted(shape.cloud.providers.ids[rows], after, "right") :]
     found = np.ones(len(rows), np.bool_)
-    Constrained(shape, search.names).having(search.root, rows, found)
+    Evaluator(shape, search.names).having(search.root, rows, found)
     return rows[found]
 
 
 def serving_roots(shape: CloudShape, search: TreeSearch, after: int) -> RowNumbers:
     """Return the rows of the roots with ids above ``after`` whose trees may serve."""
-    cloud, asked = shape.cloud, Constrained(shape, search.names)
+    cloud, evaluator = shape.cloud, Evaluator(shape, search.names)
+    count = evaluator.number_with_room
     found, rows = roots(shape, search, after), slice(0, len(cloud))
     # A provider that shares might bring a trait.
     for choices in search.rules.trait_choices[: 0 if search.names.topology.sharing else _SETS]:
         found = found[_with_any(shape, cloud.traits.any_of(choices, rows), rows)[found]]
     few: RowNumbers | None = None
-    # What is asked of one tree, or what few have, leaves the fewest for the others.
-    for slot in sorted(search.distinct_slots, key=lambda one: asked.number_with_room(one.group)):
+    # A class that one tree has, or few providers, leaves the fewest for the others.
+    for slot in sorted(search.distinct_slots, key=lambda one: count(one.group)):
         if not len(found):
             break
         some: SomeRows = rows if few is None else few
         if few is None and slot.group.in_tree is not None:
-            some = asked.rows_in_tree(slot.group.in_tree)
-        before, found = len(found), found[_served(shape, slot, asked, some)[found]]
+            some = evaluator.rows_in_tree(slot.group.in_tree)
+        before, found = len(found), found[_served(shape, slot, evaluator, some)[found]]
         if len(found) * _FEW < (before if few is not None else len(shape.roots)):
             few = shape.rows_of_trees(cloud.providers.ids[found])
     return found
 
 
-def _served(shape: CloudShape, slot: SlotGroup, asked: Constrained, rows: SomeRows) -> Mask:
+def _served(shape: CloudShape, slot: SlotGroup, evaluator: Evaluator, rows: SomeRows) -> Mask:
     """Return for each provider whether it is a root whose tree has one for a slot.
 
     It is one of these rows, or one that shares.
     """
     counted = _counted(slot, CountedRoot.OWN)
-    found = _with_any(shape, asked.serving(slot.group, counted, rows), rows)
-    if asked.names.topology.sharing:
+    found = _with_any(shape, evaluator.serving(slot.group, counted, rows), rows)
+    if evaluator.names.topology.sharing:
         (_, anchors), (sharers, places) = shape.sharing, shape.distinct_sharers
         counted = _counted(slot, CountedRoot.OTHER)
-        serves = asked.serving(slot.group, counted, sharers)[places]
-        found[anchors[serves & _admits(slot, asked, anchors)]] = True
+        serves = evaluator.serving(slot.group, counted, sharers)[places]
+        found[anchors[serves & _admits(slot, evaluator, anchors)]] = True
     return found
 
 
@@ -77,12 +112,12 @@ def _counted(slot: SlotGroup, counted: CountedRoot) -> CountedRoot:
     return CountedRoot.NONE if slot.slot.suffix else counted
 
 
-def _admits(slot: SlotGroup, asked: Constrained, roots: RowNumbers) -> Mask:
+def _admits(slot: SlotGroup, evaluator: Evaluator, roots: RowNumbers) -> Mask:
     """Return for each of these roots whether what shares with it may serve a slot."""
     forbidden = slot.group.aggregates.forbidden
     if slot.slot.suffix or not forbidden:
         return np.ones(len(roots), np.bool_)
-    found: Mask = ~asked.members_of(forbidden)[roots]
+    found: Mask = ~evaluator.members_of(forbidden)[roots]
     return found
 
 
@@ -179,11 +214,11 @@ def _sharing(
 
     Beside them: the rows of the roots, which slots each serves there, and how many pairs share.
     """
-    asked, pairs = Constrained(shape, search.names), shape.sharing_with(roots)
+    evaluator, pairs = Evaluator(shape, search.names), shape.sharing_with(roots)
     sharers, anchors = (rows[pairs] for rows in shape.sharing)
     masks = offers[shape.distinct_sharers[1][pairs]]
     for bit, slot in enumerate(search.distinct_slots):
-        masks[:, bit] &= _admits(slot, asked, anchors)
+        masks[:, bit] &= _admits(slot, evaluator, anchors)
     some = masks.any(axis=1)
     return sharers[some], anchors[some], masks[some], len(pairs)
 
@@ -216,8 +251,8 @@ def _serving(
 
 def _masks(shape: CloudShape, search: TreeSearch, rows: RowNumbers, counted: CountedRoot) -> Mask:
     """Return for each of the rows which of ``equal_slots`` the provider could serve."""
-    asked, slots = Constrained(shape, search.names), search.distinct_slots
+    evaluator, slots = Evaluator(shape, search.names), search.distinct_slots
     masks = np.zeros((len(rows), len(slots)), np.bool_)
     for bit, slot in enumerate(slots):
-        masks[:, bit] = asked.serving(slot.group, _counted(slot, counted), rows)
+        masks[:, bit] = evaluator.serving(slot.group, _counted(slot, counted), rows)
     return masks

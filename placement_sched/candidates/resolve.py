@@ -3,7 +3,7 @@
 The same statement finds whether there are any child providers and sharing providers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
@@ -46,6 +46,11 @@ class ResolvedNames:
     aggregates: Mapping[str, int]
     topology: Topology
 
+    def aggregate_ids(self, uuids: Iterable[str]) -> frozenset[int]:
+        """Return the ids of those of these aggregates that exist."""
+        known = self.aggregates
+        return frozenset(known[uuid] for uuid in uuids if uuid in known)
+
     @property
     def class_names(self) -> dict[int, str]:
         """Return the name of every resource class by its id."""
@@ -57,9 +62,9 @@ def resolve(connection: Connection, query: CandidatesQuery) -> ResolvedNames:
 
     Raises :class:`UnknownNames` for classes and traits that do not exist, naming each of them.
     """
-    wanted_traits = _traits_of(query)
+    wanted_traits = _traits_of(query) | {SHARES}
     wanted_aggregates = {uuid for group in query.groups for uuid in group.aggregates.uuids}
-    statement = _statement(with_traits=bool(wanted_traits), with_aggregates=bool(wanted_aggregates))
+    statement = _statement(with_aggregates=bool(wanted_aggregates))
     values = {"traits": sorted(wanted_traits), "aggregates": sorted(wanted_aggregates)}
     found: tuple[dict[str, int], ...] = ({}, {}, {}, {})
     for kind, number, name in connection.execute(statement, values).all():
@@ -89,20 +94,19 @@ def _check(kind: str, words: str, wanted: AbstractSet[str], known: Mapping[str, 
 
 # Each form is built once: building takes longer than executing.
 @cache
-def _statement(*, with_traits: bool, with_aggregates: bool) -> sa.CompoundSelect[*tuple[Any, ...]]:
+def _statement(*, with_aggregates: bool) -> sa.CompoundSelect[*tuple[Any, ...]]:
     traits, classes = tables.traits.c, tables.resource_classes.c
     shares = sa.select(traits.id).where(traits.name == SHARES).scalar_subquery()
     # Each of these is answered by an index.
     any_child = sa.exists().where(tables.resource_providers.c.parent_provider_id.is_not(None))
     any_sharing = sa.exists().where(tables.resource_provider_traits.c.trait_id == shares)
+    named = traits.name.in_(sa.bindparam("traits", expanding=True))
     parts: list[sa.Select[*tuple[Any, ...]]] = [
+        sa.select(sa.literal(_TRAIT), traits.id, in_unicode(traits.name)).where(named),
         sa.select(sa.literal(_CLASS), classes.id, in_unicode(classes.name)),
         sa.select(sa.literal(_TOPOLOGY), sa.case((any_child, 1), else_=0), sa.literal("nested")),
         sa.select(sa.literal(_TOPOLOGY), sa.case((any_sharing, 1), else_=0), sa.literal("sharing")),
     ]
-    if with_traits:
-        named = traits.name.in_(sa.bindparam("traits", expanding=True))
-        parts.append(sa.select(sa.literal(_TRAIT), traits.id, in_unicode(traits.name)).where(named))
     if with_aggregates:
         known = tables.placement_aggregates.c
         named = known.uuid.in_(sa.bindparam("aggregates", expanding=True))

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from random import Random
 
-from placement_sched.candidates import constraints
 from placement_sched.candidates.combine import Budget
-from placement_sched.candidates.constraints import DEFAULT_STYLE, ConditionStyle, Constraint
 from placement_sched.candidates.enumerate import Enumeration
 from placement_sched.candidates.kinds import CandidatesOfKinds, find_in_kinds
+from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.resolve import ResolvedNames
 from placement_sched.candidates.slots import SlotGroup, slots_of, tree_search
-from placement_sched.candidates.source import ProviderSource
 from placement_sched.candidates.tree_loader import TreeLoader
 from placement_sched.errors import TooComplex
 from placement_sched.model.placement import candidate
@@ -32,7 +30,7 @@ from placement_sched.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A request with its names resolved, ready to be searched for or explained."""
+    """A query with its names resolved, ready to be searched for or explained."""
 
     query: CandidatesQuery
     names: ResolvedNames
@@ -41,10 +39,6 @@ class Search:
     def is_single(self) -> bool:
         """Return whether one provider serves the request: one group, and no provider in a tree."""
         return self.query.is_plain and self.names.topology.flat
-
-    def constraints(self, style: ConditionStyle = DEFAULT_STYLE) -> tuple[Constraint, ...]:
-        """Return the constraints where :attr:`is_single`: of the group, and of the root."""
-        return constraints.alone(self.query, self.names, style)
 
 
 def prepare(source: ProviderSource, query: CandidatesQuery) -> Search:
@@ -89,8 +83,8 @@ def find_on(
     Of a tree with very many, only as many as ``[scheduler] max_placement_results`` are made.
     """
     if search.is_single:
-        serving = source.serving_alone_of(search.query, search.names, roots)
-        return _single_candidates(search, serving, candidate.Usages(), limit=None)
+        serving = source.serving_of(search.query, search.names, source.ids_of(roots).values())
+        return _single_candidates(search, serving, limit=None)
     only = sorted(source.ids_of(roots).values())
     most, loader = settings.scheduler.max_placement_results, _loader(source, search, settings)
     return _find_in_trees(search, Enumeration(loader=loader, limit=most, only=only))
@@ -138,18 +132,14 @@ def _find_single(
     source: ProviderSource, search: Search, limit: int | None, random: Random | None
 ) -> Candidates:
     if random is not None:
-        drawn = source.sampled_alone(search.query, search.names, limit, random)
-        return _single_candidates(search, drawn, candidate.Usages(), limit=limit)
-    found = source.serving_alone(search.query, search.names, limit)
-    return _single_candidates(search, *found, limit=limit)
+        found = source.sampled_alone(search.query, search.names, limit, random)
+    else:
+        found = source.serving_alone(search.query, search.names, limit)
+    return _single_candidates(search, found, limit=limit)
 
 
 def _single_candidates(
-    search: Search,
-    providers: tuple[candidate.CandidateProvider, ...],
-    usages: candidate.Usages,
-    *,
-    limit: int | None,
+    search: Search, providers: tuple[candidate.CandidateProvider, ...], *, limit: int | None
 ) -> Candidates:
     (group,) = search.query.groups
     layout = Layout(amounts=(dict(group.resources),), mappings={group.suffix: (0,)})
@@ -158,7 +148,6 @@ def _single_candidates(
         requests=tuple(map(AllocationRequest._make, zip(repeat(layout), uuids, roots))),
         providers=providers,
         limited=limit is not None and len(providers) >= limit,
-        usages=usages,
     )
 
 
@@ -166,7 +155,7 @@ def _candidates_of_kinds(
     source: ProviderSource, search: Search, found: CandidatesOfKinds, limit: int | None
 ) -> Candidates:
     whole = not search.names.topology.sharing
-    providers, trees = source.describe_found({}, found.serving, whole=whole)
+    providers, trees = source.describe(found.serving, whole=whole)
     return Candidates(
         requests=tuple(found.requests),
         providers=providers,
@@ -187,7 +176,7 @@ def _find_in_trees(search: Search, enumeration: Enumeration) -> Candidates:
         taken = tuple(map(uuid_of, dict.fromkeys(chosen)))
         requests.append(AllocationRequest(layout, taken, uuids[root]))
     whole = not search.names.topology.sharing
-    providers, trees = loader.source.describe_found(enumeration.providers, serving, whole=whole)
+    providers, trees = loader.source.describe(serving, whole=whole)
     return Candidates(
         requests=tuple(requests), providers=providers, limited=enumeration.lacking == 0, trees=trees
     )

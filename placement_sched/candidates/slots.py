@@ -1,4 +1,4 @@
-"""A request split into slots, each with the condition on the provider that serves it.
+"""A request split into slots, each of which one provider serves.
 
 A group with a suffix is one slot; the group without is a slot for each of its resource classes,
 since several providers of a tree may serve it together.
@@ -8,17 +8,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from sqlalchemy import ColumnElement, literal
-
-from placement_sched.candidates import constraints
 from placement_sched.candidates.combine import Rules, Slot
-from placement_sched.candidates.constraints import DEFAULT_STYLE, OWN_ROOT, RootColumn
 from placement_sched.candidates.resolve import ResolvedNames
-from placement_sched.db.sql import Condition
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
-
-#: The root of no tree.
-NO_ROOT: ColumnElement[int | None] = literal(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,15 +25,6 @@ class SlotGroup:
     def demand(self) -> RequestGroup:
         """Return what is requested, equal for slots that the same providers can serve."""
         return replace(self.group, suffix="_" if self.slot.suffix else "")
-
-    def condition(
-        self, root: RootColumn = OWN_ROOT, style: constraints.ConditionStyle = DEFAULT_STYLE
-    ) -> Condition:
-        """Return the condition on a provider that serves the tree of this root."""
-        # For a group with a suffix only the aggregates of the provider itself count.
-        counted = None if self.slot.suffix else root
-        found = constraints.constraints_of(self.group, self.names, counted, style)
-        return constraints.all_of(found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +61,7 @@ def tree_search(
     rules = Rules(
         slots=tuple(one.slot for one in slots),
         isolate=query.isolates,
-        trait_choices=constraints.least_sets(
+        trait_choices=least_sets(
             frozenset(names.traits[name] for name in any_of) for any_of in required
         ),
         subtrees=distinct_subtrees(
@@ -135,3 +118,15 @@ def distinct_subtrees(subtrees: Iterable[tuple[int, ...]]) -> tuple[tuple[int, .
     for slots in subtrees:
         distinct.setdefault(frozenset(slots), slots)
     return tuple(slots for key, slots in distinct.items() if len(key) > 1)
+
+
+def least_sets(sets: Iterable[frozenset[int]]) -> tuple[frozenset[int], ...]:
+    """Return the sets, smallest first, without those that contain another one.
+
+    A provider that has (or is in) one of each of these has one of each of all.
+    """
+    least: list[frozenset[int]] = []
+    for one in sorted(set(sets), key=lambda one: (len(one), sorted(one))):
+        if not any(fewer <= one for fewer in least):
+            least.append(one)
+    return tuple(least)

@@ -22,10 +22,10 @@ from typing import Any
 
 import orjson
 
-from placement_sched.candidates.source import ProviderSource
+from placement_sched.candidates.providers import ProviderSource
 from placement_sched.db.histories import History
 from placement_sched.db.sql import AT_ONCE, batches
-from placement_sched.model.placement.candidate import CandidateProvider, Usages
+from placement_sched.model.placement.candidate import CandidateProvider
 
 #: How many providers' fragments a process keeps (some kilobytes each), and how many whole
 #: summaries: those of requests with a limit, which come often.
@@ -117,19 +117,18 @@ class Summaries:
         providers: Sequence[CandidateProvider],
         class_names: Mapping[int, str],
         fields: SummaryFields,
-        known: Usages,
     ) -> list[bytes]:
         """Return the JSON object of summaries by provider uuid, in the order given, in pieces.
 
-        Usages that are ``known`` are not read again. Only the resources are filled in: looking for
-        their places in whole summaries takes ten times as long.
+        Only the resources are filled in: looking for their places in whole summaries takes ten
+        times as long.
         """
         each: Sequence[tuple[bytes, ...]]
         if fields.classes is None and fields.traits and fields.tree:
-            each = self._newest(source, providers, class_names, known)
+            each = self._newest(source, providers, class_names)
         else:
             fragments = self._fragments(source, providers, class_names)
-            used = _used(source, fragments, fields.classes, known)
+            used = source.used({one.provider.id: one.classes for one in fragments})
             each = [(one.summary(used[one.provider.id], fields),) for one in fragments]
         pieces: list[bytes] = []
         for some in batches(each, AT_ONCE):
@@ -144,7 +143,6 @@ class Summaries:
         source: ProviderSource,
         providers: Sequence[CandidateProvider],
         class_names: Mapping[int, str],
-        known: Usages,
     ) -> Sequence[_Summary]:
         """Return the summaries in the newest form, making at once those not in memory."""
         memory = self._memory
@@ -155,7 +153,7 @@ class Summaries:
             return found
         lacking = [one for one, summary in zip(providers, found, strict=True) if summary is None]
         fragments = self._fragments(source, lacking, class_names)
-        used = _used(source, fragments, None, known)
+        used = source.used({one.provider.id: one.classes for one in fragments})
         made: dict[int, _Summary] = {}
         for provider, one in zip(lacking, fragments, strict=True):
             resources = one.opening + one.resources % used[provider.id]
@@ -262,17 +260,3 @@ def _resources_json(capacities: tuple[tuple[str, int], ...]) -> tuple[tuple[byte
         for name, capacity in capacities
     )
     return each, b",".join(each)
-
-
-def _used(
-    source: ProviderSource,
-    fragments: Sequence[_Fragment],
-    classes: frozenset[int] | None,
-    known: Usages,
-) -> Mapping[int, tuple[int, ...]]:
-    rest = {
-        fragment.provider.id: fragment.classes
-        for fragment in fragments
-        if fragment.classes != known.classes or fragment.provider.id not in known.amounts
-    }
-    return {**known.amounts, **source.used(rest, classes)} if rest else known.amounts

@@ -7,8 +7,9 @@ from typing import TypeVar
 
 from placement_sched.candidates.combine import Budget, FreeCapacity, ProviderTree, lacks_traits
 from placement_sched.candidates.feasibility import trait_bits
+from placement_sched.candidates.mirrored_trees import TreeColumns, TreeProvider
+from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.slots import TreeSearch, conditions_of
-from placement_sched.candidates.source import ProviderSource, TreeColumns, TreeProvider
 from placement_sched.db.sql import batches
 
 #: So many conditions for each tree cost nothing, and so many more cost one step.

@@ -14,8 +14,8 @@ import orjson
 from oslo_log import log
 from oslo_policy import opts as policy_options
 
+from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.search import find, prepare
-from placement_sched.candidates.source import ProviderSource
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db import openstack_schema
 from placement_sched.db.collations import describe_mismatches, find_mismatches
@@ -184,7 +184,7 @@ def rehearse(
         search = prepare(source, _QUESTION)
         found = find(source, search, settings, random)
         shown = found.providers if found.trees is None else found.trees
-        summaries.render(source, shown, search.names.class_names, _NEWEST, found.usages)
+        summaries.render(source, shown, search.names.class_names, _NEWEST)
 
 
 #: Where oslo.policy looks when there is no file of its default name.

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.candidates.sources import mirrored
+from tests.candidates.sources import cached
 
 
-@pytest.fixture(params=["database", "mirror"])
+@pytest.fixture(params=["loaded", "cached"])
 def each_source(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run a test with the database alone, then with a mirror that follows it."""
-    if request.param == "database":
+    """Run a test with providers loaded for each request, then with a provider cache."""
+    if request.param == "loaded":
         yield
         return
-    with mirrored():
+    with cached():
         yield

@@ -1,4 +1,4 @@
-"""What a search of these tests asks: the database itself, or a mirror that follows it."""
+"""The providers of the search in these tests: loaded for each request, or cached."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,9 +7,8 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, select
 
-from placement_sched.candidates.from_database import DatabaseProviders
-from placement_sched.candidates.from_mirror import MirroredProviders
-from placement_sched.candidates.source import ProviderSource
+from placement_sched.candidates.loader import LoadedProviders
+from placement_sched.candidates.providers import CachedProviders, ProviderSource
 from placement_sched.db.tables import resource_providers
 from placement_sched.mirror.upkeep import Mirror
 from placement_sched.store.placement.change_log import Changes
@@ -35,22 +34,22 @@ class AllChanged:
         return Changes(position)
 
 
-_MIRRORS: WeakKeyDictionary[Engine, Mirror] = WeakKeyDictionary()
-_ASKED = ["database"]
+_CACHES: WeakKeyDictionary[Engine, Mirror] = WeakKeyDictionary()
+_USES_CACHE = [False]
 
 
 @contextmanager
-def mirrored() -> Iterator[None]:
-    """Let searches ask mirrors."""
-    _ASKED.append("mirror")
+def cached() -> Iterator[None]:
+    """Let searches use a provider cache."""
+    _USES_CACHE.append(True)
     yield
-    _ASKED.pop()
+    _USES_CACHE.pop()
 
 
 def source_of(connection: Connection) -> ProviderSource:
-    """Return what answers questions about the providers of a database."""
-    if _ASKED[-1] == "database":
-        return DatabaseProviders(connection)
-    mirror = _MIRRORS.setdefault(connection.engine, Mirror(AllChanged()))
-    assert mirror.bring_up_to_date(connection)
-    return MirroredProviders(mirror)
+    """Return the providers of a database."""
+    if not _USES_CACHE[-1]:
+        return LoadedProviders(connection)
+    cache = _CACHES.setdefault(connection.engine, Mirror(AllChanged()))
+    assert cache.bring_up_to_date(connection)
+    return CachedProviders(cache)

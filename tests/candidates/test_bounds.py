@@ -9,7 +9,7 @@ from time import monotonic
 import os_traits
 import pytest
 
-from placement_sched.candidates import combine
+from placement_sched.candidates import combine, narrowing
 from placement_sched.candidates.combine import (
     Budget,
     FreeCapacity,
@@ -19,13 +19,9 @@ from placement_sched.candidates.combine import (
     can_serve,
     combinations,
 )
-from placement_sched.candidates.constraints import OWN_ROOT, all_of, constraints_of
 from placement_sched.candidates.enumerate import STEP
-from placement_sched.candidates.explain.memory import ExplanationMemory
-from placement_sched.candidates.explain.report import explain
-from placement_sched.candidates.explain.trees import SearchRun
-from placement_sched.candidates.provider_trees import roots_of
-from placement_sched.candidates.resolve import ResolvedNames, Topology
+from placement_sched.candidates.explain.node_names import NodeNames
+from placement_sched.candidates.explain.report import SearchRun, explain
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.slots import tree_search
 from placement_sched.candidates.tree_loader import TreeLoader
@@ -282,7 +278,7 @@ def test_hosts_that_only_the_same_pools_serve_are_one_tree(database):
     with database.read() as connection:
         search = prepare(source_of(connection), query)
         trees = tree_search(query, search.names)
-        roots = list(connection.scalars(roots_of(trees)))
+        roots = narrowing.roots(connection, trees)
         # A step for five trees that are shared with, and for 20 choices of each different tree.
         loader = TreeLoader(source_of(connection), trees, Budget(208 * 8 // 5 + 200))
         found = loader.read_trees(roots).trees
@@ -299,30 +295,6 @@ def test_trees_cost_what_they_differ_in(sqlite_settings, make_app, stock, status
         assert answer["errors"][0]["code"] == "placement.query.too_complex"
     else:
         assert answer["allocation_requests"] == []
-
-
-def _member_of(sets):
-    """Return how often aggregates are looked up for one who is to be in all these sets."""
-    aggregates = {uuid_of(f"a{number}"): number for number in range(100)}
-    names = ResolvedNames({"VCPU": 0}, {}, aggregates, Topology(nested=True, sharing=False))
-    group = RequestGroup(aggregates=AggregateTerms(tuple(frozenset(one) for one in sets)))
-    asked = str(all_of(constraints_of(group, names, OWN_ROOT)))
-    return asked.count("FROM resource_provider_aggregates")
-
-
-def test_aggregates_are_looked_up_twice_for_each_set():
-    each = [{uuid_of(f"a{number}")} for number in range(100)]
-    assert [_member_of(each[:sets]) for sets in (1, 2, 10, 100)] == [2, 4, 20, 200]
-
-
-@pytest.mark.parametrize("another", ["not there", "a2"])
-def test_sets_that_follow_from_another_are_not_looked_up(another):
-    least = {uuid_of("a1")}
-    assert _member_of([{*least, uuid_of(another)}] * 50 + [least] * 50) == _member_of([least])
-
-
-def test_where_no_aggregate_of_a_set_is_there_none_is_looked_up():
-    assert _member_of([{uuid_of("a1")}, {uuid_of("a2")}, {uuid_of("not there")}]) == 0
 
 
 def test_sixty_sets_of_aggregates_are_met_by_itself_or_by_the_root(database, settings):
@@ -346,9 +318,8 @@ def test_sixty_sets_of_aggregates_are_met_by_itself_or_by_the_root(database, set
         search = prepare(source_of(connection), CandidatesQuery(groups=(group,)))
         found = find(source_of(connection), search, settings, Random(1))
         reported = explain(
-            SearchRun(connection, source_of(connection), search, found, settings),
+            SearchRun(connection, source_of(connection), search, found, settings, NodeNames()),
             View(),
-            ExplanationMemory(),
         )
     serving = {uuid for request in found.requests for uuid in request.allocations}
     assert serving == {uuid_of(name) for name in ("CN0", "NUMA0", "NUMA2")}
@@ -406,9 +377,8 @@ def test_forty_groups_are_answered_and_explained_in_seconds(database, settings, 
         search = prepare(source_of(connection), query)
         found = find(source_of(connection), search, settings, Random(1))
         reported = explain(
-            SearchRun(connection, source_of(connection), search, found, settings),
+            SearchRun(connection, source_of(connection), search, found, settings, NodeNames()),
             View(),
-            ExplanationMemory(),
         )
     assert [dict(request.allocations) for request in found.requests] == [
         {uuid_of("CN"): {"VCPU": 40}}

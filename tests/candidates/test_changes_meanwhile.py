@@ -11,9 +11,8 @@ from sqlalchemy import delete, event, select, update
 
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement.routes.allocation_candidates import render
-from placement_sched.candidates.explain.memory import ExplanationMemory
-from placement_sched.candidates.explain.report import explain
-from placement_sched.candidates.explain.trees import SearchRun
+from placement_sched.candidates.explain.node_names import NodeNames
+from placement_sched.candidates.explain.report import SearchRun, explain
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db.tables import (
@@ -109,12 +108,10 @@ def _answer(connection, query, options, summaries):
         source_of(connection).whole_trees(found.providers) if found.trees is None else found.trees
     )
     shape = SummaryFields(classes=None, traits=True, tree=True)
-    summaries.render(source_of(connection), shown, search.names.class_names, shape, found.usages)
+    summaries.render(source_of(connection), shown, search.names.class_names, shape)
     render(found.requests, Version(1, 39))
     return explain(
-        SearchRun(connection, source_of(connection), search, found, options),
-        View(),
-        ExplanationMemory(),
+        SearchRun(connection, source_of(connection), search, found, options, NodeNames()), View()
     )
 
 

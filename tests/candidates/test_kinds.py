@@ -14,7 +14,7 @@ from placement_sched.model.placement.query import CandidatesQuery, RequestGroup,
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
-from tests.candidates.sources import mirrored, source_of
+from tests.candidates.sources import cached, source_of
 from tests.candidates.strategies import queries, tree_clouds
 from tests.clouds import Cloud, load
 from tests.exploring import draws
@@ -32,7 +32,7 @@ CARDS = CandidatesQuery(
 
 @pytest.fixture(autouse=True)
 def _in_mirror():
-    with mirrored():
+    with cached():
         yield
 
 

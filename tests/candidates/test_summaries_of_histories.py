@@ -5,8 +5,8 @@ from random import Random
 import pytest
 from sqlalchemy import update
 
-from placement_sched.candidates.from_database import DatabaseProviders
-from placement_sched.candidates.from_mirror import MirroredProviders
+from placement_sched.candidates.loader import LoadedProviders
+from placement_sched.candidates.providers import CachedProviders
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db.histories import HISTORY, history_of
@@ -23,7 +23,7 @@ QUERY = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
 def _mirrored(connection):
     mirror = Mirror(NotedChanges())  # which reads all again, as the log of changes is in doubt
     assert mirror.bring_up_to_date(connection)
-    return MirroredProviders(mirror, history_of(connection))
+    return CachedProviders(mirror, history_of(connection))
 
 
 def _give(database, total):
@@ -31,7 +31,7 @@ def _give(database, total):
     database.write(lambda connection: connection.execute(update(inventories).values(total=total)))
 
 
-@pytest.mark.parametrize("source_of", [DatabaseProviders, _mirrored])
+@pytest.mark.parametrize("source_of", [LoadedProviders, _mirrored])
 @pytest.mark.parametrize("trees", [True, False], ids=["newest form", "older form"])
 def test_generations_of_another_history_are_others(
     sqlite_database, sqlite_settings, source_of, trees
@@ -47,7 +47,7 @@ def test_generations_of_another_history_are_others(
             search = prepare(source, QUERY)
             found = find(source, search, sqlite_settings, Random(1))
             names = search.names.class_names
-            return summaries.render(source, found.providers, names, fields, found.usages)
+            return summaries.render(source, found.providers, names, fields)
 
     def capacity(history):
         return int(b"".join(shown(history)).partition(b'"capacity":')[2].partition(b",")[0])

@@ -164,9 +164,7 @@ def test_names_with_percent_signs_and_quotes_are_shown_as_they_are(
         shape = SummaryFields(classes=None, traits=traits_shown, tree=tree)
         for _ in range(2):
             names, providers = search.names.class_names, found.providers
-            text = b"".join(
-                summaries.render(source_of(connection), providers, names, shape, found.usages)
-            )
+            text = b"".join(summaries.render(source_of(connection), providers, names, shape))
             shown = orjson.loads(text)[host.uuid]
             assert shown["resources"] == {
                 "VCPU": {"capacity": 8, "used": 0},

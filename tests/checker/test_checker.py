@@ -14,11 +14,6 @@ FEW_SEEDS = range(1, 3)
 MANY_SEEDS = range(1, 15)
 
 
-#: Answers in a layout that the rebuilt explanations have to make true.
-REBUILT = {
-    ("flat", "suggestions"),
-    *((layout, part) for layout in LAYOUTS[1:] for part in ("explanations", "suggestions")),
-}
 CASES = [(layout, part) for layout in LAYOUTS for part in PARTS]
 
 
@@ -42,22 +37,12 @@ def _false(api: Api, seeds: range, layout: str, part: str) -> list[Comparison]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("layout", "part"), [case for case in CASES if case not in REBUILT])
+@pytest.mark.parametrize(("layout", "part"), CASES)
 def test_answers_are_true(api: Api, layout: str, part: str):
     assert _false(api, FEW_SEEDS, layout, part) == []
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("layout", "part"),
-    [
-        pytest.param(
-            *case, marks=pytest.mark.xfail(strict=True, raises=AssertionError, reason="issue 3")
-        )
-        if case in REBUILT
-        else case
-        for case in CASES
-    ],
-)
+@pytest.mark.parametrize(("layout", "part"), CASES)
 def test_answers_are_true_in_many_clouds(api: Api, layout: str, part: str):
     assert _false(api, MANY_SEEDS, layout, part) == []

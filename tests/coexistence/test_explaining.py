@@ -10,10 +10,9 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.candidates.explain.memory import ExplanationMemory
-from placement_sched.candidates.explain.report import explain
-from placement_sched.candidates.explain.trees import SearchRun
-from placement_sched.candidates.from_database import DatabaseProviders
+from placement_sched.candidates.explain.node_names import NodeNames
+from placement_sched.candidates.explain.report import SearchRun, explain
+from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.search import find, prepare
 from placement_sched.db.transaction import Database
 from placement_sched.model.placement.candidate import Usages
@@ -121,17 +120,15 @@ def told(shared_url: str) -> Iterator[Callable[..., CandidatesReport]]:
     settings = make_settings(shared_url)
     database = Database(settings)
 
-    def told(
-        resources: tuple[tuple[str, int], ...], memory: ExplanationMemory | None
-    ) -> CandidatesReport:
+    def told(resources: tuple[tuple[str, int], ...], memory: NodeNames | None) -> CandidatesReport:
         query = CandidatesQuery(groups=(RequestGroup(resources=resources),), limit=1)
         with database.read() as connection:
-            search = prepare(DatabaseProviders(connection), query)
-            found = find(DatabaseProviders(connection), search, settings, Random(1))
+            search = prepare(LoadedProviders(connection), query)
+            found = find(LoadedProviders(connection), search, settings, Random(1))
             if memory is None:
-                memory, found = ExplanationMemory(), replace(found, usages=Usages())
+                memory, found = NodeNames(), replace(found, usages=Usages())
             return explain(
-                SearchRun(connection, DatabaseProviders(connection), search, found, settings),
+                SearchRun(connection, LoadedProviders(connection), search, found, settings),
                 EVERYTHING,
                 memory,
             )
@@ -142,7 +139,7 @@ def told(shared_url: str) -> Iterator[Callable[..., CandidatesReport]]:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_who_had_room_is_remembered_only_while_it_is_true(sides, told, seed):
-    dice, memory = Random(seed), ExplanationMemory()
+    dice, memory = Random(seed), NodeNames()
     cloud = Cloud(sides, dice)
     seen = set()
     for _ in range(CHANGES):

@@ -8,8 +8,8 @@ import pytest
 
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement.routes.allocation_candidates import render
-from placement_sched.candidates.from_database import DatabaseProviders
-from placement_sched.candidates.from_mirror import MirroredProviders
+from placement_sched.candidates.loader import LoadedProviders
+from placement_sched.candidates.providers import CachedProviders
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db.migrate import sync_schema
@@ -114,7 +114,7 @@ def _answer(source, query, settings):
     found = find(source, search, settings, Random(1))
     trees = source.whole_trees(found.providers) if found.trees is None else found.trees
     names = search.names.class_names
-    shown = Summaries().render(source, trees, names, EVERYTHING, found.usages)
+    shown = Summaries().render(source, trees, names, EVERYTHING)
     return render(found.requests, Version(1, 39)), b"".join(shown)
 
 
@@ -130,8 +130,8 @@ def test_mirror_has_what_either_service_has_just_written(shared_url, writers, se
         with database.read() as connection:
             assert mirror.bring_up_to_date(connection)
             query = QUERIES[number % len(QUERIES)]
-            mirrored = _answer(MirroredProviders(mirror), query, settings)
-            assert mirrored == _answer(DatabaseProviders(connection), query, settings)
+            mirrored = _answer(CachedProviders(mirror), query, settings)
+            assert mirrored == _answer(LoadedProviders(connection), query, settings)
             answers.add(mirrored)
     assert mirror.figures.full_readings == 1
     assert len(answers) > CHANGES // 4

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement.routes.allocation_candidates import render
 from placement_sched.candidates import summaries
-from placement_sched.candidates.from_database import DatabaseProviders
-from placement_sched.candidates.from_mirror import MirroredProviders
+from placement_sched.candidates.loader import LoadedProviders
+from placement_sched.candidates.providers import CachedProviders
 from placement_sched.candidates.search import find, find_on, prepare
 from placement_sched.candidates.summaries import KEPT_WHOLE, Summaries, SummaryFields
 from placement_sched.errors import TooComplex
@@ -59,7 +59,7 @@ def _answer(source, query, options, *, one_of_a_tree, remembered):
         return str(refusal)
     trees = source.whole_trees(found.providers) if found.trees is None else found.trees
     shown = [
-        b"".join(remembered.render(source, trees, search.names.class_names, fields, found.usages))
+        b"".join(remembered.render(source, trees, search.names.class_names, fields))
         for fields in FIELDS
     ]
     ids = [*(one.id for one in trees), 10**6]
@@ -85,8 +85,8 @@ def _check(connection, mirror, query, options, *, one_of_a_tree=False, remembere
     """Hold the mirror's answer against the database's; what is ``remembered`` is the mirror's."""
     assert mirror.bring_up_to_date(connection)
     asked = {"query": query, "options": options, "one_of_a_tree": one_of_a_tree}
-    mirrored = _answer(MirroredProviders(mirror), **asked, remembered=remembered or Summaries())
-    assert mirrored == _answer(DatabaseProviders(connection), **asked, remembered=Summaries())
+    mirrored = _answer(CachedProviders(mirror), **asked, remembered=remembered or Summaries())
+    assert mirrored == _answer(LoadedProviders(connection), **asked, remembered=Summaries())
 
 
 @pytest.mark.all_databases

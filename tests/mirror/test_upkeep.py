@@ -7,8 +7,8 @@ from unittest.mock import Mock
 import pytest
 from sqlalchemy import select, update
 
-from placement_sched.candidates.from_database import DatabaseProviders
-from placement_sched.candidates.from_mirror import MirroredProviders
+from placement_sched.candidates.loader import LoadedProviders
+from placement_sched.candidates.providers import CachedProviders
 from placement_sched.candidates.search import find, prepare
 from placement_sched.db.tables import allocations, resource_providers
 from placement_sched.errors import Unavailable
@@ -33,7 +33,7 @@ def filled(database):
 
 
 def _found(mirror, settings):
-    source = MirroredProviders(mirror)
+    source = CachedProviders(mirror)
     found = find(source, prepare(source, QUERY), settings, Random(1))
     return [request.root_uuid for request in found.requests]
 
@@ -311,7 +311,7 @@ def test_tree_is_found_by_a_uuid_as_the_database_compares_it(filled, settings):
     found = []
     with filled.read() as connection:
         mirror.bring_up_to_date(connection)
-        for source in (DatabaseProviders(connection), MirroredProviders(mirror)):
+        for source in (LoadedProviders(connection), CachedProviders(mirror)):
             answer = find(source, prepare(source, query), settings, Random(1))
             found.append([request.root_uuid for request in answer.requests])
     on_mariadb = filled.url.get_backend_name() == "mysql"

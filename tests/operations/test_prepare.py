@@ -7,7 +7,7 @@ import pytest
 from pymysql.constants import ER
 from sqlalchemy.exc import OperationalError
 
-from placement_sched.candidates.from_database import DatabaseProviders
+from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.summaries import Summaries
 from placement_sched.db.tables import resource_classes
 from placement_sched.db.transaction import Database
@@ -33,16 +33,16 @@ def loading(statements):
 def test_what_is_rehearsed_is_kept(database, settings, cloud):
     summaries = Summaries()
     with counted(database) as first:
-        rehearse(database, DatabaseProviders, summaries, settings, Random(1))
+        rehearse(database, LoadedProviders, summaries, settings, Random(1))
     with counted(database) as second:
-        rehearse(database, DatabaseProviders, summaries, settings, Random(1))
+        rehearse(database, LoadedProviders, summaries, settings, Random(1))
     assert loading(first)
     assert len(second) < len(first)
 
 
 def test_empty_cloud_is_rehearsed_as_well(database, settings):
     with counted(database) as asked:
-        rehearse(database, DatabaseProviders, Summaries(), settings, Random(1))
+        rehearse(database, LoadedProviders, Summaries(), settings, Random(1))
     assert asked
     assert not loading(asked)
 
@@ -58,7 +58,7 @@ def test_a_question_that_is_refused_is_no_reason_not_to_start(
     sqlite_database.write(lambda connection: connection.execute(unknown))
     options = sqlite_settings.overridden({"placement.allocation_candidates_budget": 100})
     with counted(sqlite_database) as asked:
-        rehearse(sqlite_database, DatabaseProviders, Summaries(), options, Random(1))
+        rehearse(sqlite_database, LoadedProviders, Summaries(), options, Random(1))
     assert asked
     assert not loading(asked)
 
@@ -69,7 +69,7 @@ def test_a_database_that_is_away_is_told(settings):
         {"placement_database.connection": "postgresql://nobody@127.0.0.1:1/none"}
     )
     with pytest.raises(Unavailable):
-        rehearse(Database(away), DatabaseProviders, Summaries(), settings, Random(1))
+        rehearse(Database(away), LoadedProviders, Summaries(), settings, Random(1))
 
 
 class Look:

@@ -1,107 +1,91 @@
-"""The amounts of a class that trees would have room for, where they lack room for what is asked."""
+"""The amounts of a class that trees have room for, if they lack room for the requested amount."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
-from sqlalchemy import BigInteger, Connection, and_, case, cast, select
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
 
-from placement_sched.candidates.explain import mirrored
-from placement_sched.candidates.explain.changes import largest_below, smallest_above
-from placement_sched.candidates.explain.stages import checked_trees
-from placement_sched.candidates.explain.trees import SearchRun
-from placement_sched.candidates.from_mirror import MirroredProviders
-from placement_sched.candidates.search import Search
-from placement_sched.db.sql import among, batches
-from placement_sched.db.tables import inventories, resource_providers
-from placement_sched.store.placement import capacity
-from placement_sched.store.placement.capacity import UsedInventory
+from placement_sched.candidates.explain.report import SearchRun
+from placement_sched.candidates.explain.stages import CheckedTrees, Stage
+from placement_sched.db.sql import rows_among
+from placement_sched.db.tables import resource_providers
+from placement_sched.mirror.cloud import MirroredCloud
+
+_Numbers = NDArray[np.int64]
 
 
 def uuids_of(connection: Connection, ids: Collection[int]) -> dict[int, str]:
     """Return the uuids of the providers of these ids."""
     columns = resource_providers.c
-    query = select(columns.id, columns.uuid)
-    return {
-        key: uuid
-        for batch in batches(ids)
-        for key, uuid in connection.execute(query.where(among(connection, columns.id, batch)))
-    }
+    query = resource_providers.select().with_only_columns(columns.id, columns.uuid)
+    return dict(map(tuple, rows_among(connection, query, columns.id, ids)))
 
 
-def nearest_amounts(
-    run: SearchRun, roots: Collection[int], asked: tuple[str, int], most: int
-) -> dict[int, int]:
-    """Return by root the amount nearest to the one asked of a class for which its tree has room.
+def nearest_amounts(run: SearchRun, term: tuple[str, str], most: int) -> Mapping[int, int]:
+    """Return by root the amount nearest to that of a term for which its tree has room.
 
-    The largest below it, or, where no tree has any, the smallest above it; of the ``most`` trees
-    that are nearest. A tree may still not serve with it, for want of another constraint.
+    The largest below it, or, if no tree has any, the smallest above it; of the ``most`` trees that
+    are nearest. Only of trees without candidates that meet all other constraints. Their providers
+    may still not serve together.
     """
-    connection, search, (name, amount) = run.connection, run.search, asked
-    class_id = search.names.classes[name]
-    if search.is_single and (found := _largest(run, class_id, roots, amount, most)):
-        return found
-    providers = _providers(connection, search, roots)
-    every = {one for some in providers.values() for one in some}
-    rooms = capacity.read(connection, [(one, class_id) for one in every])
-    having = {
-        root: [room for one in some if (room := rooms.get((one, class_id)))]
-        for root, some in providers.items()
-    }
-    below = {root: _best_below(some, amount) for root, some in having.items()}
-    nearest = {root: found for root, found in below.items() if found}
-    if not nearest:
-        above = {root: _best_above(some, amount) for root, some in having.items()}
-        nearest = {root: found for root, found in above.items() if found}
-    ordered = sorted(nearest, key=lambda root: (abs(amount - nearest[root]), root))
-    return {root: nearest[root] for root in ordered[:most]}
+    checked = CheckedTrees.of(run.source, run.search)
+    stage = next(one for one in checked.stages if (one.kind, one.detail) == term)
+    uses, amount = checked.uses, stage.constraint.amount
+    class_id = run.search.names.classes[stage.constraint.resource_class]
+    with run.source.held(uses.ids.tolist()) as (cloud, _):
+        below, above = _amounts(cloud, uses.ids, class_id, amount)
+    found = _of_trees(checked, stage, below, np.maximum)
+    if not found.any():
+        found = _of_trees(checked, stage, above, np.minimum)
+    taken = run.taken
+    found[[uuid in taken for uuid in uses.root_uuids]] = 0
+    trees = np.flatnonzero(found)
+    order = np.lexsort((uses.root_ids[trees], np.abs(found[trees] - amount)))[:most]
+    ids, amounts = uses.root_ids[trees[order]], found[trees[order]]
+    return dict(zip(ids.tolist(), amounts.tolist(), strict=True))
 
 
-def _largest(
-    run: SearchRun, class_id: int, roots: Collection[int], asked: int, most: int
-) -> dict[int, int]:
-    """Return the same of the largest amounts below, as :func:`largest_below` has it: all at once.
+def _of_trees(checked: CheckedTrees, stage: Stage, amounts: _Numbers, best: np.ufunc) -> _Numbers:
+    """Return the best of these amounts of uses for each tree that serves with it, else 0."""
+    met = checked.met.copy()
+    met[stage.index] = amounts > 0
+    outcomes, left = replace(checked, met=met).outcomes()
+    uses, (slot,) = checked.uses, stage.slots
+    some = np.flatnonzero(left[slot])
+    found = np.zeros(len(uses), np.int64)
+    found[uses.trees[some]] = amounts[some]
+    best.at(found, uses.trees[some], amounts[some])
+    for outcome in outcomes:
+        found[outcome.rejected] = 0
+    return found
 
-    In the mirror, or in SQL.
+
+def _amounts(
+    cloud: MirroredCloud, ids: _Numbers, class_id: int, asked: int
+) -> tuple[_Numbers, _Numbers]:
+    """Return the largest amounts below and the smallest above that fit on providers, 0 for none.
+
+    As ``changes.largest_below`` and ``smallest_above`` have each.
     """
-    connection = run.connection
-    if isinstance(run.source, MirroredProviders):
-        return mirrored.nearest_below(run.source, class_id, roots, asked, most)
-    owned = inventories.c
-    free = capacity.whole_capacity(connection, inventories) - capacity.used_of(
-        owned.resource_provider_id, owned.resource_class_id
+    below, above = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
+    if class_id not in cloud.classes:
+        return below, above
+    known, rows = cloud.places_of(ids)
+    stock = cloud.classes[class_id].stock
+    at, there = stock.places(rows)
+    uses = np.flatnonzero(known)[there]
+    capacity, used, min_unit, max_unit, step = (
+        stock.values[name][at[there]].astype(np.int64)
+        for name in ("capacity", "used", "min_unit", "max_unit", "step_size")
     )
-    rooms = (
-        select(
-            owned.resource_provider_id.label("root"),
-            free.label("free"),
-            owned.min_unit,
-            owned.max_unit,
-            owned.step_size,
-        )
-        .where(owned.resource_class_id == class_id)
-        .where(among(connection, owned.resource_provider_id, roots))
-        .subquery()
-        .c
-    )
-    bound = case((rooms.max_unit < asked, rooms.max_unit), else_=asked - 1)
-    whole = cast(case((rooms.free < bound, rooms.free), else_=bound), BigInteger)
-    largest = whole - whole % rooms.step_size
-    fits = and_(largest >= 1, largest >= rooms.min_unit)
-    query = select(rooms.root, largest).where(fits).order_by(largest.desc(), rooms.root)
-    return {root: int(amount) for root, amount in connection.execute(query.limit(most))}
-
-
-def _providers(
-    connection: Connection, search: Search, roots: Collection[int]
-) -> Mapping[int, Collection[int]]:
-    if search.is_single:
-        return {root: (root,) for root in roots}
-    trees = checked_trees(connection, search, sorted(roots))
-    return {tree.root.id: [one.id for one in tree.slots[0]] for tree in trees if tree.slots}
-
-
-def _best_below(rooms: Collection[UsedInventory], asked: int) -> int:
-    return max((largest_below(room, asked) for room in rooms), default=0)
-
-
-def _best_above(rooms: Collection[UsedInventory], asked: int) -> int:
-    return min((found for room in rooms if (found := smallest_above(room, asked))), default=0)
+    step = np.maximum(step, 1)
+    most = np.minimum(capacity - used, max_unit)
+    largest = np.minimum(most, asked - 1)
+    largest -= largest % step
+    below[uses] = np.where(largest >= np.maximum(min_unit, 1), largest, 0)
+    smallest = np.maximum(min_unit, asked + 1)
+    smallest += -smallest % step
+    above[uses] = np.where(smallest <= most, smallest, 0)
+    return below, above

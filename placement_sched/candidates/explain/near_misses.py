@@ -10,14 +10,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations
-from operator import or_
+from operator import itemgetter, or_
 from typing import NamedTuple
 
-from sqlalchemy import Connection
+import numpy as np
+from numpy.typing import NDArray
 
 from placement_sched.candidates.combine import Budget, check_trees
-from placement_sched.candidates.explain.stages import CheckedTree, Stage, stages_of
-from placement_sched.candidates.from_database import DatabaseProviders
+from placement_sched.candidates.explain.stages import CheckedTrees, Stage, stages_of
+from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.slots import serves_alone, slots_of, tree_search
 from placement_sched.candidates.tree_loader import TreeLoader
@@ -54,35 +55,62 @@ def explanation_budget(settings: Settings, trees: int, shares: int = 1) -> Budge
 
 
 def near_misses(
-    connection: Connection, search: Search, trees: Sequence[CheckedTree], budget: Budget
+    source: ProviderSource,
+    search: Search,
+    checked: CheckedTrees,
+    budget: Budget,
+    left_out: Collection[int] = (),
 ) -> NearMisses:
     """Return the smallest sets of terms without which trees would serve, most trees first.
 
-    Where the budget does not suffice, those found by then of the current size, if any.
+    Trees are left out by the ids of their roots. If the budget does not suffice,
+    those found by then of the current size, if any.
     """
-    stages = stages_of(search)
-    terms = tuple(_terms(search.query, stages))
-    rules = (1 << len(terms)) - (1 << len(stages))
+    if search.is_single:
+        return _of_single(checked, left_out)
+    patterns = tuple(_patterns(checked, left_out))
+    terms = tuple(_terms(search.query, checked.stages))
+    rules = (1 << len(terms)) - (1 << len(checked.stages))
     found: list[NearMiss] = []
     complete = True
     try:
-        blockers = _Blockers(search, stages, trees, budget)
-        for size in range(1, len(terms) + 1 if trees else 1):
+        blockers = _Blockers(search, checked.stages, patterns, budget)
+        for size in range(1, len(terms) + 1 if patterns else 1):
             for some in blockers.sets_of(size, rules):
                 dropped = [term for position, term in enumerate(terms) if some >> position & 1]
                 roots = blockers.trees_without(some)
                 looser = tree_search(_without(search.query, dropped), search.names)
                 budget.spend(_EVALUATION + _SLOT * len(looser.slots) + _READ * len(roots))
-                batch = TreeLoader(DatabaseProviders(connection), looser, budget).read_trees(roots)
-                checked = check_trees(batch.trees, looser.rules, budget)
-                if serving := tuple(root for root, serves in checked if serves):
+                batch = TreeLoader(source, looser, budget).read_trees(roots)
+                tried = check_trees(batch.trees, looser.rules, budget)
+                if helped := tuple(root for root, serves in tried if serves):
                     names = [term.name for term in dropped]
-                    found.append(NearMiss.of(names, len(serving), serving))
+                    found.append(NearMiss.of(names, len(helped), helped))
             if found:
                 break
     except TooComplex:
         complete = False
     return NearMisses.of(found, complete=complete)
+
+
+def _of_single(checked: CheckedTrees, left_out: Collection[int]) -> NearMisses:
+    """Return the smallest sets of constraints that are all that a provider does not meet.
+
+    Only without all of them is it found, so that no other set can be smaller.
+    """
+    ids = checked.uses.ids
+    unmet = ~checked.met.T
+    numbers = unmet.sum(axis=1)
+    numbers[np.isin(ids, list(left_out)) | (numbers == 0)] = len(checked.stages) + 1
+    nearest = np.flatnonzero(numbers == numbers.min(initial=len(checked.stages)))
+    patterns, which = np.unique(unmet[nearest], axis=0, return_inverse=True)
+    names = [(stage.kind, stage.detail) for stage in checked.stages]
+    found = []
+    for number, pattern in enumerate(patterns):
+        roots = tuple(ids[nearest[which.ravel() == number]].tolist())
+        terms = [names[at] for at in np.flatnonzero(pattern).tolist()]
+        found.append((np.flatnonzero(pattern).tolist(), NearMiss.of(terms, len(roots), roots)))
+    return NearMisses.of(miss for _, miss in sorted(found, key=itemgetter(0)))
 
 
 class _Term(NamedTuple):
@@ -220,14 +248,14 @@ class _Blockers:
     """
 
     def __init__(
-        self, search: Search, stages: Sequence[Stage], trees: Iterable[CheckedTree], budget: Budget
+        self, search: Search, stages: Sequence[Stage], patterns: Sequence[_Pattern], budget: Budget
     ) -> None:
         self._budget = budget
         self._together = [stage for stage in stages if stage.together]
         self._lenient = _set_of(self._together)
         self._mixing = _mixing(search, stages)
         self._freeing = _freeing(search, stages)
-        self._patterns = tuple(_patterns(stages, trees))
+        self._patterns = patterns
         missed = (mask for one in self._patterns for masks in one.slots for mask in masks)
         roots = (one.root for one in self._patterns)
         amounts = _set_of(stage for stage in stages if stage.constraint.resource_class)
@@ -304,28 +332,33 @@ class _Blockers:
                 yield missing
 
 
-def _patterns(stages: Sequence[Stage], trees: Iterable[CheckedTree]) -> Iterator[_Pattern]:
-    """Yield the patterns of the trees; providers that miss the same are looked at once."""
-    masks: dict[tuple[bool, ...], int] = {}
-
-    def missed(met: tuple[bool, ...]) -> int:
-        if met not in masks:
-            masks[met] = sum(1 << at for at, is_met in enumerate(met) if not is_met)
-        return masks[met]
-
+def _patterns(checked: CheckedTrees, left_out: Collection[int]) -> Iterator[_Pattern]:
+    """Yield the patterns of the trees, which many trees share."""
+    uses, stages = checked.uses, checked.stages
     of_root = _set_of(stage for stage in stages if stage.of_root)
-    equal: dict[tuple[int, frozenset[int], int], list[int]] = defaultdict(list)
-    for tree in trees:
-        # Before any constraint, all providers are left for every slot.
-        providers = tree.slots[0] if tree.slots else ()
-        every = frozenset(missed(one.met) for one in providers)
-        equal[missed(tree.root.met) & of_root, every, len(tree.slots)].append(tree.root.id)
-    for (root, every, slots), roots in equal.items():
-        missing = []
-        for slot in range(slots):
+    missed, which = _missed(checked.met)
+    pairs = np.unique(np.stack((uses.trees, which), axis=1), axis=0)
+    bounds = np.searchsorted(pairs[:, 0], np.arange(len(uses) + 1)).tolist()
+    numbers, root_ids = pairs[:, 1].tolist(), uses.root_ids.tolist()
+    roots = [missed[number] & of_root for number in which[uses.root_uses].tolist()]
+    equal: dict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
+    for tree, root in enumerate(root_ids):
+        if root not in left_out:
+            every = tuple(numbers[bounds[tree] : bounds[tree + 1]])
+            equal[roots[tree], every].append(root)
+    for (of_this_root, every), some in equal.items():
+        slots = []
+        for slot in range(checked.slots):
             concerned = _set_of(stage for stage in stages if slot in stage.slots)
-            missing.append(tuple(sorted({mask & concerned for mask in every})))
-        yield _Pattern(root, tuple(missing), tuple(roots))
+            slots.append(tuple(sorted({missed[number] & concerned for number in every})))
+        yield _Pattern(of_this_root, tuple(slots), tuple(some))
+
+
+def _missed(met: NDArray[np.bool_]) -> tuple[list[int], NDArray[np.int64]]:
+    """Return sets of stages as bits, and which of these sets each use misses."""
+    columns, which = np.unique(~met, axis=1, return_inverse=True)
+    packed = np.packbits(columns, axis=0, bitorder="little")
+    return [int.from_bytes(one.tobytes(), "little") for one in packed.T], which.ravel()
 
 
 def _mixing(search: Search, stages: Sequence[Stage]) -> int:

@@ -1,35 +1,39 @@
-"""The constraints of a search as stages, and what each leaves of the providers of every tree."""
+"""The constraints of a search as stages, and what each leaves of the providers of every tree.
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
-from typing import Any
+The masks are those of the search (``constraints.Evaluator``). Trees are counted. Group by group and
+constraint by constraint, each slot of the request loses the providers that do not meet it. A tree
+is rejected by the first constraint that leaves a slot without any.
+"""
 
-from sqlalchemy import ColumnElement, Connection, FromClause, Select, func, select
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
+from typing import Self
 
-from placement_sched.candidates import constraints
-from placement_sched.candidates.constraints import OWN_ROOT, Constraint, RootColumn
-from placement_sched.candidates.provider_trees import sharing_pairs
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_sched.candidates.constraints import (
+    Constraint,
+    CountedRoot,
+    Evaluator,
+    constraints_of,
+    root_constraints_of,
+)
+from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.slots import serves_alone, slots_of
-from placement_sched.db.collations import is_same_uuid
-from placement_sched.db.sql import among
-from placement_sched.db.tables import compute_nodes, resource_providers
-from placement_sched.model.placement.provider import why_not
+from placement_sched.mirror.columns import Mask
+from placement_sched.mirror.shape import CloudShape
 from placement_sched.model.placement.query import RequestGroup
-from placement_sched.store.placement import capacity
-from placement_sched.store.placement.capacity import UsedInventory
 
-
-def detail_of(constraint: Constraint, suffix: str) -> str:
-    """Return what a group with this suffix requests, in the words of a report."""
-    return f"{constraint.detail} (group {suffix})" if suffix else constraint.detail
+_Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One constraint, which ``CheckedProvider.met`` has at ``index``.
+    """One constraint, which has the row ``index`` of ``CheckedTrees.met``.
 
     It must be met by the provider of each of ``slots``; with ``together``, by one provider of all
     of them; with ``of_root``, by the root of the tree.
@@ -50,202 +54,266 @@ class Stage:
     @property
     def detail(self) -> str:
         """Return what is requested, and by which group."""
-        return detail_of(self.constraint, self.suffix)
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedProvider:
-    """A provider that a tree may use, and which constraints it meets there."""
-
-    id: int
-    name: str
-    met: tuple[bool, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckedTree:
-    """A tree, its root's compute node, and the providers left to serve each slot.
-
-    ``together`` are the stages passed that one of the providers left must meet.
-    """
-
-    root: CheckedProvider
-    uuid: str
-    host: str
-    node: str
-    slots: tuple[tuple[CheckedProvider, ...], ...]
-    together: tuple[Stage, ...] = ()
-
-    def after(self, stage: Stage) -> "CheckedTree | None":
-        """Return what a constraint leaves of the tree; None where it cannot serve any more."""
-        if stage.of_root:
-            return self if self.root.met[stage.index] else None
-        if stage.together:
-            left = replace(self, together=(*self.together, stage))
-        else:
-            slots = list(self.slots)
-            for slot in stage.slots:
-                slots[slot] = tuple(one for one in slots[slot] if one.met[stage.index])
-            left = replace(self, slots=tuple(slots))
-        return left if left.may_serve(stage) else None
-
-    def providers(self, stage: Stage) -> tuple[CheckedProvider, ...]:
-        """Return the providers left in the slots that a constraint is about."""
-        return tuple({one.id: one for slot in stage.slots for one in self.slots[slot]}.values())
-
-    def may_serve(self, stage: Stage) -> bool:
-        """Return whether providers are left for a constraint, and for those met together."""
-        return all(self.slots[slot] for slot in stage.slots) and all(
-            any(one.met[other.index] for one in self.providers(other)) for other in self.together
-        )
+        detail = self.constraint.detail
+        return f"{detail} (group {self.suffix})" if self.suffix else detail
 
 
 def stages_of(search: Search) -> tuple[Stage, ...]:
     """Return the constraints of a search in the order in which they are reported."""
     suffixes = [one.slot.suffix for one in slots_of(search.query, search.names)]
-    found: list[Stage] = []
-    for index, (group, constraint, position) in enumerate(_constraints(search, OWN_ROOT)):
-        if group is None:
-            found.append(Stage(index, constraint, of_root=True))
-            continue
-        slots = tuple(at for at, suffix in enumerate(suffixes) if suffix == group.suffix)
-        split = not serves_alone(group)
-        # The traits required come after the amounts.
-        trait = position - len(group.resources)
-        together = split and 0 <= trait < len(group.traits.required)
-        slots = (slots[position],) if split and constraint.resource_class else slots
-        found.append(Stage(index, constraint, group.suffix, slots, together))
-    return tuple(found)
-
-
-def _constraints(
-    search: Search, root: RootColumn
-) -> Iterator[tuple[RequestGroup | None, Constraint, int]]:
-    """Yield each constraint, its group (None: the root) and its position in the group."""
+    stages: list[Stage] = []
     for group in search.query.groups:
-        served = None if group.suffix else root
-        for position, one in enumerate(constraints.constraints_of(group, search.names, served)):
-            yield group, one, position
-    for one in constraints.root_constraints_of(search.query.root, search.names):
-        yield None, one, 0
+        split = not serves_alone(group)
+        of_group = tuple(at for at, suffix in enumerate(suffixes) if suffix == group.suffix)
+        for position, constraint in enumerate(constraints_of(group)):
+            # The traits required come after the amounts.
+            trait = position - len(group.resources)
+            together = split and 0 <= trait < len(group.traits.required)
+            slots = (of_group[position],) if split and constraint.resource_class else of_group
+            stages.append(Stage(len(stages), constraint, group.suffix, slots, together))
+    for constraint in root_constraints_of(search.query.root):
+        stages.append(Stage(len(stages), constraint, of_root=True))
+    return tuple(stages)
 
 
-def named(providers: FromClause, *more: ColumnElement[Any]) -> Select[Any]:
-    """Return the query of host, node and id of providers, with more columns.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeUses:
+    """The providers that each tree may use: its own, and those that share with it.
 
-    One without a compute node has its own name as host and node.
+    One tree after the other by root, its providers by id. Of each tree: ``root_ids``,
+    ``root_uuids``, ``root_uses`` (the use of the root itself), ``starts`` (its first use), and
+    whether its root is a sharing provider. Of each use: ``ids`` of the provider, the number of the
+    tree, and whether the provider ``is_shared``.
     """
-    name, node = providers.c.name, compute_nodes.c
-    host = func.coalesce(node.host, name).label("host")
-    hypervisor = func.coalesce(node.hypervisor_hostname, name).label("node")
-    joined = providers.outerjoin(compute_nodes, is_same_uuid(node.uuid, providers.c.uuid))
-    return select(host, hypervisor, providers.c.id, *more).select_from(joined)
+
+    root_ids: _Numbers
+    root_uuids: NDArray[np.object_]
+    root_uses: _Numbers
+    starts: _Numbers
+    has_sharing_root: Mask
+    ids: _Numbers
+    trees: _Numbers
+    is_shared: Mask
+
+    def __len__(self) -> int:
+        return len(self.root_ids)
+
+    def any_of_tree(self, mask: Mask) -> Mask:
+        """Return for each tree whether it has a use of which ``mask`` is true."""
+        if len(self.ids) == len(self):  # each tree is its root
+            return mask
+        found: Mask = np.logical_or.reduceat(mask, self.starts)
+        return found
+
+    def of_each(self, trees: Mask) -> Mask:
+        """Return for each use what holds of its tree."""
+        found: Mask = trees if len(self.ids) == len(self) else trees[self.trees]
+        return found
+
+    def of_tree(self, tree: int) -> slice:
+        """Return the uses of a tree."""
+        starts = self.starts
+        end = int(starts[tree + 1]) if tree + 1 < len(starts) else len(self.ids)
+        return slice(int(starts[tree]), end)
 
 
-def checked_trees(
-    connection: Connection, search: Search, only: Sequence[int] | None = None
-) -> list[CheckedTree]:
-    """Return all trees with all providers they may use, before any constraint, by host and node.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a stage rejected: the numbers of the ``rejected`` trees.
 
-    With ``only`` just the trees of these roots. Three statements at most: for providers, for those
-    that share, and for what shares with which tree.
+    ``blamed`` are the uses that the reason is about: the providers that were left, and do not meet
+    the constraint. ``failing`` has for each slot the trees that have no provider left for it.
     """
-    columns, flags = resource_providers.c, _Flags(search)
-    root_id = columns.root_provider_id
-    wanted = root_id.is_not(None) if only is None else among(connection, root_id, only)
-    more = (root_id, columns.uuid, columns.name, *flags.columns)
-    statement = named(resource_providers, *more).where(wanted)
-    providers: dict[int, list[CheckedProvider]] = defaultdict(list)
-    roots: list[tuple[CheckedProvider, str, str, str]] = []
-    for host, node, key, root, uuid, name, *met in connection.execute(statement):
-        provider = CheckedProvider(key, name or "", flags.read(met))
-        providers[root].append(provider)
-        if key == root:
-            roots.append((provider, uuid, host or "", node or ""))
-    if search.names.topology.sharing:
-        for anchor, provider in _sharing(connection, search):
-            if only is None or anchor in providers:
-                providers[anchor].append(provider)
-    number = len(slots_of(search.query, search.names))
-    found = []
-    for root, uuid, host, node in roots:
-        slots = (tuple(providers[root.id]),) * number
-        found.append(CheckedTree(root=root, uuid=uuid, host=host, node=node, slots=slots))
-    return sorted(found, key=lambda tree: (tree.host, tree.node))
+
+    stage: Stage
+    rejected: _Numbers
+    blamed: Mask
+    failing: Mapping[int, Mask] = field(default_factory=dict)
+
+    def failing_slots(self, tree: int) -> list[int]:
+        """Return the slots for which a tree has no provider left."""
+        return [slot for slot, trees in self.failing.items() if trees[tree]]
 
 
-def _sharing(connection: Connection, search: Search) -> Iterator[tuple[int, CheckedProvider]]:
-    """Yield each root with the providers that share with its tree.
+@dataclass(frozen=True, slots=True)
+class CheckedTrees:
+    """All trees of a search, or some, with the constraints that each of their providers meets.
 
-    Nearly all constraints on a sharing provider are the same for every tree: these are evaluated
-    once. Only forbidden aggregates of the group without suffix depend on the tree.
+    ``met`` has a row for each stage, and a column for each use. Of a provider that only its tree
+    keeps from meeting a constraint on aggregates, ``holds`` of that stage is false: the reason is
+    about the root.
     """
-    pairs = sharing_pairs()
-    columns = resource_providers.c
-    fixed: dict[int, ColumnElement[bool]] = {}
-    varying: dict[int, ColumnElement[bool]] = {}
-    for at, (group, one, _) in enumerate(_constraints(search, pairs.c.anchor_id)):
-        forbidding = one.kind == "member_of" and one.aggregates is None
-        of_tree = forbidding and group is not None and not group.suffix
-        (varying if of_tree else fixed)[at] = one.condition.label(f"met_{at}")
-    sharing = select(columns.id, columns.name, *fixed.values()).where(
-        columns.id.in_(select(pairs.c.provider_id))
-    )
-    known = {key: (name or "", flags) for key, name, *flags in connection.execute(sharing)}
-    made: dict[tuple[int, ...], CheckedProvider] = {}
-    shared = select(pairs.c.anchor_id, columns.id, *varying.values()).join(
-        pairs, pairs.c.provider_id == columns.id
-    )
-    for anchor, key, *flags in connection.execute(shared):
-        if key not in known:  # it shares only since a moment ago
-            continue
-        if (key, *flags) not in made:
-            name, others = known[key]
-            met = dict(chain(zip(fixed, others, strict=True), zip(varying, flags, strict=True)))
-            every = tuple([bool(met[at]) for at in range(len(met))])
-            made[key, *flags] = CheckedProvider(key, name, every)
-        yield anchor, made[key, *flags]
+
+    stages: tuple[Stage, ...]
+    slots: int
+    uses: TreeUses
+    met: NDArray[np.bool_]
+    holds: Mapping[int, Mask]
+
+    @classmethod
+    def of(
+        cls, source: ProviderSource, search: Search, roots: Collection[int] | None = None
+    ) -> Self:
+        """Return all trees, or those of these roots, before any constraint."""
+        stages = stages_of(search)
+        with source.held(roots=roots or (), whole=roots is None) as (_, shape):
+            checker = _Checker(shape, search, roots, len(stages))
+            checker.check(search)
+            uses = checker.uses()
+        slots = len(slots_of(search.query, search.names))
+        return cls(stages, slots, uses, checker.met, checker.holds)
+
+    def outcomes(self, *, relaxed: bool = False) -> tuple[list[Outcome], list[Mask]]:
+        """Return what each stage rejects, and which uses are left for each slot after all.
+
+        A rejected tree is not looked at by later stages. With ``relaxed`` it goes on as if the
+        constraint were not requested.
+        """
+        run = _StageRun(self, relaxed)
+        return list(run.outcomes()), run.left
 
 
-class _Flags:
-    """A column for each constraint on a provider of a tree, two for one with alternatives."""
+class _Checker:
+    """Checks which providers of which trees meet each constraint of a search."""
 
-    def __init__(self, search: Search) -> None:
-        found = list(_constraints(search, OWN_ROOT))
-        # Memberships that go together are of one group.
-        self._groups = [group.suffix if group else None for group, _, _ in found]
-        self._paired = [constraint.alternatives is not None for _, constraint, _ in found]
-        pairs = (one.alternatives or (one.condition,) for _, one, _ in found)
-        conditions = enumerate(chain.from_iterable(pairs))
-        self.columns = [condition.label(f"met_{at}") for at, condition in conditions]
+    def __init__(
+        self, shape: CloudShape, search: Search, roots: Collection[int] | None, stages: int
+    ) -> None:
+        self._shape, self._evaluator = shape, Evaluator(shape, search.names)
+        self._set_uses(roots, sharing=search.names.topology.sharing)
+        self.met = np.ones((stages, len(self._rows)), np.bool_)
+        self.holds: dict[int, Mask] = {}
 
-    def read(self, flags: Sequence[object]) -> tuple[bool, ...]:
-        """Return which constraints are met; a membership, only with all before it the same way."""
-        if not any(self._paired):
-            return tuple(map(bool, flags))
-        rest = map(bool, flags)
-        so_far: dict[str | None, tuple[bool, bool]] = {}
-        met = []
-        for group, paired in zip(self._groups, self._paired, strict=True):
-            if paired:
-                itself, root = so_far.get(group, (True, True))
-                so_far[group] = (next(rest) and itself, next(rest) and root)
-                met.append(any(so_far[group]))
-            else:
-                met.append(next(rest))
-        return tuple(met)
+    def _set_uses(self, roots: Collection[int] | None, *, sharing: bool) -> None:
+        """Set the row of the provider of each use, of the root of its tree, and who is shared."""
+        shape = self._shape
+        if roots is None:
+            root_rows = shape.roots
+            rows = np.flatnonzero(shape.root_rows >= 0).astype(np.int32)
+        else:
+            root_rows = np.sort(shape.cloud.rows_of(roots))
+            rows = shape.rows_of_trees(shape.cloud.providers.ids[root_rows])
+        trees, is_shared = shape.root_rows[rows], np.zeros(len(rows), np.bool_)
+        if sharing:
+            pairs = shape.sharing_with(root_rows)
+            sharers, anchors = (each[pairs] for each in shape.sharing)
+            rows, trees = np.concatenate((rows, sharers)), np.concatenate((trees, anchors))
+            is_shared = np.concatenate((is_shared, np.ones(len(pairs), np.bool_)))
+        if len(rows) > len(root_rows):
+            order = np.lexsort((rows, trees))
+            rows, trees, is_shared = rows[order], trees[order], is_shared[order]
+        self._rows, self._trees, self._is_shared = rows, trees, is_shared
+
+    def uses(self) -> TreeUses:
+        """Return the uses by trees."""
+        shape, rows, trees = self._shape, self._rows, self._trees
+        providers = shape.cloud.providers
+        is_root = (rows == trees) & ~self._is_shared
+        root_rows = rows[is_root]
+        is_sharer = np.zeros(len(shape.cloud), np.bool_)
+        is_sharer[shape.sharers] = True
+        starts = np.flatnonzero(np.diff(trees, prepend=-1))
+        return TreeUses(
+            root_ids=providers.ids[root_rows],
+            root_uuids=providers.uuids[root_rows],
+            root_uses=np.flatnonzero(is_root),
+            starts=starts,
+            has_sharing_root=is_sharer[root_rows],
+            ids=providers.ids[rows],
+            trees=np.repeat(np.arange(len(starts)), np.diff(starts, append=len(rows))),
+            is_shared=self._is_shared,
+        )
+
+    def check(self, search: Search) -> None:
+        """Note which uses meet each constraint, in the order of :func:`stages_of`."""
+        first = 0
+        for group in search.query.groups:
+            self._check_group(group, first)
+            first += len(list(constraints_of(group)))
+        for at, mask in enumerate(self._evaluator.each_trait(search.query.root, self._rows), first):
+            self.met[at] = mask
+
+    def _check_group(self, group: RequestGroup, first: int) -> None:
+        own = CountedRoot.NONE if group.suffix else CountedRoot.OWN
+        other = CountedRoot.NONE if group.suffix else CountedRoot.OTHER
+        rows, evaluator, shared = self._rows, self._evaluator, self._is_shared
+        if shared.any():
+            for part, counted in ((~shared, own), (shared, other)):
+                for at, mask in enumerate(evaluator.each(group, counted, rows[part]), first):
+                    self.met[at, part] = mask
+        else:
+            for at, mask in enumerate(evaluator.each(group, own, rows), first):
+                self.met[at] = mask
+        at = first + len(group.resources) + len(group.traits.required) + len(group.traits.forbidden)
+        for uuids in group.aggregates.member_of:
+            self.holds[at] = ~evaluator.members_of(uuids)[rows]
+            at += 1
+        if group.aggregates.forbidden:
+            members = evaluator.members_of(group.aggregates.forbidden)
+            if not group.suffix:  # nothing shares with a tree whose root is in one
+                self.met[at, shared] &= ~members[self._trees[shared]]
+            self.holds[at] = members[rows]
 
 
-def inventory_of(
-    connection: Connection, constraint: Constraint, ids: Iterable[int]
-) -> dict[int, UsedInventory]:
-    """Return what providers have of a constraint's class, of those that have any."""
-    class_id = constraint.resource_class_id
-    rooms = capacity.read(connection, [(provider, class_id) for provider in ids])
-    return {provider: room for (provider, _), room in rooms.items()}
+class _StageRun:
+    """Applies one stage after the other."""
 
+    def __init__(self, checked: CheckedTrees, relaxed: bool) -> None:
+        self._checked, self._relaxed = checked, relaxed
+        self.left: list[Mask] = [np.ones(len(checked.uses.ids), np.bool_)] * checked.slots
+        #: The stages passed that one of the providers left must meet, and the trees that passed.
+        self._together: list[tuple[Stage, Mask]] = []
 
-def shortage(constraint: Constraint, room: UsedInventory | None) -> str:
-    """Return why the requested amount does not fit into what a provider has (None: nothing)."""
-    inventory, used = (room.inventory, room.used) if room else (None, 0)
-    return f"{constraint.resource_class}: {why_not(inventory, used, constraint.amount)}"
+    def outcomes(self) -> Iterator[Outcome]:
+        """Yield what each stage rejects."""
+        standing = np.ones(len(self._checked.uses), np.bool_)
+        for stage in self._checked.stages:
+            passes, blamed, failing = self._apply(stage)
+            yield Outcome(
+                stage=stage,
+                rejected=np.flatnonzero(standing & ~passes),
+                blamed=blamed,
+                failing=failing,
+            )
+            if not self._relaxed:
+                standing &= passes
+
+    def _apply(self, stage: Stage) -> tuple[Mask, Mask, dict[int, Mask]]:
+        """Return which trees pass a stage, the uses it blames, and the trees by failing slot."""
+        uses, met = self._checked.uses, self._checked.met[stage.index]
+        blamed = np.zeros(len(met), np.bool_)
+        if stage.of_root:
+            blamed[uses.root_uses] = True
+            return met[uses.root_uses], blamed, {}
+        if stage.together:
+            blamed = self._union(stage.slots, self.left)
+            passes = uses.any_of_tree(blamed & met)
+            self._together.append((stage, passes))
+            return passes, blamed, {}
+        passes, failing, before = np.ones(len(uses), np.bool_), {}, list(self.left)
+        for slot in stage.slots:
+            rest = before[slot] & met
+            serves = uses.any_of_tree(rest)
+            failing[slot] = ~serves
+            passes &= serves
+            fails = uses.of_each(~serves)
+            blamed |= before[slot] & fails
+            self.left[slot] = rest | (before[slot] & fails) if self._relaxed else rest
+        for other, applies in self._together:
+            if not set(other.slots) & set(stage.slots):
+                continue
+            has = self._checked.met[other.index]
+            kept = uses.any_of_tree(self._union(other.slots, self.left) & has)
+            lost = applies & ~kept
+            if not self._relaxed:
+                lost &= passes
+            passes &= kept | ~applies
+            # The providers that the tree lost with this constraint.
+            bearers = self._union(other.slots, before) & has & ~met & uses.of_each(lost)
+            blamed |= bearers
+            for slot in stage.slots if self._relaxed else ():
+                self.left[slot] = self.left[slot] | (before[slot] & bearers)
+        return passes, blamed, failing
+
+    def _union(self, slots: Sequence[int], of: Sequence[Mask]) -> Mask:
+        return reduce(or_, (of[slot] for slot in slots))

@@ -1,7 +1,7 @@
 """Allocation candidates: the providers that can serve a request, and the amounts of each."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -61,26 +61,16 @@ class AllocationRequest(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usages:
-    """What a search has summed on its way: amounts of these ``classes``, by provider id."""
-
-    classes: tuple[int, ...] = ()
-    amounts: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
     """The answer of a search; empty is an answer.
 
-    ``limited``: there are as many as the limit allows, and perhaps there were more. ``usages`` are
-    those of its providers that the search read anyway; so are ``trees``, all providers of the
-    trees that its providers are of (None where that is not known).
+    ``limited``: there are as many as the limit allows, and perhaps there were more. ``trees`` are
+    all providers of the trees that its providers are of (None where that is not known).
     """
 
     requests: tuple[AllocationRequest, ...] = ()
     providers: tuple[CandidateProvider, ...] = ()
     limited: bool = False
-    usages: Usages = field(default_factory=Usages)
     trees: tuple[CandidateProvider, ...] | None = None
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from placement_sched.candidates.source import ProviderSource
+from placement_sched.candidates.providers import ProviderSource
 from placement_sched.model.placement.candidate import AllocationRequest, Candidates
 from placement_sched.scheduler.host_state import HostState, candidates_of
 

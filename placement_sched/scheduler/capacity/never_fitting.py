@@ -5,12 +5,12 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from placement_sched.candidates.explain.report import first_steps
-from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.db.transaction import Connection
 from placement_sched.model.placement.candidate import CandidateProvider
 from placement_sched.scheduler.capacity.host_counts import HostCounts, NumberColumn, column_of, sums
 from placement_sched.scheduler.capacity.ledger import Stop
 from placement_sched.scheduler.choose import Run
+from placement_sched.scheduler.explain.funnel import search_run
 
 #: The step of the candidates search that asks for amounts.
 _RESOURCES = "resources"
@@ -24,13 +24,10 @@ def never_fitting(connection: Connection, run: Run, counted: Collection[str | No
     asked = run.searches.asked
     if asked is None:
         return HostCounts()
-    memory, known = run.cloud.memory.explaining, set(counted)
-    names = memory.names.current(connection)
-    search = SearchRun(
-        connection, run.cloud.providers, asked.search, asked.found, run.request.settings
-    )
+    known = set(counted)
+    names = run.cloud.memory.node_names.current(connection)
     stops: dict[str, Stop] = {}
-    for (kind, detail), uuids in first_steps(search, memory):
+    for (kind, detail), uuids in first_steps(search_run(connection, run, asked)):
         stop = Stop(kind, detail)
         if kind == _RESOURCES:
             stop = Stop(detail.partition(":")[0], is_resource=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import os_traits
 
@@ -49,12 +50,21 @@ class CloudNames:
         elif change.action == "drop_constraint" and change.values["detail"] == f"!{_DISABLED[0]}":
             return  # no request may be free of it
         elif change.action == "leave_aggregate":
-            yield from self._leaving(root, change.values["aggregates"])
+            provider, uuids = change.values.get("provider"), change.values["aggregates"]
+            words = f"remove {provider or 'it'} from aggregate {listed(map(self.name, uuids))}"
+            yield replace(change, words=words, values=self._values(change, uuids))
+        elif change.action == "ask_traits":
+            if needed := self.needed(change.values["aggregates"]):
+                words = f"ask for {traits_named(needed)}"
+                yield Remedy("ask_traits", words, {"traits": list(needed)})
         elif change.action == "join_aggregate":
-            uuids = [uuid for uuid in change.values["aggregates"] if self._may_join(root, uuid)]
+            provider, uuids = change.values.get("provider"), change.values["aggregates"]
+            if provider is None:
+                uuids = [uuid for uuid in uuids if self._may_join(root, uuid)]
             if uuids:
-                words = f"add it to aggregate {' or '.join(map(self.name, uuids))}"
-                yield replace(change, words=words, values={"aggregates": self._shown(uuids)})
+                words = f"add {provider or 'it'} to aggregate "
+                words += " or ".join(map(self.name, uuids))
+                yield replace(change, words=words, values=self._values(change, uuids))
         elif change.values.get("constraint") == "member_of":
             uuids = change.values["detail"].removeprefix("in:").split(",")
             words = f"ask without being confined to aggregate {' or '.join(map(self.name, uuids))}"
@@ -75,16 +85,8 @@ class CloudNames:
         known = self.aggregates.get(uuid)
         return known.availability_zone if known else None
 
-    def _leaving(self, root: str, forbidden: Sequence[str]) -> Iterator[Remedy]:
-        """Yield that a host may leave the aggregates, or the request ask for what they need."""
-        inside = [uuid for uuid in forbidden if uuid in self.memberships.get(root, ())]
-        found = inside or list(forbidden)
-        words = f"remove it from aggregate {listed(map(self.name, found))}"
-        yield Remedy("leave_aggregate", words, {"aggregates": self._shown(found)})
-        needed = self.needed(found)
-        if needed:
-            words = f"ask for {traits_named(needed)}"
-            yield Remedy("ask_traits", words, {"traits": list(needed)})
+    def _values(self, change: Remedy, uuids: Sequence[str]) -> dict[str, Any]:
+        return {**change.values, "aggregates": self._shown(uuids)}
 
     def needed(self, uuids: Collection[str]) -> tuple[str, ...]:
         """Return the traits that a request needs for all these aggregates, none if one has none."""

@@ -5,8 +5,7 @@ from dataclasses import replace
 import os_traits
 
 from placement_sched.candidates.constraints import ROOT_REQUIRED
-from placement_sched.candidates.explain.report import explain
-from placement_sched.candidates.explain.trees import SearchRun
+from placement_sched.candidates.explain.report import SearchRun, explain
 from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import why_disabled
 from placement_sched.model.results.funnel import Funnel, LaterReport, RoomReport
@@ -20,6 +19,7 @@ from placement_sched.model.results.stages import (
 )
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.explain.named_hosts import unknown_hosts
+from placement_sched.scheduler.question import AnsweredSearch
 from placement_sched.store.compute import services
 from placement_sched.store.placement import resource_providers
 
@@ -82,16 +82,21 @@ def funnel_of(run: Run, connection: Connection | None, view: View | None = None)
 
 
 def _candidates_report(connection: Connection, run: Run, view: View) -> CandidatesReport:
-    searches, settings, cloud = run.searches, run.request.settings, run.cloud
-    runs = (
-        SearchRun(connection, cloud.providers, one.search, one.found, settings)
+    searches = run.searches
+    reports = [
+        with_reasons(connection, explain(search_run(connection, run, one), view))
         for one in (searches.asked, searches.fallback)
         if one is not None
-    )
-    memory = cloud.memory.explaining
-    reports = [with_reasons(connection, explain(one, view, memory)) for one in runs]
+    ]
     only, *others = reports
     return replace(only, fallback=others[0], hosts=len(searches.roots)) if others else only
+
+
+def search_run(connection: Connection, run: Run, searched: AnsweredSearch) -> SearchRun:
+    """Return a search of a run, to be explained."""
+    cloud, settings = run.cloud, run.request.settings
+    names = cloud.memory.node_names
+    return SearchRun(connection, cloud.providers, searched.search, searched.found, settings, names)
 
 
 def with_reasons(connection: Connection, report: CandidatesReport) -> CandidatesReport:

@@ -5,12 +5,11 @@ read off the run. What the run did not ask of a host, since an earlier stage had
 same stages are asked of this host alone; of many hosts and a large request only for the first ones.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from placement_sched.candidates.explain.near_misses import query_without
 from placement_sched.candidates.explain.report import each_refusal
-from placement_sched.candidates.explain.trees import SearchRun
 from placement_sched.candidates.search import prepare
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
@@ -38,7 +37,12 @@ from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.explain.asked_hosts import AskedHost, AskedHosts
 from placement_sched.scheduler.explain.cloud_names import CloudNames
 from placement_sched.scheduler.explain.first_reasons import FirstReasons, number_with_all_reasons
-from placement_sched.scheduler.explain.funnel import NOT_REPORTED, funnel_of, with_reasons
+from placement_sched.scheduler.explain.funnel import (
+    NOT_REPORTED,
+    funnel_of,
+    search_run,
+    with_reasons,
+)
 from placement_sched.scheduler.explain.trials import (
     first_instance,
     found_on,
@@ -202,12 +206,14 @@ class _Alone:
     """What the search says of single trees, by the uuid of the root.
 
     ``refused`` are its reasons, ``found`` the candidates that there are on them. ``relaxed`` is the
-    query of each without the constraints that keep it out.
+    query of each without the constraints that keep it out. Of those ``uncertain`` it is not known
+    whether they serve after the changes.
     """
 
     refused: Refusals
     found: Candidates
     relaxed: Mapping[str, CandidatesQuery]
+    uncertain: Collection[str]
 
 
 def _candidates_alone(connection: Connection, run: Run, roots: Sequence[str]) -> _Alone:
@@ -218,8 +224,9 @@ def _candidates_alone(connection: Connection, run: Run, roots: Sequence[str]) ->
     """
     reasons: dict[str, list[RejectReason]] = {}
     relaxed: dict[str, CandidatesQuery] = {}
+    uncertain: set[str] = set()
     found = [run.searches.found]
-    known, source = run.searches.roots, run.cloud.providers
+    known = run.searches.roots
     outside = [root for root in roots if root not in known]
     names = CloudNames.of(run, outside)
     for before, asked in asked_searches(run) if outside else ():
@@ -227,11 +234,11 @@ def _candidates_alone(connection: Connection, run: Run, roots: Sequence[str]) ->
         found.append(alone)
         # A run that did not ask has cut nothing.
         was = alone if run.searches.asked is None else asked.found
-        searched = SearchRun(connection, source, asked.search, was, run.request.settings)
-        steps = each_refusal(searched, outside, run.cloud.memory.explaining)
+        searched = search_run(connection, run, replace(asked, found=was))
+        rejected = each_refusal(searched, outside)
         every = [
             (root, step)
-            for root, some in steps.items()
+            for root, (some, _) in rejected.items()
             if root not in reasons or len(some) < len(reasons[root])
             for step in some
         ]
@@ -241,10 +248,19 @@ def _candidates_alone(connection: Connection, run: Run, roots: Sequence[str]) ->
         for root, some in grouped(of_roots).items():
             own = [RejectReason.of_step(step, before) for step in some]
             reasons[root] = [names.with_names(root, reason) for reason in own]
+            uncertain.discard(root)
+            if not (rejected[root].is_certain and _are_certain(reasons[root])):
+                uncertain.add(root)
             terms = {_term(step) for step in some if step.constraint != "limit"}
             if terms:
                 relaxed[root] = query_without(asked.search, terms)
-    return _Alone(reasons, together(found), relaxed)
+    return _Alone(reasons, together(found), relaxed, uncertain)
+
+
+def _are_certain(reasons: Sequence[RejectReason]) -> bool:
+    """Return whether it is known what the first change of each reason leads to."""
+    firsts = [next(iter(one.changes), None) for one in reasons]
+    return all(one is not None and one.action != "ask_traits" for one in firsts)
 
 
 def _term(step: StepReport) -> tuple[str, str]:
@@ -274,7 +290,10 @@ def _would_pass(run: Run, alone: _Alone, states: Mapping[str, HostState]) -> dic
             tried = {str(one.uuid): one for one in states_of(run, found)}
         for root in roots:
             state = tried.get(root)
-            would[root] = None if state is None else passes_after_changes(run, state, spec)
+            if state is None or root in alone.uncertain:
+                would[root] = None
+            else:
+                would[root] = passes_after_changes(run, state, spec)
     return would
 
 

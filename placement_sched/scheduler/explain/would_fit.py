@@ -14,13 +14,13 @@ from functools import cache
 
 from placement_sched.candidates.explain import amounts
 from placement_sched.candidates.explain.near_misses import amount_named, query_asking, query_without
-from placement_sched.candidates.explain.report import near_misses_of
-from placement_sched.candidates.explain.trees import SearchRun
+from placement_sched.candidates.explain.report import SearchRun, near_misses_of
 from placement_sched.candidates.search import Search
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed
+from placement_sched.model.image_properties import ImageProperties
 from placement_sched.model.naming import listed
-from placement_sched.model.placement.query import CandidatesQuery
+from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
 from placement_sched.model.results.funnel import FILTERS
 from placement_sched.model.results.stages import CANDIDATES, NearMiss, NearMisses
 from placement_sched.model.results.would_fit import WouldFit, least
@@ -28,9 +28,11 @@ from placement_sched.model.spec import RequestSpec
 from placement_sched.model.verdict import Refusal, Remedy
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.explain.cloud_names import CloudNames
+from placement_sched.scheduler.explain.funnel import search_run
 from placement_sched.scheduler.explain.sentences import clause_of, traits_named, would_fit_but
 from placement_sched.scheduler.explain.trials import first_instance, found_on, states_of
 from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.narrowing import narrow
 from placement_sched.scheduler.plugin import tolerated
 
 #: So many hosts are tried without constraints, as many as a selection looks at by default.
@@ -53,12 +55,12 @@ def would_fit(connection: Connection, run: Run, known: NearMisses) -> tuple[Woul
     """
     if run.choice is None or run.choice.first.ordered or run.searches.asked is None:
         return ()
-    asked, settings = run.searches.asked, run.request.settings
+    asked = run.searches.asked
     found = list(_by_filters(run, (), _rejecting(run, run.hosts)))
     misses = known.found
-    searched = SearchRun(connection, run.cloud.providers, asked.search, asked.found, settings)
+    searched = search_run(connection, run, asked)
     if run.searches.found.requests:
-        misses = near_misses_of(searched, run.cloud.memory.explaining).found
+        misses = near_misses_of(searched).found
     trial = _Trial(run, searched)
     for miss in misses[:_SETS]:
         found += trial.of(miss)
@@ -141,7 +143,7 @@ class _Trial:
         """Yield what would fit without the terms of a near miss, or with another amount."""
         asked = amount_named(self.search, miss.terms[0]) if not miss.others else None
         if asked is not None:
-            nearest = amounts.nearest_amounts(self.searched, miss.roots, asked, self.left)
+            nearest = amounts.nearest_amounts(self.searched, miss.terms[0], self.left)
             found = list(self._with_amount(miss, asked, nearest))
             yield from found
             if found:  # no two changes are needed
@@ -149,7 +151,7 @@ class _Trial:
                 return
         tried = miss.roots[: self.left]
         self.left -= len(tried)
-        query = query_without(self.search, miss.terms)
+        query = self._query_without(miss.terms)
         if not tried or not query.groups:
             return
         exact = len(tried) == len(miss.roots)
@@ -158,6 +160,27 @@ class _Trial:
         yield from _by_filters(self.run, miss.terms, rejecting, exact=exact)
         if passed := _passing(rejecting):
             yield from self._without(miss, passed, exact=exact)
+
+    def _query_without(self, terms: Sequence[tuple[str, str]]) -> CandidatesQuery:
+        """Return the query without these terms, as request filters narrow the request then.
+
+        Without a trait the aggregates that require it are forbidden.
+        """
+        query, request = query_without(self.search, terms), self.run.request
+        traits = {
+            name
+            for kind, detail in terms
+            if kind == "required" and not detail.startswith("!")
+            for name in detail.split(" ")[0].removeprefix("in:").split(",")
+        }
+        if not traits or any(detail.startswith("!in:") for _, detail in terms):
+            return query
+        spec = _without_traits(request.spec, traits)
+        narrowed = narrow(request.plugins.request_filters, spec, self.run.cloud)
+        plain = query.group or RequestGroup()
+        forbidden = frozenset(narrowed.spec.destination.forbidden)
+        confined = replace(plain, aggregates=replace(plain.aggregates, forbidden=forbidden))
+        return replace(query, groups=(confined, *(one for one in query.groups if one.suffix)))
 
     def _tried(
         self, query: CandidatesQuery, roots: Collection[str], spec: RequestSpec | None = None
@@ -240,6 +263,27 @@ class _Trial:
                 change = Remedy("ask_traits", f"ask for {named}", {"traits": list(needed)})
             hosts = tuple(state.host for state in states)
             yield WouldFit(without=without, hosts=hosts, why=why, change=change, exact=exact)
+
+
+def _without_traits(spec: RequestSpec, traits: Collection[str]) -> RequestSpec:
+    """Return a request whose flavor and image do not require these traits."""
+
+    def is_left(key: str) -> bool:
+        return not (key.startswith("trait") and key.partition(":")[2] in traits)
+
+    extra_specs = {key: value for key, value in spec.flavor.extra_specs.items() if is_left(key)}
+    properties = spec.image.properties.to_dict()
+    if required := properties.pop("traits_required", None):
+        properties["traits_required"] = [name for name in required if name not in traits]
+    return replace(
+        spec,
+        flavor=replace(spec.flavor, extra_specs=extra_specs),
+        image=replace(
+            spec.image,
+            properties=ImageProperties(properties),
+            suffixed_traits=spec.image.suffixed_traits - set(traits),
+        ),
+    )
 
 
 def _inside(

@@ -10,10 +10,9 @@ from typing import Self
 
 from oslo_log import log
 
-from placement_sched.candidates.explain.memory import ExplanationMemory
-from placement_sched.candidates.from_database import DatabaseProviders
-from placement_sched.candidates.from_mirror import MirroredProviders
-from placement_sched.candidates.source import ProviderSource
+from placement_sched.candidates.explain.node_names import NodeNames
+from placement_sched.candidates.loader import LoadedProviders
+from placement_sched.candidates.providers import CachedProviders, ProviderSource
 from placement_sched.db.histories import History, history_of
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.mirror.upkeep import Mirror, MirrorFigures
@@ -216,7 +215,7 @@ class Memory:
         self.kept_nodes = KeptNodes(self.nodes)
         self.aggregates = AggregateCache()
         self.node_traits = NodeTraitCache()
-        self.explaining = ExplanationMemory()
+        self.node_names = NodeNames()
         self.ignored = IgnoredLog()
         self.supposed: dict[str, list[RequestSpec]] = defaultdict(list)
 
@@ -248,7 +247,7 @@ class Memory:
             self.mirror.wait(seconds)
 
     def provider_source(self, connection: Connection) -> ProviderSource:
-        """Return what a request asks about providers: the mirror, as it is now, or the database."""
+        """Return the providers for a request: the cache, refreshed, or what it loads itself."""
         if self.mirror is not None and self.mirror.bring_up_to_date(connection):
-            return MirroredProviders(self.mirror, history_of(connection))
-        return DatabaseProviders(connection)
+            return CachedProviders(self.mirror, history_of(connection))
+        return LoadedProviders(connection)

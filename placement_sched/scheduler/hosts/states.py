@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Self
 
-from placement_sched.candidates.source import ProviderSource
+from placement_sched.candidates.providers import ProviderSource
 from placement_sched.db.histories import history_of
 from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import ComputeNode

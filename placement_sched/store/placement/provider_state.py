@@ -129,7 +129,16 @@ def ids_in(connection: Connection, numbers: Collection[int]) -> set[int]:
     return {row[0] for row in rows}
 
 
-def read_names(connection: Connection) -> KnownNames:
+def no_names(connection: Connection) -> KnownNames:
+    """Return no names, for columns whose summaries are not made."""
+    return KnownNames({}, {}, {}, ids_recur=False, ignores_case=_ignores_case(connection))
+
+
+def _ignores_case(connection: Connection) -> bool:
+    return connection.dialect.name in {"mysql", "mariadb"}
+
+
+def read_names(connection: Connection, *, with_aggregates: bool = True) -> KnownNames:
     """Return the ids of all names, in one statement."""
     again = uses_ids_again(connection, tables.resource_providers)
     named = (
@@ -139,7 +148,7 @@ def read_names(connection: Connection) -> KnownNames:
     )
     parts = [
         sa.select(sa.literal(kind), column.table.c.id, in_unicode(column))
-        for kind, column in enumerate(named)
+        for kind, column in enumerate(named if with_aggregates else named[:-1])
     ]
     parts.append(sa.select(sa.literal(len(named)), sa.case((again, 1), else_=0), sa.literal("")))
     found: tuple[dict[str, int], ...] = ({}, {}, {}, {})
@@ -151,7 +160,7 @@ def read_names(connection: Connection) -> KnownNames:
         traits,
         aggregates,
         ids_recur=bool(recur[""]),
-        ignores_case=connection.dialect.name in {"mysql", "mariadb"},
+        ignores_case=_ignores_case(connection),
     )
 
 

@@ -7,25 +7,18 @@ from os_resource_classes import STANDARDS
 
 from placement_sched.candidates.combine import Budget
 from placement_sched.candidates.explain import near_misses as near_misses_module
-from placement_sched.candidates.explain.memory import ExplanationMemory
 from placement_sched.candidates.explain.near_misses import explanation_budget, near_misses
-from placement_sched.candidates.explain.report import explain
-from placement_sched.candidates.explain.stages import checked_trees
-from placement_sched.candidates.explain.trees import SearchRun
+from placement_sched.candidates.explain.node_names import NodeNames
+from placement_sched.candidates.explain.report import SearchRun, explain
+from placement_sched.candidates.explain.stages import CheckedTrees
 from placement_sched.candidates.search import find, prepare
 from placement_sched.errors import TooComplex
-from placement_sched.model.placement.query import (
-    AggregateTerms,
-    CandidatesQuery,
-    RequestGroup,
-    TraitTerms,
-)
+from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.results.stages import NearMisses, View
 from tests.candidates.documented import provider
-from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
-from tests.clouds import Cloud, load, uuid_of
+from tests.clouds import Cloud, load
 from tests.statements import counted
 
 pytestmark = pytest.mark.all_databases
@@ -50,13 +43,11 @@ def _hosts(count, **stock):
 
 def _reported(database, settings, query):
     with database.read() as connection:
-        search = prepare(source_of(connection), query)
-        found = find(source_of(connection), search, settings, Random(1))
-        return found, explain(
-            SearchRun(connection, source_of(connection), search, found, settings),
-            View(),
-            ExplanationMemory(),
-        )
+        source = source_of(connection)
+        search = prepare(source, query)
+        found = find(source, search, settings, Random(1))
+        run = SearchRun(connection, source, search, found, settings, NodeNames())
+        return found, explain(run, View())
 
 
 def _misses(reported):
@@ -89,7 +80,7 @@ def test_number_of_statements_is_that_of_few_hosts(sqlite_database, sqlite_setti
     with counted(sqlite_database) as seen:
         _, reported = _reported(sqlite_database, sqlite_settings, HUGE)
     assert [miss.hosts for miss in reported.nearest_misses.found] == [hosts]
-    assert len(seen) == 6
+    assert len(seen) == 10
 
 
 def _crowd(providers=13):
@@ -128,7 +119,8 @@ class Counted(Budget):
 def _looking(database, query, budget):
     with database.read() as connection:
         search = prepare(source_of(connection), query)
-        return near_misses(connection, search, checked_trees(connection, search), budget)
+        source = source_of(connection)
+        return near_misses(source, search, CheckedTrees.of(source, search), budget)
 
 
 def test_all_that_is_tried_is_paid_from_one_budget(sqlite_database):
@@ -224,27 +216,3 @@ def test_what_the_search_could_try_and_the_explanation_cannot_is_reported_withou
         "no providers serve all groups and classes together"
     ]
     assert reported.nearest_misses == NearMisses(complete=False)
-
-
-@pytest.mark.parametrize(("forbidden", "asked"), [((), 1), (("barred",), 2)])
-def test_a_sharing_provider_is_checked_once_and_again_only_for_trees_it_may_not_serve(
-    database, forbidden, asked
-):
-    pool = provider("SS", {"DISK_GB": 8}, traits=[SHARES], aggregates=["a"])
-    hosts = [provider(f"CN{n}", aggregates=["a", "barred"] if n < 3 else ["a"]) for n in range(9)]
-    load(database, Cloud((pool, *hosts)))
-    terms = AggregateTerms((), frozenset(map(uuid_of, forbidden)))
-    group = RequestGroup(resources=(("DISK_GB", 1),), aggregates=terms)
-    with database.read() as connection:
-        trees = checked_trees(
-            connection, prepare(source_of(connection), CandidatesQuery(groups=(group,)))
-        )
-    shared = [
-        member
-        for tree in trees
-        for member in tree.slots[0]
-        if member.name == "SS" and tree.root.name != "SS"
-    ]
-    assert len(shared) == 9
-    assert len({id(member) for member in shared}) == asked
-    assert sum(all(member.met) for member in shared) == (6 if forbidden else 9)

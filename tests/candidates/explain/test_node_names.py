@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.candidates.explain.memory import NodeNames
+from placement_sched.candidates.explain.node_names import NodeNames
 from placement_sched.schemas.node_report import Defaults, parse
 from placement_sched.store.compute import compute_nodes
 from tests.reports import NOW, a_report, node_uuid

@@ -1,7 +1,4 @@
-"""Reasons and advice where providers share or nest: each is about the provider it names.
-
-The search that explains is rebuilt (issue 3); until then these right answers are not given.
-"""
+"""Reasons and advice if providers share or nest: each is about the provider that it names."""
 
 import pytest
 
@@ -10,8 +7,6 @@ from tests.placing import flavor, spec
 from tests.scheduler.test_select_destinations import explain
 
 pytestmark = pytest.mark.slow
-
-ISSUE_3 = pytest.mark.xfail(strict=True, raises=AssertionError, reason="issue 3")
 
 SEEN = 'last_seen_up: "2099-01-01T00:00:00Z"'
 SIZE = f"vcpus: 4, memory_mb: 8192, {SEEN}"
@@ -85,7 +80,6 @@ def advice_of(verdict):
     return "; ".join(change["words"] for change in changes)
 
 
-@ISSUE_3
 def test_pool_outside_of_the_zone_is_named_and_not_the_host(sqlite_app):
     request = spec(flavor=small(10), availability_zone="az1")
     verdict = verdict_on(sqlite_app, POOL, request)
@@ -94,20 +88,17 @@ def test_pool_outside_of_the_zone_is_named_and_not_the_host(sqlite_app):
     assert "add it to aggregate az1" not in advice_of(verdict)
 
 
-@ISSUE_3
 def test_forbidden_trait_is_that_of_the_host_alone(sqlite_app):
     request = spec(flavor=small(**{"resources:VGPU": "1", "trait:CUSTOM_OLD": "forbidden"}))
     assert "each of" not in text_of(verdict_on(sqlite_app, TREE, request))
 
 
-@ISSUE_3
 def test_forbidden_aggregate_is_that_of_the_host_alone(sqlite_app):
     request = spec(flavor=small(**{"resources:VGPU": "1"}))
     verdict = verdict_on(sqlite_app, TREE, request, overrides=FORBIDDING)
     assert "each of" not in text_of(verdict)
 
 
-@ISSUE_3
 def test_suggestion_is_evaluated_with_the_request_filters(sqlite_app):
     """Without the trait the aggregate that requires it would be forbidden."""
     load_fleet(sqlite_app, FLAT)
@@ -117,24 +108,24 @@ def test_suggestion_is_evaluated_with_the_request_filters(sqlite_app):
     assert "cn1 would fit without trait CUSTOM_WIN" not in words
 
 
-@ISSUE_3
 def test_advice_for_a_group_names_the_provider(sqlite_app):
     request = spec(flavor=small(**{"resources1:VGPU": "1", "trait1:CUSTOM_FAST": "required"}))
     words = advice_of(verdict_on(sqlite_app, GRANULAR, request))
     assert "child" in words or "CUSTOM_FAST" in words
 
 
-@ISSUE_3
 def test_pools_are_not_counted_as_hosts(sqlite_app):
     load_fleet(sqlite_app, POOL)
     steps = explain(sqlite_app, spec(flavor=small(10)))["funnel"]["allocation_candidates"]["steps"]
     assert steps[0]["before"] == 2
 
 
-@ISSUE_3
 def test_host_that_the_request_names_is_shown_by_its_name(sqlite_app):
     load_fleet(sqlite_app, POOL)
     explanation = explain(sqlite_app, spec(flavor=small(10), force_hosts=["cn2"]))
     steps = explanation["funnel"]["allocation_candidates"]["steps"]
     (step,) = [one for one in steps if one["constraint"] == "in_tree"]
-    assert [one["reason"] for one in step["rejected"]] == ["not in the tree of cn2"]
+    assert [one["reason"] for one in step["rejected"]] == [
+        "not in the tree of cn2",
+        "pool: not in the tree of cn2",
+    ]

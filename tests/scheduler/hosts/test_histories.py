@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from placement_sched.candidates.explain.memory import CapacityMemory, NodeNames
+from placement_sched.candidates.explain.node_names import NodeNames
 from placement_sched.db.histories import HISTORY
 from placement_sched.operations import host_aggregates
 from placement_sched.scheduler.hosts.caches import AggregateCache, KeptNodes, NodeTraitCache
@@ -169,10 +169,3 @@ def test_nodes_that_are_kept_for_a_while_are_dropped_at_once(servers):
     servers.history = "second"
     assert seen() == [4]
     assert not kept.placed_on(node_uuid(1))
-
-
-def test_room_is_known_in_its_own_history_alone():
-    memory = CapacityMemory()
-    memory.note(((0, 1),), "7", "first")
-    assert memory.known(((0, 1),), "first") == "7"
-    assert memory.known(((0, 1),), "second") == ""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
-from placement_sched.candidates.from_database import DatabaseProviders
+from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.search import find as find_candidates
 from placement_sched.candidates.search import prepare
 from placement_sched.errors import Invalid
@@ -133,10 +133,7 @@ def candidates(connection, spec):
     except Invalid:
         return frozenset()
     found = find_candidates(
-        DatabaseProviders(connection),
-        prepare(DatabaseProviders(connection), query),
-        ALL_ON,
-        Random(0),
+        LoadedProviders(connection), prepare(LoadedProviders(connection), query), ALL_ON, Random(0)
     )
     return frozenset(json.dumps(one.as_json(), sort_keys=True) for one in found.requests)
 

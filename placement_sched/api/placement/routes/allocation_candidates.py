@@ -121,7 +121,7 @@ def _answered(call: Call, query: CandidatesQuery, from_: Source) -> tuple[int, b
         if sees_trees and search.names.topology.nested:
             shown = source.whole_trees(shown) if found.trees is None else found.trees
         summaries = from_.summaries.render(
-            source, shown, search.names.class_names, _shape(call, search), found.usages
+            source, shown, search.names.class_names, _shape(call, search)
         )
     requests = render(found.requests, call.version)
     body = b"".join(

@@ -1,7 +1,13 @@
-"""Facts about providers as the mirror of this process has them: no statement for any question."""
+"""Facts about providers that the search and its explanation need, from columns.
 
+The columns are those of the provider cache (:class:`CachedProviders`), or those that were loaded
+for one request (``loader``). Both are evaluated by the same code.
+"""
+
+from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import repeat
 from random import Random
@@ -11,21 +17,17 @@ from numpy.typing import NDArray
 
 from placement_sched.candidates import mirrored_trees
 from placement_sched.candidates.combine import FreeCapacity
-from placement_sched.candidates.mirrored_constraints import Constrained, CountedRoot
+from placement_sched.candidates.constraints import CountedRoot, Evaluator
+from placement_sched.candidates.mirrored_trees import SharingPair, TreeColumns, TreeProvider
 from placement_sched.candidates.resolve import ResolvedNames, Topology, checked
 from placement_sched.candidates.slots import TreeSearch
-from placement_sched.candidates.source import (
-    ProviderContents,
-    SharingPair,
-    TreeColumns,
-    TreeProvider,
-)
 from placement_sched.db.histories import History
 from placement_sched.db.sql import SIZE, batches
 from placement_sched.mirror.cloud import MirroredCloud
 from placement_sched.mirror.columns import Mask, RowNumbers
+from placement_sched.mirror.shape import CloudShape
 from placement_sched.mirror.upkeep import Mirror
-from placement_sched.model.placement.candidate import CandidateProvider, Usages
+from placement_sched.model.placement.candidate import CandidateProvider
 from placement_sched.model.placement.query import CandidatesQuery
 
 #: So many providers are looked at first for each that a limit lets through, and how many times as
@@ -33,91 +35,101 @@ from placement_sched.model.placement.query import CandidatesQuery
 _BLOCK, _GROWTH = 8, 8
 
 
-@dataclass(frozen=True, slots=True)
-class MirroredProviders:
-    """The providers in the mirror, as :class:`ProviderSource` has them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderContents:
+    """What summaries show of providers, by their ids.
 
-    Each method holds the mirror, and so answers of one moment. The ``history`` is that of the
-    connection by which the mirror was brought up to date, as the log of changes sees to.
+    ``capacities`` are by class id. ``traits`` are keys of ``trait_sets``, which has the names of
+    each set. ``ids_recur``: a new provider may get the id of a deleted provider.
     """
 
-    mirror: Mirror
-    history: History = None
+    capacities: Mapping[int, Mapping[int, int]]
+    traits: Mapping[int, Hashable]
+    trait_sets: Mapping[Hashable, Sequence[str]]
+    ids_recur: bool
 
-    @property
-    def reads_cheaply(self) -> bool:
-        """No question is a statement."""
-        return True
 
-    @property
-    def describes_once(self) -> bool:
-        """What changes of a provider replaces its description."""
-        return True
+class ProviderSource(ABC):
+    """Provider columns, and the questions of a search about them.
 
+    ``history`` is the history of the database that they were read in (``db/histories.py``).
+    ``reads_cheaply``: all providers are in the columns, so that no question sends a statement.
+    ``describes_once``: the very same object describes a provider until anything about it changes,
+    its used amounts included.
+    """
+
+    history: History
+    reads_cheaply: bool
+    describes_once: bool
+
+    @abstractmethod
+    def held(
+        self, providers: Iterable[int] = (), roots: Collection[int] = (), *, whole: bool = False
+    ) -> AbstractContextManager[tuple[MirroredCloud, CloudShape]]:
+        """Give the columns, and the trees in them; other threads do not change them meanwhile.
+
+        At least the providers of these ids are in them, the trees of these roots with all that
+        share with them, and with ``whole`` all providers.
+        """
+
+    @abstractmethod
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
         """Return the ids of all names used; raises :class:`UnknownNames`."""
-        with self.mirror.held() as (cloud, shape):
-            names, topology = cloud.names, Topology(shape.nested, bool(len(shape.sharers)))
-        return checked(
-            query, ResolvedNames(names.classes, names.traits, names.aggregates, topology)
-        )
+
+    @abstractmethod
+    def ids_of(self, uuids: Collection[str]) -> Mapping[str, int]:
+        """Return the ids of the providers of these uuids."""
 
     def serving_alone(
         self, query: CandidatesQuery, names: ResolvedNames, limit: int | None
-    ) -> tuple[tuple[CandidateProvider, ...], Usages]:
-        """Return the first providers that serve alone; what is used, :meth:`used` returns."""
-        with self.mirror.held() as (cloud, shape):
-            asked = Constrained(shape, names)
+    ) -> tuple[CandidateProvider, ...]:
+        """Return the first providers, by id, that serve a request of one group alone."""
+        with self.held(whole=True) as (cloud, shape):
+            evaluator = Evaluator(shape, names)
             (group,) = query.groups
             if group.in_tree is not None:
-                few = asked.rows_in_tree(group.in_tree)
-                return tuple(cloud.described(few[_alone(asked, query, few)][:limit])), Usages()
+                few = evaluator.rows_in_tree(group.in_tree)
+                return tuple(cloud.described(few[_alone(evaluator, query, few)][:limit]))
             found: list[CandidateProvider] = []
             start, size = 0, len(cloud) if limit is None else _BLOCK * limit
             while start < len(cloud) and (limit is None or len(found) < limit):
                 block = slice(start, min(start + size, len(cloud)))
-                rows = np.flatnonzero(_alone(asked, query, block)) + start
+                rows = np.flatnonzero(_alone(evaluator, query, block)) + start
                 rows = rows[cloud.providers.roots[rows] != 0]
                 if limit is not None:
                     rows = rows[: limit - len(found)]
                 found += cloud.described(rows.astype(np.int32))
                 start, size = block.stop, size * _GROWTH
-        return tuple(found), Usages()
+        return tuple(found)
+
+    def _ids_alone(self, query: CandidatesQuery, names: ResolvedNames) -> Sequence[int]:
+        """Return the ids of all providers that serve a request of one group alone."""
+        with self.held(whole=True) as (cloud, shape):
+            serving = _alone(Evaluator(shape, names), query, slice(0, len(cloud)))
+            return _ids(cloud, np.flatnonzero(serving).astype(np.int32))
 
     def sampled_alone(
         self, query: CandidatesQuery, names: ResolvedNames, limit: int | None, random: Random
     ) -> tuple[CandidateProvider, ...]:
-        """Return some that serve alone, drawn at random by id."""
-        with self.mirror.held() as (cloud, shape):
-            serving = _alone(Constrained(shape, names), query, slice(0, len(cloud)))
-            ids = cloud.providers.ids[serving].tolist()
-            number = len(ids) if limit is None else min(limit, len(ids))
-            drawn = random.sample(ids, number)
-            known = {one.id: one for one in cloud.described(np.sort(cloud.rows_of(drawn)))}
-        return tuple(known[key] for key in drawn if key in known)
+        """Return ``limit`` of the providers that serve alone, each as likely as any other."""
+        ids = self._ids_alone(query, names)
+        drawn = random.sample(ids, len(ids) if limit is None else min(limit, len(ids)))
+        by_id = {one.id: one for one in self.serving_of(query, names, drawn)}
+        return tuple([by_id[key] for key in drawn if key in by_id])
 
-    def serving_alone_of(
-        self, query: CandidatesQuery, names: ResolvedNames, uuids: Collection[str]
+    def serving_of(
+        self, query: CandidatesQuery, names: ResolvedNames, ids: Collection[int]
     ) -> tuple[CandidateProvider, ...]:
-        """Return those of the providers of these uuids that serve alone, by id."""
-        with self.mirror.held() as (cloud, shape):
-            rows = np.sort(cloud.rows_of(cloud.ids_of(uuids).values()))
-            return tuple(cloud.described(rows[_alone(Constrained(shape, names), query, rows)]))
+        """Return the providers of these ids that serve a request of one group alone, by id."""
+        with self.held(ids) as (cloud, shape):
+            rows = np.sort(cloud.rows_of(ids))
+            return tuple(cloud.described(rows[_alone(Evaluator(shape, names), query, rows)]))
 
-    def ids_of(self, uuids: Collection[str]) -> Mapping[str, int]:
-        """Return the ids of the providers of these uuids."""
-        with self.mirror.held() as (cloud, _):
-            return cloud.ids_of(uuids)
-
-    def describe_found(
-        self,
-        known: Mapping[int, TreeProvider],  # noqa: ARG002 - all are described here
-        serving: Collection[int],
-        *,
-        whole: bool,
+    def describe(
+        self, serving: Collection[int], *, whole: bool
     ) -> tuple[tuple[CandidateProvider, ...], tuple[CandidateProvider, ...] | None]:
-        """Return the providers that serve, and if ``whole`` all of their trees."""
-        with self.mirror.held() as (cloud, shape):
+        """Return the providers of these ids, and if ``whole`` all of their trees, by id."""
+        with self.held(serving) as (cloud, shape):
             rows, trees = np.sort(cloud.rows_of(serving)), None
             if whole:
                 roots = cloud.providers.roots[rows]
@@ -128,17 +140,21 @@ class MirroredProviders:
     def whole_trees(self, providers: Sequence[CandidateProvider]) -> tuple[CandidateProvider, ...]:
         """Return all providers of the trees that these are of."""
         found: dict[int, CandidateProvider] = {}
-        with self.mirror.held() as (cloud, shape):
+        ids = [one.id for one in providers]
+        with self.held(ids) as (cloud, shape):
             # As many at once as one statement takes: the order is that of the answer.
-            for batch in batches([provider.id for provider in providers], SIZE):
+            for batch in batches(ids, SIZE):
                 roots = cloud.providers.roots[cloud.rows_of(batch)]
                 whole = cloud.described(shape.rows_of_trees(roots[roots != 0]))
                 found.update((one.id, one) for one in whole)
         return tuple(found.values())
 
     def first_trees(self, search: TreeSearch, size: int, after: int) -> Sequence[TreeProvider]:
-        """Return the providers of the first trees after a root."""
-        with self.mirror.held() as (cloud, shape):
+        """Return the providers of the first ``size`` trees whose roots have ids above ``after``.
+
+        Their roots are as required; whether they can serve the request is not checked.
+        """
+        with self.held(whole=True) as (cloud, shape):
             roots = cloud.providers.ids[mirrored_trees.roots(shape, search, after)[:size]]
             return mirrored_trees.tree_providers(
                 shape, search, shape.rows_of_trees(roots), CountedRoot.OWN
@@ -146,19 +162,26 @@ class MirroredProviders:
 
     def trees(self, search: TreeSearch, roots: Sequence[int]) -> Sequence[TreeProvider]:
         """Return the providers of the trees of these roots."""
-        with self.mirror.held() as (_, shape):
+        with self.held(roots=roots) as (_, shape):
             rows = shape.rows_of_trees(np.fromiter(roots, np.int64))
             return mirrored_trees.tree_providers(shape, search, rows, CountedRoot.OWN)
 
     def tree_columns(self, search: TreeSearch, roots: Sequence[int]) -> TreeColumns | None:
-        """Return the same as columns."""
-        with self.mirror.held() as (_, shape):
+        """Return the same as columns, with the providers that share with each tree.
+
+        Returns None where providers that share may serve all slots: several trees would have the
+        same candidate.
+        """
+        with self.held(roots=roots) as (_, shape):
             rows = shape.rows_of_trees(np.fromiter(roots, np.int64))
             return mirrored_trees.tree_columns(shape, search, rows)
 
     def sharing(self, search: TreeSearch, ids: Sequence[int]) -> Sequence[TreeProvider]:
-        """Return the providers of these ids, with the slots of another tree that each serves."""
-        with self.mirror.held() as (cloud, shape):
+        """Return the providers of these ids, and which slots of another tree each could serve.
+
+        What depends on the root of the other tree is left out.
+        """
+        with self.held(ids) as (cloud, shape):
             rows = np.sort(cloud.rows_of(ids))
             return mirrored_trees.tree_providers(shape, search, rows, CountedRoot.OTHER)
 
@@ -166,32 +189,39 @@ class MirroredProviders:
         self, search: TreeSearch, roots: Sequence[int], aggregates: Sequence[frozenset[str]]
     ) -> Sequence[SharingPair]:
         """Return what shares with the trees of these roots."""
-        with self.mirror.held() as (cloud, shape):
+        with self.held(roots=roots) as (cloud, shape):
             wanted = np.zeros(len(cloud), np.bool_)
             wanted[cloud.rows_of(roots)] = True
             providers, anchors = shape.sharing
             some = wanted[anchors]
             providers, anchors = providers[some], anchors[some]
-            asked, ids = Constrained(shape, search.names), cloud.providers.ids
+            asked, ids = Evaluator(shape, search.names), cloud.providers.ids
             flags = [asked.members_of(uuids)[anchors].tolist() for uuids in aggregates]
             return list(zip(ids[providers].tolist(), ids[anchors].tolist(), *flags, strict=True))
 
     def roots(self, search: TreeSearch) -> list[int]:
         """Return all roots that are as required, by id."""
-        with self.mirror.held() as (cloud, shape):
+        with self.held(whole=True) as (cloud, shape):
             return _ids(cloud, mirrored_trees.roots(shape, search, 0))
 
     def serving_roots(self, search: TreeSearch, limit: int | None, after: int = 0) -> list[int]:
-        """Return the first roots after one whose trees may serve."""
-        with self.mirror.held() as (cloud, shape):
+        """Return the first ``limit`` roots, with ids above ``after``, of trees that may serve.
+
+        Each slot has a provider there that could serve it alone.
+        """
+        with self.held(whole=True) as (cloud, shape):
             rows = mirrored_trees.serving_roots(shape, search, after)
             return _ids(cloud, rows if limit is None else rows[:limit])
 
     def free(self, places: Collection[tuple[int, int]]) -> Mapping[tuple[int, int], FreeCapacity]:
-        """Return what is free at these places, and of these classes at all of their providers."""
+        """Return what is free at these places, each a provider's and a class's id.
+
+        Where a provider has an inventory of a class that another place names, that is there, too.
+        """
         found: dict[tuple[int, int], FreeCapacity] = {}
-        with self.mirror.held() as (cloud, _):
-            rows = np.sort(cloud.rows_of({provider for provider, _ in places}))
+        ids = {provider for provider, _ in places}
+        with self.held(ids) as (cloud, _):
+            rows = np.sort(cloud.rows_of(ids))
             for class_id in sorted({class_id for _, class_id in places}):
                 columns = cloud.classes.get(class_id)
                 if columns is None:
@@ -211,10 +241,13 @@ class MirroredProviders:
     def free_columns(
         self, providers: Sequence[int], classes: Collection[int]
     ) -> Mapping[int, NDArray[np.float64]]:
-        """Return by class what is free of it on each of these providers."""
+        """Return by class what is free of it on each of these providers, 0 where it has none.
+
+        They are whole numbers, and exact where smaller than 2**53.
+        """
         ids = np.fromiter(providers, np.int64, len(providers))
         found = {class_id: np.zeros(len(ids)) for class_id in classes}
-        with self.mirror.held() as (cloud, _):
+        with self.held(providers) as (cloud, _):
             present, rows = cloud.places_of(ids)
             known = np.flatnonzero(present)
             for class_id, column in found.items():
@@ -226,10 +259,11 @@ class MirroredProviders:
         return found
 
     def covers(self, providers: Iterable[int], bits: Mapping[int, int]) -> Mapping[int, int]:
-        """Return by provider the bits of all its traits."""
+        """Return by provider the bits, which are given by trait id, of all its traits."""
         found: dict[int, int] = defaultdict(int)
-        with self.mirror.held() as (cloud, _):
-            rows = np.sort(cloud.rows_of(providers))
+        ids = list(providers)
+        with self.held(ids) as (cloud, _):
+            rows = np.sort(cloud.rows_of(ids))
             for trait, some in bits.items():
                 for key in _ids(cloud, rows[cloud.traits.any_of(frozenset({trait}), rows)]):
                     found[key] |= some
@@ -237,27 +271,23 @@ class MirroredProviders:
 
     def parents(self, roots: Collection[int]) -> Mapping[int, int | None]:
         """Return the id of the parent of each provider of these trees."""
-        with self.mirror.held() as (cloud, shape):
+        with self.held(roots=roots) as (cloud, shape):
             rows = shape.rows_of_trees(np.fromiter(roots, np.int64))
             pairs = zip(_ids(cloud, rows), cloud.providers.parents[rows].tolist(), strict=True)
             return {key: parent or None for key, parent in pairs}
 
     def contents(self, ids: Collection[int]) -> ProviderContents:
         """Return what summaries show of the providers of these ids."""
-        with self.mirror.held() as (cloud, _):
+        with self.held(ids) as (cloud, _):
             return _contents(cloud, ids)
 
-    def used(
-        self,
-        classes: Mapping[int, tuple[int, ...]],
-        only: frozenset[int] | None,  # noqa: ARG002 - all are known
-    ) -> Mapping[int, tuple[int, ...]]:
-        """Return by provider what is allocated of each of its classes; 0 of what is not there."""
+    def used(self, classes: Mapping[int, tuple[int, ...]]) -> Mapping[int, tuple[int, ...]]:
+        """Return by provider what is allocated of each of its ``classes``, in their order."""
         alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for key, some in classes.items():
             alike[some].append(key)
         found: dict[int, tuple[int, ...]] = {}
-        with self.mirror.held() as (cloud, _):
+        with self.held(classes) as (cloud, _):
             for some, keys in alike.items():
                 amounts = _used(cloud, np.array(keys, np.int64), some)
                 rows = zip(*amounts, strict=True) if some else repeat((), len(keys))
@@ -265,16 +295,53 @@ class MirroredProviders:
         return found
 
 
+class CachedProviders(ProviderSource):
+    """All providers, as the provider cache of this process has them.
+
+    Each question holds the cache, and so is answered of one moment.
+    """
+
+    reads_cheaply = True
+    describes_once = True
+
+    def __init__(self, mirror: Mirror, history: History = None) -> None:
+        """``history`` is that of the connection by which the cache was brought up to date."""
+        self.mirror, self.history = mirror, history
+
+    def held(
+        self,
+        providers: Iterable[int] = (),  # noqa: ARG002 - all are there
+        roots: Collection[int] = (),  # noqa: ARG002
+        *,
+        whole: bool = False,  # noqa: ARG002
+    ) -> AbstractContextManager[tuple[MirroredCloud, CloudShape]]:
+        """Hold the cache."""
+        return self.mirror.held()
+
+    def resolve(self, query: CandidatesQuery) -> ResolvedNames:
+        """Return the ids of all names used."""
+        with self.mirror.held() as (cloud, shape):
+            names, topology = cloud.names, Topology(shape.nested, bool(len(shape.sharers)))
+        return checked(
+            query, ResolvedNames(names.classes, names.traits, names.aggregates, topology)
+        )
+
+    def ids_of(self, uuids: Collection[str]) -> Mapping[str, int]:
+        """Return the ids of the providers of these uuids."""
+        with self.mirror.held() as (cloud, _):
+            return cloud.ids_of(uuids)
+
+
 def _ids(cloud: MirroredCloud, rows: RowNumbers) -> list[int]:
     found: list[int] = cloud.providers.ids[rows].tolist()
     return found
 
 
-def _alone(asked: Constrained, query: CandidatesQuery, rows: slice | RowNumbers) -> Mask:
+def _alone(evaluator: Evaluator, query: CandidatesQuery, rows: slice | RowNumbers) -> Mask:
     """Return which of the rows serve a request of one group where every provider stands alone."""
     (group,) = query.groups
-    found = asked.serving(group, CountedRoot.OWN, rows)
-    asked.having(query.root, rows, found)
+    found = evaluator.serving(group, CountedRoot.OWN, rows)
+    evaluator.having(query.root, rows, found)
     return found
 
 

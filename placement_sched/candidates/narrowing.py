@@ -1,0 +1,226 @@
+"""SQL that narrows the providers of a cloud to those that may serve a request.
+
+It returns every provider and tree that serves, and perhaps more: what serves is decided by the
+evaluator (``constraints``), once the rows of these are loaded.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from placement_sched.candidates.resolve import ResolvedNames
+from placement_sched.candidates.slots import SlotGroup, TreeSearch, least_sets
+from placement_sched.db import tables
+from placement_sched.db.sql import Condition, rows_among
+from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.store.placement.capacity import has_room
+
+_PROVIDER = tables.resource_providers.c
+_TREE = tables.resource_providers.alias("tree").c
+_TRAITS, _AGGREGATES = tables.resource_provider_traits, tables.resource_provider_aggregates
+
+#: Maximum number of conditions that a planner orders: it tries the joins of seven for 10 ms.
+MAX_PLANNED = 3
+#: Maximum number of sets of traits that must be somewhere in a tree.
+_MAX_TRAIT_SETS = 16
+
+
+def ids_alone(
+    connection: Connection,
+    query: CandidatesQuery,
+    names: ResolvedNames,
+    limit: int | None = None,
+    after: int = 0,
+) -> Sequence[int]:
+    """Return the ids, above ``after``, of providers that serve a request of one group alone.
+
+    For a cloud in which every provider is a tree by itself.
+    """
+    return connection.scalars(select_alone(query, names, limit, after)).all()
+
+
+def select_alone(
+    query: CandidatesQuery, names: ResolvedNames, limit: int | None = None, after: int = 0
+) -> sa.Select[int]:
+    """Return the statement of :func:`ids_alone`."""
+    (group,) = query.groups
+    conditions = chain(
+        _trait_conditions(query.root, names, _PROVIDER.id), _conditions(group, names)
+    )
+    return (
+        sa.select(_PROVIDER.id)
+        .where(_PROVIDER.root_provider_id.is_not(None), *_planned(conditions))
+        .where(_PROVIDER.id > after)
+        .order_by(_PROVIDER.id)
+        .limit(limit)
+    )
+
+
+def roots(
+    connection: Connection, search: TreeSearch, limit: int | None = None, after: int = 0
+) -> list[int]:
+    """Return the ids, above ``after``, of the roots that have the required traits."""
+    statement = _roots(search, after).limit(limit)
+    # A provider without a parent is a root. An index has them.
+    is_root = _TREE.parent_provider_id.is_(None), _TREE.root_provider_id.is_not(None)
+    return list(connection.scalars(statement.where(*is_root)))
+
+
+def serving_roots(
+    connection: Connection, search: TreeSearch, limit: int | None, after: int = 0
+) -> list[int]:
+    """Return the ids, above ``after``, of the roots of trees that may serve.
+
+    Each slot has a provider in the tree, or that shares with it.
+    """
+    has_sharing = search.names.topology.sharing
+    # A sharing provider might have the traits.
+    sets = search.rules.trait_choices[: 0 if has_sharing else _MAX_TRAIT_SETS]
+    pairs = _sharing_pairs() if has_sharing else None
+    conditions = chain(
+        (_in_tree(_PROVIDER.id.in_(_members(_TRAITS.c.trait_id, some))) for some in sets),
+        (_has_provider(slot, pairs) for slot in search.distinct_slots),
+    )
+    statement = _roots(search, after).where(
+        _TREE.id == _TREE.root_provider_id, *_planned(conditions)
+    )
+    return list(connection.scalars(statement.limit(limit)))
+
+
+def trees_of_sharers(
+    connection: Connection, shares: int, aggregates: Collection[int]
+) -> Iterator[int]:
+    """Yield the ids of the providers in the trees of all that share via these aggregates.
+
+    ``shares`` is the id of the trait of sharing providers.
+    """
+    sharer = tables.resource_providers.alias("sharer")
+    joined = _AGGREGATES.c
+    statement = (
+        sa.select(_PROVIDER.id)
+        .distinct()
+        .join(sharer, sharer.c.root_provider_id == _PROVIDER.root_provider_id)
+        .join(_TRAITS, _TRAITS.c.resource_provider_id == sharer.c.id)
+        .join(_AGGREGATES, joined.resource_provider_id == sharer.c.id)
+        .where(_TRAITS.c.trait_id == shares)
+    )
+    for (key,) in rows_among(connection, statement, joined.aggregate_id, aggregates):
+        yield key
+
+
+def _roots(search: TreeSearch, after: int) -> sa.Select[int]:
+    conditions = _trait_conditions(search.root, search.names, _TREE.id)
+    return sa.select(_TREE.id).where(_TREE.id > after, *conditions).order_by(_TREE.id)
+
+
+def _has_provider(slot: SlotGroup, pairs: sa.CTE | None) -> Condition:
+    """Return whether a tree has, or shares, a provider for a slot."""
+    own = _in_tree(*_conditions(slot.group, slot.names, in_trees=not slot.slot.suffix))
+    if pairs is None:
+        return own
+    sharing = sa.select(pairs.c.root_id).join(
+        tables.resource_providers, _PROVIDER.id == pairs.c.provider_id
+    )
+    return sa.or_(own, _TREE.id.in_(sharing.where(*_conditions(slot.group, slot.names))))
+
+
+def _in_tree(*conditions: Condition) -> Condition:
+    return sa.exists().where(_PROVIDER.root_provider_id == _TREE.id, *conditions)
+
+
+def _sharing_pairs() -> sa.CTE:
+    """Return the ids of sharing providers and of the roots of the trees that they share with.
+
+    A provider with the trait MISC_SHARES_VIA_AGGREGATE shares with every tree in which a provider
+    is in one of its aggregates (Placement documentation, "Modeling with Provider Trees").
+    """
+    traits, shared = tables.traits, _AGGREGATES.alias("shared")
+    joined, member = _AGGREGATES.alias("joined"), tables.resource_providers.alias("member")
+    # Few providers share. Planners do not know that, and would begin with the large aggregates.
+    sharers = (
+        sa.select(shared.c.resource_provider_id, shared.c.aggregate_id)
+        .join(_TRAITS, _TRAITS.c.resource_provider_id == shared.c.resource_provider_id)
+        .join(traits, traits.c.id == _TRAITS.c.trait_id)
+        .where(traits.c.name == "MISC_SHARES_VIA_AGGREGATE")
+        .distinct()
+        .cte("sharers")
+        .prefix_with("MATERIALIZED", dialect="postgresql")
+    )
+    return (
+        sa.select(
+            sharers.c.resource_provider_id.label("provider_id"),
+            member.c.root_provider_id.label("root_id"),
+        )
+        .select_from(member)
+        .join(joined, joined.c.resource_provider_id == member.c.id)
+        .join(sharers, sharers.c.aggregate_id == joined.c.aggregate_id)
+        .distinct()
+        .cte("sharing_pairs")
+    )
+
+
+def _conditions(
+    group: RequestGroup, names: ResolvedNames, *, in_trees: bool = False
+) -> Iterator[Condition]:
+    """Yield the conditions on a provider that serves a group, the amounts last.
+
+    SQLite evaluates them in this order, and the sums of allocations cost most. ``in_trees``: the
+    aggregates of the root count, too.
+    """
+    if group.in_tree is not None:
+        member = tables.resource_providers.alias("member")
+        root = sa.select(member.c.root_provider_id).where(member.c.uuid == group.in_tree)
+        yield _PROVIDER.root_provider_id == root.scalar_subquery()
+    yield from _trait_conditions(group.traits, names, _PROVIDER.id)
+    for aggregates in least_sets(map(names.aggregate_ids, group.aggregates.member_of)):
+        yield _is_member(aggregates, in_trees=in_trees)
+    if forbidden := names.aggregate_ids(group.aggregates.forbidden):
+        yield row_by_row(sa.not_(_is_member(forbidden, in_trees=in_trees)))
+    for name, amount in group.resources:
+        inventory = tables.inventories.alias()
+        yield sa.exists().where(
+            inventory.c.resource_provider_id == _PROVIDER.id,
+            inventory.c.resource_class_id == names.classes[name],
+            has_room(inventory, amount),
+        )
+
+
+def _trait_conditions(
+    terms: TraitTerms, names: ResolvedNames, provider: sa.ColumnElement[int]
+) -> Iterator[Condition]:
+    ids = names.traits
+    for any_of in terms.required:
+        yield provider.in_(_members(_TRAITS.c.trait_id, (ids[name] for name in any_of)))
+    if terms.forbidden:
+        forbidden = _members(_TRAITS.c.trait_id, (ids[name] for name in terms.forbidden))
+        yield sa.not_(forbidden.where(_TRAITS.c.resource_provider_id == provider).exists())
+
+
+def _is_member(aggregates: frozenset[int], *, in_trees: bool) -> Condition:
+    members = _members(_AGGREGATES.c.aggregate_id, aggregates)
+    itself = _PROVIDER.id.in_(members)
+    # Planners take an OR to hold for half of all providers.
+    by_root = _PROVIDER.root_provider_id.in_(members)
+    return row_by_row(sa.or_(by_root, itself)) if in_trees else itself
+
+
+def _members(of: sa.ColumnElement[int], ids: Iterable[int]) -> sa.Select[int]:
+    """Return the query of the ids of the providers with one of these traits or aggregates."""
+    table = of.table
+    return sa.select(table.c.resource_provider_id).where(of.in_(sorted(ids)))
+
+
+def _planned(conditions: Iterable[Condition]) -> Iterator[Condition]:
+    for number, condition in enumerate(conditions):
+        yield condition if number < MAX_PLANNED else row_by_row(condition)
+
+
+def row_by_row(condition: Condition) -> Condition:
+    """Return a condition that is evaluated for each row rather than planned as a join.
+
+    Planners make joins of EXISTS and IN, and try the joins in many orders: planning twenty of them
+    takes minutes.
+    """
+    return sa.case((condition, 1), else_=0) != 0
