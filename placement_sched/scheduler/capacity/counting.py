@@ -12,7 +12,7 @@ report    what stops each host, also those without candidates                  n
                                                                                report.py
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from placement_sched.db.transaction import Connection
@@ -46,16 +46,22 @@ _TOO_MANY = (
 )
 
 
+#: Counts again what fits, on the nodes of these uuids alone.
+Recount = Callable[[Collection[str | None]], HostCounts]
+
+
 @dataclass(frozen=True, slots=True)
 class CapacityCount:
     """What came of a count: the nodes with candidates, in the order of these.
 
-    ``doubts`` say why the number is not exact, if it is not.
+    ``doubts`` say why the number is not exact, if it is not. ``recount`` is there if what some
+    nodes take depends on what others take.
     """
 
     run: Run
     counts: HostCounts = field(default_factory=HostCounts)
     doubts: Sequence[str] = ()
+    recount: Recount | None = None
 
 
 @dataclass(slots=True)
@@ -68,6 +74,10 @@ class _Accounts:
     deadline: Deadline
     doubts: list[str]
     pools: SharedPools = field(default_factory=SharedPools)
+
+    def counts(self) -> HostCounts:
+        """Return what the accounts came to."""
+        return HostCounts.of(self.ledgers, self.stock, self.pools.components)
 
 
 def count(
@@ -98,14 +108,23 @@ def count(
     if run.narrowed.refusal:
         return CapacityCount(run, doubts=doubts)
     classes = classes_of(run)
-    counts = divided(run, classes)
+    counts, recount = divided(run, classes), None
     if counts is None:
-        counts = by_host(run, classes, deadline, doubts)
+        accounts = _counted(run, classes, deadline, doubts)
+        counts = accounts.counts()
+        if not accounts.pools.settled:
+
+            def recount(uuids: Collection[str | None]) -> HostCounts:
+                again = scheduler.looked(connection, request, seed, uncut=True)
+                hosts = tuple(host for host in again.hosts if host.uuid in uuids)
+                return by_host(replace(again, hosts=hosts), classes, deadline, [])
+
     never = unseen(run, dict(zip(counts.uuids, counts.left.tolist(), strict=True)))
     doubts += [never.doubt] if never.doubt else []
     if deadline.passed:
         doubts.append(OUT_OF_TIME.format(seconds=seconds))
-    return CapacityCount(run, counts.without(never.uuids, Stop("limit", never.option)), doubts)
+    counts = counts.without(never.uuids, Stop("limit", never.option))
+    return CapacityCount(run, counts, doubts, recount)
 
 
 def classes_of(run: Run) -> dict[str, int]:
@@ -119,11 +138,15 @@ def classes_of(run: Run) -> dict[str, int]:
 
 def by_host(run: Run, classes: dict[str, int], deadline: Deadline, doubts: list[str]) -> HostCounts:
     """Count host by host, or in order where hosts are not independent."""
+    return _counted(run, classes, deadline, doubts).counts()
+
+
+def _counted(run: Run, classes: dict[str, int], deadline: Deadline, doubts: list[str]) -> _Accounts:
     stock = Stock.of(run.cloud.providers, run.searches.found, classes)
     ledgers = [Ledger.of(host, stock) for host in run.hosts]
     accounts = _Accounts(run, stock, ledgers, deadline, doubts)
     _count(accounts)
-    return HostCounts.of(ledgers, stock, accounts.pools.components)
+    return accounts
 
 
 def _count(done: _Accounts) -> None:

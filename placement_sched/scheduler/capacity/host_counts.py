@@ -23,10 +23,14 @@ _LARGE = 2**40
 
 @dataclass(frozen=True, slots=True)
 class PoolOfRows:
-    """Nodes, by row, that take together no more than ``most`` instances of pools they share."""
+    """Nodes, by row, that take together no more than ``most`` instances of pools they share.
+
+    ``own`` is what each instance takes of its node itself, by the name of the class.
+    """
 
     rows: NDArray[np.int64]
     most: int
+    own: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +74,11 @@ class HostCounts:
             free={name: column_of(amounts) for name, amounts in free.items()},
             left=np.array([ledger.left for ledger in ledgers], np.int64),
             pools=[
-                PoolOfRows(np.array([rows[id(one)] for one in some.ledgers], np.int64), some.most)
+                PoolOfRows(
+                    np.array([rows[id(one)] for one in some.ledgers], np.int64),
+                    some.most,
+                    {stock.names[class_id]: amount for class_id, amount in some.own.items()},
+                )
                 for some in components
             ],
         )

@@ -5,8 +5,8 @@ does not matter: the component takes what its hosts take, and at most what the p
 component depends on that order.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from placement_sched.model.placement.candidate import Candidates
@@ -18,11 +18,15 @@ _Amounts = tuple[tuple[InventoryKey, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Hosts that share pools, which have room for ``most`` instances, ended by class ``reason``."""
+    """Hosts that share pools, which have room for ``most`` instances, ended by class ``reason``.
+
+    ``own`` is what each instance takes of its host itself, by the id of the class.
+    """
 
     ledgers: tuple[Ledger, ...]
     most: int
     reason: str
+    own: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,11 @@ def _settled(
             return None
     ways = [Way(None, some) for some in options]
     last = min(ways, key=lambda way: (stock.times(way), way.amounts))
-    return Component(tuple(ledgers), sum(map(stock.times, ways)), stock.scarcest(last))
+    own_amounts: Counter[int] = Counter()
+    for (_, class_id), amount in _of_own(ledgers[0].every[0], shared):
+        own_amounts[class_id] += amount
+    most = sum(map(stock.times, ways))
+    return Component(tuple(ledgers), most, stock.scarcest(last), own_amounts)
 
 
 def _own_only(ledger: Ledger, shared: dict[InventoryKey, set[int]]) -> None:

@@ -2,14 +2,14 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from placement_sched.model.document import Json
-from placement_sched.scheduler.capacity.counting import CapacityCount
+from placement_sched.scheduler.capacity.counting import CapacityCount, Recount
 from placement_sched.scheduler.capacity.host_counts import HostCounts, NumberColumn, sums
 from placement_sched.scheduler.capacity.ledger import Stop
 from placement_sched.scheduler.capacity.never_fitting import never_fitting
@@ -37,6 +37,8 @@ class Part:
         }
 
 
+#: Maximum number of parts that are counted again, each by itself.
+_MAX_RECOUNTED = 100
 #: A uuid in the detail of a constraint.
 _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -98,7 +100,24 @@ def _per(cloud: OneCloud, done: CapacityCount, counts: HostCounts, per: Per) -> 
             parts.append(numbers.setdefault(name, len(numbers)))
     members = _Members(np.array(rows, np.int64), np.array(parts, np.int64), len(numbers))
     found = dict(zip(numbers, _parts(counts, members), strict=True))
+    if done.recount is not None and len(found) <= _MAX_RECOUNTED:
+        for name, number in numbers.items():
+            inside = [row for row, part in zip(rows, parts, strict=True) if part == number]
+            found[name] = _alone(done.recount, counts, inside)
     return [{"name": name, **found[name].as_json()} for name in sorted(found)]
+
+
+def _alone(recount: Recount, counts: HostCounts, rows: Sequence[int]) -> Part:
+    """Return what fits on these nodes if all of it goes there."""
+    again = recount({counts.uuids[row] for row in rows})
+    others = [row for row in rows if counts.uuids[row] not in set(again.uuids)]
+    (part,) = _parts(again, _Members(np.arange(len(again)), np.zeros(len(again), np.int64), 1))
+    zeros = np.zeros(len(others), np.int64)
+    (without,) = _parts(counts, _Members(np.array(others, np.int64), zeros, 1))
+    part.stops += without.stops
+    for name, free in without.stranded.items():
+        part.stranded[name] = part.stranded.get(name, 0) + free
+    return part
 
 
 def _names(
@@ -123,7 +142,8 @@ def _parts(counts: HostCounts, members: _Members) -> list[Part]:
         return sums(parts, amounts[rows], members.number)
 
     found = [Part(capacity) for capacity in summed(counts.instances)]
-    for number, more in _taken_twice(counts, members):
+    taken_twice = list(_taken_twice(counts, members))
+    for number, more, _ in taken_twice:
         found[number].capacity -= more
     for number, stop, nodes in _stops(counts, members):
         found[number].stops[stop] += nodes
@@ -131,18 +151,27 @@ def _parts(counts: HostCounts, members: _Members) -> list[Part]:
     for name, column in counts.free.items():
         for one, free in zip(found, summed(np.where(short, column, 0)), strict=True):
             one.stranded[name] = free
+    for number, more, own in taken_twice:
+        for name, amount in own.items():
+            found[number].stranded[name] += more * amount
     return found
 
 
-def _taken_twice(counts: HostCounts, members: _Members) -> Iterator[tuple[int, int]]:
-    """Yield for parts how many instances are counted there that pools have no room for."""
+def _taken_twice(
+    counts: HostCounts, members: _Members
+) -> Iterator[tuple[int, int, Mapping[str, int]]]:
+    """Yield for parts how many instances are counted there that pools have no room for.
+
+    With what each of them takes of its node itself.
+    """
     for pool in counts.pools:
         inside = np.isin(members.rows, pool.rows)
         amounts = counts.instances[members.rows[inside]]
         here: dict[int, int] = defaultdict(int)
         for number, taken in zip(members.parts[inside].tolist(), amounts.tolist(), strict=True):
             here[number] += taken
-        yield from ((number, max(taken - pool.most, 0)) for number, taken in here.items())
+        for number, taken in here.items():
+            yield number, max(taken - pool.most, 0), pool.own
 
 
 def _stops(counts: HostCounts, members: _Members) -> Iterator[tuple[int, Stop, int]]:

@@ -7,8 +7,6 @@ from tests.placing import flavor
 
 pytestmark = pytest.mark.slow
 
-ISSUE_3 = pytest.mark.xfail(strict=True, raises=AssertionError, reason="issue 3")
-
 SIZE = 'vcpus: 16, memory_mb: 65536, local_gb: 0, last_seen_up: "2099-01-01T00:00:00Z"'
 ONE, TWO = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
 AGGREGATES = """
@@ -32,7 +30,6 @@ def capacity(app, fleet, **more):
     return app.post_json("/scheduler/v1/capacity", {"request_spec": ASKED, **more}).json
 
 
-@ISSUE_3
 def test_what_one_shared_pool_leaves_is_stranded(sqlite_app):
     """Ten instances fill the pool, on whatever host."""
     fleet = f"""
@@ -46,7 +43,6 @@ providers:{pool(1, 100, ONE)}
     assert answer["stranded"] == {"MEMORY_MB": 2 * 65536 - 10 * 512, "VCPU": 2 * 16 * 4 - 10}
 
 
-@ISSUE_3
 def test_zones_are_counted_as_if_all_of_it_went_there(sqlite_app):
     """Host a has both pools, host b the first one."""
     fleet = f"""
