@@ -1,0 +1,152 @@
+"""The loader of one request: SQL narrows, and little more is read than is answered."""
+
+import re
+from random import Random
+
+import pytest
+
+from placement_sched.candidates import narrowing
+from placement_sched.candidates.loader import LoadedProviders
+from placement_sched.candidates.resolve import ResolvedNames, Topology
+from placement_sched.candidates.search import find, prepare
+from placement_sched.model.placement.provider import SHARES
+from placement_sched.model.placement.query import (
+    AggregateTerms,
+    CandidatesQuery,
+    RequestGroup,
+    TraitTerms,
+)
+from tests.candidates.documented import provider
+from tests.clouds import Cloud, load, uuid_of
+from tests.statements import counted
+
+NAMES = ResolvedNames(
+    {"VCPU": 0},
+    {"CUSTOM_GOLD": 7, "CUSTOM_OLD": 8},
+    {"a1": 11, "a2": 12, "a3": 13},
+    Topology(False, False),
+)
+
+
+def group(required=(), forbidden=(), member_of=(), outside=(), **resources):
+    return RequestGroup(
+        resources=tuple((resources or {"VCPU": 1}).items()),
+        traits=TraitTerms(tuple(map(frozenset, required)), frozenset(forbidden)),
+        aggregates=AggregateTerms(tuple(map(frozenset, member_of)), frozenset(outside)),
+    )
+
+
+def statement(*groups, **root):
+    query = CandidatesQuery(groups=groups, root=TraitTerms(**root))
+    compiled = narrowing.select_alone(query, NAMES, limit=10).compile(
+        compile_kwargs={"literal_binds": True}
+    )
+    return " ".join(str(compiled).split())
+
+
+def test_forbidden_aggregates_are_in_the_statement():
+    """What forbidden_aggregates adds to a request is answered by the database."""
+    text = statement(group(outside=["a1", "a3"]))
+    assert re.search(r"NOT .*aggregate_id IN \(11, 13\)", text)
+
+
+def test_traits_and_aggregates_are_in_the_statement():
+    text = statement(
+        group(required=[["CUSTOM_GOLD"]], forbidden=["CUSTOM_OLD"], member_of=[["a2"]])
+    )
+    assert "trait_id IN (7)" in text
+    assert re.search(r"NOT \(EXISTS \(.*trait_id IN \(8\)", text)
+    assert "aggregate_id IN (12)" in text
+
+
+def test_traits_of_the_root_are_in_the_statement():
+    text = statement(
+        group(), required=(frozenset({"CUSTOM_GOLD"}),), forbidden=frozenset({"CUSTOM_OLD"})
+    )
+    assert "trait_id IN (7)" in text
+    assert "trait_id IN (8)" in text
+
+
+def test_sets_that_follow_from_another_are_not_in_the_statement():
+    text = statement(group(member_of=[["a1", "a2"], ["a1"], ["a1", "a3"]]))
+    assert text.count("FROM resource_provider_aggregates") == 1
+
+
+def test_aggregates_that_do_not_exist_have_no_members():
+    text = statement(group(member_of=[["nowhere"]], outside=["nowhere"]))
+    assert text.count("FROM resource_provider_aggregates") == 1
+
+
+def hosts(number):
+    return [
+        provider(
+            f"CN{at:03}",
+            {"VCPU": 8 if at % 3 else 1, "MEMORY_MB": 8},
+            traits=["CUSTOM_GOLD"] if at % 2 else [],
+            aggregates=["a1"] if at % 5 else ["a2"],
+        )
+        for at in range(number)
+    ]
+
+
+FLAT = {
+    "all fit": group(MEMORY_MB=1),
+    "some have the amount": group(VCPU=4),
+    "some have the trait": group(required=[["CUSTOM_GOLD"]], VCPU=1),
+    "some lack the trait": group(forbidden=["CUSTOM_GOLD"], VCPU=1),
+    "some are in the aggregate": group(member_of=[[uuid_of("a2")]], VCPU=1),
+    "some are in a forbidden aggregate": group(outside=[uuid_of("a1")], VCPU=1),
+    "all of it": group(
+        required=[["CUSTOM_GOLD"]], member_of=[[uuid_of("a1")]], outside=[uuid_of("a2")], VCPU=4
+    ),
+}
+
+
+@pytest.mark.all_databases
+@pytest.mark.parametrize("limit", [None, 7])
+@pytest.mark.parametrize("asked", FLAT.values(), ids=FLAT)
+def test_no_more_providers_are_loaded_than_are_answered(database, settings, asked, limit):
+    load(database, Cloud(tuple(hosts(60))))
+    with database.read() as connection:
+        source = LoadedProviders(connection)
+        search = prepare(source, CandidatesQuery(groups=(asked,), limit=limit))
+        found = find(source, search, settings, Random(1))
+        with source.held() as (cloud, _):
+            assert len(cloud) == len(found.providers) > 0
+
+
+def trees(number):
+    for at in range(number):
+        host = f"CN{at:03}"
+        yield provider(host, {"MEMORY_MB": 8}, aggregates=["shared"] if at % 2 else [])
+        yield provider(f"{host} NUMA", {"VCPU": 8 if at % 4 else 1}, under=host)
+    yield provider("pool", {"DISK_GB": 100}, traits=[SHARES], aggregates=["shared"])
+
+
+def test_few_trees_are_loaded_under_a_limit(sqlite_database, sqlite_settings):
+    load(sqlite_database, Cloud(tuple(trees(200))))
+    asked = CandidatesQuery(groups=(group(VCPU=4, MEMORY_MB=1),), limit=5)
+    with sqlite_database.read() as connection:
+        source = LoadedProviders(connection)
+        found = find(source, prepare(source, asked), sqlite_settings, Random(1))
+        with source.held() as (cloud, _):
+            assert len(cloud) < 40
+    assert len(found.requests) == 5
+
+
+def test_sharing_providers_are_loaded_with_the_trees_that_they_share_with(
+    sqlite_database, sqlite_settings
+):
+    load(sqlite_database, Cloud(tuple(trees(20))))
+    asked = CandidatesQuery(groups=(group(VCPU=1, DISK_GB=1),))
+    with sqlite_database.read() as connection:
+        source = LoadedProviders(connection)
+        search = prepare(source, asked)
+        found = find(source, search, sqlite_settings, Random(1))
+        with counted(sqlite_database) as seen:
+            described = source.whole_trees(found.providers)
+    assert len(found.requests) == 10
+    assert {uuid_of("pool"), uuid_of("CN001"), uuid_of("CN001 NUMA")} <= {
+        one.uuid for one in described
+    }
+    assert len(seen) == 0
