@@ -4,7 +4,7 @@ It returns every provider and tree that serves, and perhaps more: what serves is
 evaluator (``constraints``), once the rows of these are loaded.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 
 import sqlalchemy as sa
@@ -14,15 +14,20 @@ from placement_sched.candidates.resolve import ResolvedNames
 from placement_sched.candidates.slots import SlotGroup, TreeSearch, least_sets
 from placement_sched.db import tables
 from placement_sched.db.sql import Condition, rows_among
-from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
-from placement_sched.store.placement.capacity import has_room
+from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
+from placement_sched.store.placement.provider_search import (
+    has_amount,
+    has_any_trait,
+    is_member,
+    meets_traits,
+    planned,
+    row_by_row,
+)
 
 _PROVIDER = tables.resource_providers.c
 _TREE = tables.resource_providers.alias("tree").c
 _TRAITS, _AGGREGATES = tables.resource_provider_traits, tables.resource_provider_aggregates
 
-#: Maximum number of conditions that a planner orders: it tries the joins of seven for 10 ms.
-MAX_PLANNED = 3
 #: Maximum number of sets of traits that must be somewhere in a tree.
 _MAX_TRAIT_SETS = 16
 
@@ -46,12 +51,10 @@ def select_alone(
 ) -> sa.Select[int]:
     """Return the statement of :func:`ids_alone`."""
     (group,) = query.groups
-    conditions = chain(
-        _trait_conditions(query.root, names, _PROVIDER.id), _conditions(group, names)
-    )
+    conditions = chain(meets_traits(query.root, names.traits), _conditions(group, names))
     return (
         sa.select(_PROVIDER.id)
-        .where(_PROVIDER.root_provider_id.is_not(None), *_planned(conditions))
+        .where(_PROVIDER.root_provider_id.is_not(None), *planned(conditions))
         .where(_PROVIDER.id > after)
         .order_by(_PROVIDER.id)
         .limit(limit)
@@ -80,11 +83,11 @@ def serving_roots(
     sets = search.rules.trait_choices[: 0 if has_sharing else _MAX_TRAIT_SETS]
     pairs = _sharing_pairs() if has_sharing else None
     conditions = chain(
-        (_in_tree(_PROVIDER.id.in_(_members(_TRAITS.c.trait_id, some))) for some in sets),
+        (_in_tree(has_any_trait(_PROVIDER.id, some)) for some in sets),
         (_has_provider(slot, pairs) for slot in search.distinct_slots),
     )
     statement = _roots(search, after).where(
-        _TREE.id == _TREE.root_provider_id, *_planned(conditions)
+        _TREE.id == _TREE.root_provider_id, *planned(conditions)
     )
     return list(connection.scalars(statement.limit(limit)))
 
@@ -111,7 +114,7 @@ def trees_of_sharers(
 
 
 def _roots(search: TreeSearch, after: int) -> sa.Select[int]:
-    conditions = _trait_conditions(search.root, search.names, _TREE.id)
+    conditions = meets_traits(search.root, search.names.traits, _TREE.id)
     return sa.select(_TREE.id).where(_TREE.id > after, *conditions).order_by(_TREE.id)
 
 
@@ -173,54 +176,18 @@ def _conditions(
         member = tables.resource_providers.alias("member")
         root = sa.select(member.c.root_provider_id).where(member.c.uuid == group.in_tree)
         yield _PROVIDER.root_provider_id == root.scalar_subquery()
-    yield from _trait_conditions(group.traits, names, _PROVIDER.id)
+    yield from meets_traits(group.traits, names.traits)
     for aggregates in least_sets(map(names.aggregate_ids, group.aggregates.member_of)):
         yield _is_member(aggregates, in_trees=in_trees)
     if forbidden := names.aggregate_ids(group.aggregates.forbidden):
         yield row_by_row(sa.not_(_is_member(forbidden, in_trees=in_trees)))
     for name, amount in group.resources:
-        inventory = tables.inventories.alias()
-        yield sa.exists().where(
-            inventory.c.resource_provider_id == _PROVIDER.id,
-            inventory.c.resource_class_id == names.classes[name],
-            has_room(inventory, amount),
-        )
-
-
-def _trait_conditions(
-    terms: TraitTerms, names: ResolvedNames, provider: sa.ColumnElement[int]
-) -> Iterator[Condition]:
-    ids = names.traits
-    for any_of in terms.required:
-        yield provider.in_(_members(_TRAITS.c.trait_id, (ids[name] for name in any_of)))
-    if terms.forbidden:
-        forbidden = _members(_TRAITS.c.trait_id, (ids[name] for name in terms.forbidden))
-        yield sa.not_(forbidden.where(_TRAITS.c.resource_provider_id == provider).exists())
+        yield has_amount(names.classes[name], amount)
 
 
 def _is_member(aggregates: frozenset[int], *, in_trees: bool) -> Condition:
-    members = _members(_AGGREGATES.c.aggregate_id, aggregates)
-    itself = _PROVIDER.id.in_(members)
+    itself = is_member(_PROVIDER.id, aggregates)
+    if not in_trees:
+        return itself
     # Planners take an OR to hold for half of all providers.
-    by_root = _PROVIDER.root_provider_id.in_(members)
-    return row_by_row(sa.or_(by_root, itself)) if in_trees else itself
-
-
-def _members(of: sa.ColumnElement[int], ids: Iterable[int]) -> sa.Select[int]:
-    """Return the query of the ids of the providers with one of these traits or aggregates."""
-    table = of.table
-    return sa.select(table.c.resource_provider_id).where(of.in_(sorted(ids)))
-
-
-def _planned(conditions: Iterable[Condition]) -> Iterator[Condition]:
-    for number, condition in enumerate(conditions):
-        yield condition if number < MAX_PLANNED else row_by_row(condition)
-
-
-def row_by_row(condition: Condition) -> Condition:
-    """Return a condition that is evaluated for each row rather than planned as a join.
-
-    Planners make joins of EXISTS and IN, and try the joins in many orders: planning twenty of them
-    takes minutes.
-    """
-    return sa.case((condition, 1), else_=0) != 0
+    return row_by_row(sa.or_(is_member(_PROVIDER.root_provider_id, aggregates), itself))
