@@ -33,10 +33,13 @@ TESTS = 1316
 class Servers:
     """Servers on one database, one for each set of options that a fixture asks for."""
 
-    def __init__(self, serve: Any, folder: Path, url: str) -> None:
+    def __init__(self, serve: Any, folder: Path, url: str, *, has_cache: bool) -> None:
         self._serve = serve
         self._folder = folder
-        self._url = url
+        self._environment = {
+            "OS_PLACEMENT_DATABASE__CONNECTION": url,
+            "OS_PLACEMENT__PROVIDERS_IN_MEMORY": str(has_cache).lower(),
+        }
         self._running: dict[str, Server] = {}
 
     def of(self, wanted: Mapping[str, Any]) -> Server:
@@ -54,7 +57,7 @@ class Servers:
             options["oslo_policy"]["policy_file"] = str(rules)
         path = self._folder / f"placement{number}.conf"
         path.write_text("\n".join(_lines(options)) + "\n")
-        return self._serve("--config-file", str(path), OS_PLACEMENT_DATABASE__CONNECTION=self._url)
+        return self._serve("--config-file", str(path), **self._environment)
 
 
 def _lines(options: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -84,10 +87,11 @@ def served_url(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue(f"{request.param}_server"))
 
 
-@pytest.fixture(scope="module")
-def servers(served_url: str, folder: Path) -> Iterator[Servers]:
+@pytest.fixture(scope="module", params=[True, False], ids=["cached", "loaded"])
+def servers(served_url: str, folder: Path, request: pytest.FixtureRequest) -> Iterator[Servers]:
+    """Servers with a provider cache, then servers that load the providers of each request."""
     with serving(folder) as serve:
-        yield Servers(serve, folder, served_url)
+        yield Servers(serve, folder, served_url, has_cache=request.param)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,38 @@
+"""Random requests are answered alike with a provider cache and without, on each database."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.coexistence.conftest import peer_url
+from tests.differential.placement import CandidatesDuel, RequestDuel
+from tests.differential.sides import Ours, Peer
+
+pytestmark = [pytest.mark.exhaustive, pytest.mark.all_databases]
+
+SEED, REQUESTS, QUESTIONS = 42, 2000, 200
+
+
+@pytest.fixture(params=[True, False], ids=["cached", "loaded"])
+def duel(
+    request: pytest.FixtureRequest, database_url: str, tmp_path: Path
+) -> Iterator[RequestDuel]:
+    """Ours on a database, with or without a cache; the peer on an SQLite file."""
+    ours = Ours(database_url, placement__providers_in_memory=request.param)
+    peer = Peer(peer_url(f"sqlite:///{tmp_path / 'peer.db'}"))
+    with closing(RequestDuel(ours, peer)) as duel:
+        yield duel
+
+
+def test_random_requests_are_answered_alike(duel: RequestDuel):
+    tally = duel.run(SEED, REQUESTS)
+    assert tally.asked == REQUESTS
+    assert tally.findings == []
+
+
+def test_all_candidates_are_those_of_the_peer(duel: RequestDuel):
+    tally = CandidatesDuel(duel.ours, duel.theirs).run(SEED, QUESTIONS)
+    assert tally.asked == QUESTIONS
+    assert tally.findings == []
