@@ -78,7 +78,7 @@ def _trait_constraints(terms: TraitTerms) -> Iterator[Constraint]:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluator:
+class ConstraintEvaluator:
     """Evaluates the groups of one request on provider columns."""
 
     shape: CloudShape

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_sched.candidates.constraints import CountedRoot, Evaluator
+from placement_sched.candidates.constraints import ConstraintEvaluator, CountedRoot
 from placement_sched.candidates.slots import SlotGroup, TreeSearch
 from placement_sched.mirror.columns import Mask, RowNumbers, SomeRows
 from placement_sched.mirror.shape import CloudShape
@@ -66,13 +66,13 @@ def roots(shape: CloudShape, search: TreeSearch, after: int) -> RowNumbers:
     if after:
         rows = rows[np.searchsorted(shape.cloud.providers.ids[rows], after, "right") :]
     found = np.ones(len(rows), np.bool_)
-    Evaluator(shape, search.names).having(search.root, rows, found)
+    ConstraintEvaluator(shape, search.names).having(search.root, rows, found)
     return rows[found]
 
 
 def serving_roots(shape: CloudShape, search: TreeSearch, after: int) -> RowNumbers:
     """Return the rows of the roots with ids above ``after`` whose trees may serve."""
-    cloud, evaluator = shape.cloud, Evaluator(shape, search.names)
+    cloud, evaluator = shape.cloud, ConstraintEvaluator(shape, search.names)
     count = evaluator.number_with_room
     found, rows = roots(shape, search, after), slice(0, len(cloud))
     # A provider that shares might bring a trait.
@@ -92,7 +92,9 @@ def serving_roots(shape: CloudShape, search: TreeSearch, after: int) -> RowNumbe
     return found
 
 
-def _served(shape: CloudShape, slot: SlotGroup, evaluator: Evaluator, rows: SomeRows) -> Mask:
+def _served(
+    shape: CloudShape, slot: SlotGroup, evaluator: ConstraintEvaluator, rows: SomeRows
+) -> Mask:
     """Return for each provider whether it is a root whose tree has one for a slot.
 
     It is one of these rows, or one that shares.
@@ -112,7 +114,7 @@ def _counted(slot: SlotGroup, counted: CountedRoot) -> CountedRoot:
     return CountedRoot.NONE if slot.slot.suffix else counted
 
 
-def _admits(slot: SlotGroup, evaluator: Evaluator, roots: RowNumbers) -> Mask:
+def _admits(slot: SlotGroup, evaluator: ConstraintEvaluator, roots: RowNumbers) -> Mask:
     """Return for each of these roots whether what shares with it may serve a slot."""
     forbidden = slot.group.aggregates.forbidden
     if slot.slot.suffix or not forbidden:
@@ -214,7 +216,7 @@ def _sharing(
 
     Beside them: the rows of the roots, which slots each serves there, and how many pairs share.
     """
-    evaluator, pairs = Evaluator(shape, search.names), shape.sharing_with(roots)
+    evaluator, pairs = ConstraintEvaluator(shape, search.names), shape.sharing_with(roots)
     sharers, anchors = (rows[pairs] for rows in shape.sharing)
     masks = offers[shape.distinct_sharers[1][pairs]]
     for bit, slot in enumerate(search.distinct_slots):
@@ -251,7 +253,7 @@ def _serving(
 
 def _masks(shape: CloudShape, search: TreeSearch, rows: RowNumbers, counted: CountedRoot) -> Mask:
     """Return for each of the rows which of ``equal_slots`` the provider could serve."""
-    evaluator, slots = Evaluator(shape, search.names), search.distinct_slots
+    evaluator, slots = ConstraintEvaluator(shape, search.names), search.distinct_slots
     masks = np.zeros((len(rows), len(slots)), np.bool_)
     for bit, slot in enumerate(slots):
         masks[:, bit] = evaluator.serving(slot.group, _counted(slot, counted), rows)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from placement_sched.candidates import mirrored_trees
 from placement_sched.candidates.combine import FreeCapacity
-from placement_sched.candidates.constraints import CountedRoot, Evaluator
+from placement_sched.candidates.constraints import ConstraintEvaluator, CountedRoot
 from placement_sched.candidates.mirrored_trees import SharingPair, TreeColumns, TreeProvider
 from placement_sched.candidates.resolve import ResolvedNames, Topology, checked
 from placement_sched.candidates.slots import TreeSearch
@@ -85,7 +85,7 @@ class ProviderSource(ABC):
     ) -> tuple[CandidateProvider, ...]:
         """Return the first providers, by id, that serve a request of one group alone."""
         with self.held(whole=True) as (cloud, shape):
-            evaluator = Evaluator(shape, names)
+            evaluator = ConstraintEvaluator(shape, names)
             (group,) = query.groups
             if group.in_tree is not None:
                 few = evaluator.rows_in_tree(group.in_tree)
@@ -105,7 +105,7 @@ class ProviderSource(ABC):
     def _ids_alone(self, query: CandidatesQuery, names: ResolvedNames) -> Sequence[int]:
         """Return the ids of all providers that serve a request of one group alone."""
         with self.held(whole=True) as (cloud, shape):
-            serving = _alone(Evaluator(shape, names), query, slice(0, len(cloud)))
+            serving = _alone(ConstraintEvaluator(shape, names), query, slice(0, len(cloud)))
             return _ids(cloud, np.flatnonzero(serving).astype(np.int32))
 
     def sampled_alone(
@@ -123,7 +123,9 @@ class ProviderSource(ABC):
         """Return the providers of these ids that serve a request of one group alone, by id."""
         with self.held(ids) as (cloud, shape):
             rows = np.sort(cloud.rows_of(ids))
-            return tuple(cloud.described(rows[_alone(Evaluator(shape, names), query, rows)]))
+            return tuple(
+                cloud.described(rows[_alone(ConstraintEvaluator(shape, names), query, rows)])
+            )
 
     def describe(
         self, serving: Collection[int], *, whole: bool
@@ -195,7 +197,7 @@ class ProviderSource(ABC):
             providers, anchors = shape.sharing
             some = wanted[anchors]
             providers, anchors = providers[some], anchors[some]
-            asked, ids = Evaluator(shape, search.names), cloud.providers.ids
+            asked, ids = ConstraintEvaluator(shape, search.names), cloud.providers.ids
             flags = [asked.members_of(uuids)[anchors].tolist() for uuids in aggregates]
             return list(zip(ids[providers].tolist(), ids[anchors].tolist(), *flags, strict=True))
 
@@ -337,7 +339,9 @@ def _ids(cloud: MirroredCloud, rows: RowNumbers) -> list[int]:
     return found
 
 
-def _alone(evaluator: Evaluator, query: CandidatesQuery, rows: slice | RowNumbers) -> Mask:
+def _alone(
+    evaluator: ConstraintEvaluator, query: CandidatesQuery, rows: slice | RowNumbers
+) -> Mask:
     """Return which of the rows serve a request of one group where every provider stands alone."""
     (group,) = query.groups
     found = evaluator.serving(group, CountedRoot.OWN, rows)

@@ -14,7 +14,7 @@ import numpy as np
 from placement_sched.candidates.combine import Budget, FreeCapacity, ProviderTree, Rules, can_serve
 from placement_sched.candidates.explain.changes import changes_of
 from placement_sched.candidates.explain.reasons import Reasons, Rejection
-from placement_sched.candidates.explain.stages import Outcome, Stage
+from placement_sched.candidates.explain.stages import Stage, StageOutcome
 from placement_sched.mirror.columns import Mask
 from placement_sched.model.placement.provider import MAX_INT
 from placement_sched.model.verdict import Remedy
@@ -22,15 +22,15 @@ from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 
 
 @dataclass(frozen=True)
-class Advice:
-    """Advice on one tree: the ``outcomes`` that reject it.
+class TreeAdvice:
+    """TreeAdvice on one tree: the ``outcomes`` that reject it.
 
     ``left`` are the uses of each slot that meet all constraints but those that reject the tree.
     """
 
     reasons: Reasons
     tree: int
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[StageOutcome]
     left: Sequence[Mask]
 
     @cached_property
@@ -45,7 +45,7 @@ class Advice:
         for slot in range(len(self.left)):
             lacking = [one for one in self._failing(slot) if one.stage.constraint.resource_class]
 
-            def distance(use: int, stages: Sequence[Outcome] = lacking) -> tuple[int, ...]:
+            def distance(use: int, stages: Sequence[StageOutcome] = lacking) -> tuple[int, ...]:
                 amounts = [self._lacks(one, use) for one in stages]
                 return (
                     amounts.count(None),
@@ -59,10 +59,10 @@ class Advice:
             chosen[slot] = min(self._uses_of(slot), key=distance, default=self.root)
         return chosen
 
-    def _failing(self, slot: int) -> list[Outcome]:
+    def _failing(self, slot: int) -> list[StageOutcome]:
         return [one for one in self.outcomes if slot in one.failing_slots(self.tree)]
 
-    def _lacks(self, outcome: Outcome, use: int) -> int | None:
+    def _lacks(self, outcome: StageOutcome, use: int) -> int | None:
         room, amount = self.reasons.room(outcome, use), outcome.stage.constraint.amount
         return None if room is None else max(amount - room.inventory.capacity + room.used, 0)
 
@@ -72,7 +72,7 @@ class Advice:
         found: list[int] = (np.flatnonzero(self.left[slot][whole]) + whole.start).tolist()
         return found
 
-    def changes(self, outcome: Outcome, rejection: Rejection) -> tuple[Remedy, ...]:
+    def changes(self, outcome: StageOutcome, rejection: Rejection) -> tuple[Remedy, ...]:
         """Return changes of which each is enough for a stage."""
         stage, target = outcome.stage, self._target(outcome, rejection)
         rooms: list[UsedInventory] = []
@@ -93,7 +93,7 @@ class Advice:
             memberships=self.reasons.memberships.get(key, frozenset()),
         )
 
-    def _target(self, outcome: Outcome, rejection: Rejection) -> int | None:
+    def _target(self, outcome: StageOutcome, rejection: Rejection) -> int | None:
         """Return the use that the advice for a stage is about, None if one is not enough."""
         stage, slots = outcome.stage, outcome.failing_slots(self.tree)
         if stage.of_root:

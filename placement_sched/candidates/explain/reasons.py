@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy import Connection, select
 
-from placement_sched.candidates.explain.stages import CheckedTrees, Outcome
+from placement_sched.candidates.explain.stages import CheckedTrees, StageOutcome
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.search import Search
 from placement_sched.db import tables
@@ -57,7 +57,7 @@ class Reasons:
         source: ProviderSource,
         search: Search,
         checked: CheckedTrees,
-        rejected: Sequence[tuple[Outcome, Sequence[Rejection]]],
+        rejected: Sequence[tuple[StageOutcome, Sequence[Rejection]]],
         others: Collection[int] = (),
     ) -> "Reasons":
         """Return the words for these rejections; ``others`` are uses that advice may be about."""
@@ -88,7 +88,7 @@ class Reasons:
             ),
         )
 
-    def reason(self, outcome: Outcome, rejection: Rejection) -> str:
+    def reason(self, outcome: StageOutcome, rejection: Rejection) -> str:
         """Return why a stage rejects a tree."""
         constraint = outcome.stage.constraint
         if outcome.stage.of_root:
@@ -108,7 +108,7 @@ class Reasons:
             return constraint.reason
         return f"{self._listed(rejection.uses)}: {constraint.reason}"
 
-    def _shortage(self, outcome: Outcome, rejection: Rejection, root: int) -> str:
+    def _shortage(self, outcome: StageOutcome, rejection: Rejection, root: int) -> str:
         """Return what providers lack of an amount: those that have any of the class."""
         constraint, uses = outcome.stage.constraint, rejection.uses
         having = [use for use in uses if self.room(outcome, use) is not None]
@@ -119,13 +119,13 @@ class Reasons:
         more = len(having) - _MAX_NAMED
         return f"{words}; and {more} more" if more > 0 else words
 
-    def _lacking(self, outcome: Outcome, use: int, root: int) -> str:
+    def _lacking(self, outcome: StageOutcome, use: int, root: int) -> str:
         constraint, room = outcome.stage.constraint, self.room(outcome, use)
         inventory, used = (room.inventory, room.used) if room else (None, 0)
         words = f"{constraint.resource_class}: {why_not(inventory, used, constraint.amount)}"
         return words if use == root else f"{words} on {self.name(use)}"
 
-    def room(self, outcome: Outcome, use: int) -> UsedInventory | None:
+    def room(self, outcome: StageOutcome, use: int) -> UsedInventory | None:
         """Return what the provider of a use has of the class of a stage."""
         class_id = self.search.names.classes[outcome.stage.constraint.resource_class]
         return self.rooms.get((int(self.checked.uses.ids[use]), class_id))
@@ -141,7 +141,9 @@ class Reasons:
         return listed(names)
 
 
-def rejections(checked: CheckedTrees, outcome: Outcome, trees: Sequence[int]) -> list[Rejection]:
+def rejections(
+    checked: CheckedTrees, outcome: StageOutcome, trees: Sequence[int]
+) -> list[Rejection]:
     """Return the rejections of these trees; a reason may be about the root in place of others."""
     uses, holds = checked.uses, checked.holds.get(outcome.stage.index)
     found = []

@@ -19,7 +19,7 @@ from placement_sched.candidates.combine import (
     always_combine,
     check_trees,
 )
-from placement_sched.candidates.explain.advice import Advice
+from placement_sched.candidates.explain.advice import TreeAdvice
 from placement_sched.candidates.explain.combination import TreeNames, broken_rules
 from placement_sched.candidates.explain.near_misses import explanation_budget, near_misses
 from placement_sched.candidates.explain.node_names import NodeNames
@@ -162,7 +162,7 @@ class _Trees:
         left_out = set(uses.root_ids[~counts].tolist())
         return near_misses(run.source, run.search, self.checked, budget, left_out)
 
-    def combines(self, advice: Advice) -> bool:
+    def combines(self, advice: TreeAdvice) -> bool:
         """Return whether a tree is known to serve after the first change of each reason."""
         if always_combine(self.run.rules):
             return True
@@ -292,14 +292,14 @@ def each_refusal(run: SearchRun, roots: Collection[str]) -> dict[str, TreeReject
     words = Reasons.of(run.connection, run.source, run.search, checked, every, range(len(uses.ids)))
     names = trees.name(range(len(uses)))
     steps: dict[int, list[reports.StepReport]] = {tree: [] for tree in range(len(uses))}
-    advice: dict[int, Advice] = {}
+    advice: dict[int, TreeAdvice] = {}
     for outcome, some in every:
         stage = outcome.stage
         for one in some:
             tree = one.tree
             if tree not in advice:
                 mine = [other for other in outcomes if tree in other.rejected]
-                advice[tree] = Advice(words, tree, mine, left)
+                advice[tree] = TreeAdvice(words, tree, mine, left)
             changes = advice[tree].changes(outcome, one)
             rejected = reports.Rejected(*names[tree], words.reason(outcome, one), changes)
             steps[tree].append(reports.StepReport(stage.kind, stage.detail, 1, 0, (rejected,)))

@@ -1,6 +1,6 @@
 """The constraints of a search as stages, and what each leaves of the providers of every tree.
 
-The masks are those of the search (``constraints.Evaluator``). Trees are counted. Group by group and
+The masks are those of the search (``constraints``). Trees are counted. Group by group and
 constraint by constraint, each slot of the request loses the providers that do not meet it. A tree
 is rejected by the first constraint that leaves a slot without any.
 """
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from placement_sched.candidates.constraints import (
     Constraint,
+    ConstraintEvaluator,
     CountedRoot,
-    Evaluator,
     constraints_of,
     root_constraints_of,
 )
@@ -118,7 +118,7 @@ class TreeUses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class StageOutcome:
     """What a stage rejected: the numbers of the ``rejected`` trees.
 
     ``blamed`` are the uses that the reason is about: the providers that were left, and do not meet
@@ -163,7 +163,7 @@ class CheckedTrees:
         slots = len(slots_of(search.query, search.names))
         return cls(stages, slots, uses, checker.met, checker.holds)
 
-    def outcomes(self, *, relaxed: bool = False) -> tuple[list[Outcome], list[Mask]]:
+    def outcomes(self, *, relaxed: bool = False) -> tuple[list[StageOutcome], list[Mask]]:
         """Return what each stage rejects, and which uses are left for each slot after all.
 
         A rejected tree is not looked at by later stages. With ``relaxed`` it goes on as if the
@@ -179,7 +179,7 @@ class _Checker:
     def __init__(
         self, shape: CloudShape, search: Search, roots: Collection[int] | None, stages: int
     ) -> None:
-        self._shape, self._evaluator = shape, Evaluator(shape, search.names)
+        self._shape, self._evaluator = shape, ConstraintEvaluator(shape, search.names)
         self._set_uses(roots, sharing=search.names.topology.sharing)
         self.met = np.ones((stages, len(self._rows)), np.bool_)
         self.holds: dict[int, Mask] = {}
@@ -264,12 +264,12 @@ class _StageRun:
         #: The stages passed that one of the providers left must meet, and the trees that passed.
         self._together: list[tuple[Stage, Mask]] = []
 
-    def outcomes(self) -> Iterator[Outcome]:
+    def outcomes(self) -> Iterator[StageOutcome]:
         """Yield what each stage rejects."""
         standing = np.ones(len(self._checked.uses), np.bool_)
         for stage in self._checked.stages:
             passes, blamed, failing = self._apply(stage)
-            yield Outcome(
+            yield StageOutcome(
                 stage=stage,
                 rejected=np.flatnonzero(standing & ~passes),
                 blamed=blamed,
