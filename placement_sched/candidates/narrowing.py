@@ -14,9 +14,10 @@ from placement_sched.candidates.resolve import ResolvedNames
 from placement_sched.candidates.slots import SlotGroup, TreeSearch, least_sets
 from placement_sched.db import tables
 from placement_sched.db.sql import Condition, rows_among
+from placement_sched.model.placement.provider import MAX_INT
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
 from placement_sched.store.placement.provider_search import (
-    has_amount,
+    has_amounts,
     has_any_trait,
     is_member,
     meets_traits,
@@ -43,6 +44,9 @@ def ids_alone(
 
     For a cloud in which every provider is a tree by itself.
     """
+    (group,) = query.groups
+    if _names_no_aggregate(group, names):
+        return ()
     return connection.scalars(select_alone(query, names, limit, after)).all()
 
 
@@ -51,14 +55,23 @@ def select_alone(
 ) -> sa.Select[int]:
     """Return the statement of :func:`ids_alone`."""
     (group,) = query.groups
-    conditions = chain(meets_traits(query.root, names.traits), _conditions(group, names))
-    return (
+    others = [*meets_traits(query.root, names.traits), *_conditions(group, names)]
+    amounts = [*has_amounts((names.classes[name], amount) for name, amount in group.resources)]
+    statement = (
         sa.select(_PROVIDER.id)
-        .where(_PROVIDER.root_provider_id.is_not(None), *planned(conditions))
-        .where(_PROVIDER.id > after)
+        .where(_PROVIDER.root_provider_id.is_not(None), _PROVIDER.id > after, *planned(others))
         .order_by(_PROVIDER.id)
-        .limit(limit)
     )
+    if others and amounts:
+        # The sums of allocations cost most. Without a limit, which keeps this statement apart,
+        # MariaDB makes them for all providers first.
+        narrowed = statement.limit(MAX_INT).subquery("narrowed")
+        statement = (
+            sa.select(_PROVIDER.id)
+            .join(narrowed, narrowed.c.id == _PROVIDER.id)
+            .order_by(_PROVIDER.id)
+        )
+    return statement.where(*amounts).limit(limit)
 
 
 def roots(
@@ -78,6 +91,8 @@ def serving_roots(
 
     Each slot has a provider in the tree, or that shares with it.
     """
+    if any(_names_no_aggregate(slot.group, search.names) for slot in search.slots):
+        return []
     has_sharing = search.names.topology.sharing
     # A sharing provider might have the traits.
     sets = search.rules.trait_choices[: 0 if has_sharing else _MAX_TRAIT_SETS]
@@ -120,13 +135,13 @@ def _roots(search: TreeSearch, after: int) -> sa.Select[int]:
 
 def _has_provider(slot: SlotGroup, pairs: sa.CTE | None) -> Condition:
     """Return whether a tree has, or shares, a provider for a slot."""
-    own = _in_tree(*_conditions(slot.group, slot.names, in_trees=not slot.slot.suffix))
+    own = _in_tree(*_serves(slot, in_trees=not slot.slot.suffix))
     if pairs is None:
         return own
     sharing = sa.select(pairs.c.root_id).join(
         tables.resource_providers, _PROVIDER.id == pairs.c.provider_id
     )
-    return sa.or_(own, _TREE.id.in_(sharing.where(*_conditions(slot.group, slot.names))))
+    return sa.or_(own, _TREE.id.in_(sharing.where(*_serves(slot, in_trees=False))))
 
 
 def _in_tree(*conditions: Condition) -> Condition:
@@ -164,13 +179,17 @@ def _sharing_pairs() -> sa.CTE:
     )
 
 
+def _names_no_aggregate(group: RequestGroup, names: ResolvedNames) -> bool:
+    """Return whether a group requires an aggregate, and none of these exists."""
+    return not all(map(names.aggregate_ids, group.aggregates.member_of))
+
+
 def _conditions(
     group: RequestGroup, names: ResolvedNames, *, in_trees: bool = False
 ) -> Iterator[Condition]:
-    """Yield the conditions on a provider that serves a group, the amounts last.
+    """Yield the conditions on a provider that serves a group, but for the amounts.
 
-    SQLite evaluates them in this order, and the sums of allocations cost most. ``in_trees``: the
-    aggregates of the root count, too.
+    ``in_trees``: the aggregates of the root count, too.
     """
     if group.in_tree is not None:
         member = tables.resource_providers.alias("member")
@@ -181,8 +200,15 @@ def _conditions(
         yield _is_member(aggregates, in_trees=in_trees)
     if forbidden := names.aggregate_ids(group.aggregates.forbidden):
         yield row_by_row(sa.not_(_is_member(forbidden, in_trees=in_trees)))
-    for name, amount in group.resources:
-        yield has_amount(names.classes[name], amount)
+
+
+def _serves(slot: SlotGroup, *, in_trees: bool) -> Iterator[Condition]:
+    """Yield the conditions on a provider that serves a slot, the amounts last.
+
+    SQLite evaluates them in this order, and the sums of allocations cost most.
+    """
+    yield from _conditions(slot.group, slot.names, in_trees=in_trees)
+    yield from has_amounts(slot.slot.amounts)
 
 
 def _is_member(aggregates: frozenset[int], *, in_trees: bool) -> Condition:

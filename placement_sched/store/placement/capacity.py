@@ -4,7 +4,7 @@ The rule in Python is in ``model.placement``; a property test holds the SQL agai
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,27 +54,28 @@ def used_of(provider_id: ColumnElement[int], class_id: ColumnElement[int]) -> Co
     )
 
 
-def has_room(
-    owned: sa.FromClause, amount: int, used: ColumnElement[int] | None = None
-) -> ColumnElement[bool]:
-    """Return whether ``amount`` more fits into the inventories ``owned`` (table or alias).
+def have_room(owned: Sequence[tuple[sa.FromClause, int]]) -> ColumnElement[bool]:
+    """Return whether each amount fits into its inventory (table or alias).
 
-    ``used`` is a column with what is allocated of them; without, it is summed here.
+    Two detours say to PostgreSQL's planner what it cannot count, that most providers pass: it takes
+    ``amount % step_size = 0`` to hold for one row in 200 and ``capacity >= ...`` for one in three,
+    and then reads the whole cloud instead of stopping at the limit. If one capacity is too small
+    nothing is summed.
     """
-    columns = owned.c
-    if used is None:
+    units, small, fit = [], [], []
+    for one, amount in owned:
+        columns, asked, capacity = one.c, _asked(amount), _capacity(one)
+        units += [columns.min_unit <= asked, columns.max_unit >= asked]
+        units.append(or_(columns.step_size == 1, asked % columns.step_size == 0))
+        small.append(capacity < asked)
         used = used_of(columns.resource_provider_id, columns.resource_class_id)
+        fit.append(capacity >= used + asked)
+    return and_(*units, sa.case((or_(*small), 0), (and_(*fit), 1), else_=0) != 0)
+
+
+def _asked(amount: int) -> ColumnElement[int]:
     # An amount may be larger than the columns hold; it then has no room, but is not an error.
-    asked = literal(amount, sa.BigInteger)
-    # Two detours say to PostgreSQL's planner what it cannot count, that most providers pass:
-    # it takes `amount % step_size = 0` to hold for one row in 200 and `capacity >= ...` for one
-    # in three, and then reads the whole cloud instead of stopping at the limit.
-    return and_(
-        columns.min_unit <= asked,
-        columns.max_unit >= asked,
-        or_(columns.step_size == 1, asked % columns.step_size == 0),
-        sa.case((_capacity(owned) >= used + asked, 1), else_=0) != 0,
-    )
+    return literal(amount, sa.BigInteger)
 
 
 def overfull(owned: sa.FromClause, used: ColumnElement[int] | None = None) -> ColumnElement[bool]:

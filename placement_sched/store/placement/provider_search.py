@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 from typing import Any
 
@@ -12,6 +12,7 @@ from sqlalchemy import (
     CompoundSelect,
     Connection,
     Select,
+    and_,
     bindparam,
     case,
     exists,
@@ -22,12 +23,12 @@ from sqlalchemy import (
 
 from placement_sched.db import tables
 from placement_sched.db.frequent_statements import FrequentStatement
-from placement_sched.db.sql import Condition
+from placement_sched.db.sql import Condition, batches
 from placement_sched.errors import Invalid
 from placement_sched.model.placement.provider import Provider
 from placement_sched.model.placement.query import AggregateTerms, TraitTerms
 from placement_sched.store.placement import aggregates, resource_classes, traits
-from placement_sched.store.placement.capacity import has_room
+from placement_sched.store.placement.capacity import have_room
 from placement_sched.store.placement.resource_providers import PROVIDERS, read_providers, spelled
 
 _PROVIDERS = tables.resource_providers.c
@@ -56,15 +57,11 @@ def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]
 
     Raises :class:`Invalid` for a trait or resource class that does not exist.
     """
-    conditions = list(
-        planned(
-            chain(
-                _with_traits(connection, query.traits),
-                _with_aggregates(connection, query.aggregates),
-                _with_resources(connection, query.resources),
-            )
-        )
+    traits_and_aggregates = chain(
+        _with_traits(connection, query.traits), _with_aggregates(connection, query.aggregates)
     )
+    amounts = _with_resources(connection, query.resources)
+    conditions = [*planned(traits_and_aggregates), *amounts]
     uuids, members = _spellings(query.uuid), _spellings(query.in_tree)
     named = _named(by_name=bool(query.name), uuids=len(uuids), members=len(members))
     names = {
@@ -135,8 +132,7 @@ def _with_resources(connection: Connection, amounts: Mapping[str, int]) -> Itera
             "Invalid resource class in resources parameter: "
             f"No such resource class {', '.join(missing)}."
         )
-    for name, amount in amounts.items():
-        yield has_amount(ids[name], amount)
+    yield from has_amounts((ids[name], amount) for name, amount in amounts.items())
 
 
 def _with_traits(connection: Connection, terms: TraitTerms) -> Iterator[Condition]:
@@ -161,14 +157,20 @@ def _with_aggregates(connection: Connection, terms: AggregateTerms) -> Iterator[
 # Conditions on a provider, which narrow allocation candidates as well.
 
 
-def has_amount(class_id: int, amount: int) -> Condition:
-    """Return whether a provider has room for an amount of a class."""
-    inventory = tables.inventories.alias()
-    return exists().where(
-        inventory.c.resource_provider_id == _PROVIDERS.id,
-        inventory.c.resource_class_id == class_id,
-        has_room(inventory, amount),
+def has_amounts(amounts: Iterable[tuple[int, int]]) -> Iterator[Condition]:
+    """Yield whether a provider has room for amounts of classes, all that are planned together."""
+    for number, some in enumerate(batches(amounts, MAX_PLANNED)):
+        yield row_by_row(_has_amounts(some)) if number else _has_amounts(some)
+
+
+@lru_cache(maxsize=1024)  # flavors repeat, and building this costs more than sending it
+def _has_amounts(amounts: tuple[tuple[int, int], ...]) -> Condition:
+    owned = [(tables.inventories.alias(), *one) for one in amounts]
+    keys = (
+        and_(one.c.resource_provider_id == _PROVIDERS.id, one.c.resource_class_id == class_id)
+        for one, class_id, _ in owned
     )
+    return exists().where(*keys, have_room([(one, amount) for one, _, amount in owned]))
 
 
 def meets_traits(
@@ -186,12 +188,18 @@ def meets_traits(
 def has_any_trait(provider: ColumnElement[Any], ids: Iterable[int]) -> Condition:
     """Return whether a provider has one of these traits."""
     # IN, not EXISTS: only so SQLite begins with the few providers of a rare trait.
-    return provider.in_(_owners(tables.resource_provider_traits.c.trait_id, ids))
+    return _is_owner(provider, tables.resource_provider_traits.c.trait_id, tuple(sorted(ids)))
 
 
 def is_member(provider: ColumnElement[Any], ids: Iterable[int]) -> Condition:
     """Return whether a provider is in one of these aggregates."""
-    return provider.in_(_owners(tables.resource_provider_aggregates.c.aggregate_id, ids))
+    joined = tables.resource_provider_aggregates.c.aggregate_id
+    return _is_owner(provider, joined, tuple(sorted(ids)))
+
+
+@lru_cache(maxsize=1024)
+def _is_owner(provider: ColumnElement[Any], of: Column[int], ids: tuple[int, ...]) -> Condition:
+    return provider.in_(_owners(of, ids))
 
 
 def _owners(of: Column[int], ids: Iterable[int]) -> Select[int]:

@@ -1,8 +1,7 @@
 """All that placing goes by of many providers, read at once: one statement for thousands.
 
-Each row is the text of a JSON array of numbers, whose first number says what it is about; a
-provider's traits and aggregates come in one row each. For drivers written in Python a value costs
-more than a text of the whole row.
+Each row is a text of JSON arrays of numbers, about a hundred providers. The first number of an
+array says what it is about. For drivers that are written in Python a row costs more than the text.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -26,6 +25,8 @@ _SEVERAL = 5
 
 #: So many ids have one sum.
 BATCH = 1000
+#: The providers of so many ids come in one text, which group_concat_max_len bounds on MariaDB.
+TOGETHER = 100
 
 #: A row of numbers, or of None; a provider's has its uuid as well.
 Row = Sequence[Any]
@@ -190,13 +191,18 @@ def _statement(dialect: str, *, whole: bool) -> sa.CompoundSelect[*tuple[Any, ..
             return key == sa.any_(array)
         return key.in_(sa.bindparam("ids", expanding=True))
 
-    def rows(kind: int, *values: ColumnElement[Any]) -> Select[str]:
-        line = _joined(dialect, [sa.literal_column(str(kind)), *values])
-        return sa.select(in_unicode(line).label("line"))
+    def rows(kind: int, owner: ColumnElement[int], *values: ColumnElement[Any]) -> Select[str, int]:
+        line = _joined(dialect, [sa.literal_column(str(kind)), owner, *values])
+        part = (owner // TOGETHER).label("part")
+        return sa.select(in_unicode(line).label("line"), part).where(wanted(owner))
 
-    def several(kind: int, key: ColumnElement[int], value: ColumnElement[int]) -> Select[str]:
+    def several(kind: int, key: ColumnElement[int], value: ColumnElement[int]) -> Select[str, int]:
         all_of_it = sa.func.aggregate_strings(_text(dialect, value), ",")
-        return rows(kind, key, all_of_it).where(wanted(key)).group_by(key)
+        return rows(kind, key, all_of_it).group_by(key)
+
+    def together(one: Select[str, int]) -> Select[str]:
+        lines = one.subquery().c
+        return sa.select(sa.func.aggregate_strings(lines.line, "],[")).group_by(lines.part)
 
     uuid = sa.literal_column("'\"'").concat(providers.uuid).concat(sa.literal_column("'\"'"))
     numbers = (
@@ -218,13 +224,14 @@ def _statement(dialect: str, *, whole: bool) -> sa.CompoundSelect[*tuple[Any, ..
     ratio = _exact(dialect, inventories.allocation_ratio)
     inventory = rows(_INVENTORY, owner, inventories.resource_class_id, *amounts, ratio)
     used = rows(_USED, user, held.resource_class_id, sa.func.sum(held.used))
-    return sa.union_all(
-        rows(_PROVIDER, providers.id, uuid, *numbers).where(wanted(providers.id)),
-        inventory.where(wanted(owner)),
-        used.where(wanted(user)).group_by(user, held.resource_class_id),
+    parts = (
+        rows(_PROVIDER, providers.id, uuid, *numbers),
+        inventory,
+        used.group_by(user, held.resource_class_id),
         several(_TRAITS, carried.resource_provider_id, carried.trait_id),
         several(_AGGREGATES, joined.resource_provider_id, joined.aggregate_id),
     )
+    return sa.union_all(*map(together, parts))
 
 
 def _joined(dialect: str, values: Iterable[ColumnElement[Any]]) -> ColumnElement[str]:
