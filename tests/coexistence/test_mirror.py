@@ -8,6 +8,8 @@ import pytest
 
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement.routes.allocation_candidates import render
+from placement_sched.candidates.explain.node_names import NodeNames
+from placement_sched.candidates.explain.report import SearchRun, explain
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders
 from placement_sched.candidates.search import find, prepare
@@ -21,10 +23,11 @@ from placement_sched.model.placement.query import (
     RequestGroup,
     TraitTerms,
 )
+from placement_sched.model.results import stages
 from placement_sched.store.placement import change_log
 from tests.candidates.reference import SHARES
 from tests.coexistence.conftest import peer_url
-from tests.coexistence.test_explaining import Cloud
+from tests.coexistence.random_writes import Cloud
 from tests.conftest import make_settings
 from tests.differential.sides import Ours, Peer
 
@@ -109,13 +112,15 @@ def writers(shared_url: str) -> Iterator[tuple[Ours, Peer]]:
     peer.close()
 
 
-def _answer(source, query, settings):
+def _answer(connection, source, query, settings):
+    """Return candidates and summaries, and the explanation of the search."""
     search = prepare(source, query)
     found = find(source, search, settings, Random(1))
     trees = source.whole_trees(found.providers) if found.trees is None else found.trees
     names = search.names.class_names
     shown = Summaries().render(source, trees, names, EVERYTHING)
-    return render(found.requests, Version(1, 39)), b"".join(shown)
+    run = SearchRun(connection, source, search, found, settings, NodeNames())
+    return render(found.requests, Version(1, 39)), b"".join(shown), explain(run, stages.EVERYTHING)
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -130,8 +135,9 @@ def test_mirror_has_what_either_service_has_just_written(shared_url, writers, se
         with database.read() as connection:
             assert mirror.bring_up_to_date(connection)
             query = QUERIES[number % len(QUERIES)]
-            mirrored = _answer(CachedProviders(mirror), query, settings)
-            assert mirrored == _answer(LoadedProviders(connection), query, settings)
+            mirrored = _answer(connection, CachedProviders(mirror), query, settings)
+            loaded = LoadedProviders(connection)
+            assert mirrored == _answer(connection, loaded, query, settings)
             answers.add(mirrored)
     assert mirror.figures.full_readings == 1
     assert len(answers) > CHANGES // 4

@@ -1,35 +1,15 @@
-"""An explanation that remembers who had room tells what one without memory does.
+"""Random writes to some providers, by one of two services that share a database."""
 
-Whichever of the two services writes meanwhile: claims, moves, frees, other inventories.
-"""
-
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from random import Random
 from uuid import uuid4
 
-import pytest
-
-from placement_sched.candidates.explain.node_names import NodeNames
-from placement_sched.candidates.explain.report import SearchRun, explain
-from placement_sched.candidates.loader import LoadedProviders
-from placement_sched.candidates.search import find, prepare
-from placement_sched.db.transaction import Database
-from placement_sched.model.placement.candidate import Usages
-from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
-from placement_sched.model.results.stages import EVERYTHING, CandidatesReport
-from tests.coexistence.conftest import peer_url
-from tests.conftest import make_settings
 from tests.differential.exchange import Request
-from tests.differential.sides import Ours, Peer, Side
+from tests.differential.sides import Side
 from tests.versions import PEER_LATEST
-
-pytestmark = pytest.mark.system
 
 CAPACITY = 4
 PROVIDERS = 6
-CHANGES = 80
-FLAVORS = [(("VCPU", 1),), (("VCPU", 3),), (("VCPU", 2), ("MEMORY_MB", 2))]
 
 Ask = Callable[..., dict]
 
@@ -101,51 +81,3 @@ class Cloud:
     def _ask(self, method: str, target: str, document: object):
         request = Request(method, target, version=PEER_LATEST, document=document)
         return self._dice.choice(self._sides).ask(request)
-
-
-@pytest.fixture(scope="module")
-def sides(shared_url: str) -> Iterator[tuple[Ours, Peer]]:
-    ours, peer = Ours(shared_url), Peer(peer_url(shared_url))
-    yield ours, peer
-    ours.close()
-    peer.close()
-
-
-@pytest.fixture(scope="module")
-def told(shared_url: str) -> Iterator[Callable[..., CandidatesReport]]:
-    """Explain the search for so much, of which one candidate is wanted.
-
-    Without ``memory`` by what is there alone: not even by what the search has just found.
-    """
-    settings = make_settings(shared_url)
-    database = Database(settings)
-
-    def told(resources: tuple[tuple[str, int], ...], memory: NodeNames | None) -> CandidatesReport:
-        query = CandidatesQuery(groups=(RequestGroup(resources=resources),), limit=1)
-        with database.read() as connection:
-            search = prepare(LoadedProviders(connection), query)
-            found = find(LoadedProviders(connection), search, settings, Random(1))
-            if memory is None:
-                memory, found = NodeNames(), replace(found, usages=Usages())
-            return explain(
-                SearchRun(connection, LoadedProviders(connection), search, found, settings),
-                EVERYTHING,
-                memory,
-            )
-
-    yield told
-    database.dispose()
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_who_had_room_is_remembered_only_while_it_is_true(sides, told, seed):
-    dice, memory = Random(seed), NodeNames()
-    cloud = Cloud(sides, dice)
-    seen = set()
-    for _ in range(CHANGES):
-        cloud.change()
-        flavor = dice.choice(FLAVORS)
-        remembering = told(flavor, memory)
-        assert remembering == told(flavor, None)
-        seen.add(remembering.steps[0].after)
-    assert len(seen) > 2
