@@ -1,6 +1,6 @@
 """The constraints of a request, and which providers meet them: the only evaluator.
 
-It works on provider columns, whoever has loaded them. A search needs the providers that meet all
+It works on provider columns, cached or loaded. A search needs the providers that meet all
 constraints of a group, an explanation each constraint alone.
 """
 
