@@ -1,6 +1,6 @@
 """All that placing goes by of many providers, read at once: one statement for thousands.
 
-Each row is a text of JSON arrays of numbers, about a hundred providers. The first number of an
+Each row is a text of JSON arrays of numbers, about ten providers. The first number of an
 array says what it is about. For drivers that are written in Python a row costs more than the text.
 """
 
@@ -25,8 +25,9 @@ _SEVERAL = 5
 
 #: So many ids have one sum.
 BATCH = 1000
-#: The providers of so many ids come in one text, which group_concat_max_len bounds on MariaDB.
-TOGETHER = 100
+#: The providers of so many ids come in one text. On MariaDB group_concat_max_len, a megabyte, bounds
+#: it: enough for thousands of inventories of each.
+TOGETHER = 10
 
 #: A row of numbers, or of None; a provider's has its uuid as well.
 Row = Sequence[Any]
