@@ -106,7 +106,8 @@ class Reasons:
             return f"each of {number} providers: {constraint.reason}"
         if rejection.uses == (root,):
             return constraint.reason
-        return f"{self._listed(rejection.uses)}: {constraint.reason}"
+        several = "each of " if len(rejection.uses) > 1 else ""
+        return f"{several}{self._listed(rejection.uses)}: {constraint.reason}"
 
     def _shortage(self, outcome: StageOutcome, rejection: Rejection, root: int) -> str:
         """Return what providers lack of an amount: those that have any of the class."""

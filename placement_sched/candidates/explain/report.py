@@ -130,11 +130,11 @@ class _Trees:
         not be tried in time counts as serving.
         """
         uses, run = self.checked.uses, self.run
+        if run.search.is_single or (run.found.limited and always_combine(run.rules)):
+            return np.ones(len(standing), np.bool_)
         taken = run.taken
         serves = np.array([uuid in taken for uuid in uses.root_uuids[standing]], np.bool_)
-        if run.search.is_single or (run.found.limited and always_combine(run.rules)):
-            serves[:] = True
-        elif run.found.limited and not serves.all():
+        if run.found.limited and not serves.all():
             untried = standing[~serves]
             rejected = self.rejected(uses.root_ids[untried].tolist())
             serves[~serves] = [key not in rejected for key in uses.root_ids[untried].tolist()]

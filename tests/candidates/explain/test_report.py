@@ -192,7 +192,7 @@ REFUSALS = {
         ),
         {
             "required HW_NIC_OFFLOAD_GRO (group _NET)": [
-                "NIC1_1 and NIC1_2: lacks trait HW_NIC_OFFLOAD_GRO"
+                "each of NIC1_1 and NIC1_2: lacks trait HW_NIC_OFFLOAD_GRO"
             ]
         },
     ),
