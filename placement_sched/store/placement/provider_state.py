@@ -25,8 +25,8 @@ _SEVERAL = 5
 
 #: So many ids have one sum.
 BATCH = 1000
-#: The providers of so many ids come in one text. On MariaDB group_concat_max_len, a megabyte, bounds
-#: it: enough for thousands of inventories of each.
+#: The providers of so many ids come in one text. On MariaDB group_concat_max_len, a megabyte,
+#: bounds it: enough for a thousand inventories of each.
 TOGETHER = 10
 
 #: A row of numbers, or of None; a provider's has its uuid as well.
