@@ -47,7 +47,7 @@ class Constraint:
 
 
 def constraints_of(group: RequestGroup) -> Iterator[Constraint]:
-    """Yield the constraints of a group that one provider serves, in the order of explanations."""
+    """Yield the constraints of a group, in the order of explanations."""
     for name, amount in group.resources:
         yield Constraint("resources", f"{name}:{amount}", resource_class=name, amount=amount)
     yield from _trait_constraints(group.traits)
@@ -79,7 +79,7 @@ def _trait_constraints(terms: TraitTerms) -> Iterator[Constraint]:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintEvaluator:
-    """Evaluates the groups of one request on provider columns."""
+    """Evaluates the request groups of a query on provider columns."""
 
     shape: CloudShape
     names: ResolvedNames
@@ -87,8 +87,6 @@ class ConstraintEvaluator:
 
     def serving(self, group: RequestGroup, counted: CountedRoot, rows: SomeRows) -> Mask:
         """Return for each of the rows whether the provider could serve the group alone."""
-        if counted is CountedRoot.OWN and not self.names.topology.nested:
-            counted = CountedRoot.NONE  # every provider is its own root
         if group.in_tree is not None:
             return self._serving_in_tree(group.in_tree, replace(group, in_tree=None), counted, rows)
         found = np.ones(number_of(rows), np.bool_)
@@ -99,7 +97,7 @@ class ConstraintEvaluator:
         return found
 
     def number_with_room(self, group: RequestGroup) -> int:
-        """Return how many providers have room at most for a group; 0 where it names a tree."""
+        """Return an upper bound of the providers that fit a group, 0 if the group names a tree."""
         if group.in_tree is not None:
             return 0
         columns, ids = self.shape.cloud.classes, self.names.classes

@@ -119,7 +119,7 @@ class LoadedProviders(ProviderSource):
             lacking = None if limit is None else limit - len(found)
             ids = narrowing.ids_alone(self._connection, query, names, lacking, after)
             found += self.serving_of(query, names, ids)
-            if limit is None or len(ids) < limit or len(found) >= limit:
+            if lacking is None or len(ids) < lacking or len(found) == limit:
                 return tuple(found)
             after = ids[-1]
 
@@ -130,8 +130,8 @@ class LoadedProviders(ProviderSource):
         """Return all providers of the trees that these are of."""
         with self.held([one.id for one in providers]) as (cloud, _):
             roots = np.unique(cloud.providers.roots[cloud.rows_of(one.id for one in providers)])
-        self._load_trees(roots[roots != 0].tolist())
-        return super().whole_trees(providers)
+        with self.held(roots=roots[roots != 0].tolist()):
+            return super().whole_trees(providers)
 
     def first_trees(self, search: TreeSearch, size: int, after: int) -> Sequence[TreeProvider]:
         """Return the providers of the first trees after a root."""

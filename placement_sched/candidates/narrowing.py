@@ -14,7 +14,7 @@ from placement_sched.candidates.resolve import ResolvedNames
 from placement_sched.candidates.slots import SlotGroup, TreeSearch, least_sets
 from placement_sched.db import tables
 from placement_sched.db.sql import Condition, rows_among
-from placement_sched.model.placement.provider import MAX_INT
+from placement_sched.model.placement.provider import MAX_INT, SHARES
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
 from placement_sched.store.placement.provider_search import (
     has_amounts,
@@ -161,7 +161,7 @@ def _sharing_pairs() -> sa.CTE:
         sa.select(shared.c.resource_provider_id, shared.c.aggregate_id)
         .join(_TRAITS, _TRAITS.c.resource_provider_id == shared.c.resource_provider_id)
         .join(traits, traits.c.id == _TRAITS.c.trait_id)
-        .where(traits.c.name == "MISC_SHARES_VIA_AGGREGATE")
+        .where(traits.c.name == SHARES)
         .distinct()
         .cte("sharers")
         .prefix_with("MATERIALIZED", dialect="postgresql")

@@ -3,7 +3,7 @@
 Each reason is about the providers that it names, or about the root if it names none.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -205,10 +205,6 @@ def read_rooms(
 
 def names_of(connection: Connection, ids: Collection[int]) -> dict[int, str]:
     """Return the names of these providers, by id."""
-    return dict(_names(connection, ids))
-
-
-def _names(connection: Connection, ids: Collection[int]) -> Iterator[tuple[int, str]]:
     columns = tables.resource_providers.c
-    for key, name in rows_among(connection, select(columns.id, columns.name), columns.id, ids):
-        yield key, name or "one provider"
+    rows = rows_among(connection, select(columns.id, columns.name), columns.id, ids)
+    return {key: name or "one provider" for key, name in rows}

@@ -89,13 +89,13 @@ class _Trees:
     def __init__(self, run: SearchRun, roots: Collection[int] | None = None) -> None:
         self.run = run
         self.checked = CheckedTrees.of(run.source, run.search, roots)
-        self._known = run.names.current(run.connection)
+        self.known = run.names.current(run.connection)
         self._others: dict[int, _Names] = {}
 
     def name(self, trees: Sequence[int]) -> list[_Names]:
         """Return host and node of some trees; names of roots without a compute node are read."""
         uuids = self.checked.uses.root_uuids[list(trees)].tolist()
-        found = list(map(self._known.get, uuids))
+        found = list(map(self.known.get, uuids))
         lacking = [tree for tree, one in zip(trees, found, strict=True) if one is None]
         if new := [tree for tree in lacking if tree not in self._others]:
             ids = self.checked.uses.root_ids
@@ -114,7 +114,7 @@ class _Trees:
         counted = ~uses.has_sharing_root
         for tree in np.flatnonzero(uses.has_sharing_root).tolist():
             uuid = uses.root_uuids[tree]
-            counted[tree] = uuid in self._known or uuid in taken
+            counted[tree] = uuid in self.known or uuid in taken
         return counted
 
     def shown(self, trees: Sequence[int], view: reports.View) -> list[tuple[int, _Names]]:
@@ -323,7 +323,7 @@ def first_steps(run: SearchRun) -> Iterator[tuple[tuple[str, str], list[str]]]:
 
     They are uuids; there are no reasons, which are what costs most of an explanation.
     """
-    trees, known = _Trees(run), run.names.current(run.connection)
+    trees = _Trees(run)
     outcomes, _ = trees.checked.outcomes()
     uuids, standing = trees.checked.uses.root_uuids, np.ones(len(trees.checked.uses), np.bool_)
     steps = [((one.stage.kind, one.stage.detail), one.rejected) for one in outcomes]
@@ -334,7 +334,7 @@ def first_steps(run: SearchRun) -> Iterator[tuple[tuple[str, str], list[str]]]:
         combination = ("combination", _named_rules(run.search))
         steps.append((combination, left[~trees.serving(left)]))
     for name, gone in steps:
-        if some := [uuid for uuid in uuids[gone].tolist() if uuid in known]:
+        if some := [uuid for uuid in uuids[gone].tolist() if uuid in trees.known]:
             yield name, some
 
 
