@@ -55,7 +55,7 @@ class FreeCapacity:
 class ProviderTree:
     """A tree as the providers (its own, and those that share with it) that can serve each slot.
 
-    ``free``, by provider and class, holds only classes that several slots may take of one provider.
+    ``free``, by provider and class, has what may be too little for all slots that it can serve.
     ``covers`` are the ``trait_choices`` that a provider has a trait of, as bits. ``lineage`` is a
     provider with all above it, only where there are rules of subtrees.
     """
@@ -70,7 +70,7 @@ class ProviderTree:
 class Budget:
     """How much work one request may cause, in steps: one for each provider tried for a slot.
 
-    Reading a tree (``tree_loader``) and keeping a combination (``enumerate``) cost steps as well.
+    Reading a tree (``trees``) and keeping a combination (``batches``) cost steps as well.
     """
 
     def __init__(self, steps: int, seconds: int = 0) -> None:
@@ -151,17 +151,6 @@ def can_serve(tree: ProviderTree, rules: Rules, budget: Budget) -> bool:
     return next(combinations(tree, rules, budget), None) is not None
 
 
-def check_trees(
-    trees: Mapping[int, ProviderTree], rules: Rules, budget: Budget
-) -> Iterator[tuple[int, bool]]:
-    """Yield each root, and whether its tree can serve; one tree of several roots is tried once."""
-    known: dict[int, bool] = {}
-    for root, tree in trees.items():
-        if id(tree) not in known:
-            known[id(tree)] = can_serve(tree, rules, budget)
-        yield root, known[id(tree)]
-
-
 def _is_feasible(tree: ProviderTree, rules: Rules, budget: Budget) -> bool:
     """Return whether there are providers for all isolated groups, and capacity for each class.
 
@@ -180,9 +169,9 @@ def _is_feasible(tree: ProviderTree, rules: Rules, budget: Budget) -> bool:
         options, least = [tree.options[slot] for slot in amounts], min(amounts.values())
         # Only of this tree: ``free`` is of all trees that were read with it.
         places = {
-            provider: min(free.amount, free.max_unit) // least
+            provider: min(free.amount, free.max_unit) // least if free else len(amounts)
             for provider in set().union(*options)
-            if (free := tree.free.get((provider, class_id))) is not None
+            for free in (tree.free.get((provider, class_id)),)
         }
         if not can_assign(options, places, budget.spend):
             return False
@@ -290,9 +279,3 @@ class _Chooser:
 def _coverage(order: Sequence[int], tree: ProviderTree, rules: Rules) -> TraitCoverage:
     counted = [() if rules.slots[slot].suffix else tree.options[slot] for slot in order]
     return TraitCoverage(len(rules.trait_choices), tree.covers, counted)
-
-
-def lacks_traits(tree: ProviderTree, rules: Rules) -> bool:
-    """Return whether no combination of a tree can have all required traits."""
-    every = range(len(rules.slots))
-    return bool(rules.trait_choices) and not _coverage(every, tree, rules).is_possible

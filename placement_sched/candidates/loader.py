@@ -13,7 +13,6 @@ from sqlalchemy import Connection, select
 
 from placement_sched.candidates import narrowing
 from placement_sched.candidates import resolve as resolving
-from placement_sched.candidates.mirrored_trees import TreeProvider
 from placement_sched.candidates.providers import ProviderContents, ProviderSource
 from placement_sched.candidates.resolve import ResolvedNames
 from placement_sched.candidates.slots import TreeSearch
@@ -133,16 +132,14 @@ class LoadedProviders(ProviderSource):
         with self.held(roots=roots[roots != 0].tolist()):
             return super().whole_trees(providers)
 
-    def first_trees(self, search: TreeSearch, size: int, after: int) -> Sequence[TreeProvider]:
-        """Return the providers of the first trees after a root."""
-        return self.trees(search, narrowing.roots(self._connection, search, size, after))
+    def roots(self, search: TreeSearch, limit: int | None = None, after: int = 0) -> list[int]:
+        """Return the first roots after a root that are as required."""
+        return narrowing.roots(self._connection, search, limit, after)
 
-    def roots(self, search: TreeSearch) -> list[int]:
-        """Return all roots that are as required, by id."""
-        return narrowing.roots(self._connection, search)
-
-    def serving_roots(self, search: TreeSearch, limit: int | None, after: int = 0) -> list[int]:
-        """Return the first roots after one whose trees may serve."""
+    def serving_roots(
+        self, search: TreeSearch, limit: int | None = None, after: int = 0
+    ) -> list[int]:
+        """Return the first roots after a root whose trees may serve."""
         return narrowing.serving_roots(self._connection, search, limit, after)
 
     def contents(self, ids: Collection[int]) -> ProviderContents:

@@ -15,10 +15,9 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_sched.candidates import mirrored_trees
+from placement_sched.candidates import tree_roots
 from placement_sched.candidates.combine import FreeCapacity
 from placement_sched.candidates.constraints import ConstraintEvaluator, CountedRoot
-from placement_sched.candidates.mirrored_trees import SharingPair, TreeColumns, TreeProvider
 from placement_sched.candidates.resolve import ResolvedNames, Topology, checked
 from placement_sched.candidates.slots import TreeSearch
 from placement_sched.db.histories import History
@@ -151,69 +150,20 @@ class ProviderSource(ABC):
                 found.update((one.id, one) for one in whole)
         return tuple(found.values())
 
-    def first_trees(self, search: TreeSearch, size: int, after: int) -> Sequence[TreeProvider]:
-        """Return the providers of the first ``size`` trees whose roots have ids above ``after``.
-
-        Their roots are as required; whether they can serve the request is not checked.
-        """
+    def roots(self, search: TreeSearch, limit: int | None = None, after: int = 0) -> list[int]:
+        """Return the first ``limit`` roots, with ids above ``after``, that are as required."""
         with self.held(whole=True) as (cloud, shape):
-            roots = cloud.providers.ids[mirrored_trees.roots(shape, search, after)[:size]]
-            return mirrored_trees.tree_providers(
-                shape, search, shape.rows_of_trees(roots), CountedRoot.OWN
-            )
+            return _ids(cloud, tree_roots.roots(shape, search, after)[:limit])
 
-    def trees(self, search: TreeSearch, roots: Sequence[int]) -> Sequence[TreeProvider]:
-        """Return the providers of the trees of these roots."""
-        with self.held(roots=roots) as (_, shape):
-            rows = shape.rows_of_trees(np.fromiter(roots, np.int64))
-            return mirrored_trees.tree_providers(shape, search, rows, CountedRoot.OWN)
-
-    def tree_columns(self, search: TreeSearch, roots: Sequence[int]) -> TreeColumns | None:
-        """Return the same as columns, with the providers that share with each tree.
-
-        Returns None where providers that share may serve all slots: several trees would have the
-        same candidate.
-        """
-        with self.held(roots=roots) as (_, shape):
-            rows = shape.rows_of_trees(np.fromiter(roots, np.int64))
-            return mirrored_trees.tree_columns(shape, search, rows)
-
-    def sharing(self, search: TreeSearch, ids: Sequence[int]) -> Sequence[TreeProvider]:
-        """Return the providers of these ids, and which slots of another tree each could serve.
-
-        What depends on the root of the other tree is left out.
-        """
-        with self.held(ids) as (cloud, shape):
-            rows = np.sort(cloud.rows_of(ids))
-            return mirrored_trees.tree_providers(shape, search, rows, CountedRoot.OTHER)
-
-    def sharing_pairs(
-        self, search: TreeSearch, roots: Sequence[int], aggregates: Sequence[frozenset[str]]
-    ) -> Sequence[SharingPair]:
-        """Return what shares with the trees of these roots."""
-        with self.held(roots=roots) as (cloud, shape):
-            wanted = np.zeros(len(cloud), np.bool_)
-            wanted[cloud.rows_of(roots)] = True
-            providers, anchors = shape.sharing
-            some = wanted[anchors]
-            providers, anchors = providers[some], anchors[some]
-            asked, ids = ConstraintEvaluator(shape, search.names), cloud.providers.ids
-            flags = [asked.members_of(uuids)[anchors].tolist() for uuids in aggregates]
-            return list(zip(ids[providers].tolist(), ids[anchors].tolist(), *flags, strict=True))
-
-    def roots(self, search: TreeSearch) -> list[int]:
-        """Return all roots that are as required, by id."""
-        with self.held(whole=True) as (cloud, shape):
-            return _ids(cloud, mirrored_trees.roots(shape, search, 0))
-
-    def serving_roots(self, search: TreeSearch, limit: int | None, after: int = 0) -> list[int]:
+    def serving_roots(
+        self, search: TreeSearch, limit: int | None = None, after: int = 0
+    ) -> list[int]:
         """Return the first ``limit`` roots, with ids above ``after``, of trees that may serve.
 
         Each slot has a provider there that could serve it alone.
         """
         with self.held(whole=True) as (cloud, shape):
-            rows = mirrored_trees.serving_roots(shape, search, after)
-            return _ids(cloud, rows if limit is None else rows[:limit])
+            return _ids(cloud, tree_roots.serving_roots(shape, search, after)[:limit])
 
     def free(self, places: Collection[tuple[int, int]]) -> Mapping[tuple[int, int], FreeCapacity]:
         """Return what is free at these places, each a provider's and a class's id.
@@ -259,24 +209,6 @@ class ProviderSource(ABC):
                 values, at = columns.stock.values, at[there]
                 column[known[there]] = np.trunc(values["capacity"][at]) - values["used"][at]
         return found
-
-    def covers(self, providers: Iterable[int], bits: Mapping[int, int]) -> Mapping[int, int]:
-        """Return by provider the bits, which are given by trait id, of all its traits."""
-        found: dict[int, int] = defaultdict(int)
-        ids = list(providers)
-        with self.held(ids) as (cloud, _):
-            rows = np.sort(cloud.rows_of(ids))
-            for trait, some in bits.items():
-                for key in _ids(cloud, rows[cloud.traits.any_of(frozenset({trait}), rows)]):
-                    found[key] |= some
-        return found
-
-    def parents(self, roots: Collection[int]) -> Mapping[int, int | None]:
-        """Return the id of the parent of each provider of these trees."""
-        with self.held(roots=roots) as (cloud, shape):
-            rows = shape.rows_of_trees(np.fromiter(roots, np.int64))
-            pairs = zip(_ids(cloud, rows), cloud.providers.parents[rows].tolist(), strict=True)
-            return {key: parent or None for key, parent in pairs}
 
     def contents(self, ids: Collection[int]) -> ProviderContents:
         """Return what summaries show of the providers of these ids."""

@@ -11,16 +11,15 @@ Summaries of the providers found are made by ``summaries``, since the scheduler 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import repeat
 from random import Random
 
+from placement_sched.candidates.batches import CandidateBatches
 from placement_sched.candidates.combine import Budget
-from placement_sched.candidates.enumerate import Enumeration
-from placement_sched.candidates.kinds import CandidatesOfKinds, find_in_kinds
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.resolve import ResolvedNames
 from placement_sched.candidates.slots import SlotGroup, slots_of, tree_search
-from placement_sched.candidates.tree_loader import TreeLoader
+from placement_sched.candidates.trees import TreeReader
 from placement_sched.errors import TooComplex
 from placement_sched.model.placement import candidate
 from placement_sched.model.placement.candidate import AllocationRequest, Candidates, Layout
@@ -65,14 +64,9 @@ def find(
     sampling = random if settings.placement.randomize_allocation_candidates else None
     if search.is_single:
         return _find_single(source, search, limit, sampling)
-    loader = _loader(source, search, settings, one_of_a_tree=one_of_a_tree)
     in_turn = settings.placement.allocation_candidates_generation_strategy == "breadth-first"
-    if sampling is None and not in_turn:
-        found = find_in_kinds(loader, limit, _Layouts(search, loader.search.slots))
-        if found is not None:
-            return _candidates_of_kinds(source, search, found, limit)
-    enumeration = Enumeration(loader=loader, limit=limit, breadth_first=in_turn, random=sampling)
-    return _find_in_trees(search, enumeration)
+    reader = _reader(source, search, settings, one_of_a_tree=one_of_a_tree)
+    return _find_in_trees(search, reader, limit, in_turn=in_turn, random=sampling)
 
 
 def find_on(
@@ -86,17 +80,17 @@ def find_on(
         serving = source.serving_of(search.query, search.names, source.ids_of(roots).values())
         return _single_candidates(search, serving, limit=None)
     only = sorted(source.ids_of(roots).values())
-    most, loader = settings.scheduler.max_placement_results, _loader(source, search, settings)
-    return _find_in_trees(search, Enumeration(loader=loader, limit=most, only=only))
+    most = settings.scheduler.max_placement_results
+    return _find_in_trees(search, _reader(source, search, settings), most, only=only)
 
 
-def _loader(
+def _reader(
     source: ProviderSource, search: Search, settings: Settings, *, one_of_a_tree: bool = False
-) -> TreeLoader:
+) -> TreeReader:
     steps = settings.placement.allocation_candidates_budget
     budget = Budget(steps, settings.placement_database.read_timeout)
     trees = tree_search(search.query, search.names, one_of_a_tree=one_of_a_tree)
-    return TreeLoader(source, trees, budget)
+    return TreeReader(source, trees, budget)
 
 
 def _check_memberships(search: Search, settings: Settings) -> None:
@@ -151,34 +145,28 @@ def _single_candidates(
     )
 
 
-def _candidates_of_kinds(
-    source: ProviderSource, search: Search, found: CandidatesOfKinds, limit: int | None
+def _find_in_trees(
+    search: Search,
+    reader: TreeReader,
+    limit: int | None,
+    *,
+    in_turn: bool = False,
+    random: Random | None = None,
+    only: Sequence[int] | None = None,
 ) -> Candidates:
-    whole = not search.names.topology.sharing
-    providers, trees = source.describe(found.serving, whole=whole)
-    return Candidates(
-        requests=tuple(found.requests),
-        providers=providers,
-        limited=limit is not None and len(found.requests) >= limit,
-        trees=trees,
+    found = CandidateBatches(
+        reader=reader,
+        layout_of=_Layouts(search, reader.search.slots),
+        limit=limit,
+        in_turn=in_turn,
+        random=random,
+        only=only,
     )
-
-
-def _find_in_trees(search: Search, enumeration: Enumeration) -> Candidates:
-    enumeration.run()
-    loader, found = enumeration.loader, enumeration.found
-    serving = dict.fromkeys(chain.from_iterable(found))
-    uuids = {key: enumeration.providers[key].uuid for key in {*serving, *found.values()}}
-    uuid_of, layout_of = uuids.__getitem__, _Layouts(search, loader.search.slots)
-    requests: list[AllocationRequest] = []
-    for chosen, root in found.items():
-        layout = layout_of(tuple(map(chosen.index, chosen)))
-        taken = tuple(map(uuid_of, dict.fromkeys(chosen)))
-        requests.append(AllocationRequest(layout, taken, uuids[root]))
+    found.run()
     whole = not search.names.topology.sharing
-    providers, trees = loader.source.describe(serving, whole=whole)
+    providers, trees = reader.source.describe(sorted(found.serving), whole=whole)
     return Candidates(
-        requests=tuple(requests), providers=providers, limited=enumeration.lacking == 0, trees=trees
+        requests=tuple(found.requests), providers=providers, limited=found.lacking == 0, trees=trees
     )
 
 

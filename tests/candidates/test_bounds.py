@@ -10,6 +10,7 @@ import os_traits
 import pytest
 
 from placement_sched.candidates import combine, narrowing
+from placement_sched.candidates.batches import STEP
 from placement_sched.candidates.combine import (
     Budget,
     FreeCapacity,
@@ -19,12 +20,11 @@ from placement_sched.candidates.combine import (
     can_serve,
     combinations,
 )
-from placement_sched.candidates.enumerate import STEP
 from placement_sched.candidates.explain.node_names import NodeNames
 from placement_sched.candidates.explain.report import SearchRun, explain
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.slots import tree_search
-from placement_sched.candidates.tree_loader import TreeLoader
+from placement_sched.candidates.trees import TreeReader
 from placement_sched.errors import TooComplex, Unavailable
 from placement_sched.model.placement.query import (
     AggregateTerms,
@@ -280,10 +280,8 @@ def test_hosts_that_only_the_same_pools_serve_are_one_tree(database):
         trees = tree_search(query, search.names)
         roots = narrowing.roots(connection, trees)
         # A step for five trees that are shared with, and for 20 choices of each different tree.
-        loader = TreeLoader(source_of(connection), trees, Budget(208 * 8 // 5 + 200))
-        found = loader.read_trees(roots).trees
-    assert len(found) == 208
-    assert len({id(tree) for tree in found.values()}) == 9
+        reader = TreeReader(source_of(connection), trees, Budget(208 * 8 // 5 + 200))
+        assert len(reader.read(roots)) == 9
 
 
 @pytest.mark.parametrize(("stock", "status"), [({}, 200), ({"SRIOV_NET_VF": 1}, 400)])

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from placement_sched.candidates import kinds
-from placement_sched.candidates import search as search_module
+from placement_sched.candidates.batches import CandidateBatches
 from placement_sched.candidates.search import find, prepare
+from placement_sched.candidates.trees import ProviderTrees
 from placement_sched.errors import TooComplex
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
 from tests.candidates.documented import provider
@@ -57,15 +57,15 @@ def _hosts(number, cards):
     )
 
 
-def _found(database, query, options, *, alike, batch=None):
-    """Return the candidates; of trees that are alike ``batch`` are looked at together."""
+def _found(database, query, options, *, alike=True, batch=None):
+    """Return the candidates; unless ``alike`` each tree is a kind by itself."""
     with pytest.MonkeyPatch.context() as patch, database.read() as connection:
-        patch.setattr(kinds, "is_many", lambda _size: True)
         if batch is not None:
-            patch.setattr(kinds, "first_size", lambda _limit: batch)
-            patch.setattr(kinds, "next_size", lambda *_: batch)
+            patch.setattr(CandidateBatches, "_first_size", lambda _self: batch)
+            patch.setattr(CandidateBatches, "_next_size", lambda *_: batch)
         if not alike:
-            patch.setattr(search_module, "find_in_kinds", lambda *_: None)
+            keys = property(lambda trees: [b"%d" % root for root in trees.roots.tolist()])
+            patch.setattr(ProviderTrees, "keys", keys)
         source = source_of(connection)
         return find(source, prepare(source, query), options, Random(7))
 
@@ -130,11 +130,8 @@ def test_hosts_that_share_pools_are_answered_together(
 ):
     load(sqlite_database, _hosts_with_pools(30, 4, disk_of_hosts=disk_of_hosts))
     options = sqlite_settings.overridden({MOST: limit})
-    alone = _found(sqlite_database, OF_POOLS, options, alike=False)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delattr(search_module, "Enumeration")
-        together = _found(sqlite_database, OF_POOLS, options, alike=True)
-    assert together == alone
+    together = _found(sqlite_database, OF_POOLS, options, alike=True)
+    assert together == _found(sqlite_database, OF_POOLS, options, alike=False)
     each = 2 + (disk_of_hosts > 0)
     assert len(together.requests) == min(limit if limit > 0 else 1000, 30 * each)
 

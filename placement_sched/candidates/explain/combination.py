@@ -3,7 +3,7 @@
 Each rule that alone keeps them from it is named: without it, and with all others, they serve.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -28,10 +28,10 @@ class BrokenRule(NamedTuple):
 
 
 class TreeNames(NamedTuple):
-    """How the resource classes and the providers of a tree are called, by their ids."""
+    """The names of resource classes by id, and of the providers of a tree in its order."""
 
     classes: Mapping[int, str]
-    providers: Mapping[int, str]
+    providers: Sequence[str | None]
 
 
 def broken_rules(
@@ -111,7 +111,7 @@ def _room(
     if best is None:  # one allocation may not take as much, however much is free
         return None
     amount, provider = best
-    name, host = names.classes[class_id], names.providers.get(provider, "one provider")
+    name, host = names.classes[class_id], names.providers[provider] or "one provider"
     words = f"make room for {amount} more of {name} on {host}"
     return Remedy("make_room", words, {"resource_class": name, "amount": amount, "provider": host})
 

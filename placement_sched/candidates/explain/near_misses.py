@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_sched.candidates.combine import Budget, check_trees
+from placement_sched.candidates.combine import Budget
 from placement_sched.candidates.explain.stages import CheckedTrees, Stage, stages_of
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.slots import serves_alone, slots_of, tree_search
-from placement_sched.candidates.tree_loader import TreeLoader
+from placement_sched.candidates.trees import TreeReader
 from placement_sched.errors import TooComplex
 from placement_sched.model.placement.query import (
     AggregateTerms,
@@ -81,8 +81,7 @@ def near_misses(
                 roots = blockers.trees_without(some)
                 looser = tree_search(_without(search.query, dropped), search.names)
                 budget.spend(_EVALUATION + _SLOT * len(looser.slots) + _READ * len(roots))
-                batch = TreeLoader(source, looser, budget).read_trees(roots)
-                tried = check_trees(batch.trees, looser.rules, budget)
+                tried = TreeReader(source, looser, budget).read(roots).check(budget)
                 if helped := tuple(root for root, serves in tried if serves):
                     names = [term.name for term in dropped]
                     found.append(NearMiss.of(names, len(helped), helped))

@@ -4,7 +4,8 @@ Counted are trees; a sharing provider without a compute node counts only if it s
 of a tree has a provider and they still do not serve together, that is the step ``combination``.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,15 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from placement_sched.candidates.combine import (
-    Budget,
-    ProviderTree,
-    Rules,
-    always_combine,
-    check_trees,
-)
+from placement_sched.candidates.combine import Budget, Rules, always_combine
 from placement_sched.candidates.explain.advice import TreeAdvice
-from placement_sched.candidates.explain.combination import TreeNames, broken_rules
+from placement_sched.candidates.explain.combination import BrokenRule, TreeNames, broken_rules
 from placement_sched.candidates.explain.near_misses import explanation_budget, near_misses
 from placement_sched.candidates.explain.node_names import NodeNames
 from placement_sched.candidates.explain.reasons import Reasons, names_of, rejections
@@ -28,7 +23,7 @@ from placement_sched.candidates.explain.stages import CheckedTrees
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.search import Search, limiting_option
 from placement_sched.candidates.slots import tree_search
-from placement_sched.candidates.tree_loader import TreeLoader
+from placement_sched.candidates.trees import ProviderTrees, TreeReader
 from placement_sched.errors import TooComplex
 from placement_sched.model.placement.candidate import Candidates
 from placement_sched.model.results import stages as reports
@@ -146,7 +141,7 @@ class _Trees:
         trees = self.combinable(roots)
         try:
             budget = explanation_budget(self.run.settings, len(roots))
-            for root, serves in check_trees(trees, self.run.rules, budget):
+            for root, serves in trees.check(budget):
                 if not serves:
                     rejected.add(root)
         except TooComplex:
@@ -172,12 +167,11 @@ class _Trees:
         except TooComplex:
             return False
 
-    def combinable(self, roots: Sequence[int]) -> Mapping[int, ProviderTree]:
-        """Return these trees, which have a provider for each slot, by the id of the root."""
+    def combinable(self, roots: Sequence[int]) -> ProviderTrees:
+        """Return these trees, which have a provider for each slot."""
         search = tree_search(self.run.search.query, self.run.search.names)
         # Not bounded: no more is read than was looked at already, when the trees were checked.
-        loader = TreeLoader(self.run.source, search, Budget(0), for_other_rules=True)
-        return loader.read_trees(roots).trees
+        return TreeReader(self.run.source, search, Budget(0), for_explanation=True).read(roots)
 
     def combination_step(
         self,
@@ -194,17 +188,19 @@ class _Trees:
             self.run.connection,
             {key for tree, _ in trees for key in uses.ids[uses.of_tree(tree)].tolist()},
         )
-        called = TreeNames(self.run.search.names.class_names, names)
+        classes = self.run.search.names.class_names
+        numbers = {root: number for number, root in enumerate(combinable.roots.tolist())}
         rejected = []
         for tree, (host, node) in trees:
             # Each has a share, so that a difficult tree leaves the others their reasons.
             budget = explanation_budget(self.run.settings, len(trees), shares=len(trees))
-            providers = combinable.get(int(uses.root_ids[tree]))
-            try:
-                rules = self.run.rules
-                broken = list(broken_rules(providers, rules, called, budget)) if providers else []
-            except TooComplex:
-                broken = []
+            number = numbers.get(int(uses.root_ids[tree]))
+            broken: list[BrokenRule] = []
+            if number is not None:
+                called = TreeNames(classes, [names.get(key) for key in combinable.ids_of(number)])
+                whole = combinable.tree(number, with_all_free=True)
+                with suppress(TooComplex):
+                    broken = list(broken_rules(whole, self.run.rules, called, budget))
             reason = "; ".join(one.reason for one in broken) or _TOGETHER
             found = (one.change() for one in broken) if with_changes else ()
             changes = tuple(change for change in found if change)

@@ -1,6 +1,6 @@
-"""Trees are looked at a few at a time: how many at once, and which, changes no answer.
+"""Trees are read in batches: the size of these, and which come first, changes no answer.
 
-Small clouds take all ways of ``enumerate.py`` where a batch is of one tree or two.
+Small clouds take all ways of ``batches.py`` if a batch is of one tree or two.
 """
 
 from collections import Counter
@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from placement_sched.candidates import enumerate as enumerate_module
+from placement_sched.candidates import batches
 from placement_sched.candidates.search import find, prepare
-from placement_sched.candidates.tree_loader import TreeLoader
+from placement_sched.candidates.trees import TreeReader
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.store.placement import provider_trees
 from tests.candidates.documented import provider
@@ -85,25 +85,22 @@ def _roots(found):
 
 @pytest.fixture
 def noted(monkeypatch):
-    """Give a list that fills with each way in which trees are read, and how many that gave."""
+    """Give a list that fills with the number of trees of each batch."""
     seen = []
 
-    def noting(name, read):
-        def note(*arguments):
-            stand = read(*arguments)
-            seen.append((name, len(set(stand.roots))))
-            return stand
+    read = TreeReader.read
 
-        return note
+    def note(self, roots):
+        seen.append(len(roots))
+        return read(self, roots)
 
-    for name in ("read_first", "read_trees", "read_columns"):
-        monkeypatch.setattr(TreeLoader, name, noting(name, getattr(TreeLoader, name)))
+    monkeypatch.setattr(TreeReader, "read", note)
     return seen
 
 
 def _small(monkeypatch):
     for name, size in (("_FEW", 1), ("_SOME", 1), ("_MANY", 2), ("_GROWTH", 2)):
-        monkeypatch.setattr(enumerate_module, name, size)
+        monkeypatch.setattr(batches, name, size)
 
 
 @pytest.mark.all_databases
@@ -140,8 +137,7 @@ def test_last_of_many_trees_is_found_under_a_limit(database, settings, options, 
     assert {as_found(one) for one in found.requests} == all_candidates(cloud, TWO_CARDS)
     assert _roots(found) == [uuid_of("CN059")] * 2
     # The trees that cannot serve are not read one batch after the other.
-    first = "read_trees" if options == SHUFFLED else "read_first"
-    assert noted == [(first, 16), ("read_trees", 1)]
+    assert noted == [16, 1]
 
 
 def _spread(*traits):
@@ -176,7 +172,7 @@ def test_trees_without_a_trait_required_together_are_passed_over(
     assert [dict(one.allocations) for one in found.requests] == [
         {uuid_of("CN059"): {"VCPU": 1}, uuid_of("CN059 B"): {"DISK_GB": 1}}
     ]
-    assert [size for _, size in noted] == [16, 1]
+    assert noted == [16, 1]
 
 
 def test_no_provider_has_a_trait_required_together(database, settings, noted):
@@ -184,7 +180,7 @@ def test_no_provider_has_a_trait_required_together(database, settings, noted):
     load(database, Cloud((*_hosts_with_disks(60, ()), elsewhere)))
     small = settings.overridden({MOST: 10, BUDGET: 1})
     assert _find(database, _spread("CUSTOM_TRAIT"), small).requests == ()
-    assert [size for _, size in noted] == [16]
+    assert noted == [16]
 
 
 def test_limit_is_reached_in_the_second_batch(database, settings, noted):
@@ -193,7 +189,7 @@ def test_limit_is_reached_in_the_second_batch(database, settings, noted):
     # Half of the first 16 trees serve, with two candidates each: 24 are lacking then.
     expected = [uuid_of(f"CN{number:03}") for number in range(0, 40, 2) for _ in range(2)]
     assert _roots(found) == expected
-    assert noted == [("read_first", 16), ("read_first", 30)]
+    assert noted == [16, 30]
 
 
 def test_last_batch_is_all_that_is_left(database, settings, noted):
@@ -204,14 +200,14 @@ def test_last_batch_is_all_that_is_left(database, settings, noted):
     with database.read() as connection:
         cheap = source_of(connection).reads_cheaply
     # Where it costs no statement to know which ten may serve, these are read alone.
-    assert noted == [("read_columns", 10)] if cheap else [("read_first", 25), ("read_first", 15)]
+    assert noted == ([10] if cheap else [25, 15])
 
 
 def test_trees_that_may_serve_are_read_in_as_many_batches_as_are_needed(
     database, settings, noted, monkeypatch
 ):
-    monkeypatch.setattr(enumerate_module, "_FEW", 2)
-    monkeypatch.setattr(enumerate_module, "_SOME", 1)
+    monkeypatch.setattr(batches, "_FEW", 2)
+    monkeypatch.setattr(batches, "_SOME", 1)
     load(database, _cloud(40, set(range(0, 40, 2))))
     with database.read() as connection:
         cheap = source_of(connection).reads_cheaply
@@ -220,7 +216,7 @@ def test_trees_that_may_serve_are_read_in_as_many_batches_as_are_needed(
     assert _roots(found) == expected
     if cheap:
         # Six trees of two candidates each, and a quarter more of what is lacking.
-        assert noted == [("read_columns", 6), ("read_columns", 8)]
+        assert noted == [6, 8]
 
 
 @pytest.mark.all_databases
@@ -228,14 +224,14 @@ def test_trees_that_seem_to_serve_and_do_not_are_followed_by_more(
     database, settings, noted, monkeypatch
 ):
     # Each has a card for each slot, but it is the same one: only the last tree has two.
-    monkeypatch.setattr(enumerate_module, "_FEW", 2)
+    monkeypatch.setattr(batches, "_FEW", 2)
     alone = [member for number in range(2, 30) for member in _tree(number, "A")]
     last = _tree(0, "AB", prefix="last ")
     cloud = Cloud((*_cloud(2, set()).hosts, *alone, *last))
     load(database, cloud)
     found = _find(database, TWO_CARDS, settings.overridden({MOST: 2}))
     assert _roots(found) == [uuid_of("last CN000")] * 2
-    assert noted == [("read_first", 2), *[("read_trees", size) for size in (2, 8, 19)]]
+    assert noted == [2, 2, 8, 19]
 
 
 @pytest.mark.slow
@@ -245,7 +241,7 @@ def test_each_tree_is_as_likely_as_another_in_a_sample(
 ):
     serving = range(0, 6 * every, every)
     load(sqlite_database, _cloud(6 * every, set(serving)))
-    monkeypatch.setattr(enumerate_module, "_FEW", 4)
+    monkeypatch.setattr(batches, "_FEW", 4)
     options = sqlite_settings.overridden({**SHUFFLED, **BREADTH_FIRST, MOST: 2})
     drawn = Counter(
         root
