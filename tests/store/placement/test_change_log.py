@@ -347,6 +347,21 @@ def test_old_rows_are_counted_and_not_read_again(database, following, clock):
         assert change_log.read_late_rows(connection, position).position == position
 
 
+def test_reader_begins_after_a_transaction_that_wrote_more_than_is_read_again(
+    database, following, clock, monkeypatch
+):
+    monkeypatch.setattr(change_log, "MAX_ROWS", 6)
+    for number in range(20):
+        change(database, number)
+    with database.read() as connection:
+        position = change_log.begin(connection)
+        assert len(position.rows) == 3
+        change(database, 21)
+        changes = change_log.read(connection, position)
+        assert changes.providers == {A}
+        assert change_log.read_late_rows(connection, changes.position).position == changes.position
+
+
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 def test_late_rows_are_found_by_their_number(database, following, clock):
     with database.read() as connection, database.writer.connect() as long:
