@@ -11,7 +11,7 @@ are wanted, no others are read at all.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
+from itertools import pairwise, repeat
 from math import ceil
 from random import Random
 from typing import Any
@@ -254,8 +254,10 @@ class CandidateBatches:
         width = int(places.max()) + 1
         groups = batch.of_trees[trees] * width + places
         order = np.argsort(groups, kind="stable")
-        bounds = np.flatnonzero(np.diff(groups[order])) + 1
-        for some in np.split(order, bounds):
+        ordered = groups[order]
+        ends = [*(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
+        for first, end in pairwise([0, *ends]):
+            some = order[first:end]
             number, place = divmod(int(groups[some[0]]), width)
             chosen = batch.kinds[number].combinations[place]
             layout = self.layout_of(tuple(map(chosen.index, chosen)))

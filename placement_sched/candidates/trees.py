@@ -24,7 +24,7 @@ _FREE_CONDITIONS, _CONDITIONS = 50, 2
 _NOTED, _SHARED_NOTED = 20, 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Uses:
     """Providers that trees may use: the row of each, the number of the tree, and what it serves.
 
@@ -48,10 +48,12 @@ class _Uses:
             np.concatenate((self.is_shared, others.is_shared)),
         )
 
-    @property
+    @cached_property
     def starts(self) -> _Numbers:
-        """Return the first use of each tree, where these are ordered by trees."""
-        return np.flatnonzero(np.diff(self.trees, prepend=-1))
+        """The first use of each tree, if these are in the order of trees."""
+        is_first = np.ones(len(self.trees), np.bool_)
+        is_first[1:] = self.trees[1:] != self.trees[:-1]
+        return np.flatnonzero(is_first)
 
     def of_trees(self, is_kept: Mask) -> "_Uses":
         """Return the uses of some of the trees."""
