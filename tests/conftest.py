@@ -20,10 +20,10 @@ from sqlalchemy.exc import OperationalError
 from webtest import TestApp
 
 from placement_sched.app import Application, create_app
+from placement_sched.candidates.cache import UPKEEP_THREAD
 from placement_sched.db.migrate import sync_schema
 from placement_sched.db.tables import metadata, resource_classes, resource_providers, traits
 from placement_sched.db.transaction import Database
-from placement_sched.mirror.upkeep import UPKEEP_THREAD
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.loading import full_conf

@@ -18,9 +18,9 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from placement_sched.api.request_context import WSGI
+from placement_sched.candidates.cache import CacheFigures
 from placement_sched.db.tally import Tally
 from placement_sched.errors import ConfigurationError
-from placement_sched.mirror.upkeep import MirrorFigures
 from placement_sched.model.results.decision import DecisionLabels
 from placement_sched.operations.gauges.capacity import CapacityGauges, CountFlavors
 from placement_sched.operations.gauges.cloud import CloudGauges, ReadFigures
@@ -95,7 +95,7 @@ class Metrics:
             # A worker that has ended would count for good in a sum.
             multiprocess_mode="mostrecent",
         )
-        self._mirror = MirrorFigures()
+        self._mirror = CacheFigures()
         self._mirror_gauges = {
             "providers": gauge("providers", "Providers in the memory of a worker."),
             "nbytes": gauge("bytes", "About how much memory they take."),
@@ -232,7 +232,7 @@ class Metrics:
         """Count a request that a standby may answer: by the ``standby``, or by the ``primary``."""
         self._standby_reads.labels(database).inc()
 
-    def mirror(self, figures: MirrorFigures) -> None:
+    def mirror(self, figures: CacheFigures) -> None:
         """Show what is kept of the cloud in this process's memory."""
         for name, shown in self._mirror_gauges.items():
             shown.set(getattr(figures, name))

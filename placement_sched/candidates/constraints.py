@@ -11,8 +11,8 @@ from enum import Enum
 import numpy as np
 
 from placement_sched.candidates.resolve import ResolvedNames
-from placement_sched.mirror.columns import Mask, RowNumbers, SomeRows, number_of
-from placement_sched.mirror.shape import CloudShape
+from placement_sched.candidates.row_values import Mask, RowNumbers, SomeRows, number_of
+from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.model.placement.query import RequestGroup, TraitTerms
 
 #: The kind of the constraints on the root of a tree.
@@ -81,7 +81,7 @@ def _trait_constraints(terms: TraitTerms) -> Iterator[Constraint]:
 class ConstraintEvaluator:
     """Evaluates the request groups of a query on provider columns."""
 
-    shape: CloudShape
+    shape: TreeIndex
     names: ResolvedNames
     _trees: dict[str, RowNumbers] = field(default_factory=dict)
 

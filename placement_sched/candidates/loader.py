@@ -13,14 +13,14 @@ from sqlalchemy import Connection, select
 
 from placement_sched.candidates import narrowing
 from placement_sched.candidates import resolve as resolving
+from placement_sched.candidates.columns import ProviderColumns
 from placement_sched.candidates.providers import ProviderContents, ProviderSource
 from placement_sched.candidates.resolve import ResolvedNames
 from placement_sched.candidates.slots import TreeSearch
+from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db.histories import history_of
 from placement_sched.db.sql import ids_by, rows_among
 from placement_sched.db.tables import resource_providers
-from placement_sched.mirror.cloud import MirroredCloud
-from placement_sched.mirror.shape import CloudShape
 from placement_sched.model.placement.candidate import CandidateProvider
 from placement_sched.model.placement.provider import SHARES
 from placement_sched.model.placement.query import CandidatesQuery
@@ -41,8 +41,8 @@ class LoadedProviders(ProviderSource):
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.history = history_of(connection)
-        self._cloud = MirroredCloud(provider_state.no_names(connection))
-        self._shape: tuple[int, CloudShape] | None = None
+        self._cloud = ProviderColumns(provider_state.no_names(connection))
+        self._shape: tuple[int, TreeIndex] | None = None
         self._loaded: set[int] = set()
         self._loaded_trees: set[int] = set()
         self._is_whole = False
@@ -50,7 +50,7 @@ class LoadedProviders(ProviderSource):
     @contextmanager
     def held(
         self, providers: Iterable[int] = (), roots: Collection[int] = (), *, whole: bool = False
-    ) -> Iterator[tuple[MirroredCloud, CloudShape]]:
+    ) -> Iterator[tuple[ProviderColumns, TreeIndex]]:
         """Give the columns, with what they lack of these loaded."""
         if not self._is_whole:
             if whole:
@@ -59,7 +59,7 @@ class LoadedProviders(ProviderSource):
                 self._load_trees(roots)
                 self._load(providers)
         if self._shape is None or self._shape[0] != self._cloud.shape:
-            self._shape = (self._cloud.shape, CloudShape(self._cloud, self._sharing_trait))
+            self._shape = (self._cloud.shape, TreeIndex(self._cloud, self._sharing_trait))
         yield self._cloud, self._shape[1]
 
     def _load_all(self) -> None:

@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_sched.candidates import tree_roots
+from placement_sched.candidates.cache import ProviderCache
+from placement_sched.candidates.columns import ProviderColumns
 from placement_sched.candidates.combine import FreeCapacity
 from placement_sched.candidates.constraints import ConstraintEvaluator, CountedRoot
 from placement_sched.candidates.resolve import ResolvedNames, Topology, checked
+from placement_sched.candidates.row_values import Mask, RowNumbers
 from placement_sched.candidates.slots import TreeSearch
+from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db.histories import History
 from placement_sched.db.sql import SIZE, batches
-from placement_sched.mirror.cloud import MirroredCloud
-from placement_sched.mirror.columns import Mask, RowNumbers
-from placement_sched.mirror.shape import CloudShape
-from placement_sched.mirror.upkeep import Mirror
 from placement_sched.model.placement.candidate import CandidateProvider
 from placement_sched.model.placement.query import CandidatesQuery
 
@@ -64,7 +64,7 @@ class ProviderSource(ABC):
     @abstractmethod
     def held(
         self, providers: Iterable[int] = (), roots: Collection[int] = (), *, whole: bool = False
-    ) -> AbstractContextManager[tuple[MirroredCloud, CloudShape]]:
+    ) -> AbstractContextManager[tuple[ProviderColumns, TreeIndex]]:
         """Give the columns, and the trees in them; other threads do not change them meanwhile.
 
         At least the providers of these ids are in them, the trees of these roots with all that
@@ -238,9 +238,9 @@ class CachedProviders(ProviderSource):
     reads_cheaply = True
     describes_once = True
 
-    def __init__(self, mirror: Mirror, history: History = None) -> None:
+    def __init__(self, cache: ProviderCache, history: History = None) -> None:
         """``history`` is that of the connection by which the cache was brought up to date."""
-        self.mirror, self.history = mirror, history
+        self.cache, self.history = cache, history
 
     def held(
         self,
@@ -248,13 +248,13 @@ class CachedProviders(ProviderSource):
         roots: Collection[int] = (),  # noqa: ARG002
         *,
         whole: bool = False,  # noqa: ARG002
-    ) -> AbstractContextManager[tuple[MirroredCloud, CloudShape]]:
+    ) -> AbstractContextManager[tuple[ProviderColumns, TreeIndex]]:
         """Hold the cache."""
-        return self.mirror.held()
+        return self.cache.held()
 
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
         """Return the ids of all names used."""
-        with self.mirror.held() as (cloud, shape):
+        with self.cache.held() as (cloud, shape):
             names, topology = cloud.names, Topology(shape.nested, bool(len(shape.sharers)))
         return checked(
             query, ResolvedNames(names.classes, names.traits, names.aggregates, topology)
@@ -262,11 +262,11 @@ class CachedProviders(ProviderSource):
 
     def ids_of(self, uuids: Collection[str]) -> Mapping[str, int]:
         """Return the ids of the providers of these uuids."""
-        with self.mirror.held() as (cloud, _):
+        with self.cache.held() as (cloud, _):
             return cloud.ids_of(uuids)
 
 
-def _ids(cloud: MirroredCloud, rows: RowNumbers) -> list[int]:
+def _ids(cloud: ProviderColumns, rows: RowNumbers) -> list[int]:
     found: list[int] = cloud.providers.ids[rows].tolist()
     return found
 
@@ -281,7 +281,7 @@ def _alone(
     return found
 
 
-def _contents(cloud: MirroredCloud, ids: Collection[int]) -> ProviderContents:
+def _contents(cloud: ProviderColumns, ids: Collection[int]) -> ProviderContents:
     keys = np.sort(np.fromiter(ids, np.int64, len(ids)))
     there, rows = cloud.places_of(keys)
     present = keys[there].tolist()
@@ -304,7 +304,9 @@ def _contents(cloud: MirroredCloud, ids: Collection[int]) -> ProviderContents:
     )
 
 
-def _used(cloud: MirroredCloud, ids: NDArray[np.int64], classes: Sequence[int]) -> list[list[int]]:
+def _used(
+    cloud: ProviderColumns, ids: NDArray[np.int64], classes: Sequence[int]
+) -> list[list[int]]:
     """Return for each of the classes how much of it is used of each of the providers."""
     present, rows = cloud.places_of(ids)
     known = np.flatnonzero(present)

@@ -3,9 +3,9 @@
 import numpy as np
 
 from placement_sched.candidates.constraints import ConstraintEvaluator, CountedRoot
+from placement_sched.candidates.row_values import Mask, RowNumbers, SomeRows
 from placement_sched.candidates.slots import SlotGroup, TreeSearch
-from placement_sched.mirror.columns import Mask, RowNumbers, SomeRows
-from placement_sched.mirror.shape import CloudShape
+from placement_sched.candidates.tree_index import TreeIndex
 
 #: Maximum number of sets of traits that are checked for each tree before its slots.
 _MAX_TRAIT_SETS = 16
@@ -13,7 +13,7 @@ _MAX_TRAIT_SETS = 16
 _SPARSE = 16
 
 
-def roots(shape: CloudShape, search: TreeSearch, after: int) -> RowNumbers:
+def roots(shape: TreeIndex, search: TreeSearch, after: int) -> RowNumbers:
     """Return the rows of the roots with ids above ``after`` that are as required."""
     rows = shape.roots
     if after:
@@ -23,7 +23,7 @@ def roots(shape: CloudShape, search: TreeSearch, after: int) -> RowNumbers:
     return rows[found]
 
 
-def serving_roots(shape: CloudShape, search: TreeSearch, after: int) -> RowNumbers:
+def serving_roots(shape: TreeIndex, search: TreeSearch, after: int) -> RowNumbers:
     """Return the rows of the roots with ids above ``after`` whose trees may serve."""
     cloud, evaluator = shape.cloud, ConstraintEvaluator(shape, search.names)
     count = evaluator.number_with_room
@@ -46,7 +46,7 @@ def serving_roots(shape: CloudShape, search: TreeSearch, after: int) -> RowNumbe
     return found
 
 
-def masks_of(shape: CloudShape, search: TreeSearch, rows: RowNumbers, counted: CountedRoot) -> Mask:
+def masks_of(shape: TreeIndex, search: TreeSearch, rows: RowNumbers, counted: CountedRoot) -> Mask:
     """Return for each of the rows which of ``distinct_slots`` the provider could serve."""
     evaluator, slots = ConstraintEvaluator(shape, search.names), search.distinct_slots
     masks = np.zeros((len(rows), len(slots)), np.bool_)
@@ -65,7 +65,7 @@ def admits(slot: SlotGroup, evaluator: ConstraintEvaluator, roots: RowNumbers) -
 
 
 def _served(
-    shape: CloudShape, slot: SlotGroup, evaluator: ConstraintEvaluator, rows: SomeRows
+    shape: TreeIndex, slot: SlotGroup, evaluator: ConstraintEvaluator, rows: SomeRows
 ) -> Mask:
     """Return for each provider whether it is a root whose tree has one for a slot.
 
@@ -86,7 +86,7 @@ def _counted(slot: SlotGroup, counted: CountedRoot) -> CountedRoot:
     return CountedRoot.NONE if slot.slot.suffix else counted
 
 
-def _with_any(shape: CloudShape, mask: Mask, rows: SomeRows) -> Mask:
+def _with_any(shape: TreeIndex, mask: Mask, rows: SomeRows) -> Mask:
     """Return for each provider whether it is the root of one of these rows of which ``mask`` is."""
     roots = shape.root_rows[mask if isinstance(rows, slice) else rows[mask]]
     found = np.zeros(len(shape.cloud), np.bool_)

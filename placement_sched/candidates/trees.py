@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from placement_sched.candidates.combine import Budget, FreeCapacity, ProviderTree, can_serve
 from placement_sched.candidates.constraints import ConstraintEvaluator, CountedRoot
 from placement_sched.candidates.providers import ProviderSource
+from placement_sched.candidates.row_values import Mask, RowNumbers
 from placement_sched.candidates.slots import TreeSearch, conditions_of
+from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.candidates.tree_roots import admits, masks_of
-from placement_sched.mirror.columns import Mask, RowNumbers
-from placement_sched.mirror.shape import CloudShape
 
 _Numbers = NDArray[np.int64]
 
@@ -213,7 +213,7 @@ class TreeReader:
             uses = self._complete(shape, self._uses(shape, root_rows[order], numbers))
             return self._columns(shape, uses, np.array(roots, np.int64))
 
-    def _uses(self, shape: CloudShape, roots: RowNumbers, numbers: _Numbers) -> _Uses:
+    def _uses(self, shape: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
         """Return the providers that serve a slot of the trees of these ascending roots."""
         rows = shape.rows_of_trees(shape.cloud.providers.ids[roots])
         trees = numbers[np.searchsorted(roots, shape.root_rows[rows])]
@@ -226,7 +226,7 @@ class TreeReader:
             uses = uses.with_others(_ancestors(shape, uses))
         return uses.of(np.lexsort((uses.rows, uses.trees)))
 
-    def _shared(self, shape: CloudShape, roots: RowNumbers, numbers: _Numbers) -> _Uses:
+    def _shared(self, shape: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
         """Return the providers that share with these trees, and serve a slot of them."""
         pairs = shape.sharing_with(roots)
         self.budget.spend(len(pairs) // _SHARED_NOTED)
@@ -240,7 +240,7 @@ class TreeReader:
         has_slot: Mask = np.logical_or.reduce(serves, axis=1)
         return _Uses(sharers, trees, serves, np.ones(len(pairs), np.bool_)).of(has_slot)
 
-    def _complete(self, shape: CloudShape, uses: _Uses) -> _Uses:
+    def _complete(self, shape: TreeIndex, uses: _Uses) -> _Uses:
         """Leave the trees that may serve, and spend what it costs to note their providers."""
         if self.search.names.topology.sharing and not self.for_explanation and len(uses.rows):
             uses = uses.of_trees(self._is_new(shape, uses))
@@ -261,7 +261,7 @@ class TreeReader:
                 is_complete &= np.logical_or.reduceat(has_one, starts)
         return uses.of_trees(is_complete)
 
-    def _is_new(self, shape: CloudShape, uses: _Uses) -> Mask:
+    def _is_new(self, shape: TreeIndex, uses: _Uses) -> Mask:
         """Return for each tree whether none before it has the same, of sharing providers alone."""
         starts, ids = uses.starts, shape.cloud.providers.ids[uses.rows]
         has_own = np.logical_or.reduceat(~uses.is_shared, starts)
@@ -274,7 +274,7 @@ class TreeReader:
             self._pools.add(key)
         return is_new
 
-    def _columns(self, shape: CloudShape, uses: _Uses, roots: _Numbers) -> ProviderTrees:
+    def _columns(self, shape: TreeIndex, uses: _Uses, roots: _Numbers) -> ProviderTrees:
         cloud, rules, rows, starts = shape.cloud, self.search.rules, uses.rows, uses.starts
         providers, zeros = cloud.providers, np.zeros(len(rows), np.int64)
         covers = np.zeros((len(rows), len(rules.trait_choices)), np.bool_)
@@ -308,7 +308,7 @@ class TreeReader:
         return sorted({class_id for class_id in classes if classes.count(class_id) > 1})
 
 
-def _free(shape: CloudShape, rows: RowNumbers, class_id: int) -> tuple[_Numbers, _Numbers]:
+def _free(shape: TreeIndex, rows: RowNumbers, class_id: int) -> tuple[_Numbers, _Numbers]:
     """Return what is free of a class on each provider, and its ``max_unit``; 0 if it has none."""
     columns = shape.cloud.classes.get(class_id)
     free, most = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
@@ -320,7 +320,7 @@ def _free(shape: CloudShape, rows: RowNumbers, class_id: int) -> tuple[_Numbers,
     return free, most
 
 
-def _parent_rows(shape: CloudShape, rows: RowNumbers) -> _Numbers:
+def _parent_rows(shape: TreeIndex, rows: RowNumbers) -> _Numbers:
     """Return the row of the parent of each provider, -1 for none."""
     there, found = shape.cloud.places_of(shape.cloud.providers.parents[rows])
     parents = np.full(len(rows), -1, np.int64)
@@ -328,7 +328,7 @@ def _parent_rows(shape: CloudShape, rows: RowNumbers) -> _Numbers:
     return parents
 
 
-def _ancestors(shape: CloudShape, uses: _Uses) -> _Uses:
+def _ancestors(shape: TreeIndex, uses: _Uses) -> _Uses:
     """Return the providers above these that are not among them, tree by tree."""
     number = len(shape.cloud)
     below = uses.trees * number + uses.rows
@@ -346,7 +346,7 @@ def _ancestors(shape: CloudShape, uses: _Uses) -> _Uses:
     return _Uses(rows, keys // number, serves, np.zeros(len(keys), np.bool_))
 
 
-def _parents(shape: CloudShape, uses: _Uses) -> _Numbers:
+def _parents(shape: TreeIndex, uses: _Uses) -> _Numbers:
     """Return the number in its tree of the parent of each provider, -1 for none."""
     number, rows = len(shape.cloud), _parent_rows(shape, uses.rows)
     if not len(rows):

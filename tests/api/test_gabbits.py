@@ -73,7 +73,7 @@ def test_story_is_told_as_written_with_providers_in_memory(story, database_url, 
     services.ready()
     services.scheduler.memory.fill(services.database, 60)
     tell(story, host="127.0.0.1", port=8778, application=app.app)
-    figures = services.scheduler.memory.mirror.figures
+    figures = services.scheduler.memory.provider_cache.figures
     assert figures.full_readings == 1
 
 

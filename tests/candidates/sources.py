@@ -7,10 +7,10 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, select
 
+from placement_sched.candidates.cache import ProviderCache
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders, ProviderSource
 from placement_sched.db.tables import resource_providers
-from placement_sched.mirror.upkeep import Mirror
 from placement_sched.store.placement.change_log import Changes
 
 
@@ -34,7 +34,7 @@ class AllChanged:
         return Changes(position)
 
 
-_CACHES: WeakKeyDictionary[Engine, Mirror] = WeakKeyDictionary()
+_CACHES: WeakKeyDictionary[Engine, ProviderCache] = WeakKeyDictionary()
 _USES_CACHE = [False]
 
 
@@ -50,6 +50,6 @@ def source_of(connection: Connection) -> ProviderSource:
     """Return the providers of a database."""
     if not _USES_CACHE[-1]:
         return LoadedProviders(connection)
-    cache = _CACHES.setdefault(connection.engine, Mirror(AllChanged()))
-    assert cache.bring_up_to_date(connection)
+    cache = _CACHES.setdefault(connection.engine, ProviderCache(AllChanged()))
+    assert cache.refresh(connection)
     return CachedProviders(cache)

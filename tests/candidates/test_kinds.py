@@ -31,7 +31,7 @@ CARDS = CandidatesQuery(
 
 
 @pytest.fixture(autouse=True)
-def _in_mirror():
+def _in_cache():
     with cached():
         yield
 

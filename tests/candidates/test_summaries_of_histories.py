@@ -5,25 +5,27 @@ from random import Random
 import pytest
 from sqlalchemy import update
 
+from placement_sched.candidates.cache import ProviderCache
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db.histories import HISTORY, history_of
 from placement_sched.db.tables import inventories
-from placement_sched.mirror.upkeep import Mirror
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
+from tests.candidates.changing import NotedChanges
 from tests.candidates.documented import provider
 from tests.clouds import Cloud, load
-from tests.mirror.changing import NotedChanges
 
 QUERY = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
 
 
-def _mirrored(connection):
-    mirror = Mirror(NotedChanges())  # which reads all again, as the log of changes is in doubt
-    assert mirror.bring_up_to_date(connection)
-    return CachedProviders(mirror, history_of(connection))
+def _cached(connection):
+    cache = ProviderCache(
+        NotedChanges()
+    )  # which reads all again, as the log of changes is in doubt
+    assert cache.refresh(connection)
+    return CachedProviders(cache, history_of(connection))
 
 
 def _give(database, total):
@@ -31,7 +33,7 @@ def _give(database, total):
     database.write(lambda connection: connection.execute(update(inventories).values(total=total)))
 
 
-@pytest.mark.parametrize("source_of", [LoadedProviders, _mirrored])
+@pytest.mark.parametrize("source_of", [LoadedProviders, _cached])
 @pytest.mark.parametrize("trees", [True, False], ids=["newest form", "older form"])
 def test_generations_of_another_history_are_others(
     sqlite_database, sqlite_settings, source_of, trees

@@ -6,10 +6,10 @@ from random import Random
 import pytest
 from sqlalchemy import insert
 
+from placement_sched.candidates.cache import ProviderCache
 from placement_sched.db import tables
 from placement_sched.db.migrate import sync_schema
 from placement_sched.db.transaction import Database
-from placement_sched.mirror.upkeep import Mirror
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.store.placement.copied import Copy
@@ -94,30 +94,30 @@ def test_requests_are_answered_from_memory_on_every_node(
             answer = other.get(query, headers=LATEST_HEADERS).json
             assert len(answer["allocation_requests"]) == number + 1
     for app in apps:
-        mirror = app.app.services.scheduler.memory.mirror
-        mirror.wait(60)
-        assert mirror.figures.full_readings == 1
-        assert mirror.figures.repairs == 0
+        cache = app.app.services.scheduler.memory.provider_cache
+        cache.wait(60)
+        assert cache.figures.full_readings == 1
+        assert cache.figures.repairs == 0
 
 
 def test_nothing_differs_after_writes_through_all_nodes(galera, databases):
-    mirror = Mirror(change_log)
+    cache = ProviderCache(change_log)
     with databases[0].read() as connection:
         assert change_log.why_not_kept(connection) is None
-        assert mirror.bring_up_to_date(connection)
+        assert cache.refresh(connection)
         for step in range(30):
             databases[step % 3].write(lambda writing, step=step: write(writing, 1 + step % 5))
         galera.settle()
-        assert mirror.bring_up_to_date(connection)
-        assert mirror.compare(connection) == frozenset()
+        assert cache.refresh(connection)
+        assert cache.compare(connection) == frozenset()
 
 
 def test_cache_follows_a_node_that_was_killed_and_rejoined(galera, databases):
     """Its connections are lost; what the others wrote meanwhile is in its log afterwards."""
     node, database = galera.nodes[2], databases[2]
-    mirror = Mirror(change_log)
+    cache = ProviderCache(change_log)
     with database.read() as connection:
-        assert mirror.bring_up_to_date(connection)
+        assert cache.refresh(connection)
     node.kill()
     for step in range(40):
         databases[step % 2].write(lambda writing, step=step: write(writing, 1 + step % 7))
@@ -128,6 +128,6 @@ def test_cache_follows_a_node_that_was_killed_and_rejoined(galera, databases):
         for step in range(6):
             databases[step % 3].write(lambda writing, step=step: write(writing, 1 + step % 7))
         galera.settle()
-        assert mirror.bring_up_to_date(connection)
-        assert mirror.compare(connection) == frozenset()
-        assert mirror.figures.full_readings == 1
+        assert cache.refresh(connection)
+        assert cache.compare(connection) == frozenset()
+        assert cache.figures.full_readings == 1

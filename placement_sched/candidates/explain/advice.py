@@ -15,7 +15,7 @@ from placement_sched.candidates.combine import Budget, FreeCapacity, ProviderTre
 from placement_sched.candidates.explain.changes import changes_of
 from placement_sched.candidates.explain.reasons import Reasons, Rejection
 from placement_sched.candidates.explain.stages import Stage, StageOutcome
-from placement_sched.mirror.columns import Mask
+from placement_sched.candidates.row_values import Mask
 from placement_sched.model.placement.provider import MAX_INT
 from placement_sched.model.verdict import Remedy
 from placement_sched.store.placement.capacity import InventoryIds, UsedInventory

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
+from placement_sched.candidates.columns import ProviderColumns
 from placement_sched.candidates.explain.report import SearchRun
 from placement_sched.candidates.explain.stages import CheckedTrees, Stage
 from placement_sched.db.sql import rows_among
 from placement_sched.db.tables import resource_providers
-from placement_sched.mirror.cloud import MirroredCloud
 
 _Numbers = NDArray[np.int64]
 
@@ -63,7 +63,7 @@ def _of_trees(checked: CheckedTrees, stage: Stage, amounts: _Numbers, best: np.u
 
 
 def _amounts(
-    cloud: MirroredCloud, ids: _Numbers, class_id: int, asked: int
+    cloud: ProviderColumns, ids: _Numbers, class_id: int, asked: int
 ) -> tuple[_Numbers, _Numbers]:
     """Return the largest amounts below and the smallest above that fit on providers, 0 for none.
 

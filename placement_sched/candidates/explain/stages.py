@@ -22,10 +22,10 @@ from placement_sched.candidates.constraints import (
     root_constraints_of,
 )
 from placement_sched.candidates.providers import ProviderSource
+from placement_sched.candidates.row_values import Mask
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.slots import serves_alone, slots_of
-from placement_sched.mirror.columns import Mask
-from placement_sched.mirror.shape import CloudShape
+from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.model.placement.query import RequestGroup
 
 _Numbers = NDArray[np.int64]
@@ -177,7 +177,7 @@ class _Checker:
     """Checks which providers of which trees meet each constraint of a search."""
 
     def __init__(
-        self, shape: CloudShape, search: Search, roots: Collection[int] | None, stages: int
+        self, shape: TreeIndex, search: Search, roots: Collection[int] | None, stages: int
     ) -> None:
         self._shape, self._evaluator = shape, ConstraintEvaluator(shape, search.names)
         self._set_uses(roots, sharing=search.names.topology.sharing)

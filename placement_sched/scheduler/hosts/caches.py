@@ -10,12 +10,12 @@ from typing import Self
 
 from oslo_log import log
 
+from placement_sched.candidates.cache import CacheFigures, ProviderCache
 from placement_sched.candidates.explain.node_names import NodeNames
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders, ProviderSource
 from placement_sched.db.histories import History, history_of
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.mirror.upkeep import Mirror, MirrorFigures
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.results.funnel import Ignored
@@ -204,12 +204,12 @@ class IgnoredLog:
 class Memory:
     """What one process remembers between requests; right with any number of processes.
 
-    ``mirror`` is the cloud in its memory, where it keeps one. ``supposed`` is what a trial has put
-    on nodes, by their uuids, beyond what they have reported.
+    ``provider_cache`` has all providers, if the process keeps them. ``supposed`` is what a trial
+    has put on nodes, by their uuids, beyond what they have reported.
     """
 
-    def __init__(self, mirror: Mirror | None = None) -> None:
-        self.mirror = mirror
+    def __init__(self, provider_cache: ProviderCache | None = None) -> None:
+        self.provider_cache = provider_cache
         self.nodes = NodeCache()
         self.services = ServiceCache()
         self.kept_nodes = KeptNodes(self.nodes)
@@ -224,30 +224,30 @@ class Memory:
         cls,
         settings: Settings,
         database: Database,
-        report: Callable[[MirrorFigures], None] = lambda _figures: None,
+        report: Callable[[CacheFigures], None] = lambda _figures: None,
     ) -> Self:
         """Return the memory of a process that serves with these options.
 
-        ``report`` is called with what its mirror holds, if there is one.
+        ``report`` is called with the figures of its provider cache, if there is one.
         """
         if not settings.placement.providers_in_memory:
             return cls()
-        return cls(Mirror(change_log, report=report, opened=database.read))
+        return cls(ProviderCache(change_log, report=report, opened=database.read))
 
     def fill(self, database: Database, seconds: float = READING) -> None:
         """Begin to read all providers, if they are kept here, and wait for that, not for long.
 
         Until they are read the database answers. Raises :class:`Unavailable` where it does not.
         """
-        if self.mirror is None:
+        if self.provider_cache is None:
             return
         with database.read() as connection:
-            known = self.mirror.bring_up_to_date(connection)
+            known = self.provider_cache.refresh(connection)
         if not known:
-            self.mirror.wait(seconds)
+            self.provider_cache.wait(seconds)
 
     def provider_source(self, connection: Connection) -> ProviderSource:
         """Return the providers for a request: the cache, refreshed, or what it loads itself."""
-        if self.mirror is not None and self.mirror.bring_up_to_date(connection):
-            return CachedProviders(self.mirror, history_of(connection))
+        if self.provider_cache is not None and self.provider_cache.refresh(connection):
+            return CachedProviders(self.provider_cache, history_of(connection))
         return LoadedProviders(connection)

@@ -357,19 +357,19 @@ def test_explanations_are_the_same_with_the_providers_in_memory(
 ):
     """Also of requests that find no host, whole and of single hosts."""
     settings = make_settings(database_url, placement__providers_in_memory=True)
-    plain, mirrored = make_app(settings), make_app(settings, in_memory=True)
+    plain, cached = make_app(settings), make_app(settings, in_memory=True)
     plain.post_json(
         "/scheduler/v1/compute_nodes", [report(f"cn{n}", memory_mb=16384 * n) for n in range(1, 5)]
     )
     plain.put("/placement/traits/CUSTOM_LICENSED", headers=LATEST_HEADERS)
     select(plain, spec(flavor=flavor(memory_mb=5000), force_hosts=["cn4"]))
-    services = mirrored.app.services
+    services = cached.app.services
     services.ready()
     services.scheduler.memory.fill(services.database, 60)
     for more in ({}, {"hosts": ["cn1", "cn4"]}):
-        answers = [_settled(explain(app, request_spec, **more)) for app in (plain, mirrored)]
+        answers = [_settled(explain(app, request_spec, **more)) for app in (plain, cached)]
         assert answers[0] == answers[1]
-    assert services.scheduler.memory.mirror.figures.full_readings == 1
+    assert services.scheduler.memory.provider_cache.figures.full_readings == 1
 
 
 @pytest.fixture

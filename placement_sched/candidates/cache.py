@@ -1,4 +1,4 @@
-"""The mirror of one process: read once, then brought up to date by the log of changes."""
+"""The provider cache of a process: read once, and kept current by the change log."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -9,10 +9,10 @@ from typing import Any
 
 from oslo_log import log
 
+from placement_sched.candidates.columns import ProviderColumns
+from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Unavailable, one_line
-from placement_sched.mirror.cloud import MirroredCloud
-from placement_sched.mirror.shape import CloudShape
 from placement_sched.model.placement.provider import SHARES
 from placement_sched.store.placement import provider_state
 from placement_sched.store.placement.change_log import ChangeLog, Changes
@@ -38,8 +38,8 @@ COMPARE_PAUSE = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class MirrorFigures:
-    """Figures of a mirror. ``seconds`` is the duration of the last full reading.
+class CacheFigures:
+    """Figures of a provider cache. ``seconds`` is the duration of the last full reading.
 
     ``repairs`` counts the providers that differed though the change log did not say so.
     """
@@ -52,7 +52,7 @@ class MirrorFigures:
     repairs: int = 0
 
 
-class Mirror:
+class ProviderCache:
     """The cloud in this process's memory.
 
     Threads share it. What is asked of it is asked while it is :meth:`held`, so that no question
@@ -63,7 +63,7 @@ class Mirror:
         self,
         changes: ChangeLog,
         clock: Callable[[], float] = monotonic,
-        report: Callable[[MirrorFigures], None] = lambda _figures: None,
+        report: Callable[[CacheFigures], None] = lambda _figures: None,
         opened: Callable[[], AbstractContextManager[Connection]] | None = None,
     ) -> None:
         """``clock`` is in seconds; ``report`` is called with the figures whenever they change.
@@ -76,8 +76,8 @@ class Mirror:
         self._lock, self._reading = Lock(), Lock()
         #: Up to where the log was followed; None where what is held is no longer up to date.
         self._position: Any = None
-        self._cloud: MirroredCloud | None = None
-        self._shape: tuple[int, CloudShape] | None = None
+        self._cloud: ProviderColumns | None = None
+        self._shape: tuple[int, TreeIndex] | None = None
         self._not_before = -_PAUSE
         #: Since when known rows of the log are missing; None while they are there.
         self._lacking_since: float | None = None
@@ -86,10 +86,10 @@ class Mirror:
         self._has_late_rows = False
         self._upkeep = Lock()
         self._reason = ""
-        self.figures = MirrorFigures()
+        self.figures = CacheFigures()
 
-    def bring_up_to_date(self, connection: Connection) -> bool:
-        """Let the mirror have all that was committed before; return whether there is one.
+    def refresh(self, connection: Connection) -> bool:
+        """Apply all changes committed so far; return whether there is a cache.
 
         One statement where nothing has changed, and one more for some thousands of providers that
         have. There is none where the log of changes is not kept, and while all providers are read.
@@ -312,7 +312,7 @@ class Mirror:
     def _read_all(self, connection: Connection) -> None:
         began = self._clock()
         position = self._log.begin(connection)
-        cloud = MirroredCloud(provider_state.read_names(connection))
+        cloud = ProviderColumns(provider_state.read_names(connection))
         for some in provider_state.read_all_providers(connection):
             cloud.replace([row[0] for row in some.providers], some)
         # Each part was read at a moment of its own; what has changed meanwhile is read again.
@@ -329,14 +329,14 @@ class Mirror:
         readings, seconds = self.figures.full_readings + 1, self._clock() - began
         self._count(cloud, full_readings=readings, seconds=seconds)
 
-    def _count(self, cloud: MirroredCloud, **more: Any) -> None:
+    def _count(self, cloud: ProviderColumns, **more: Any) -> None:
         size = {"providers": len(cloud), "nbytes": cloud.nbytes}
         self.figures = replace(self.figures, **size, **more)
         self._report(self.figures)
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Hold the mirror for a change; one that fails leaves none, and it is read again."""
+        """Hold the cache for a change; if that fails, all providers are read again."""
         with self._lock:
             try:
                 yield
@@ -344,22 +344,22 @@ class Mirror:
                 self._cloud = self._shape = self._position = None
                 raise
 
-    def _known(self) -> MirroredCloud:
+    def _known(self) -> ProviderColumns:
         if self._cloud is None:
             raise Unavailable("the providers in memory are being read again; try again")
         return self._cloud
 
     @contextmanager
-    def held(self) -> Iterator[tuple[MirroredCloud, CloudShape]]:
+    def held(self) -> Iterator[tuple[ProviderColumns, TreeIndex]]:
         """Give the cloud and its shape, which no other thread changes meanwhile.
 
-        To be asked after :meth:`bring_up_to_date` has returned True.
+        To be asked after :meth:`refresh` has returned True.
         """
         with self._lock:
             cloud, shape = self._known(), self._shape
             if shape is None or shape[0] != cloud.shape:
                 shares = cloud.names.traits.get(SHARES)
-                shape = self._shape = (cloud.shape, CloudShape(cloud, shares))
+                shape = self._shape = (cloud.shape, TreeIndex(cloud, shares))
             yield cloud, shape[1]
 
 

@@ -1,4 +1,4 @@
-"""What the mirror answers is what the database answers, byte for byte, whatever has changed."""
+"""What the cache answers is what the database answers, byte for byte, whatever has changed."""
 
 from random import Random
 
@@ -9,19 +9,19 @@ from hypothesis import strategies as st
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement.routes.allocation_candidates import render
 from placement_sched.candidates import summaries
+from placement_sched.candidates.cache import ProviderCache
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders
 from placement_sched.candidates.search import find, find_on, prepare
 from placement_sched.candidates.summaries import KEPT_WHOLE, Summaries, SummaryFields
 from placement_sched.errors import TooComplex
-from placement_sched.mirror.upkeep import Mirror
 from placement_sched.model.placement.query import CandidatesQuery
 from placement_sched.store.placement import provider_state
+from tests.candidates.changing import Changer, NotedChanges
 from tests.candidates.reload import reload
 from tests.candidates.strategies import clouds, groups, queries, tree_clouds
 from tests.clouds import uuid_of
 from tests.exploring import draws
-from tests.mirror.changing import Changer, NotedChanges
 
 pytestmark = pytest.mark.slow
 
@@ -81,12 +81,12 @@ def _answer(source, query, options, *, one_of_a_tree, remembered):
     )
 
 
-def _check(connection, mirror, query, options, *, one_of_a_tree=False, remembered=None):
-    """Hold the mirror's answer against the database's; what is ``remembered`` is the mirror's."""
-    assert mirror.bring_up_to_date(connection)
+def _check(connection, cache, query, options, *, one_of_a_tree=False, remembered=None):
+    """Hold the cache's answer against the database's; what is ``remembered`` is the cache's."""
+    assert cache.refresh(connection)
     asked = {"query": query, "options": options, "one_of_a_tree": one_of_a_tree}
-    mirrored = _answer(CachedProviders(mirror), **asked, remembered=remembered or Summaries())
-    assert mirrored == _answer(LoadedProviders(connection), **asked, remembered=Summaries())
+    cached = _answer(CachedProviders(cache), **asked, remembered=remembered or Summaries())
+    assert cached == _answer(LoadedProviders(connection), **asked, remembered=Summaries())
 
 
 @pytest.mark.all_databases
@@ -96,7 +96,7 @@ def test_single_providers_are_those_of_the_database(database, settings, cloud, g
     reload(database, cloud)
     with database.read() as connection:
         query = CandidatesQuery(groups=(group,))
-        _check(connection, Mirror(NotedChanges()), query, settings.overridden(case))
+        _check(connection, ProviderCache(NotedChanges()), query, settings.overridden(case))
 
 
 @pytest.mark.all_databases
@@ -105,8 +105,8 @@ def test_single_providers_are_those_of_the_database(database, settings, cloud, g
 def test_trees_are_those_of_the_database(database, settings, cloud, query, case, one_of_a_tree):
     reload(database, cloud)
     with database.read() as connection:
-        options, mirror = settings.overridden(case), Mirror(NotedChanges())
-        _check(connection, mirror, query, options, one_of_a_tree=one_of_a_tree)
+        options, cache = settings.overridden(case), ProviderCache(NotedChanges())
+        _check(connection, cache, query, options, one_of_a_tree=one_of_a_tree)
 
 
 @EXAMPLES
@@ -120,16 +120,16 @@ def test_trees_are_those_of_the_database(database, settings, cloud, query, case,
 def test_answers_follow_changes_of_every_kind(database, settings, cloud, asked, case, kept, seed):
     reload(database, cloud)
     log = NotedChanges()
-    mirror, changer = Mirror(log), Changer(log, Random(seed))
+    cache, changer = ProviderCache(log), Changer(log, Random(seed))
     options, remembered = settings.overridden(case), Summaries()
     with pytest.MonkeyPatch.context() as patched, database.read() as connection:
         patched.setattr(summaries, "KEPT_WHOLE", kept)
         for query in asked:
-            _check(connection, mirror, query, options, remembered=remembered)
+            _check(connection, cache, query, options, remembered=remembered)
             for _ in range(changer.random.randint(0, 4)):
                 changer.change(database)
-            _check(connection, mirror, query, options, remembered=remembered)
-    assert mirror.figures.full_readings == 1
+            _check(connection, cache, query, options, remembered=remembered)
+    assert cache.figures.full_readings == 1
 
 
 @EXAMPLES
@@ -138,4 +138,4 @@ def test_cloud_read_in_parts_is_the_same(sqlite_database, sqlite_settings, cloud
     reload(sqlite_database, cloud)
     with pytest.MonkeyPatch.context() as patched, sqlite_database.read() as connection:
         patched.setattr(provider_state, "AT_ONCE", size)
-        _check(connection, Mirror(NotedChanges()), query, sqlite_settings)
+        _check(connection, ProviderCache(NotedChanges()), query, sqlite_settings)

@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_sched.mirror.columns import INVENTORY, ClassColumns, RowNumbers, RowValues, TraitBits
+from placement_sched.candidates.row_values import (
+    INVENTORY,
+    ClassColumns,
+    RowNumbers,
+    RowValues,
+    TraitBits,
+)
 from placement_sched.model.placement.candidate import CandidateProvider
 from placement_sched.store.placement.provider_state import (
     BATCH,
@@ -63,7 +69,7 @@ class ProviderTable:
         self.parents, self.described = self.parents[keep], self.described[keep]
 
 
-class MirroredCloud:
+class ProviderColumns:
     """A cloud, brought up to date by :meth:`replace`; not safe without a lock.
 
     ``shape`` rises whenever a provider comes, goes or moves, or its traits or aggregates change.

@@ -3,12 +3,12 @@
 import pytest
 from sqlalchemy import text, update
 
+from placement_sched.candidates import cache as cache_module
+from placement_sched.candidates.cache import ProviderCache
 from placement_sched.db.change_triggers import missing_triggers
 from placement_sched.db.migrate import sync_schema
 from placement_sched.db.tables import resource_providers
 from placement_sched.db.transaction import Database
-from placement_sched.mirror import upkeep
-from placement_sched.mirror.upkeep import Mirror
 from placement_sched.store.placement import change_log
 from tests.candidates.documented import provider
 from tests.candidates.reload import reload
@@ -46,21 +46,21 @@ def filled(database_url):
 
 
 @pytest.fixture
-def mirror(filled, clock):
-    """A mirror that reads within the requests; its upkeep is called by the test."""
-    made = Mirror(change_log, clock=clock)
+def cache(filled, clock):
+    """A cache that reads within the requests; its upkeep is called by the test."""
+    made = ProviderCache(change_log, clock=clock)
     assert is_current(made, filled)
     return made
 
 
-def is_current(mirror, database) -> bool:
+def is_current(cache, database) -> bool:
     with database.read() as connection:
-        return mirror.bring_up_to_date(connection)
+        return cache.refresh(connection)
 
 
-def is_right(mirror, database) -> bool:
+def is_right(cache, database) -> bool:
     with database.read() as connection:
-        return mirror.compare(connection) == frozenset()
+        return cache.compare(connection) == frozenset()
 
 
 def do(database, statement):
@@ -72,51 +72,51 @@ def change_generations(database):
     database.write(lambda connection: connection.execute(changed))
 
 
-def test_triggers_that_were_dropped_by_hand(filled, mirror, clock, caplog):
+def test_triggers_that_were_dropped_by_hand(filled, cache, clock, caplog):
     kind = filled.url.get_backend_name()
     of_table = " ON resource_providers" if kind == "postgresql" else ""
     do(filled, f"DROP TRIGGER sched_resource_providers_updated{of_table}")
     change_generations(filled)
-    mirror.keep_up(filled.read)
-    assert not is_current(mirror, filled)
+    cache.keep_up(filled.read)
+    assert not is_current(cache, filled)
     assert "lacks the triggers sched_resource_providers_updated" in caplog.text
     sync_schema(filled)
     with filled.read() as connection:
         assert not missing_triggers(connection)
     clock.now += 61
-    assert is_current(mirror, filled)
-    assert is_right(mirror, filled)
+    assert is_current(cache, filled)
+    assert is_right(cache, filled)
 
 
-def test_triggers_that_were_dropped_and_made_again_unseen(filled, mirror):
+def test_triggers_that_were_dropped_and_made_again_unseen(filled, cache):
     kind = filled.url.get_backend_name()
     of_table = " ON resource_providers" if kind == "postgresql" else ""
     do(filled, f"DROP TRIGGER sched_resource_providers_updated{of_table}")
     change_generations(filled)
     sync_schema(filled)
-    assert is_current(mirror, filled)
-    assert is_right(mirror, filled)
-    assert mirror.figures.repairs == 0
+    assert is_current(cache, filled)
+    assert is_right(cache, filled)
+    assert cache.figures.repairs == 0
 
 
-def test_log_that_was_emptied(filled, mirror, clock, caplog):
+def test_log_that_was_emptied(filled, cache, clock, caplog):
     change_generations(filled)
-    assert is_current(mirror, filled)
+    assert is_current(cache, filled)
     do(filled, f"DELETE FROM {LOG}")
     change_generations(filled)
-    assert not is_current(mirror, filled)
-    clock.now += upkeep.MAX_LAG
-    caplog.set_level("INFO", upkeep.__name__)
-    assert is_current(mirror, filled)
+    assert not is_current(cache, filled)
+    clock.now += cache_module.MAX_LAG
+    caplog.set_level("INFO", cache_module.__name__)
+    assert is_current(cache, filled)
     assert "lacks rows that were read before" in caplog.text
-    assert is_right(mirror, filled)
+    assert is_right(cache, filled)
 
 
-def test_restored_backup_has_other_rows_under_the_same_ids(filled, mirror, clock):
+def test_restored_backup_has_other_rows_under_the_same_ids(filled, cache, clock):
     with filled.read() as connection:
         last = connection.scalar(text(f"SELECT max(id) FROM {LOG}")) or 0
     change_generations(filled)
-    assert is_current(mirror, filled)
+    assert is_current(cache, filled)
     # As the backup has it: neither the change nor its rows; then something else is written.
     back = update(resource_providers).values(generation=resource_providers.c.generation - 1)
     filled.write(lambda connection: connection.execute(back))
@@ -125,18 +125,18 @@ def test_restored_backup_has_other_rows_under_the_same_ids(filled, mirror, clock
     with filled.read() as connection:
         first = connection.scalar(text(f"SELECT min(id) FROM {LOG} WHERE id > {last}"))
     do(filled, f"UPDATE {LOG} SET id = id - {first} + {last} + 1 WHERE id > {last}")
-    assert not is_current(mirror, filled)
-    clock.now += upkeep.MAX_LAG
-    assert is_current(mirror, filled)
-    assert is_right(mirror, filled)
+    assert not is_current(cache, filled)
+    clock.now += cache_module.MAX_LAG
+    assert is_current(cache, filled)
+    assert is_right(cache, filled)
 
 
-def test_table_that_was_renamed_and_back(filled, mirror, clock, caplog):
+def test_table_that_was_renamed_and_back(filled, cache, clock, caplog):
     do(filled, f"ALTER TABLE {LOG} RENAME TO elsewhere")
-    assert not is_current(mirror, filled)
+    assert not is_current(cache, filled)
     assert "candidates are searched for in the database" in caplog.text
     do(filled, f"ALTER TABLE elsewhere RENAME TO {LOG}")
     change_generations(filled)
     clock.now += 61
-    assert is_current(mirror, filled)
-    assert is_right(mirror, filled)
+    assert is_current(cache, filled)
+    assert is_right(cache, filled)

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_sched.mirror.cloud import MirroredCloud
-from placement_sched.mirror.columns import Mask, RowNumbers, in_ranges
+from placement_sched.candidates.columns import ProviderColumns
+from placement_sched.candidates.row_values import Mask, RowNumbers, in_ranges
 
 #: So many sets of aggregates are remembered with their members.
 _SETS = 32
@@ -18,10 +18,10 @@ _SETS = 32
 _Ids = NDArray[np.int64]
 
 
-class CloudShape:
+class TreeIndex:
     """The trees of a cloud, as long as its ``shape`` is the same."""
 
-    def __init__(self, cloud: MirroredCloud, shares: int | None) -> None:
+    def __init__(self, cloud: ProviderColumns, shares: int | None) -> None:
         """``shares`` is the id of the trait of providers that share, None where there is none."""
         self.cloud, self._shares = cloud, shares
         self._members: dict[frozenset[int], Mask] = {}

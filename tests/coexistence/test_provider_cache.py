@@ -1,4 +1,4 @@
-"""The mirror of a worker follows what either service writes: each change, as soon as it is made."""
+"""The cache of a worker follows what either service writes: each change, as soon as it is made."""
 
 from collections.abc import Iterator
 from random import Random
@@ -8,6 +8,7 @@ import pytest
 
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement.routes.allocation_candidates import render
+from placement_sched.candidates.cache import ProviderCache
 from placement_sched.candidates.explain.node_names import NodeNames
 from placement_sched.candidates.explain.report import SearchRun, explain
 from placement_sched.candidates.loader import LoadedProviders
@@ -16,7 +17,6 @@ from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db.migrate import sync_schema
 from placement_sched.db.transaction import Database
-from placement_sched.mirror.upkeep import Mirror
 from placement_sched.model.placement.query import (
     AggregateTerms,
     CandidatesQuery,
@@ -124,21 +124,21 @@ def _answer(connection, source, query, settings):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_mirror_has_what_either_service_has_just_written(shared_url, writers, seed):
+def test_cache_has_what_either_service_has_just_written(shared_url, writers, seed):
     settings = make_settings(shared_url, placement__providers_in_memory=True)
-    database, mirror = Database(settings), Mirror(change_log)
+    database, cache = Database(settings), ProviderCache(change_log)
     sync_schema(database)  # which makes the triggers
     cloud = WholeCloud(writers, Random(seed))
     answers = set()
     for number in range(CHANGES):
         cloud.change()
         with database.read() as connection:
-            assert mirror.bring_up_to_date(connection)
+            assert cache.refresh(connection)
             query = QUERIES[number % len(QUERIES)]
-            mirrored = _answer(connection, CachedProviders(mirror), query, settings)
+            cached = _answer(connection, CachedProviders(cache), query, settings)
             loaded = LoadedProviders(connection)
-            assert mirrored == _answer(connection, loaded, query, settings)
-            answers.add(mirrored)
-    assert mirror.figures.full_readings == 1
+            assert cached == _answer(connection, loaded, query, settings)
+            answers.add(cached)
+    assert cache.figures.full_readings == 1
     assert len(answers) > CHANGES // 4
     database.dispose()

@@ -64,14 +64,14 @@ def _ask(app, query):
 @pytest.mark.parametrize("kind", CLOUDS)
 def test_unchanged_cloud_takes_one_statement(keeping, kind):
     query, cloud = CLOUDS[kind]
-    mirrored, plain = keeping(placement__providers_in_memory=True), keeping()
-    database = mirrored.app.services.database
+    cached, plain = keeping(placement__providers_in_memory=True), keeping()
+    database = cached.app.services.database
     load(database, cloud)
     expected = _ask(plain, query)
     assert len(expected.json["allocation_requests"]) > 0
     for _ in range(2):
         with counted(database) as seen:
-            assert _ask(mirrored, query).body == expected.body
+            assert _ask(cached, query).body == expected.body
     assert len(seen) == 1
 
 
