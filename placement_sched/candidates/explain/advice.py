@@ -23,7 +23,7 @@ from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 
 @dataclass(frozen=True)
 class TreeAdvice:
-    """TreeAdvice on one tree: the ``outcomes`` that reject it.
+    """Advice on one tree: the ``outcomes`` that reject it.
 
     ``left`` are the uses of each slot that meet all constraints but those that reject the tree.
     """
