@@ -283,7 +283,8 @@ class TreeReader:
         covers &= uses.serves.any(axis=1, keepdims=True)
         is_sharer = np.zeros(len(rows), np.bool_)
         if self.search.names.topology.sharing:
-            is_sharer = np.isin(rows, shape.distinct_sharers[0])
+            # Also of those that share with trees which are not in the columns yet.
+            is_sharer = np.isin(rows, shape.sharers)
         found = roots[uses.trees[starts]]
         homes = np.where(uses.is_shared, providers.roots[rows], 0) if rules.one_of_a_tree else zeros
         return ProviderTrees(

@@ -16,7 +16,7 @@ from placement_sched.candidates.trees import TreeReader
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.store.placement import provider_trees
 from tests.candidates.documented import provider
-from tests.candidates.reference import all_candidates, as_found
+from tests.candidates.reference import SHARES, all_candidates, as_found
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.candidates.strategies import queries, tree_clouds
@@ -309,3 +309,15 @@ def test_candidates_of_several_trees_keep_their_own_roots(
         found = find(source_of(connection), search, settings, Random(1))
     roots = {tuple(request.allocations): request.root_uuid for request in found.requests}
     assert roots == {(uuid_of(name),): uuid_of(name) for name in names}
+
+
+def test_what_a_sharing_provider_serves_in_its_own_tree_is_answered_once(
+    database, settings, monkeypatch
+):
+    """Its own tree is read before the tree that it shares with."""
+    shared = {"traits": [SHARES], "aggregates": ["rack"]}
+    tree = provider("CN1"), provider("PF1", {"VCPU": 8}, under="CN1", **shared)
+    load(database, Cloud((*tree, provider("CN2", aggregates=["rack"]))))
+    query = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
+    _small(monkeypatch)
+    assert _roots(_find(database, query, settings)) == [uuid_of("CN1")]
