@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_sched.candidates.combine import Budget, Combination, combinations
-from placement_sched.candidates.slots import TreeSearch
+from placement_sched.candidates.request import TreeSearch
 from placement_sched.candidates.trees import ProviderTrees, TreeReader
 from placement_sched.model.placement.candidate import AllocationRequest, Layout
 

@@ -12,35 +12,12 @@ from math import inf, prod
 from time import monotonic
 
 from placement_sched.candidates.feasibility import TraitCoverage, can_assign
+from placement_sched.candidates.request import Rules
 from placement_sched.candidates.subtrees import Subtrees
 from placement_sched.errors import TooComplex, Unavailable
 
 #: The provider chosen for each slot, by the slot's position in the request.
 Combination = tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slot:
-    """A part of a request that one provider serves; ``amounts``, if any, are by class id."""
-
-    suffix: str
-    amounts: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """What must hold for a combination as a whole.
-
-    ``trait_choices``: the providers of the slots without suffix must together have a trait of each
-    set. ``subtrees``: of the providers of these slots, one must be above (or be) all others.
-    ``one_of_a_tree``: at most one provider of each tree, as before microversion 1.29.
-    """
-
-    slots: tuple[Slot, ...]
-    isolate: bool = False
-    trait_choices: tuple[frozenset[int], ...] = ()
-    subtrees: tuple[tuple[int, ...], ...] = ()
-    one_of_a_tree: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,26 @@ and evaluated as the provider cache is.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
+import sqlalchemy as sa
 from sqlalchemy import Connection, select
 
 from placement_sched.candidates import narrowing
-from placement_sched.candidates import resolve as resolving
 from placement_sched.candidates.columns import ProviderColumns
 from placement_sched.candidates.providers import ProviderContents, ProviderSource
-from placement_sched.candidates.resolve import ResolvedNames
-from placement_sched.candidates.slots import TreeSearch
+from placement_sched.candidates.request import (
+    ResolvedNames,
+    Topology,
+    TreeSearch,
+    checked,
+    traits_of,
+)
 from placement_sched.candidates.tree_index import TreeIndex
+from placement_sched.db import tables
+from placement_sched.db.collations import in_unicode
 from placement_sched.db.histories import history_of
 from placement_sched.db.sql import ids_by, rows_among
 from placement_sched.db.tables import resource_providers
@@ -27,6 +35,8 @@ from placement_sched.model.placement.query import CandidatesQuery
 from placement_sched.store.placement import provider_state, traits
 
 _COLUMNS = resource_providers.c
+#: The kinds of rows of the statement that resolves names.
+_CLASS, _TRAIT, _AGGREGATE, _TOPOLOGY = range(4)
 
 
 class LoadedProviders(ProviderSource):
@@ -95,7 +105,7 @@ class LoadedProviders(ProviderSource):
 
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
         """Return the ids of all names used, read with one statement."""
-        names = resolving.resolve(self._connection, query)
+        names = resolve(self._connection, query)
         self._sharing_trait = names.traits.get(SHARES) if names.topology.sharing else None
         return names
 
@@ -147,3 +157,44 @@ class LoadedProviders(ProviderSource):
         if not self._cloud.names.traits:
             self._cloud.names = provider_state.read_names(self._connection, with_aggregates=False)
         return super().contents(ids)
+
+
+def resolve(connection: Connection, query: CandidatesQuery) -> ResolvedNames:
+    """Return the ids of all names used, found with one statement.
+
+    Raises :class:`UnknownNames` for classes and traits that do not exist, naming each of them.
+    """
+    wanted_traits = traits_of(query) | {SHARES}
+    wanted_aggregates = {uuid for group in query.groups for uuid in group.aggregates.uuids}
+    statement = _statement(with_aggregates=bool(wanted_aggregates))
+    values = {"traits": sorted(wanted_traits), "aggregates": sorted(wanted_aggregates)}
+    found: tuple[dict[str, int], ...] = ({}, {}, {}, {})
+    for kind, number, name in connection.execute(statement, values).all():
+        found[kind][name] = number
+    classes, trait_ids, aggregates, shapes = found
+    topology = Topology(nested=bool(shapes["nested"]), sharing=bool(shapes["sharing"]))
+    return checked(query, ResolvedNames(classes, trait_ids, aggregates, topology))
+
+
+# Each form is built once: building takes longer than executing.
+@cache
+def _statement(*, with_aggregates: bool) -> sa.CompoundSelect[*tuple[Any, ...]]:
+    traits, classes = tables.traits.c, tables.resource_classes.c
+    shares = sa.select(traits.id).where(traits.name == SHARES).scalar_subquery()
+    # Each of these is answered by an index.
+    any_child = sa.exists().where(tables.resource_providers.c.parent_provider_id.is_not(None))
+    any_sharing = sa.exists().where(tables.resource_provider_traits.c.trait_id == shares)
+    named = traits.name.in_(sa.bindparam("traits", expanding=True))
+    parts: list[sa.Select[*tuple[Any, ...]]] = [
+        sa.select(sa.literal(_TRAIT), traits.id, in_unicode(traits.name)).where(named),
+        sa.select(sa.literal(_CLASS), classes.id, in_unicode(classes.name)),
+        sa.select(sa.literal(_TOPOLOGY), sa.case((any_child, 1), else_=0), sa.literal("nested")),
+        sa.select(sa.literal(_TOPOLOGY), sa.case((any_sharing, 1), else_=0), sa.literal("sharing")),
+    ]
+    if with_aggregates:
+        known = tables.placement_aggregates.c
+        named = known.uuid.in_(sa.bindparam("aggregates", expanding=True))
+        parts.append(
+            sa.select(sa.literal(_AGGREGATE), known.id, in_unicode(known.uuid)).where(named)
+        )
+    return sa.union_all(*parts)

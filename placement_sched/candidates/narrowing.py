@@ -10,8 +10,7 @@ from itertools import chain
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from placement_sched.candidates.resolve import ResolvedNames
-from placement_sched.candidates.slots import SlotGroup, TreeSearch, least_sets
+from placement_sched.candidates.request import ResolvedNames, SlotGroup, TreeSearch, least_sets
 from placement_sched.db import tables
 from placement_sched.db.sql import Condition, rows_among
 from placement_sched.model.placement.provider import MAX_INT, SHARES

@@ -15,14 +15,13 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_sched.candidates import tree_roots
+from placement_sched.candidates import constraints
 from placement_sched.candidates.cache import ProviderCache
 from placement_sched.candidates.columns import ProviderColumns
 from placement_sched.candidates.combine import FreeCapacity
 from placement_sched.candidates.constraints import ConstraintEvaluator, CountedRoot
-from placement_sched.candidates.resolve import ResolvedNames, Topology, checked
+from placement_sched.candidates.request import ResolvedNames, Topology, TreeSearch, checked
 from placement_sched.candidates.row_values import Mask, RowNumbers
-from placement_sched.candidates.slots import TreeSearch
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db.histories import History
 from placement_sched.db.sql import SIZE, batches
@@ -153,7 +152,7 @@ class ProviderSource(ABC):
     def roots(self, search: TreeSearch, limit: int | None = None, after: int = 0) -> list[int]:
         """Return the first ``limit`` roots, with ids above ``after``, that are as required."""
         with self.held(whole=True) as (cloud, shape):
-            return _ids(cloud, tree_roots.roots(shape, search, after)[:limit])
+            return _ids(cloud, constraints.roots(shape, search, after)[:limit])
 
     def serving_roots(
         self, search: TreeSearch, limit: int | None = None, after: int = 0
@@ -163,7 +162,7 @@ class ProviderSource(ABC):
         Each slot has a provider there that could serve it alone.
         """
         with self.held(whole=True) as (cloud, shape):
-            return _ids(cloud, tree_roots.serving_roots(shape, search, after)[:limit])
+            return _ids(cloud, constraints.serving_roots(shape, search, after)[:limit])
 
     def free(self, places: Collection[tuple[int, int]]) -> Mapping[tuple[int, int], FreeCapacity]:
         """Return what is free at these places, each a provider's and a class's id.

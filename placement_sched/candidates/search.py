@@ -17,8 +17,7 @@ from random import Random
 from placement_sched.candidates.batches import CandidateBatches
 from placement_sched.candidates.combine import Budget
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.candidates.resolve import ResolvedNames
-from placement_sched.candidates.slots import SlotGroup, slots_of, tree_search
+from placement_sched.candidates.request import ResolvedNames, SlotGroup, slots_of, tree_search
 from placement_sched.candidates.trees import TreeReader
 from placement_sched.errors import TooComplex
 from placement_sched.model.placement import candidate

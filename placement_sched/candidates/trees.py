@@ -9,12 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_sched.candidates.combine import Budget, FreeCapacity, ProviderTree, can_serve
-from placement_sched.candidates.constraints import ConstraintEvaluator, CountedRoot
+from placement_sched.candidates.constraints import (
+    ConstraintEvaluator,
+    CountedRoot,
+    admits,
+    masks_of,
+)
 from placement_sched.candidates.providers import ProviderSource
+from placement_sched.candidates.request import TreeSearch, conditions_of
 from placement_sched.candidates.row_values import Mask, RowNumbers
-from placement_sched.candidates.slots import TreeSearch, conditions_of
 from placement_sched.candidates.tree_index import TreeIndex
-from placement_sched.candidates.tree_roots import admits, masks_of
 
 _Numbers = NDArray[np.int64]
 

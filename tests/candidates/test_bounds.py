@@ -15,15 +15,13 @@ from placement_sched.candidates.combine import (
     Budget,
     FreeCapacity,
     ProviderTree,
-    Rules,
-    Slot,
     can_serve,
     combinations,
 )
 from placement_sched.candidates.explain.node_names import NodeNames
 from placement_sched.candidates.explain.report import SearchRun, explain
+from placement_sched.candidates.request import Rules, Slot, tree_search
 from placement_sched.candidates.search import find, prepare
-from placement_sched.candidates.slots import tree_search
 from placement_sched.candidates.trees import TreeReader
 from placement_sched.errors import TooComplex, Unavailable
 from placement_sched.model.placement.query import (

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.candidates.combine import Budget, ProviderTree, Rules, Slot, combinations
+from placement_sched.candidates.combine import Budget, ProviderTree, combinations
 from placement_sched.candidates.feasibility import trait_bits
+from placement_sched.candidates.request import Rules, Slot
 
 TRAITS = st.integers(0, 3)
 CHOICES = st.lists(st.frozensets(TRAITS, min_size=1, max_size=2), min_size=1, max_size=3)

@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.candidates import narrowing
 from placement_sched.candidates.loader import LoadedProviders
-from placement_sched.candidates.resolve import ResolvedNames, Topology
+from placement_sched.candidates.request import ResolvedNames, Topology
 from placement_sched.candidates.search import find, prepare
 from placement_sched.model.placement.provider import SHARES
 from placement_sched.model.placement.query import (

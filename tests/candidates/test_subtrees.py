@@ -6,14 +6,8 @@ from random import Random
 import pytest
 
 from placement_sched.candidates import combine
-from placement_sched.candidates.combine import (
-    Budget,
-    FreeCapacity,
-    ProviderTree,
-    Rules,
-    Slot,
-    combinations,
-)
+from placement_sched.candidates.combine import Budget, FreeCapacity, ProviderTree, combinations
+from placement_sched.candidates.request import Rules, Slot
 
 #: Trees of each kind that are compared with what trying everything finds.
 TREES = 300

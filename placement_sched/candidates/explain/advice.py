@@ -11,10 +11,11 @@ from functools import cached_property
 
 import numpy as np
 
-from placement_sched.candidates.combine import Budget, FreeCapacity, ProviderTree, Rules, can_serve
+from placement_sched.candidates.combine import Budget, FreeCapacity, ProviderTree, can_serve
 from placement_sched.candidates.explain.changes import changes_of
 from placement_sched.candidates.explain.reasons import Reasons, Rejection
 from placement_sched.candidates.explain.stages import Stage, StageOutcome
+from placement_sched.candidates.request import Rules
 from placement_sched.candidates.row_values import Mask
 from placement_sched.model.placement.provider import MAX_INT
 from placement_sched.model.verdict import Remedy

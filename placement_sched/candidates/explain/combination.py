@@ -8,7 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from placement_sched.candidates.combine import Budget, FreeCapacity, ProviderTree, Rules, can_serve
+from placement_sched.candidates.combine import Budget, FreeCapacity, ProviderTree, can_serve
+from placement_sched.candidates.request import Rules
 from placement_sched.errors import TooComplex
 from placement_sched.model.verdict import Remedy
 

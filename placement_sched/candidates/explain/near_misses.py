@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from placement_sched.candidates.combine import Budget
 from placement_sched.candidates.explain.stages import CheckedTrees, Stage, stages_of
 from placement_sched.candidates.providers import ProviderSource
+from placement_sched.candidates.request import serves_alone, slots_of, tree_search
 from placement_sched.candidates.search import Search
-from placement_sched.candidates.slots import serves_alone, slots_of, tree_search
 from placement_sched.candidates.trees import TreeReader
 from placement_sched.errors import TooComplex
 from placement_sched.model.placement.query import (

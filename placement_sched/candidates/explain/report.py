@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from placement_sched.candidates.combine import Budget, Rules, always_combine
+from placement_sched.candidates.combine import Budget, always_combine
 from placement_sched.candidates.explain.advice import TreeAdvice
 from placement_sched.candidates.explain.combination import BrokenRule, TreeNames, broken_rules
 from placement_sched.candidates.explain.near_misses import explanation_budget, near_misses
@@ -21,8 +21,8 @@ from placement_sched.candidates.explain.node_names import NodeNames
 from placement_sched.candidates.explain.reasons import Reasons, names_of, rejections
 from placement_sched.candidates.explain.stages import CheckedTrees
 from placement_sched.candidates.providers import ProviderSource
+from placement_sched.candidates.request import Rules, tree_search
 from placement_sched.candidates.search import Search, limiting_option
-from placement_sched.candidates.slots import tree_search
 from placement_sched.candidates.trees import ProviderTrees, TreeReader
 from placement_sched.errors import TooComplex
 from placement_sched.model.placement.candidate import Candidates

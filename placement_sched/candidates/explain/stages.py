@@ -22,9 +22,9 @@ from placement_sched.candidates.constraints import (
     root_constraints_of,
 )
 from placement_sched.candidates.providers import ProviderSource
+from placement_sched.candidates.request import serves_alone, slots_of
 from placement_sched.candidates.row_values import Mask
 from placement_sched.candidates.search import Search
-from placement_sched.candidates.slots import serves_alone, slots_of
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.model.placement.query import RequestGroup
 

@@ -1,16 +1,95 @@
-"""A request split into slots, each of which one provider serves.
+"""A candidates query with its names resolved, split into slots that one provider each serves.
 
 A group with a suffix is one slot; the group without is a slot for each of its resource classes,
 since several providers of a tree may serve it together.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from placement_sched.candidates.combine import Rules, Slot
-from placement_sched.candidates.resolve import ResolvedNames
+from placement_sched.errors import UnknownNames
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Whether the cloud has any child provider, and any sharing provider."""
+
+    nested: bool
+    sharing: bool
+
+    @property
+    def flat(self) -> bool:
+        """Return whether every provider stands alone."""
+        return not (self.nested or self.sharing)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedNames:
+    """Ids of every resource class, and of the traits and aggregates that a request names.
+
+    An aggregate that does not exist has no id: it has no members.
+    """
+
+    classes: Mapping[str, int]
+    traits: Mapping[str, int]
+    aggregates: Mapping[str, int]
+    topology: Topology
+
+    def aggregate_ids(self, uuids: Iterable[str]) -> frozenset[int]:
+        """Return the ids of those of these aggregates that exist."""
+        known = self.aggregates
+        return frozenset(known[uuid] for uuid in uuids if uuid in known)
+
+    @property
+    def class_names(self) -> dict[int, str]:
+        """Return the name of every resource class by its id."""
+        return {number: name for name, number in self.classes.items()}
+
+
+def checked(query: CandidatesQuery, names: ResolvedNames) -> ResolvedNames:
+    """Return the names; raise :class:`UnknownNames` for those of the query that are not there."""
+    words = "Invalid resource class in resources parameter: No such resource class"
+    classes = {name for group in query.groups for name, _ in group.resources}
+    _check("resource class", words, classes, names.classes)
+    _check("trait(s)", "No such trait(s):", traits_of(query), names.traits)
+    return names
+
+
+def traits_of(query: CandidatesQuery) -> frozenset[str]:
+    """Return the names of all traits of a query."""
+    return query.root.names.union(*(group.traits.names for group in query.groups))
+
+
+def _check(kind: str, words: str, wanted: AbstractSet[str], known: Mapping[str, int]) -> None:
+    if lacking := sorted(wanted - known.keys()):
+        raise UnknownNames(f"{words} {', '.join(lacking)}.", kind=kind, names=lacking)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """A part of a request that one provider serves; ``amounts``, if any, are by class id."""
+
+    suffix: str
+    amounts: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What must hold for a combination as a whole.
+
+    ``trait_choices``: the providers of the slots without suffix must together have a trait of each
+    set. ``subtrees``: of the providers of these slots, one must be above (or be) all others.
+    ``one_of_a_tree``: at most one provider of each tree, as before microversion 1.29.
+    """
+
+    slots: tuple[Slot, ...]
+    isolate: bool = False
+    trait_choices: tuple[frozenset[int], ...] = ()
+    subtrees: tuple[tuple[int, ...], ...] = ()
+    one_of_a_tree: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

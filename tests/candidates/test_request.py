@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.candidates.slots import distinct_subtrees, least_sets
+from placement_sched.candidates.request import distinct_subtrees, least_sets
 
 SETS = st.lists(st.frozensets(st.integers(0, 4), min_size=1))
 
