@@ -11,7 +11,7 @@ from oslo_middleware.http_proxy_to_wsgi import HTTPProxyToWSGI
 
 from placement_sched.api import keystone
 from placement_sched.api.application import Application
-from placement_sched.api.call import Services, Source, StandbySource
+from placement_sched.api.call import Services
 from placement_sched.api.compute.microversions import VERSIONING as COMPUTE_VERSIONS
 from placement_sched.api.compute.routes import FACE as COMPUTE
 from placement_sched.api.identity.routes import FACE as IDENTITY
@@ -32,9 +32,8 @@ from placement_sched.api.serving.slow_requests import watching
 from placement_sched.candidates.summaries import Summaries
 from placement_sched.console import blueprint as console
 from placement_sched.console.guards import guarding
-from placement_sched.db.standby import Standby
 from placement_sched.db.transaction import Database
-from placement_sched.db.urls import database_url, standby_url
+from placement_sched.db.urls import database_url
 from placement_sched.model.capacity_figures import CapacityFigures
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.cloud_figures import CloudFigures
@@ -54,7 +53,6 @@ from placement_sched.scheduler.requests.networks import neutron_of
 from placement_sched.settings import Settings, logs
 from placement_sched.settings.conf import CONF
 from placement_sched.store import cloud_figures
-from placement_sched.store.standby_lag import StandbyLags, StandbyState
 
 FACES = (PLACEMENT, COMPUTE, IMAGE, IDENTITY, SCHEDULER)
 
@@ -115,9 +113,6 @@ def make_services(
         lambda: scheduler.live.settings().scheduler.capacity_flavors,
         partial(_capacities, scheduler, preparation),
     )
-    standby = _standby(database, scheduler)
-    if standby is not None:
-        metrics.show_standbys(partial(_lags, standby.lags, database))
     return Services(
         settings=settings,
         database=database,
@@ -129,7 +124,6 @@ def make_services(
         scheduler=scheduler,
         ready=preparation,
         keep_up=preparation.keep_up,
-        standby=standby,
     )
 
 
@@ -140,30 +134,6 @@ def _upkeep(scheduler: Scheduler, clock: Clock, *, serving: bool) -> list[Callab
     if serving and not is_novas(scheduler.settings):
         upkeep.append(PolicyUpkeep(scheduler.database, scheduler.live.settings, clock))
     return upkeep
-
-
-def _standby(database: Database, scheduler: Scheduler) -> StandbySource | None:
-    """Return what is answered from standbys, with a memory of their own; None for none.
-
-    Candidates are searched for in the standby itself: a snapshot there does not say which
-    transactions are at work, which the log of changes is followed by.
-    """
-    settings = scheduler.settings
-    url = standby_url(settings)
-    if url is None:
-        return None
-    standby = Standby(url, database, settings)
-    other = scheduler.on(standby, Memory())
-    source = Source(database=standby, scheduler=other, summaries=Summaries())
-    return StandbySource(standby=standby, source=source, lags=StandbyLags(url, database, settings))
-
-
-def _lags(lags: StandbyLags, database: Database) -> list[StandbyState]:
-    """Return how far the standbys lag; the statements are those of no request."""
-    try:
-        return lags.read()
-    finally:
-        database.tally.reset()
 
 
 def application_of(services: Services) -> Application:

@@ -38,7 +38,7 @@ from werkzeug.routing import MapAdapter, Rule
 
 from placement_sched.api.auth import STRATEGIES, Identity
 from placement_sched.api.blueprint import Face, Route, RouteRule, Seen
-from placement_sched.api.call import TOKEN, Answer, Call, Services
+from placement_sched.api.call import Answer, Call, Services
 from placement_sched.api.errors import NOT_FOUND, RETRY_AFTER, MethodNotAllowed, TooLarge, status_of
 from placement_sched.api.metrics import Asked, note
 from placement_sched.api.microversion import NotAcceptable, Version
@@ -218,11 +218,7 @@ class Application(flask.Flask):
             headers=request.sent_headers,
         )
         view: Callable[..., Any] = self.view_functions[rule.endpoint]
-        standby = self.services.standby
-        if standby is None or request.sent_method in _READS:
-            return self.make_response(view(call, **arguments))
-        with standby.standby.counting(request.sent_headers.get(TOKEN) or ""):
-            return self.make_response(view(call, **arguments))
+        return self.make_response(view(call, **arguments))
 
     def _serving(self, request: Request, face: Face, version: Version) -> tuple[RouteRule, Route]:
         """Return the rule of the version and action, if it takes what is sent and expected."""
@@ -320,8 +316,6 @@ class Application(flask.Flask):
         """Send the notifications that are left, and close the connections."""
         self.services.scheduler.announcer.close()
         self.services.database.dispose()
-        if self.services.standby is not None:
-            self.services.standby.dispose()
 
 
 def _current() -> Request:

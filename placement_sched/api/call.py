@@ -12,44 +12,18 @@ from placement_sched.api.metrics import Metrics
 from placement_sched.api.microversion import Headers, Version
 from placement_sched.api.policies import Policy
 from placement_sched.candidates.summaries import Summaries
-from placement_sched.db.standby import Standby, StandbyUnfit
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.db.trial import Readable
 from placement_sched.model.clock import Clock
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.policies.registry import Policies, policies_for
 from placement_sched.settings import Settings
-from placement_sched.store.standby_lag import StandbyLags
 
 #: The header that has the caller's token.
 TOKEN = "X-Auth-Token"  # noqa: S105 - a name
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """What a question is answered from: a database, and what is remembered of it."""
-
-    database: Readable
-    scheduler: Scheduler
-    summaries: Summaries
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandbySource:
-    """The same of a standby."""
-
-    standby: Standby
-    source: Source
-    lags: StandbyLags
-
-    def dispose(self) -> None:
-        """Close every connection to the standbys."""
-        self.standby.dispose()
-        self.lags.dispose()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +46,6 @@ class Services:
     ready: Callable[[], None]
     #: Does what is to be done now and then, whether or not anybody asks for anything.
     keep_up: Callable[[], None]
-    #: Where ``[placement_database] slave_connection`` is configured.
-    standby: StandbySource | None = None
-
-    @property
-    def primary(self) -> Source:
-        """Return what is answered from where there is no standby, or it cannot."""
-        return Source(database=self.database, scheduler=self.scheduler, summaries=self.summaries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,35 +96,6 @@ class Call:
         """Return what ``operation`` reads, which takes a connection first."""
         with self.services.database.read() as connection:
             return operation(connection, *args, **more)
-
-    def from_standby(self, answer: Callable[[Source], T]) -> T:
-        """Return what ``answer`` makes of a standby that is recent enough, or of the primary.
-
-        It is called again, with the primary, where the standby turns out to be unfit; so it must
-        not have changed anything before its last reading.
-        """
-        services = self.services
-        if services.standby is None:
-            return answer(services.primary)
-        try:
-            with services.standby.standby.recent_enough(self.headers.get(TOKEN) or ""):
-                found = answer(services.standby.source)
-        except StandbyUnfit:
-            services.metrics.answered_by("primary")
-            return answer(services.primary)
-        services.metrics.answered_by("standby")
-        return found
-
-    def read_from_standby(
-        self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs
-    ) -> T:
-        """Return what ``operation`` reads, as :meth:`read`, where :meth:`from_standby` may."""
-
-        def answer(source: Source) -> T:
-            with source.database.read() as connection:
-                return operation(connection, *args, **more)
-
-        return self.from_standby(answer)
 
     def write(
         self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs

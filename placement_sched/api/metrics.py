@@ -24,8 +24,6 @@ from placement_sched.errors import ConfigurationError
 from placement_sched.model.results.decision import DecisionLabels
 from placement_sched.operations.gauges.capacity import CapacityGauges, CountFlavors
 from placement_sched.operations.gauges.cloud import CloudGauges, ReadFigures
-from placement_sched.operations.gauges.standbys import StandbyGauges
-from placement_sched.store.standby_lag import StandbyState
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -139,13 +137,6 @@ class Metrics:
             namespace="placement_sched",
             registry=self._registry,
         )
-        self._standby_reads = Counter(
-            "standby_reads",
-            "Requests that a standby may answer, by which database answered.",
-            ("answered_by",),
-            namespace="placement_sched",
-            registry=self._registry,
-        )
         self._decisions = cache(decisions.labels)
         self._stages = cache(stages.labels)
 
@@ -219,18 +210,10 @@ class Metrics:
         """Show as well how many more instances fit, of the flavors that are named now."""
         self.show(CapacityGauges(flavors, count, os.environ.get(DIRECTORY)))
 
-    def show_standbys(self, read: Callable[[], Sequence[StandbyState]]) -> None:
-        """Show as well which standbys answer, and how far they lag."""
-        self.show(StandbyGauges(read))
-
     def show(self, read: Collector) -> None:
         """Show as well what a collector reads when a scrape comes."""
         self._read.append(read)
         self._registry.register(read)
-
-    def answered_by(self, database: str) -> None:
-        """Count a request that a standby may answer: by the ``standby``, or by the ``primary``."""
-        self._standby_reads.labels(database).inc()
 
     def mirror(self, figures: CacheFigures) -> None:
         """Show what is kept of the cloud in this process's memory."""

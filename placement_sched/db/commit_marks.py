@@ -9,10 +9,6 @@ Where the answer is lost, a row of the same key is inserted that says that the t
 done. The database lets it wait while the transaction is at work, and then one of both rows is
 there: where it is ours, the COMMIT can never succeed, not even one that is still under way
 (doc/decisions/0023).
-
-Where answers of standbys may lag, a transaction of a request is counted as well, in the same query:
-in ``sched_last_writes`` by the *place* of the client's token. What has the count has the
-transaction, on whatever server (``db/standby.py``).
 """
 
 import random
@@ -45,14 +41,6 @@ _MARKED = {
     "WHERE txid_current_if_assigned() IS NOT NULL",
     "mysql": f"INSERT {_INTO} VALUES ('%s', UTC_TIMESTAMP(6), 1)",  # noqa: S608 - new_mark
 }
-# Last, as the row is locked until the transaction ends; and in one of several shares, so that what
-# is written with one token at the same moment seldom waits for each other's end.
-_COUNTED = (
-    "INSERT INTO sched_last_writes AS last (place, share, version) SELECT %d, %d, 1 "
-    "WHERE txid_current_if_assigned() IS NOT NULL "
-    "ON CONFLICT (place, share) DO UPDATE SET version = last.version + 1"
-)
-_SHARES = 8
 _REFUSED = {
     # It writes in any case, so that its own COMMIT waits for a synchronous standby, which may lack
     # the mark that is there: the server was restarted while the mark's COMMIT waited.
@@ -84,17 +72,10 @@ def new_mark() -> str:
     return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
 
 
-def mark_commit(connection: Connection, mark: str, place: int | None = None) -> None:
-    """Let the transaction of a connection leave ``mark`` when it is committed.
-
-    On PostgreSQL it may be counted for the ``place`` of a token, too.
-    """
-    statements = [_MARKED[connection.dialect.name] % mark]
-    if place is not None:
-        share = random.randrange(_SHARES)  # noqa: S311 - so that few meet
-        statements.append(_COUNTED % (place, share))
+def mark_commit(connection: Connection, mark: str) -> None:
+    """Let the transaction of a connection leave ``mark`` when it is committed."""
     driver: Any = connection.connection.driver_connection
-    driver.commit_with = "; ".join([*statements, "COMMIT"])
+    driver.commit_with = f"{_MARKED[connection.dialect.name] % mark}; COMMIT"
 
 
 def is_done(read: _Read, mark: str) -> bool:

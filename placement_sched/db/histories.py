@@ -17,7 +17,7 @@ a Galera cluster (or of MySQL's group replication) share one history, that of th
 proxy may lead each connection to another node.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Any
 
 from oslo_log import log
@@ -55,21 +55,6 @@ def history_of(connection: Connection) -> History:
     return found
 
 
-def note_servers(engine: Engine, note: Callable[[dict[Any, Any], History], None]) -> None:
-    """Call ``note`` with the ``info`` of each new connection of an engine, and its history.
-
-    Files have but one.
-    """
-    kind = engine.dialect.name
-    if kind == "sqlite":
-        return
-
-    @event.listens_for(engine, "connect")
-    def ask(connection: Any, record: Any) -> None:
-        note(record.info, _ask(kind, connection))
-        connection.rollback()  # a statement may have begun a transaction
-
-
 def _ask(kind: str, driver: Any) -> History:
     with driver.cursor() as cursor:
         return _of_postgresql(cursor) if kind == "postgresql" else _of_mariadb(cursor)
@@ -88,7 +73,14 @@ class Histories:
 
     def follow(self, engine: Engine) -> None:
         """Note the history of each new connection of an engine, and replace those of others."""
-        note_servers(engine, self._note)
+        kind = engine.dialect.name
+        if kind == "sqlite":  # a file has but one
+            return
+
+        @event.listens_for(engine, "connect")
+        def ask(connection: Any, record: Any) -> None:
+            self.ask_again(kind, connection, record.info)
+            connection.rollback()  # a statement may have begun a transaction
 
         @event.listens_for(engine, "checkout")
         def check(_connection: Any, record: Any, _proxy: object) -> None:

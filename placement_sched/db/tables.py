@@ -375,13 +375,5 @@ leases = new_table(
     Column("expires_at", Moment, nullable=False),
 )
 
-#: How often clients have written, by a hash of their tokens (``db/commit_marks.py``).
-last_writes = new_table(
-    "sched_last_writes",
-    Column("place", Integer, primary_key=True, nullable=False, autoincrement=False),
-    Column("share", Integer, primary_key=True, nullable=False, autoincrement=False),
-    Column("version", sa.BigInteger, nullable=False),
-)
-
 #: Our own tables, in the order in which they can be created.
 OWN_TABLES = tuple(table for table in metadata.sorted_tables if table not in PLACEMENT_TABLES)

@@ -8,7 +8,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from contextvars import ContextVar
 from threading import Lock, Semaphore
 from typing import Any, TypeVar
 
@@ -107,8 +106,6 @@ class Database:
         )
         #: Whether transactions leave marks: once the schema is known to be this release's.
         self.marks_commits = False
-        #: The place of the token that the present request writes with, where that is to be counted.
-        self.counted_for: ContextVar[int | None] = ContextVar("counted_for", default=None)
         #: What the current thread has done here since it last called ``tally.reset()``.
         self.tally = tally.Tally()
         tally.count_statements((self.reader, self.writer), self.tally)
@@ -252,7 +249,7 @@ class Database:
                     if self.logs_changes and time.monotonic() - begun > LONG_TRANSACTION:
                         change_triggers.note(connection, change_triggers.LONG)
                     mark = commit_marks.new_mark()
-                    commit_marks.mark_commit(connection, mark, self.counted_for.get())
+                    commit_marks.mark_commit(connection, mark)
         except DBAPIError as failure:
             if not (worked and failure.connection_invalidated):
                 raise

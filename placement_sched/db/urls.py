@@ -68,16 +68,6 @@ def database_url(settings: Settings) -> URL:
     return url
 
 
-def standby_url(settings: Settings) -> URL | None:
-    """Return the URL of the configured standbys; None for none, and for other than PostgreSQL's."""
-    text = settings.placement_database.slave_connection
-    if not text:
-        return None
-    url = served_url(text, "[placement_database] slave_connection")
-    of_both = {url.get_backend_name(), database_url(settings).get_backend_name()}
-    return url if of_both == {"postgresql"} else None
-
-
 def served_url(text: str, place: str) -> URL:
     """Return the database URL that stands in ``place``, with the drivers this service uses.
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from oslo_log import log
 
-from placement_sched.db.urls import database_url, served_url, standby_url
+from placement_sched.db.urls import database_url, served_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.hardware.requested_pci import aliases_of
 from placement_sched.model.naming import did_you_mean, nearest
@@ -31,8 +31,6 @@ from placement_sched.settings.sources import Assignment, Place
 #: How alike (0 to 1) an unknown name and one of ours must be to be a slip rather than another
 #: program's. Names of nova's other options are less like ours.
 _ALIKE = 0.8
-#: The option of a standby's URL, and how that begins where it is used.
-_STANDBY, _POSTGRESQL = ("placement_database", "slave_connection"), "postgresql"
 #: The sections that name nova's databases.
 _OF_NOVA = ("api_database", "database")
 #: How the variables of oslo.messaging's groups begin.
@@ -111,7 +109,6 @@ def check_settings(settings: Settings) -> list[Problem]:
     in_placement = settings.filter_scheduler.pci_in_placement
     faults = (
         _fault(database_url, settings),
-        _fault(standby_url, settings),
         *(
             _fault(served_url, url, f"[{group}] connection")
             for group in _OF_NOVA
@@ -196,9 +193,6 @@ def _check(line: Assignment, catalogue: Catalogue) -> Iterator[Problem]:
         reason = f": {option.deprecated_reason}" if option.deprecated_reason else ""
         text = f"[{line.group}] {line.name} will be removed{reason}"
         yield Problem(line.place, text, fatal=False)
-    if (line.group, option.dest) == _STANDBY and not line.value.startswith(_POSTGRESQL):
-        text = f"[{line.group}] {line.name} is ignored: only standbys of PostgreSQL are read"
-        yield Problem(line.place, text, fatal=False, without_effect=True)
     if "$" in line.value:
         return  # oslo.config replaces $name by another option's value when it is read
     try:

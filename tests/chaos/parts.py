@@ -59,12 +59,6 @@ PARTS = (
         waits=True,
     ),
     Part(
-        "standbys, promoted under load",
-        120,
-        ("tests/db/test_standby.py", "-k", "acknowledged or own_writes or hides"),
-        waits=True,
-    ),
-    Part(
         "nodes of a Galera cluster killed",
         240,
         ("tests/galera/test_failures.py",),

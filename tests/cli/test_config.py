@@ -84,16 +84,12 @@ def test_sample_with_every_default_written_is_valid(sample, validate):
     assert [line for line in told.splitlines() if not taken_back.fullmatch(line)] == []
 
 
-@pytest.mark.all_databases
-@pytest.mark.parametrize(
-    "place",
-    ["mysql+pymysql://u:p@db/placement", "mariadb+pymysql://u:p@db/placement", "sqlite:///file.db"],
-)
-def test_a_standby_that_is_not_of_postgresql_is_said_to_be_ignored(validate, place):
+def test_standbys_are_said_to_be_ignored(validate):
+    place = "postgresql://u:p@db/placement"
     text = f"[placement_database]\nconnection = {place}\nslave_connection = {place}\n"
-    ignored = "[placement_database] slave_connection is ignored"
-    told = f"a.conf:3: warning: {ignored}: only standbys of PostgreSQL are read\n"
-    assert validate(text) == (0, told)
+    status, told = validate(text)
+    assert status == 0
+    assert told.startswith("a.conf:3: warning: [placement_database] slave_connection is ignored: ")
 
 
 @pytest.mark.parametrize(

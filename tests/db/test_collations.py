@@ -217,8 +217,8 @@ def test_own_tables_have_the_collation_of_the_adopted_tables(openstack, collatio
 
 
 def test_later_own_tables_have_the_collation_of_the_earlier_own_tables(adopted):
-    statements = [f"DROP TABLE {name}" for name in ("sched_last_writes", "sched_leases")]
-    run(adopted, *statements, "UPDATE placement_sched_alembic_version SET version_num = '0016'")
+    number = "UPDATE placement_sched_alembic_version SET version_num = '0016'"
+    run(adopted, "DROP TABLE sched_leases", number)
     change_default(adopted, OTHERS[0])
     adopt(adopted, utcnow)
     assert collations(adopted)["sched_leases"] == USUAL

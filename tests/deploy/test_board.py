@@ -1,4 +1,4 @@
-"""Prometheus asks every question of alerts and dashboard about two servers with a standby."""
+"""Prometheus asks every question of alerts and dashboard about two servers of one database."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ from tests.deploy import tool
 from tests.deploy.test_monitoring import RULES, panels
 from tests.loopback import reserved_port
 from tests.placing import report, spec
-from tests.postgresql import primary_and_standby
+from tests.postgresql import one_server
 from tests.servers import Server, environment, started, wait_until
 
 pytestmark = pytest.mark.system
@@ -34,13 +34,12 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a Prometheus that has asked two servers several times, with traffic between."""
     folder = tmp_path_factory.mktemp("prometheus")
     with ExitStack() as stack:
-        primary, standby = stack.enter_context(primary_and_standby())
-        database = Database(make_settings(primary.url()))
+        postgresql = stack.enter_context(one_server())
+        database = Database(make_settings(postgresql.url()))
         sync(database, utcnow)
         database.dispose()
         variables = environment(
-            OS_PLACEMENT_DATABASE__CONNECTION=primary.url(),
-            OS_PLACEMENT_DATABASE__SLAVE_CONNECTION=standby.url(),
+            OS_PLACEMENT_DATABASE__CONNECTION=postgresql.url(),
             OS_SCHEDULER__CAPACITY_FLAVORS="m1.small",
         )
         servers = [
@@ -138,8 +137,8 @@ def test_every_panel_shows_something_after_real_traffic(prometheus):
 
 def test_alerts_of_what_goes_well_do_not_fire_and_others_do(prometheus):
     fired = {rule["alert"] for rule in RULES if asked(prometheus, rule["expr"])}
-    # On a busy machine a standby or a request may be slow for a moment.
-    moments = {"PlacementSchedSlow", "PlacementSchedStandbyUnused"}
+    # On a busy machine a request may be slow for a moment.
+    moments = {"PlacementSchedSlow"}
     assert fired - moments == {
         "PlacementSchedLostClaims",
         "PlacementSchedNoValidHost",

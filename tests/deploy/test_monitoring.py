@@ -14,7 +14,6 @@ from placement_sched.model.cloud_figures import CloudFigures
 from placement_sched.nova.waiting import WaitingRequests
 from placement_sched.operations.gauges import capacity as capacity_gauges
 from placement_sched.operations.gauges.cloud import CloudGauges
-from placement_sched.operations.gauges.standbys import StandbyGauges
 from tests.deploy import DEPLOY, run, tool
 from tests.house.tree import ROOT
 
@@ -29,7 +28,6 @@ _SUFFIXES = ("_total", "_bucket", "_count", "_sum")
 #: What describes the database or the cloud, and so is the same on every server.
 OF_THE_CLOUD = (
     *("placement_sched_hosts", "placement_sched_resources_", "placement_sched_scheduler_capacity"),
-    *("placement_sched_standby_up", "placement_sched_standby_lag_seconds"),
     *("placement_sched_rpc_waiting", "placement_sched_nova_left_out"),
 )
 _ONE_OF_ALL = re.compile(r"\b(?:max|min)(?: by \(\w+\))? ?\(\s*(?:predict_linear\()?$")
@@ -56,9 +54,8 @@ def known() -> dict[str, set[str]]:
     found = {f"{one._name}": set(one._labelnames) for one in metrics._registry._collector_to_names}
     cloud = CloudGauges(lambda: CloudFigures({}, {}, {}), None).collect()
     capacity = capacity_gauges._gauges(CapacityFigures(0.0, {}), ())
-    standbys = StandbyGauges(list).collect()
     waiting = WaitingRequests(lambda: 0).collect()
-    read = (*cloud, *capacity, *standbys, *waiting)
+    read = (*cloud, *capacity, *waiting)
     found |= {one.name: set(one._labelnames) for one in read}
     return found
 
@@ -127,7 +124,6 @@ def test_everything_that_issue_and_operators_ask_for_alerts():
     assert {rule["alert"].removeprefix("PlacementSched") for rule in RULES} == {
         *("Down", "Errors", "HostsDown", "LostClaims", "NoValidHost", "NoValidHostAtAnyStage"),
         *("PoolExhausted", "RpcFails", "RpcSlow", "RpcWaits", "Slow"),
-        *("StandbyDown", "StandbyLags", "StandbyUnused"),
     }
 
 

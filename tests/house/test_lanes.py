@@ -82,7 +82,6 @@ def test_make_chaos_runs_every_test_of_its_marker():
 def test_lane_all_leaves_out_modules_that_another_target_runs_whole():
     assert is_run_elsewhere(TESTS / "faults" / "test_silence.py")
     assert is_run_elsewhere(TESTS / "galera" / "test_failures.py")
-    assert not is_run_elsewhere(TESTS / "db" / "test_standby.py")  # chaos runs a part of it
     assert not is_run_elsewhere(TESTS / "galera" / "test_transactions.py")
     assert is_run_elsewhere(TESTS / "nova" / "functional" / "test_sound_selection.py")
 

@@ -14,6 +14,10 @@ _RETRIES = (
     "the server does not wait for the database at start: /healthz/ready and 503 report that it "
     "is unavailable, and each request tries again"
 )
+_STANDBYS = (
+    "requests are answered from the database at connection alone, as by OpenStack placement; with "
+    "[placement] providers_in_memory they seldom read it"
+)
 _PROFILER = "this service is not traced by osprofiler; /metrics shows where time goes"
 
 _BUS = "the topic of nova's requests is scheduler, as in nova since Ocata"
@@ -45,6 +49,8 @@ OF_PLACEMENT: Mapping[tuple[str, str], str] = MappingProxyType(
         ("DEFAULT", "state_path"): _PATHS,
         ("placement_database", "max_retries"): _RETRIES,
         ("placement_database", "retry_interval"): _RETRIES,
+        ("placement_database", "slave_connection"): _STANDBYS,
+        ("placement_database", "max_replica_lag"): _STANDBYS,
         ("placement", "policy_file"): (
             "it is [oslo_policy] policy_file, as in placement since Train"
         ),

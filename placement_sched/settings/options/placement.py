@@ -60,14 +60,6 @@ PLACEMENT_DATABASE = described(
     "schema is made at start; a configuration that names no database is refused.",
     cfg.StrOpt("connection_parameters", default=""),
     "Parameters to append to the URL of connection, as param1=value1&param2=value2.",
-    cfg.StrOpt("slave_connection", secret=True),
-    "SQLAlchemy URL of hot standbys of PostgreSQL, from which GET /allocation_candidates, lists of "
-    "resource providers, usages, explanations and capacity are answered. The primary answers all "
-    "else, and these where no standby is recent enough. Of other databases it is not used.",
-    cfg.FloatOpt("max_replica_lag", default=0.0, min=0.0, max=LARGEST),
-    "Seconds that an answer from a standby may lag the primary. 0: it has all that was "
-    "committed before the request came, on whatever server. With more, it has all that the same "
-    "token wrote, on whatever server. Where a standby lags more, the primary answers.",
     cfg.BoolOpt("sync_on_startup", default=False),
     "Create or upgrade the schema when the server starts (SQLite, which is embedded, always "
     "does). Otherwise run placement-sched db sync.",

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import repeat
 from operator import itemgetter
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import orjson
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call, Source
+from placement_sched.api.call import Answer, Call
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
@@ -102,17 +101,17 @@ ANSWER = Schemas(
 def list_candidates(call: Call) -> Answer:
     """Return allocation requests and provider summaries (Placement API reference)."""
     query = query_of(call)
-    number, body = call.from_standby(partial(_answered, call, query))
+    number, body = _answered(call, query)
     call.services.database.tally.candidates = number
     return shared.dated(call, body)
 
 
-def _answered(call: Call, query: CandidatesQuery, from_: Source) -> tuple[int, bytes]:
+def _answered(call: Call, query: CandidatesQuery) -> tuple[int, bytes]:
     """Return how many candidates there are, and the body of the answer."""
     services = call.services
     sees_trees = call.version.has(mv.NESTED_CANDIDATES)
-    with from_.database.read() as connection:
-        source = from_.scheduler.memory.provider_source(connection)
+    with services.database.read() as connection:
+        source = services.scheduler.memory.provider_source(connection)
         search = prepare(source, query)
         found = find(
             source, search, services.settings, services.random, one_of_a_tree=not sees_trees
@@ -120,7 +119,7 @@ def _answered(call: Call, query: CandidatesQuery, from_: Source) -> tuple[int, b
         shown = found.providers
         if sees_trees and search.names.topology.nested:
             shown = source.whole_trees(shown) if found.trees is None else found.trees
-        summaries = from_.summaries.render(
+        summaries = services.summaries.render(
             source, shown, search.names.class_names, _shape(call, search)
         )
     requests = render(found.requests, call.version)

@@ -106,7 +106,7 @@ def index(call: Call) -> Answer:
         traits=parse_traits(call.values("required"), call.version),
         resources={} if resources is None else parse_resources(resources),
     )
-    found, links = call.read_from_standby(provider_search.search, query), _links(call)
+    found, links = call.read(provider_search.search, query), _links(call)
     shown = [_shown(call, provider, links) for provider in found]
     return shared.dated(call, {"resource_providers": shown}, found)
 

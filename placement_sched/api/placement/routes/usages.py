@@ -46,7 +46,7 @@ OF_PROVIDER_ANSWER = Schemas(record(resource_provider_generation=INTEGER, usages
 )
 def of_provider(call: Call, uuid: str) -> Answer:
     """Return how much of each of a provider's inventories is used."""
-    generation, used = call.read_from_standby(usages.of_provider, uuid)
+    generation, used = call.read(usages.of_provider, uuid)
     return dated(call, {"resource_provider_generation": generation, "usages": used})
 
 
@@ -57,10 +57,10 @@ def of_project(call: Call) -> Answer:
     """Return the usage of a project, or of one of its users; by consumer type from 1.38 on."""
     project_id, user_id = call.value("project_id") or "", call.value("user_id")
     if not call.version.has(mv.CONSUMER_TYPES):
-        amounts = call.read_from_standby(usages.amounts_of_project, project_id, user_id)
+        amounts = call.read(usages.amounts_of_project, project_id, user_id)
         return dated(call, {"usages": amounts})
     kind = call.value("consumer_type")
-    found = call.read_from_standby(
+    found = call.read(
         usages.of_project, project_id, user_id=user_id, consumer_type=None if kind == _ALL else kind
     )
     return dated(call, {"usages": _by_type(kind, found)})

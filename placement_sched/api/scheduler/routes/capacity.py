@@ -36,8 +36,7 @@ CAPACITY = Schemas(an_object(_ASKING, "request_spec"))
 def count(call: Call) -> Answer:
     """Return how many more instances of the request fit; nothing is claimed."""
     check_policy_hint(call)
-    counted = call.from_standby(lambda source: answer(source.scheduler, call.body))
-    return Answer(body=counted)
+    return Answer(body=answer(call.services.scheduler, call.body))
 
 
 def answer(scheduler: Scheduler, body: Json) -> Json:

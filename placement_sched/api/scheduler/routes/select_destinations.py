@@ -4,9 +4,8 @@ A request to either may name a scheduling policy; GET /policies lists them.
 """
 
 from placement_sched.api.blueprint import Blueprint
-from placement_sched.api.call import Answer, Call, Source
+from placement_sched.api.call import Answer, Call
 from placement_sched.api.scheduler import placing
-from placement_sched.model.document import Json
 from placement_sched.model.host_aggregate import POLICY_KEY
 from placement_sched.scheduler.policies.shown import all_shown, one_shown, selectors_shown
 
@@ -31,11 +30,7 @@ def select(call: Call) -> Answer:
 def explain(call: Call) -> Answer:
     """Return the funnel of a request and the hosts it would get; nothing is claimed."""
     check_policy_hint(call)
-
-    def answer(source: Source) -> Json:
-        return placing.explain(source.scheduler, call.body, call.ids)
-
-    return Answer(body=call.from_standby(answer))
+    return Answer(body=placing.explain(call.services.scheduler, call.body, call.ids))
 
 
 @blueprint.get("/v1/policies", policy=f"{_POLICIES}:list")

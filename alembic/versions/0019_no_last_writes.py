@@ -1,0 +1,15 @@
+"""Drop the table of how often clients have written: no answer is read from a standby any more.
+
+Revision: 0019, after 0018.
+"""
+
+from alembic import op
+
+revision = "0019"
+down_revision = "0018"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.execute("DROP TABLE IF EXISTS sched_last_writes")
