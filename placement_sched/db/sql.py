@@ -65,6 +65,17 @@ def among(
     return column.in_(values)
 
 
+def has_part(connection: Connection, column: ColumnElement[str], part: str) -> Condition:
+    """Return whether a text contains ``part``, in the same case on every database."""
+    kind = connection.dialect.name
+    if kind == "postgresql":
+        return sa.func.strpos(column, part) > 0
+    if kind == "sqlite":
+        return sa.func.instr(column, part) > 0
+    binary = sa.cast(column, sa.LargeBinary)
+    return sa.func.locate(sa.cast(part, sa.LargeBinary), binary) > 0
+
+
 def rows_among(
     connection: Connection, query: Select[Any], column: ColumnElement[V], values: Iterable[V]
 ) -> Iterator[Any]:

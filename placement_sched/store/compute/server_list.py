@@ -6,19 +6,14 @@ from datetime import datetime
 from types import MappingProxyType
 
 from sqlalchemy import ColumnElement, Connection, and_, false, func, or_, select
-from sqlalchemy.exc import DBAPIError
 
 from placement_sched.db import sql
 from placement_sched.db.tables import host_aggregate_hosts, host_aggregate_metadata, instances
-from placement_sched.errors import Invalid
 from placement_sched.model.host_aggregate import ZONE_KEY
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.store.compute.instances import of_rows
-from placement_sched.store.compute.simple_patterns import quick_expression
 
 _COLUMNS = instances.c
-#: What a database says of a regular expression that it does not understand.
-_NO_EXPRESSION = {"2201B", 1139, 3692, 3685, 3688, 3690, 3691, 3693, 3694, 3695, 3696}
 
 #: The statuses that a server may have; no server has another.
 _SHOWN = frozenset(
@@ -63,7 +58,7 @@ NEWEST_FIRST = (("created_at", True),)
 class ServersWanted:
     """Which servers are listed, and how; None narrows nothing.
 
-    ``name`` is a regular expression that some part of the name meets. ``equal`` has values by
+    ``name`` is a part of the name, in the same case. ``equal`` has values by
     column, ``power_state`` one of nova's numbers. ``statuses`` are any of which a server may have,
     ``zone`` and ``default_zone`` the zone asked for and the one of hosts in no zone. ``sort`` has
     columns, each descending or not; what they leave equal is ordered by age. ``marker`` is the
@@ -87,8 +82,7 @@ class ServersWanted:
 def search(connection: Connection, wanted: ServersWanted) -> tuple[Instance, ...]:
     """Return the instances that are wanted, in their order; with a marker, in two statements.
 
-    Raises :class:`Invalid` for a marker that is not a server, and for a name that the database
-    rejects as a regular expression, or that might take it long.
+    Raises :class:`Invalid` for a marker that is not a server.
     """
     order = [
         (sql.same_order_everywhere(connection, _COLUMNS[column]), down)
@@ -109,22 +103,13 @@ def search(connection: Connection, wanted: ServersWanted) -> tuple[Instance, ...
         marked=None if wanted.marker is None else marked,
         missing=f"marker [{wanted.marker}] not found",
     )
-    try:
-        return of_rows(connection, connection.execute(query))
-    except DBAPIError as failure:
-        codes = {getattr(failure.orig, "sqlstate", None), *getattr(failure.orig, "args", ())[:1]}
-        if wanted.name is not None and not codes.isdisjoint(_NO_EXPRESSION):
-            raise Invalid(f"{wanted.name!r} is not a regular expression") from None
-        raise
+    return of_rows(connection, connection.execute(query))
 
 
 def _conditions(connection: Connection, wanted: ServersWanted) -> list[ColumnElement[bool]]:
     found = [_equals(column, value) for column, value in wanted.equal.items()]
     if wanted.name is not None:
-        name = quick_expression(wanted.name)
-        # Case counts on every database.
-        exactly = "(?-i)" if connection.dialect.name in {"mysql", "mariadb"} else ""
-        found.append(_COLUMNS.display_name.regexp_match(f"{exactly}{name}"))
+        found.append(sql.has_part(connection, _COLUMNS.display_name, wanted.name))
     if wanted.statuses is not None:
         found.append(or_(false(), *map(_has_status, sorted(_SHOWN.intersection(wanted.statuses)))))
     if wanted.power_state is not None:

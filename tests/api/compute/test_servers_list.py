@@ -26,9 +26,9 @@ def test_list_is_narrowed_by_whatever_is_recorded(cloud):
     for query, names in {
         "": ["s5", "s4", "Web-3", "s2", "s1"],
         "name=s": ["s5", "s4", "s2", "s1"],
-        "name=%5EWeb": ["Web-3"],
+        "name=eb-": ["Web-3"],
         "name=web": [],
-        "name=s%5B12%5D%24": ["s2", "s1"],
+        "name=s%5B12%5D": [],
         "display_name=s1": ["s1"],
         "hostname=s1": ["s1"],
         "host=cn2": ["s4", "s2"],
@@ -142,9 +142,6 @@ def test_what_is_so_of_every_record_leaves_none_out(sqlite_servers, query):
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
-        ("name=%28", "'(' is not a regular expression"),
-        ("name=%2B", "'+' is not a regular expression"),
-        ("name=%5B%5B%3Aalpha%3A%5D%5D", "nested character sets are not supported"),
         ("all_tenants=x", "all_tenants must be a boolean"),
         ("locked=x", "locked must be a boolean"),
         ("power_state=x", "power_state must be a number"),
@@ -167,44 +164,15 @@ def test_what_cannot_be_asked_is_400(sqlite_servers, query, expected):
         assert expected in message(answer)
 
 
-@pytest.mark.parametrize(
-    "pattern", ["(?<=s)1", "s(?P<n>1)", r"s\d", "(?i)S1", "*", "a{99999}", "[[:alpha:]]1"]
-)
-def test_expression_that_databases_know_or_not_is_never_a_failure(servers, pattern):
-    """Python, PostgreSQL and MariaDB each have some that the others have not."""
-    servers.record(1)
-    answer = servers.app.get(
-        "/compute/v2.1/servers", {"all_tenants": "1", "name": pattern}, status="*"
-    )
-    assert answer.status_int in {200, 400}
-    assert servers.names("all_tenants=1&name=s1") == ["s1"]
-
-
-def test_expression_that_could_take_hours_is_refused_on_every_database(servers):
-    servers.record(1, display_name="a" * 255)
-    slow = ["(.+)+!", "(a|a)*!", "^.*.*.*!", r"(a*)\1*!", "(a{1,99}){1,99}!", "^(a+)+$"]
-    for pattern in (*slow, "(a|aa)+", r"^(a*)(a*)(a*)(a*)\4\3\2\1b$"):
-        path, query = "/compute/v2.1/servers", {"all_tenants": "1", "name": pattern}
-        answer = servers.app.get(path, query, status=400)
-        assert "expressions of names have" in message(answer), pattern
-    refused = servers.ask("GET", f"?all_tenants=1&name={'a' * 256}", status=400)
-    assert "name" in message(refused)
-
-
-def test_ordinary_expressions_find_servers_on_every_database(servers):
-    for number, name in enumerate(["web-01", "db-prod-2", "aabbc"], start=1):
+@pytest.mark.parametrize("part", ["%", "_", ".*", "(", "b%_\\", "ö", "Ö"])
+def test_a_part_of_a_name_is_compared_sign_by_sign_on_every_database(servers, part):
+    for number, name in enumerate(["a%b", "a_b", "b%_\\c", "a.*b", "f(x)", "Köln", "plain"], start=1):
         servers.record(number, display_name=name)
-    path = "/compute/v2.1/servers"
-    for pattern, names in {
-        "^web-[0-9]+$": ["web-01"],
-        ".*prod.*": ["db-prod-2"],
-        "^(web|db)-[a-z0-9.-]+$": ["db-prod-2", "web-01"],
-        "(?:web|db)(-prod)?-[0-9]{1,2}$": ["db-prod-2", "web-01"],
-        "a+b*c": ["aabbc"],
-        ".*": ["aabbc", "db-prod-2", "web-01"],
-    }.items():
-        found = servers.app.get(path, {"all_tenants": "1", "name": pattern}).json["servers"]
-        assert sorted(one["name"] for one in found) == names, pattern
+    query = {"all_tenants": "1", "name": part}
+    found = servers.app.get("/compute/v2.1/servers", query).json["servers"]
+    names = {one["name"] for one in found}
+    expected = {"a%b", "a_b", "b%_\\c", "a.*b", "f(x)", "Köln", "plain"}
+    assert names == {name for name in expected if part in name}
 
 
 def test_statuses_may_be_repeated_or_unknown(sqlite_servers):

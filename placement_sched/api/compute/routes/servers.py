@@ -35,8 +35,6 @@ _ONE = f"{_ALL}/<server_id>"
 _PLAIN = sorted({"marker", *FILTERS})
 _QUERY: Json = {
     **dict.fromkeys(_PLAIN, TEXT),
-    # A regular expression is no longer than the longest name.
-    **{key: {**TEXT, "maxLength": 255} for key in ("name", "display_name")},
     "limit": PAGE,
     # Both may be repeated, to sort by several keys.
     "sort_key": {"type": "string", "enum": sorted(server_list.SORT_KEYS)},
