@@ -164,15 +164,16 @@ def test_what_cannot_be_asked_is_400(sqlite_servers, query, expected):
         assert expected in message(answer)
 
 
-@pytest.mark.parametrize("part", ["%", "_", ".*", "(", "b%_\\", "ö", "Ö"])
+ODD_NAMES = ["a%b", "a_b", "b%_\\c", "a.*b", "f(x)", "Köln", "plain"]
+
+
+@pytest.mark.parametrize("part", ["%", "_", ".*", "(", "%_\\", "ö", "Ö"])
 def test_a_part_of_a_name_is_compared_sign_by_sign_on_every_database(servers, part):
-    for number, name in enumerate(["a%b", "a_b", "b%_\\c", "a.*b", "f(x)", "Köln", "plain"], start=1):
+    for number, name in enumerate(ODD_NAMES, start=1):
         servers.record(number, display_name=name)
     query = {"all_tenants": "1", "name": part}
     found = servers.app.get("/compute/v2.1/servers", query).json["servers"]
-    names = {one["name"] for one in found}
-    expected = {"a%b", "a_b", "b%_\\c", "a.*b", "f(x)", "Köln", "plain"}
-    assert names == {name for name in expected if part in name}
+    assert {one["name"] for one in found} == {name for name in ODD_NAMES if part in name}
 
 
 def test_statuses_may_be_repeated_or_unknown(sqlite_servers):
