@@ -1,12 +1,12 @@
 """Drop the table of how often clients have written: no answer is read from a standby any more.
 
-Revision: 0019, after 0018.
+Revision: 0020, after 0019.
 """
 
 from alembic import op
 
-revision = "0019"
-down_revision = "0018"
+revision = "0020"
+down_revision = "0019"
 branch_labels = None
 depends_on = None
 
