@@ -107,7 +107,7 @@ class CandidateBatches:
     """Takes ``limit`` candidates (None: all) of trees, in turn or not, at random or not.
 
     ``only`` are the roots of the trees to read; None is all trees. ``requests`` are the candidates
-    so far, and ``serving`` the ids of the providers in them.
+    so far.
     """
 
     reader: TreeReader
@@ -117,7 +117,7 @@ class CandidateBatches:
     random: Random | None = None
     only: Sequence[int] | None = None
     requests: list[AllocationRequest] = field(default_factory=list)
-    serving: set[int] = field(default_factory=set)
+    _providers: list[_Numbers] = field(default_factory=list)
     _known: dict[bytes, _Kind] = field(default_factory=dict)
     _of_sharers: set[tuple[int, ...]] = field(default_factory=set)
 
@@ -125,6 +125,14 @@ class CandidateBatches:
     def lacking(self) -> int | None:
         """Return how many more are wanted; None is all there are."""
         return None if self.limit is None else max(self.limit - len(self.requests), 0)
+
+    @property
+    def serving(self) -> list[int]:
+        """Return the ids of the providers in the candidates, ascending."""
+        if not self._providers:
+            return []
+        found: list[int] = np.unique(np.concatenate(self._providers)).tolist()
+        return found
 
     def run(self) -> None:
         """Find the candidates.
@@ -267,7 +275,7 @@ class CandidateBatches:
             made = map(AllocationRequest._make, zip(repeat(layout), uuids, roots))
             for at, request in zip(some.tolist(), made, strict=True):
                 filled[at] = request
-            self.serving.update(columns.ids[rows.ravel()].tolist())
+            self._providers.append(columns.ids[rows.ravel()])
         self.requests += filled
 
     def _trees(self) -> Iterator[ProviderTrees]:

@@ -163,7 +163,7 @@ def _find_in_trees(
     )
     found.run()
     whole = not search.names.topology.sharing
-    providers, trees = reader.source.describe(sorted(found.serving), whole=whole)
+    providers, trees = reader.source.describe(found.serving, whole=whole)
     return Candidates(
         requests=tuple(found.requests), providers=providers, limited=found.lacking == 0, trees=trees
     )
