@@ -65,15 +65,6 @@ def among(
     return column.in_(values)
 
 
-def has_part(connection: Connection, column: ColumnElement[str], part: str) -> Condition:
-    """Return whether a text contains ``part``, in the same case on every database."""
-    if connection.dialect.name == "postgresql":
-        return sa.func.strpos(column, part) > 0
-    # MariaDB compares bytes with the bytes of a text.
-    exact = column if connection.dialect.name == "sqlite" else sa.cast(column, mysql.BINARY)
-    return sa.func.instr(exact, part) > 0
-
-
 def rows_among(
     connection: Connection, query: Select[Any], column: ColumnElement[V], values: Iterable[V]
 ) -> Iterator[Any]:

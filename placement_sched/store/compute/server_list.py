@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 
-from sqlalchemy import ColumnElement, Connection, and_, false, func, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, cast, false, func, or_, select
+from sqlalchemy.dialects import mysql
 
 from placement_sched.db import sql
 from placement_sched.db.tables import host_aggregate_hosts, host_aggregate_metadata, instances
@@ -109,7 +110,7 @@ def search(connection: Connection, wanted: ServersWanted) -> tuple[Instance, ...
 def _conditions(connection: Connection, wanted: ServersWanted) -> list[ColumnElement[bool]]:
     found = [_equals(column, value) for column, value in wanted.equal.items()]
     if wanted.name is not None:
-        found.append(sql.has_part(connection, _COLUMNS.display_name, wanted.name))
+        found.append(_has_in_name(connection, wanted.name))
     if wanted.statuses is not None:
         found.append(or_(false(), *map(_has_status, sorted(_SHOWN.intersection(wanted.statuses)))))
     if wanted.power_state is not None:
@@ -121,6 +122,16 @@ def _conditions(connection: Connection, wanted: ServersWanted) -> list[ColumnEle
     if wanted.changed_before is not None:
         found.append(_COLUMNS.updated_at <= wanted.changed_before)
     return found
+
+
+def _has_in_name(connection: Connection, part: str) -> ColumnElement[bool]:
+    """Return whether the name contains ``part``, in the same case on every database."""
+    if connection.dialect.name == "postgresql":
+        return func.strpos(_COLUMNS.display_name, part) > 0
+    if connection.dialect.name == "sqlite":
+        return func.instr(_COLUMNS.display_name, part) > 0
+    # MariaDB compares the bytes.
+    return func.instr(cast(_COLUMNS.display_name, mysql.BINARY), part) > 0
 
 
 def _equals(column: str, value: str | datetime) -> ColumnElement[bool]:
