@@ -241,16 +241,15 @@ def _count(connection: Connection, after: int, last: int) -> int:
 
 
 def _before(connection: Connection, seconds: float) -> int:
-    """Return the id before the first row that is younger than so many seconds.
+    """Return the id of the last row that is at least this old, 0 if there is none.
 
-    It is less than that of the newest row.
+    It is less than that of the newest row. Rows above it may still be uncommitted.
     """
     words = _SECONDS_AGO.get(connection.dialect.name, _SECONDS_AGO_ON_MARIADB)
-    is_young = sa.text(f"created_at >= {words}").bindparams(seconds=seconds)
-    found = connection.scalar(sa.select(_COLUMNS.id).where(is_young).order_by(_COLUMNS.id).limit(1))
-    if found is None:
-        found = connection.scalar(_NEWEST)
-    return (found or 1) - 1
+    is_old = sa.text(f"created_at < {words}").bindparams(seconds=seconds)
+    last = sa.select(_COLUMNS.id).where(is_old).order_by(_COLUMNS.id.desc()).limit(1)
+    newest = connection.scalar(_NEWEST) or 1
+    return min(connection.scalar(last) or 0, newest - 1)
 
 
 def trim(connection: Connection, keep: timedelta = KEEP) -> int:

@@ -407,6 +407,19 @@ def test_late_rows_of_transactions_that_were_open_at_the_start_are_found(
         assert A in first.providers | late.providers
 
 
+@pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+def test_late_rows_of_open_transactions_are_found_after_a_quiet_hour(database, following):
+    do(database, "UPDATE sched_provider_changes SET created_at = '2020-01-01 00:00:00'")
+    with database.read() as connection, database.writer.connect() as long:
+        allocate(long, A)
+        do(database, f"UPDATE allocations SET used = 3 WHERE resource_provider_id = {B}")
+        position = change_log.begin(connection)
+        long.commit()
+        first = change_log.read(connection, position)
+        late = change_log.read_late_rows(connection, first.position)
+        assert A in first.providers | late.providers
+
+
 def test_points_of_the_last_hour_follow(database, following, clock):
     with database.read() as connection:
         position = change_log.begin(connection)
