@@ -105,6 +105,11 @@ class ProviderCache:
             self._do_without(_words_of(failure))
             return False
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether all providers are being read for the first time."""
+        return not self.figures.full_readings and self._reading.locked()
+
     def wait(self, seconds: float) -> None:
         """Wait for a thread that reads all providers, for so long at most."""
         if self._reading.acquire(timeout=seconds):
@@ -130,7 +135,13 @@ class ProviderCache:
         handed_on = False
         try:
             if waited and self._position is not None:  # another thread has read something by now
-                seen = self._seen(connection, self._position)
+                later = self._seen(connection, self._position)
+                # Late rows are found once.
+                seen = replace(
+                    later,
+                    providers=seen.providers | later.providers,
+                    names=seen.names or later.names,
+                )
             if self._position is not None and not seen.lacks_rows:
                 handed_on = self._follow(connection, seen)
             return self._position is not None and not seen.lacks_rows
@@ -150,13 +161,13 @@ class ProviderCache:
         now = self._clock()
         pause = now - self._looked_at
         self._has_late_rows |= seen.has_late_rows
-        if (self._has_late_rows and pause >= MIN_LATE_PAUSE) or pause >= MAX_LATE_PAUSE:
-            self._looked_at, self._has_late_rows = now, False
-            return seen.and_then(self._log.read_late_rows(connection, seen.position))
         if pause >= LATE_PAUSE and self._opened and self._upkeep.acquire(blocking=False):
             self._looked_at = now
             arguments = (self._opened,)
             Thread(target=self._keep_up, args=arguments, name=UPKEEP_THREAD, daemon=True).start()
+        if (self._has_late_rows and pause >= MIN_LATE_PAUSE) or pause >= MAX_LATE_PAUSE:
+            self._looked_at, self._has_late_rows = now, False
+            return seen.and_then(self._log.read_late_rows(connection, seen.position))
         return seen
 
     def _keep_up(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
@@ -228,6 +239,7 @@ class ProviderCache:
         if seen.is_in_doubt or self._cloud is None or len(seen.providers) > MANY:
             with self._lock:
                 self._position = None
+            self._read_if_kept(connection)
         elif seen.providers or seen.names:
             self._follow(connection, seen)
         else:

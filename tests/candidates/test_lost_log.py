@@ -1,5 +1,7 @@
 """A change log that is lost is noticed and logged; the database answers until it is cured."""
 
+import threading
+
 import pytest
 from sqlalchemy import text, update
 
@@ -86,6 +88,22 @@ def test_triggers_that_were_dropped_by_hand(filled, cache, clock, caplog):
     clock.now += 61
     assert is_current(cache, filled)
     assert is_right(cache, filled)
+
+
+def test_worker_that_is_seldom_asked_notices_lost_triggers(filled, clock):
+    cache = ProviderCache(change_log, clock=clock, opened=filled.read)
+    is_current(cache, filled)
+    cache.wait(10)
+    assert is_current(cache, filled)
+    of_table = " ON resource_providers" if filled.url.get_backend_name() == "postgresql" else ""
+    do(filled, f"DROP TRIGGER sched_resource_providers_updated{of_table}")
+    change_generations(filled)
+    clock.now += cache_module.MAX_LATE_PAUSE + 1
+    is_current(cache, filled)
+    for thread in threading.enumerate():
+        if thread.name == cache_module.UPKEEP_THREAD:
+            thread.join(timeout=60)
+    assert not is_current(cache, filled)
 
 
 def test_triggers_that_were_dropped_and_made_again_unseen(filled, cache):
