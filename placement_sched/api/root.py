@@ -70,6 +70,7 @@ def blueprint_of(
         try:
             services.ready()
             services.database.ping()
+            _check_cache(services)
             reading = _reading(services)
         except Unavailable as failure:
             headers = {"Cache-Control": "no-store", "Retry-After": str(RETRY_AFTER)}
@@ -94,6 +95,13 @@ def blueprint_of(
             path, view_func=view, strict_slashes=False, provide_automatic_options=False
         )
     return beside
+
+
+def _check_cache(services: Services) -> None:
+    """Raise :class:`Unavailable` while all providers are being read for the first time."""
+    cache = services.scheduler.memory.provider_cache
+    if cache is not None and cache.is_loading:
+        raise Unavailable("the provider cache is being loaded")
 
 
 def _reading(services: Services) -> dict[str, Any]:

@@ -1,7 +1,11 @@
 """Requests that a worker answers from its memory: with the log of changes that triggers write."""
 
-import pytest
+from threading import Event
 
+import pytest
+from webtest import TestApp
+
+from placement_sched.store.placement import provider_state
 from tests.api.test_metrics import samples
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
@@ -55,6 +59,25 @@ def keeping(database_url, make_app, log_of_changes):
         return app
 
     return make
+
+
+@pytest.mark.usefixtures("log_of_changes")
+def test_worker_is_ready_when_its_cache_is_loaded(database_url, make_app, monkeypatch):
+    enough, read_all = Event(), provider_state.read_all_providers
+
+    def slowly(connection):
+        assert enough.wait(timeout=60)
+        return read_all(connection)
+
+    monkeypatch.setattr(provider_state, "read_all_providers", slowly)
+    app = make_app(make_settings(database_url, placement__providers_in_memory=True), in_memory=True)
+    query = "/placement/allocation_candidates?resources=VCPU:1"
+    assert app.get(query, headers=LATEST_HEADERS).json["allocation_requests"] == []
+    answer = TestApp(app.app).get("/healthz/ready", status=503)
+    assert answer.json["reason"] == "the provider cache is being loaded"
+    enough.set()
+    app.app.services.scheduler.memory.provider_cache.wait(60)
+    TestApp(app.app).get("/healthz/ready", status=200)
 
 
 def _ask(app, query):
