@@ -189,7 +189,7 @@ class CandidateBatches:
     def _take(self, batch: _Batch, first: int, end: int | None) -> bool:
         """Take the combinations from ``first`` to ``end`` of each tree, as many as are lacking.
 
-        Return whether any tree has one. Each tree costs what it costs alone.
+        Return whether any tree has one. Each tree costs what it costs alone, at most.
         """
         if batch.trees.may_repeat:
             return self._take_distinct(batch, first, end)

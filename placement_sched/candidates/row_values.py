@@ -32,6 +32,16 @@ def in_ranges(first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.in
     return np.repeat(first - before, lengths) + np.arange(int(lengths.sum()))
 
 
+#: A capacity above this counts as this, since numpy's integers end. No request comes near.
+_MAX_CAPACITY = 2.0**62
+
+
+def whole_capacities(capacities: NDArray[np.number]) -> NDArray[np.int64]:
+    """Return capacities without their fractions."""
+    whole: NDArray[np.int64] = np.minimum(capacities, _MAX_CAPACITY).astype(np.int64)
+    return whole
+
+
 _NO_ROWS: RowNumbers = np.empty(0, np.int32)
 
 

@@ -17,7 +17,7 @@ from placement_sched.candidates.constraints import (
 )
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import TreeSearch, conditions_of
-from placement_sched.candidates.row_values import Mask, RowNumbers
+from placement_sched.candidates.row_values import Mask, RowNumbers, whole_capacities
 from placement_sched.candidates.tree_index import TreeIndex
 
 _Numbers = NDArray[np.int64]
@@ -320,7 +320,7 @@ def _free(shape: TreeIndex, rows: RowNumbers, class_id: int) -> tuple[_Numbers, 
     if columns is not None:
         places, there = columns.stock.places(rows)
         values, at = columns.stock.values, places[there]
-        free[there] = np.trunc(values["capacity"][at]).astype(np.int64) - values["used"][at]
+        free[there] = whole_capacities(values["capacity"][at]) - values["used"][at]
         most[there] = values["max_unit"][at]
     return free, most
 

@@ -321,3 +321,12 @@ def test_what_a_sharing_provider_serves_in_its_own_tree_is_answered_once(
     query = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
     _small(monkeypatch)
     assert _roots(_find(database, query, settings)) == [uuid_of("CN1")]
+
+
+@pytest.mark.parametrize("ratio", [1e18, 3e38])
+def test_capacity_beyond_whole_numbers_is_no_limit(database, settings, ratio):
+    host = Host("CN1", stock("VCPU", 8, used=1, allocation_ratio=ratio))
+    load(database, Cloud((host, provider("child", under="CN1"))))
+    groups = (RequestGroup(suffix=suffix, resources=(("VCPU", 1),)) for suffix in ("1", "2"))
+    query = CandidatesQuery(groups=tuple(groups), group_policy="none")
+    assert _roots(_find(database, query, settings)) == [uuid_of("CN1")]

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from placement_sched.candidates.columns import ProviderColumns
 from placement_sched.candidates.explain.report import SearchRun
 from placement_sched.candidates.explain.stages import CheckedTrees, Stage
+from placement_sched.candidates.row_values import whole_capacities
 from placement_sched.db.sql import rows_among
 from placement_sched.db.tables import resource_providers
 
@@ -76,10 +77,11 @@ def _amounts(
     stock = cloud.classes[class_id].stock
     at, there = stock.places(rows)
     uses = np.flatnonzero(known)[there]
-    capacity, used, min_unit, max_unit, step = (
+    used, min_unit, max_unit, step = (
         stock.values[name][at[there]].astype(np.int64)
-        for name in ("capacity", "used", "min_unit", "max_unit", "step_size")
+        for name in ("used", "min_unit", "max_unit", "step_size")
     )
+    capacity = whole_capacities(stock.values["capacity"][at[there]])
     step = np.maximum(step, 1)
     most = np.minimum(capacity - used, max_unit)
     largest = np.minimum(most, asked - 1)

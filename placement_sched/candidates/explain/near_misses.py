@@ -81,7 +81,8 @@ def near_misses(
                 roots = blockers.trees_without(some)
                 looser = tree_search(_without(search.query, dropped), search.names)
                 budget.spend(_EVALUATION + _SLOT * len(looser.slots) + _READ * len(roots))
-                tried = TreeReader(source, looser, budget).read(roots).check(budget)
+                reader = TreeReader(source, looser, budget, for_explanation=True)
+                tried = reader.read(roots).check(budget)
                 if helped := tuple(root for root, serves in tried if serves):
                     names = [term.name for term in dropped]
                     found.append(NearMiss.of(names, len(helped), helped))

@@ -16,6 +16,7 @@ from placement_sched.errors import TooComplex
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.results.stages import NearMisses, View
 from tests.candidates.documented import provider
+from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.clouds import Cloud, load
@@ -216,3 +217,14 @@ def test_what_the_search_could_try_and_the_explanation_cannot_is_reported_withou
         "no providers serve all groups and classes together"
     ]
     assert reported.nearest_misses == NearMisses(complete=False)
+
+
+def test_each_host_that_the_same_pool_would_serve_counts(database, settings):
+    pool = provider("pool", {"DISK_GB": 9}, traits=[SHARES], aggregates=["rack"])
+    hosts = [provider(f"CN{number}", aggregates=["rack"]) for number in range(4)]
+    load(database, Cloud((*hosts, provider("child", under="CN0"), pool)))
+    gold = TraitTerms((frozenset({"CUSTOM_GOLD"}),))
+    load(database, Cloud((provider("elsewhere", traits=["CUSTOM_GOLD"]),)))
+    query = CandidatesQuery(groups=(RequestGroup(resources=(("DISK_GB", 1),), traits=gold),))
+    _, reported = _reported(database, settings, query)
+    assert ([("required", "CUSTOM_GOLD")], 4) in _misses(reported)
