@@ -114,7 +114,10 @@ CANNOT = {
     ),
     ("benchmarks", f"{_CANDIDATES} --drop-kept"): ("what --keep has kept", MEASURED),
     ("benchmarks", f"{_READS} --database postgresql --rounds 3 --seconds 6"): (HOURS, MEASURED),
-    ("benchmarks", f"{_SEARCHES} --database mariadb,galera --rounds 3 --seconds 6"): (HOURS, MEASURED),
+    ("benchmarks", f"{_SEARCHES} --database mariadb,galera --rounds 3 --seconds 6"): (
+        HOURS,
+        MEASURED,
+    ),
     (
         "large_clouds",
         f'OS_PLACEMENT__PROVIDERS_IN_MEMORY=true make bench BENCH_ARGS="{_GROWTH} --no-peer"',
