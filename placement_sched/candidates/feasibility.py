@@ -5,7 +5,7 @@ takes many times longer with every group. Matching groups with providers shows i
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import accumulate
 from operator import or_
@@ -46,15 +46,6 @@ def can_assign(
         return False
 
     return all(assign(slot, set()) for slot in range(len(choices)))
-
-
-def trait_bits(choices: Sequence[Iterable[int]]) -> dict[int, int]:
-    """Return, by trait, its sets as bits: a thousand sets are so compared as quickly as one."""
-    bits: dict[int, int] = {}
-    for number, traits in enumerate(choices):
-        for trait in traits:
-            bits[trait] = bits.get(trait, 0) | 1 << number
-    return bits
 
 
 class TraitCoverage:

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.candidates.combine import Budget, ProviderTree, combinations
-from placement_sched.candidates.feasibility import trait_bits
 from placement_sched.candidates.request import Rules, Slot
 
 TRAITS = st.integers(0, 3)
@@ -19,13 +18,11 @@ PROVIDERS = st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True)
 
 
 def _met(carried, choices):
-    """Return which of the choices each provider meets, whose traits these are."""
-    bits = trait_bits(choices)
-    met = dict.fromkeys(carried, 0)
-    for provider, traits in carried.items():
-        for trait in traits:
-            met[provider] |= bits.get(trait, 0)
-    return met
+    """Return which of the choices each provider meets, whose traits these are, as bits."""
+    return {
+        provider: sum(1 << bit for bit, traits in enumerate(choices) if traits & carried[provider])
+        for provider in carried
+    }
 
 
 def _combined(options, suffixes, carried, choices, budget=0):
