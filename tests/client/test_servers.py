@@ -76,7 +76,7 @@ def test_servers_of_all_projects_are_listed_long(client):
 
 def test_servers_are_found_by_what_they_are(client):
     everyone = ("server", "list", "--all-projects")
-    assert ids(client.json(*everyone, "--name", "^life-w")) == {WEB}
+    assert ids(client.json(*everyone, "--name", "ife-w")) == {WEB}
     assert ids(client.json(*everyone, "--host", "life2")) == {DB}
     assert ids(client.json(*everyone, "--status", "SHUTOFF")) == {DB}
     assert ids(client.json(*everyone, "--changes-since", "2100-01-01T00:00:00Z")) == set()
