@@ -50,8 +50,6 @@ from placement_sched.operations.nova_cloud import check_not_novas
 
 LOG = logging.getLogger(__name__)
 
-#: The methods that change nothing.
-_READS = frozenset(("GET", "HEAD", "OPTIONS"))
 #: What most clients send, which need not be taken apart.
 _TAKES_JSON = frozenset((JSON, "*/*"))
 #: The most that an error says, in characters: it may repeat what was asked, which may be long.

@@ -19,9 +19,6 @@ from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.policies.registry import Policies, policies_for
 from placement_sched.settings import Settings
 
-#: The header that has the caller's token.
-TOKEN = "X-Auth-Token"  # noqa: S105 - a name
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -84,8 +84,8 @@ def combinations(tree: ProviderTree, rules: Rules, budget: Budget) -> Iterator[C
 
     Raises :class:`TooComplex` where the budget does not suffice.
     """
-    if all_serve(tree, rules):
-        yield from products(tree, budget)
+    if _all_serve(tree, rules):
+        yield from _products(tree, budget)
         return
     number = prod(map(len, tree.options))
     if number and (number < _MANY or _is_feasible(tree, rules, budget)):
@@ -95,14 +95,14 @@ def combinations(tree: ProviderTree, rules: Rules, budget: Budget) -> Iterator[C
         yield from chooser.choose()
 
 
-def products(tree: ProviderTree, budget: Budget) -> Iterator[Combination]:
-    """Yield every choice of a provider for each slot, where :func:`all_serve`."""
+def _products(tree: ProviderTree, budget: Budget) -> Iterator[Combination]:
+    """Yield every choice of a provider for each slot, where :func:`_all_serve`."""
     for combination in product(*tree.options):
         budget.spend(1)
         yield combination
 
 
-def all_serve(tree: ProviderTree, rules: Rules) -> bool:
+def _all_serve(tree: ProviderTree, rules: Rules) -> bool:
     """Return whether any choice of a provider for each slot serves."""
     if tree.free or rules.one_of_a_tree or rules.subtrees or rules.trait_choices:
         return False

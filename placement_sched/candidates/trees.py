@@ -108,11 +108,14 @@ class ProviderTrees:
             numbers.append(self.parents)
         if self.search.rules.one_of_a_tree:
             numbers.append(self.homes)
-        columns = [each for each in numbers if each.any()]
-        parts += [each.astype(np.int64).reshape(-1, 1).view(np.uint8) for each in columns]
+        is_used = [bool(each.any()) for each in numbers]
+        parts += [
+            each.astype(np.int64).reshape(-1, 1).view(np.uint8)
+            for each, used in zip(numbers, is_used, strict=True)
+            if used
+        ]
         rows = np.hstack(parts)
-        text, width = rows.tobytes(), rows.shape[1]
-        named = bytes([bool(each.any()) for each in numbers])
+        text, width, named = rows.tobytes(), rows.shape[1], bytes(is_used)
         bounds = (self.bounds * width).tolist()
         return [named + text[first:end] for first, end in pairwise(bounds)]
 
