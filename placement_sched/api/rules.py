@@ -35,11 +35,6 @@ _IMAGE = (
     Rule("download_image", _IMAGE_READER, "Download image data."),
     Rule("deactivate", _ADMIN, "Deactivate an image."),
     Rule("reactivate", _ADMIN, "Reactivate an image."),
-    Rule("get_members", _IMAGE_READER, "List the projects with whom an image is shared."),
-    Rule("get_member", _IMAGE_READER, "Show a project with whom an image is shared."),
-    Rule("add_member", _IMAGE_MEMBER, "Share an image with a project."),
-    Rule("modify_member", _IMAGE_MEMBER, "Accept or reject an image that is shared."),
-    Rule("delete_member", _IMAGE_MEMBER, "Stop sharing an image with a project."),
 )
 
 #: The rule for the scheduler hint ``sched_policy``.

@@ -250,14 +250,6 @@ image_tags = new_table(
     Index("sched_image_tags_tag_idx", "tag"),
 )
 
-image_members = new_table(
-    "sched_image_members",
-    *stamps(),
-    *pair_of("image_id", "sched_images", "member"),
-    Column("status", exact(32), nullable=False),
-    Index("sched_image_members_member_idx", "member"),
-)
-
 server_groups = with_uuid(
     "sched_server_groups",
     Column("name", exact(255), nullable=False),

@@ -1,6 +1,6 @@
 """An image: as plugins see it (nova's ImageMeta attribute names), and as the image API keeps it.
 
-Source: Image API reference, "Images" and "Sharing".
+Source: Image API reference, "Images".
 """
 
 from collections.abc import Mapping
@@ -81,11 +81,8 @@ DISK_FORMATS = tuple(_DISK_FORMATS.split())
 CONTAINER_FORMATS = ("ami", "ari", "aki", "bare", "ovf", "ova", "docker", "compressed")
 PUBLIC, COMMUNITY, SHARED, PRIVATE = "public", "community", "shared", "private"
 VISIBILITIES = (COMMUNITY, PUBLIC, PRIVATE, SHARED)
-#: Whether the member of an image wants to see it in its lists.
-PENDING, ACCEPTED, REJECTED = "pending", "accepted", "rejected"
-MEMBER_STATUSES = (PENDING, ACCEPTED, REJECTED)
 #: The most that one image may have of each (glance's defaults).
-MOST_PROPERTIES = MOST_TAGS = MOST_MEMBERS = 128
+MOST_PROPERTIES = MOST_TAGS = 128
 #: Characters of all names and values of properties: lists of images, which all may read, have them.
 MOST_OF_PROPERTIES = 128 * 1024
 
@@ -126,7 +123,7 @@ class StoredImage(_Described):
         return viewer.is_admin or (self.owner is not None and self.owner == viewer.project_id)
 
     def open_to(self, viewer: Viewer) -> bool:
-        """Return whether the viewer may see the image without having been made a member of it."""
+        """Return whether the viewer may see the image."""
         return self.visibility in {PUBLIC, COMMUNITY} or self.owned_by(viewer)
 
     def as_request_image(self) -> dict[str, Any]:
@@ -136,14 +133,3 @@ class StoredImage(_Described):
             "tags": sorted(self.tags),
             "properties": dict(self.properties),
         }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImageMember:
-    """A project that an image is shared with, and whether it has accepted it."""
-
-    image: str
-    member: str
-    status: str = PENDING
-    created_at: datetime
-    updated_at: datetime

@@ -1,9 +1,9 @@
-"""The operations of the image API on images and their members, with its rules.
+"""The operations of the image API on images, with its rules.
 
 Each function works within the caller's transaction. Those that change an image lock its row
 first, so that of two patches at one moment the later is made of what the earlier left.
 
-Sources: Image API reference, "Images", "Sharing", "Image tags" and "Update image"; glance's
+Sources: Image API reference, "Images", "Image tags" and "Update image"; glance's
 specification "Image API v2 HTTP PATCH media types".
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict, Forbidden, Invalid, NotFound, TooMuch
 from placement_sched.model import image as image_model
-from placement_sched.model.image import ImageMember, StoredImage, Viewer
+from placement_sched.model.image import StoredImage, Viewer
 from placement_sched.schemas import fields
 from placement_sched.store import images as store
 
@@ -107,13 +107,9 @@ def _after(image: StoredImage, change: ImageChange) -> StoredImage:
 def get(connection: Connection, uuid: str, viewer: Viewer, *, lock: bool = False) -> StoredImage:
     """Return an image; raises :class:`NotFound` also where the viewer may not see it."""
     image = store.by_uuid(connection, uuid, lock=lock)
-    if image is not None:
-        shared = image.visibility == image_model.SHARED
-        if image.open_to(viewer) or (
-            shared and store.members_of(connection, image, viewer.project_id)
-        ):
-            return image
-    raise NotFound(f"No image found with ID {uuid}")
+    if image is None or not image.open_to(viewer):
+        raise NotFound(f"No image found with ID {uuid}")
+    return image
 
 
 def own(connection: Connection, uuid: str, viewer: Viewer) -> StoredImage:
@@ -202,68 +198,3 @@ def set_status(
         raise Forbidden(f"Not allowed to {verb} image in status '{image.status}'")
     if image.status != status:
         store.change(connection, image, replace(image, status=status, updated_at=now))
-
-
-def members_of(connection: Connection, uuid: str, viewer: Viewer) -> tuple[ImageMember, ...]:
-    """Return the members of a shared image: all for its owner, for one of them itself alone."""
-    image = _shared(get(connection, uuid, viewer))
-    members = store.members_of(connection, image)
-    if image.owned_by(viewer):
-        return members
-    return tuple(each for each in members if each.member == viewer.project_id)
-
-
-def member(connection: Connection, uuid: str, viewer: Viewer, member: str) -> ImageMember:
-    """Return one member; raises :class:`NotFound` also where it is not the viewer's to see."""
-    image = get(connection, uuid, viewer)
-    if not image.owned_by(viewer) and member != viewer.project_id:
-        raise _missing(uuid, member)
-    return _member(connection, image, member)
-
-
-def add_member(
-    connection: Connection, uuid: str, viewer: Viewer, member: str, now: datetime
-) -> ImageMember:
-    """Share an image with a project; raises also :class:`Duplicate` and :class:`TooMuch`."""
-    image = _shared(own(connection, uuid, viewer))
-    store.add_member(connection, image, member, now)
-    _limit("members", len(store.members_of(connection, image)), image_model.MOST_MEMBERS)
-    return _member(connection, image, member)
-
-
-def set_member_status(
-    connection: Connection, uuid: str, viewer: Viewer, member: str, status: str, now: datetime
-) -> ImageMember:
-    """Note whether a member has accepted an image; raises :class:`Forbidden` for other viewers."""
-    image = _shared(get(connection, uuid, viewer, lock=True))
-    if not viewer.is_admin and member != viewer.project_id:
-        raise Forbidden("Only the member may change its member status.")
-    _member(connection, image, member)
-    store.set_member_status(connection, image, member, status, now)
-    return _member(connection, image, member)
-
-
-def remove_member(connection: Connection, uuid: str, viewer: Viewer, member: str) -> None:
-    """Stop sharing an image with a project; raises :class:`NotFound`, as :func:`own` does too."""
-    image = _shared(own(connection, uuid, viewer))
-    if not store.remove_member(connection, image, member):
-        raise _missing(uuid, member)
-
-
-def _shared(image: StoredImage) -> StoredImage:
-    """Return the image; raise :class:`Forbidden` where its visibility is not ``shared``."""
-    if image.visibility != image_model.SHARED:
-        what = "Only images of visibility 'shared' have members"
-        raise Forbidden(f"{what}; image {image.uuid} is {image.visibility}.")
-    return image
-
-
-def _member(connection: Connection, image: StoredImage, member: str) -> ImageMember:
-    found = store.members_of(connection, image, member)
-    if not found:
-        raise _missing(image.uuid, member)
-    return found[0]
-
-
-def _missing(uuid: str, member: str) -> NotFound:
-    return NotFound(f"{member} not found in the member list of the image {uuid}.")

@@ -5,13 +5,7 @@ Sources: compute, image and placement API references.
 
 from placement_sched.model import naming
 from placement_sched.model.document import Json
-from placement_sched.model.image import (
-    CONTAINER_FORMATS,
-    DISK_FORMATS,
-    MEMBER_STATUSES,
-    STATUSES,
-    VISIBILITIES,
-)
+from placement_sched.model.image import CONTAINER_FORMATS, DISK_FORMATS, STATUSES, VISIBILITIES
 from placement_sched.model.placement.provider import MAX_FLOAT
 from placement_sched.model.server_group import POLICIES
 from placement_sched.schemas.parts import AMOUNT, COUNT
@@ -45,7 +39,6 @@ TAG: Json = {**_TEXT, "format": "printable-name"}
 PROPERTY_NAME: Json = NAME
 #: As long as glance's own table keeps it on MariaDB.
 PROPERTY: Json = {"type": "string", "maxLength": 65535}
-MEMBER_STATUS: Json = {"type": "string", "enum": list(MEMBER_STATUSES)}
 _IMAGE_ID: Json = {"type": ["null", "string"], "pattern": naming.UUID}
 #: Properties that name other images.
 IMAGE_IDS: Json = {"kernel_id": _IMAGE_ID, "ramdisk_id": _IMAGE_ID}

@@ -1,4 +1,4 @@
-"""Images: the rows, their properties, tags and members, and the lists that a viewer may see."""
+"""Images: the rows, their properties and tags, and the lists that a viewer may see."""
 
 import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -9,27 +9,17 @@ from types import MappingProxyType
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, select, update
 
 from placement_sched.db import sql
-from placement_sched.db.tables import image_members, image_properties, image_tags, images
+from placement_sched.db.tables import image_properties, image_tags, images
 from placement_sched.errors import Duplicate
-from placement_sched.model.image import (
-    ACCEPTED,
-    COMMUNITY,
-    PENDING,
-    PUBLIC,
-    SHARED,
-    ImageMember,
-    StoredImage,
-    Viewer,
-)
+from placement_sched.model.image import COMMUNITY, PUBLIC, StoredImage, Viewer
 from placement_sched.store.certified import certify
 
 _IMAGES = images.c
 _PROPERTIES = image_properties.c
 _TAGS = image_tags.c
-_MEMBERS = image_members.c
 
 _BESIDE = frozenset({"id", "tags", "properties"})
 _COLUMNS = tuple(each.name for each in fields(StoredImage) if each.name not in _BESIDE)
@@ -60,15 +50,14 @@ class Bound:
 class ImageSearch:
     """A question for images, of those that ``viewer`` may see.
 
-    ``visibility`` None means the default list: public images, the viewer's own, and those shared
-    with it of which its ``member_status`` is the one given (None: any). An image must have one of
-    the values that ``anyof`` names for an attribute, and all ``tags`` and ``properties``. ``order``
-    has attributes and whether each descends. The answer begins after the image ``marker``.
+    ``visibility`` None means the default list: public images and the viewer's own. An image must
+    have one of the values that ``anyof`` names for an attribute, and all ``tags`` and
+    ``properties``. ``order`` has attributes and whether each descends. The answer begins after the
+    image ``marker``.
     """
 
     viewer: Viewer
     visibility: str | None = None
-    member_status: str | None = ACCEPTED
     anyof: Mapping[str, tuple[str | int | bool, ...]] = field(default_factory=dict)
     bounds: tuple[Bound, ...] = ()
     tags: frozenset[str] = frozenset()
@@ -179,9 +168,9 @@ def change(connection: Connection, old: StoredImage, new: StoredImage) -> None:
 
 
 def remove(connection: Connection, image: StoredImage) -> None:
-    """Delete an image, which the caller has locked, with its properties, tags and members."""
+    """Delete an image, which the caller has locked, with its properties and tags."""
     number = _number(image)
-    for table in (image_properties, image_tags, image_members):
+    for table in (image_properties, image_tags):
         connection.execute(delete(table).where(table.c.image_id == number))
     connection.execute(delete(images).where(_IMAGES.id == number))
 
@@ -219,7 +208,7 @@ def search(connection: Connection, question: ImageSearch) -> tuple[tuple[StoredI
     its marker is none of the images that the viewer may see.
     """
     order = [(_column(key), descends) for key, descends in question.order]
-    everything = ImageSearch(viewer=question.viewer, visibility="all", member_status=None)
+    everything = ImageSearch(viewer=question.viewer, visibility="all")
     marked = and_(_IMAGES.uuid == question.marker, _shown(everything))
     limit = question.limit
     few = limit is not None and limit <= _FEW
@@ -297,81 +286,10 @@ def _shown(question: ImageSearch) -> ColumnElement[bool]:
     named = sa.true() if visibility in {None, "all"} else _IMAGES.visibility == visibility
     if viewer.is_admin:
         return named
-    shared = sa.exists().where(
-        _MEMBERS.image_id == _IMAGES.id, _MEMBERS.member == viewer.project_id
-    )
-    if question.member_status is not None:
-        shared = shared.where(_MEMBERS.status == question.member_status)
     open_to_all = [PUBLIC] if visibility is None else [PUBLIC, COMMUNITY]
-    mine = sa.or_(
-        _IMAGES.owner == viewer.project_id,
-        _IMAGES.visibility.in_(open_to_all),
-        and_(_IMAGES.visibility == SHARED, shared),
-    )
+    mine = sa.or_(_IMAGES.owner == viewer.project_id, _IMAGES.visibility.in_(open_to_all))
     return and_(mine, named)
 
 
 def _column(attribute: str) -> ColumnElement[Any]:
     return _IMAGES["uuid" if attribute == "id" else attribute]
-
-
-# Members: the projects with whom images are shared.
-
-
-def members_of(
-    connection: Connection, image: StoredImage, name: str | None = None
-) -> tuple[ImageMember, ...]:
-    """Return the members of an image by name, or the one of a name, if it is one."""
-    query = select(image_members).filter_by(image_id=image.id, **sql.given(member=name))
-    return tuple(
-        ImageMember(
-            image=image.uuid,
-            member=row.member,
-            status=row.status,
-            created_at=row.created_at,
-            updated_at=row.updated_at,
-        )
-        for row in connection.execute(query.order_by(_MEMBERS.member))
-    )
-
-
-def member_statuses(connection: Connection) -> dict[int, dict[str, str]]:
-    """Return the statuses of the members of every image, by the number of its row and project."""
-    return sql.nested(
-        connection.execute(select(_MEMBERS.image_id, _MEMBERS.member, _MEMBERS.status))
-    )
-
-
-def add_member(connection: Connection, image: StoredImage, member: str, now: datetime) -> None:
-    """Share an image with a project; raises :class:`Duplicate` where it is already."""
-    row = {"image_id": image.id, "member": member, "status": PENDING}
-    taken = f"The member {member} is already associated with image {image.uuid}."
-    with sql.refused_as(Duplicate(taken)):
-        connection.execute(insert(image_members), {**row, "created_at": now, "updated_at": now})
-
-
-def set_member_status(
-    connection: Connection, image: StoredImage, member: str, status: str, now: datetime
-) -> None:
-    """Note whether a member has accepted an image."""
-    mine = update(image_members).filter_by(image_id=image.id, member=member)
-    connection.execute(mine.values(status=status, updated_at=now))
-
-
-def replace_members(
-    connection: Connection, statuses: Mapping[int, Mapping[str, str]], now: datetime
-) -> None:
-    """Make these the only members of images, by the images' numbers: statuses by project."""
-    sql.change_among(connection, delete(image_members), _MEMBERS.image_id, sorted(statuses))
-    rows = [
-        {"image_id": number, "member": one, "status": status, "created_at": now, "updated_at": now}
-        for number, some in statuses.items()
-        for one, status in some.items()
-    ]
-    sql.insert_rows(connection, image_members, rows)
-
-
-def remove_member(connection: Connection, image: StoredImage, member: str) -> bool:
-    """Stop sharing an image with a project; return whether it was."""
-    gone = delete(image_members).filter_by(image_id=image.id, member=member)
-    return bool(connection.execute(gone).rowcount)

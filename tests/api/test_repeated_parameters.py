@@ -31,7 +31,7 @@ NAMED = {"uuid": node_uuid(1), "service_id": node_uuid(1), "hypervisor_id": node
 WITHOUT_SCHEMA = {
     ("image", "/v2/images"): (
         *("limit", "marker", "sort", "sort_key", "sort_dir", "tag", "visibility", "owner"),
-        *("member_status", "name", "id", "status", "size", "size_min", "size_max", "min_ram"),
+        *("name", "id", "status", "size", "size_min", "size_max", "min_ram"),
         *("protected", "os_hidden", "created_at", "updated_at", "disk_format", "anything"),
     )
 }

@@ -87,9 +87,6 @@ FIRST = {
     f"POST {_OF_AGGREGATE}/action remove_host": (f"POST {_OF_AGGREGATE}/action add_host"),
     f"PUT {_IMAGES}/<image_id>/file": f"POST {_IMAGES}",
     f"DELETE {_IMAGES}/<image_id>/tags/<tag>": f"PUT {_IMAGES}/<image_id>/tags/<tag>",
-    f"DELETE {_IMAGES}/<image_id>/members/<member_id>": f"POST {_IMAGES}/<image_id>/members",
-    f"GET {_IMAGES}/<image_id>/members/<member_id>": f"POST {_IMAGES}/<image_id>/members",
-    f"PUT {_IMAGES}/<image_id>/members/<member_id>": f"POST {_IMAGES}/<image_id>/members",
     f"DELETE {_CLASSES}/<name>": f"POST {_CLASSES}",
     f"POST {_PROVIDERS}": f"DELETE {_PROVIDERS}/<uuid>",
     f"POST {_PROVIDERS}/<uuid>/inventories": f"DELETE {_PROVIDERS}/<uuid>/inventories",
@@ -230,17 +227,13 @@ class Known(World):
         return self._dice.choice(found) if found else None
 
     def _within(self, name: str) -> str | None:
-        """Return a member or tag of the image, or an extra spec of the flavor, in the path."""
+        """Return a tag of the image, or an extra spec of the flavor, in the path."""
         if name == "key":
             path = f"/compute/v2.1/flavors/{quote(self.drawn['flavor_id'])}/os-extra_specs"
             found = list(self._get(path).get("extra_specs", {}))
         else:
             path = f"/image/v2/images/{quote(self.drawn['image_id'])}"
-            if name == "tag":
-                found = self._get(path).get("tags", [])
-            else:
-                members = self._get(f"{path}/members").get("members", [])
-                found = [one["member_id"] for one in members]
+            found = self._get(path).get("tags", [])
         return self._dice.choice(found) if found else None
 
 
@@ -338,7 +331,6 @@ def _things(project: str) -> Generator[tuple[str, str, Any], Any, None]:
     for uuid in NAMES["image_id"]:
         yield "POST", "/image/v2/images", {"id": uuid, **_IMAGE}
         yield "PUT", f"/image/v2/images/{uuid}/file", b""
-        yield "POST", f"/image/v2/images/{uuid}/members", {"member": "p1"}
     made = yield "POST", _AGGREGATES, {"aggregate": {"name": "a1"}}
     action = f"{_AGGREGATES}/{made['aggregate']['id']}/action"
     for host in HOSTS[:3]:

@@ -104,7 +104,6 @@ TABLE: Mapping[frozenset[str], str] = {
 /compute/v2.1/os-availability-zone/detail os_compute_api:os-availability-zone GET=detail
 /image/v2/images/<image_id>/actions/deactivate deactivate POST=.
 /image/v2/images/<image_id>/actions/reactivate reactivate POST=.
-/image/v2/images/<image_id>/members/<member_id> modify_member PUT=.
 """,
     READERS: """
 /compute/v2.1/flavors os_compute_api:flavors GET=.
@@ -120,8 +119,6 @@ TABLE: Mapping[frozenset[str], str] = {
 /image/v2/info/import get_image GET=.
 /image/v2/schemas/image get_image GET=.
 /image/v2/schemas/images get_image GET=.
-/image/v2/schemas/member get_image GET=.
-/image/v2/schemas/members get_image GET=.
 """,
     MEMBERS: """
 /compute/v2.1/os-server-groups os_compute_api:os-server-groups POST=create
@@ -132,8 +129,6 @@ TABLE: Mapping[frozenset[str], str] = {
 /compute/v2.1/servers/<server_id> os_compute_api:servers GET=show
 /image/v2/images/<image_id> get_image GET=.
 /image/v2/images/<image_id>/file download_image GET=.
-/image/v2/images/<image_id>/members get_members GET=.
-/image/v2/images/<image_id>/members/<member_id> get_member GET=.
 """,
     MEMBERS_THERE: """
 /compute/v2.1/os-server-groups/<server_group_id> os_compute_api:os-server-groups DELETE=delete
@@ -141,8 +136,6 @@ TABLE: Mapping[frozenset[str], str] = {
 /image/v2/images/<image_id> delete_image DELETE=.
 /image/v2/images/<image_id>/tags/<tag> modify_image PUT=. DELETE=.
 /image/v2/images/<image_id>/file upload_image PUT=.
-/image/v2/images/<image_id>/members add_member POST=.
-/image/v2/images/<image_id>/members/<member_id> delete_member DELETE=.
 """,
     # Instances are made by compute services, which report them here: refused to all.
     frozenset(): """

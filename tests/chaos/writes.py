@@ -243,8 +243,4 @@ BODIES: Mapping[str, Callable[[World, Any], Any]] = {
         {"op": "replace", "path": "/name", "value": one(TRAITS)}
     ],
     f"PUT {_OF_IMAGE}/file": lambda _w, _one: b"",
-    f"POST {_OF_IMAGE}/members": lambda _w, one: {"member": one(["p1", "p2"])},
-    f"PUT {_OF_IMAGE}/members/<member_id>": lambda _w, one: {
-        "status": one(["accepted", "rejected"])
-    },
 }

@@ -92,21 +92,9 @@ def test_tags_are_added_and_removed(image, made):
     assert image.get_image(made.id).tags == ["two"]
 
 
-def test_image_is_shared(image, made):
-    member = image.add_member(made, member_id="shop")
-    assert (member.member_id, member.status) == ("shop", "pending")
-    assert image.update_member("shop", made, status="accepted").status == "accepted"
-    assert [each.member_id for each in image.members(made)] == ["shop"]
-    assert image.get_member("shop", made).status == "accepted"
-    image.remove_member("shop", made)
-    assert list(image.members(made)) == []
-
-
 def test_schemas_and_ways_to_import_are_told(image):
     assert "visibility" in image.get_image_schema().properties
     assert "images" in image.get_images_schema().properties
-    assert "member_id" in image.get_member_schema().properties
-    assert "members" in image.get_members_schema().properties
     assert image.get_import_info().import_methods["value"] == []
 
 

@@ -5,10 +5,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 from tests.coexistence.conftest import peer_url
 from tests.differential.placement import CandidatesDuel, RequestDuel
 from tests.differential.sides import Ours, Peer
+from tests.empty_databases import empty_database
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.all_databases]
 
@@ -19,10 +21,16 @@ SEED, REQUESTS, QUESTIONS = 42, 2000, 200
 def duel(
     request: pytest.FixtureRequest, database_url: str, tmp_path: Path
 ) -> Iterator[RequestDuel]:
-    """Ours on a database, with or without a cache; the peer on an SQLite file."""
+    """Ours on a database, with or without a cache; the peer on another of the same kind.
+
+    Of two conflicts, the kind decides which one is reported.
+    """
+    kind = make_url(database_url).get_backend_name()
     ours = Ours(database_url, placement__providers_in_memory=request.param)
-    peer = Peer(peer_url(f"sqlite:///{tmp_path / 'peer.db'}"))
-    with closing(RequestDuel(ours, peer)) as duel:
+    with (
+        empty_database(kind, tmp_path) as url,
+        closing(RequestDuel(ours, Peer(url, peer=peer_url(url)))) as duel,
+    ):
         yield duel
 
 

@@ -429,15 +429,6 @@ STORY = (
     Step("image/images-show", "GET", f"{_I}/{IMAGE}"),
     Step("image/images-list", "GET", f"{_I}?tag=windows&sort=name:asc&limit=2"),
     Step("image/images-error", "GET", f"{_I}/{OTHER}", status=404),
-    Step("image/image_members-create", "POST", f"{_I}/{IMAGE}/members", {"member": PROJECT}),
-    Step(
-        "image/image_members-update",
-        "PUT",
-        f"{_I}/{IMAGE}/members/{PROJECT}",
-        {"status": "accepted"},
-    ),
-    Step("image/image_members-list", "GET", f"{_I}/{IMAGE}/members"),
-    Step("image/image_schemas-member", "GET", "/image/v2/schemas/member"),
     Step("image/import_methods-list", "GET", "/image/v2/info/import"),
     # Scheduling
     Step(

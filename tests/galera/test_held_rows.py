@@ -11,7 +11,6 @@ import pytest
 
 from placement_sched.errors import NotFound
 from placement_sched.model.clock import utcnow
-from placement_sched.model.image import MOST_MEMBERS
 from placement_sched.operations.repair.heal import Healer, HealRequest
 from tests.at_once import at_once
 from tests.galera.nodes import broken, pairs, statuses
@@ -21,7 +20,6 @@ pytestmark = pytest.mark.system
 
 PROVIDERS = "/placement/resource_providers"
 INSTANCES = "/scheduler/v1/instances"
-IMAGES = "/image/v2/images"
 #: The last version in which replacing a provider's aggregates leaves its generation as it is.
 UNCOUNTED, COUNTED = "placement 1.18", "placement 1.19"
 #: The providers of an aggregate that are gone, and the aggregates that a provider is in.
@@ -118,23 +116,3 @@ def healed(healer):
     """What a repair of an instance does, which may be gone before it begins."""
     with suppress(NotFound):
         list(healer.heal())
-
-
-def test_image_has_no_more_members_than_it_may(nodes):
-    headers = {"X-Auth-Token": "admin"}
-    made = nodes.clients[0].post_json(IMAGES, {"visibility": "shared"}, headers=headers).json
-    members = f"{IMAGES}/{made['id']}/members"
-    for number in range(MOST_MEMBERS - 1):
-        nodes.clients[0].post_json(members, {"member": f"p{number}"}, headers=headers)
-
-    def race(number, via):
-        nodes.cluster.settle()
-        last = [f"{number}{which}" for which in "ab"]
-        answers = nodes.at_once(
-            *((n, "POST", members, {"member": one}) for n, one in zip(via, last, strict=True))
-        )
-        assert statuses(answers) == [200, 413]
-        for one in last:
-            nodes.ask(0, "DELETE", f"{members}/{one}")
-
-    assert broken(pairs(), race) == []

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import func, select
 
-from placement_sched.db.tables import image_members as members_table
 from placement_sched.db.tables import image_properties, image_tags
 from placement_sched.errors import Duplicate
 from placement_sched.model.image import StoredImage
@@ -106,12 +105,11 @@ def test_removal_leaves_nothing_of_it(database):
 
     def work(connection):
         found = store.by_uuid(connection, FULL.uuid, lock=True)
-        store.add_member(connection, found, "bank", NOW)
         store.remove(connection, found)
 
     database.write(work)
     with database.read() as connection:
-        for table in (image_properties, image_tags, members_table):
+        for table in (image_properties, image_tags):
             assert connection.scalar(select(func.count()).select_from(table)) == 0
     assert ask(database, store.by_uuid, FULL.uuid) is None
 
@@ -119,23 +117,3 @@ def test_removal_leaves_nothing_of_it(database):
 def test_image_that_was_not_read_cannot_be_changed(sqlite_database):
     with pytest.raises(ValueError, match="not read"):
         sqlite_database.write(lambda connection: store.remove(connection, FULL))
-
-
-def test_member_is_kept_with_its_status(database):
-    add(database, FULL)
-    found = ask(database, store.by_uuid, FULL.uuid)
-    database.write(lambda connection: store.add_member(connection, found, "bank", NOW))
-    with pytest.raises(Duplicate):
-        database.write(lambda connection: store.add_member(connection, found, "bank", NOW))
-    database.write(lambda connection: store.add_member(connection, found, "Bank", NOW))
-    later = NOW.replace(hour=13)
-    database.write(
-        lambda connection: store.set_member_status(connection, found, "bank", "accepted", later)
-    )
-    shared = {each.member: each for each in ask(database, store.members_of, found)}
-    assert (shared["bank"].status, shared["bank"].updated_at) == ("accepted", later)
-    assert (shared["Bank"].status, shared["Bank"].updated_at) == ("pending", NOW)
-    assert shared["bank"].image == FULL.uuid
-    assert database.write(lambda connection: store.remove_member(connection, found, "bank"))
-    assert ask(database, store.members_of, found, "bank") == ()
-    assert not database.write(lambda connection: store.remove_member(connection, found, "bank"))

@@ -25,7 +25,6 @@ DROP FUNCTION IF EXISTS sched_log_names() CASCADE;
 DROP INDEX IF EXISTS sched_allocations_consumer_id_idx;
 DROP TABLE IF EXISTS sched_image_tags;
 DROP TABLE IF EXISTS sched_image_properties;
-DROP TABLE IF EXISTS sched_image_members;
 DROP TABLE IF EXISTS sched_flavor_projects;
 DROP TABLE IF EXISTS sched_flavor_extra_specs;
 DROP TABLE IF EXISTS sched_aggregate_metadata;

@@ -26,7 +26,6 @@ DROP TRIGGER IF EXISTS sched_traits_updated;
 DROP TRIGGER IF EXISTS sched_traits_deleted;
 DROP TABLE IF EXISTS sched_image_tags;
 DROP TABLE IF EXISTS sched_image_properties;
-DROP TABLE IF EXISTS sched_image_members;
 DROP TABLE IF EXISTS sched_flavor_projects;
 DROP TABLE IF EXISTS sched_flavor_extra_specs;
 DROP TABLE IF EXISTS sched_aggregate_metadata;

@@ -1,4 +1,4 @@
-"""Images and members in the image API: attributes, answers, and the caller who reads or changes.
+"""Images in the image API: attributes, answers, and the caller who reads or changes.
 
 Links are glance's, whatever the prefix: clients put the prefix of the endpoint before them.
 """
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from placement_sched.api.call import Answer, Call
 from placement_sched.model.document import Json
-from placement_sched.model.image import COMMUNITY, PUBLIC, ImageMember, StoredImage, Viewer
+from placement_sched.model.image import COMMUNITY, PUBLIC, StoredImage, Viewer
 from placement_sched.model.naming import UUID
 from placement_sched.schemas.fields import IMAGE, IMAGE_IDS
 from placement_sched.schemas.formats import in_seconds
@@ -87,18 +87,6 @@ def image_document(image: StoredImage) -> Json:
         "self": path,
         "file": f"{path}/file",
         "schema": "/v2/schemas/image",
-    }
-
-
-def member_document(member: ImageMember) -> Json:
-    """Return a member of an image."""
-    return {
-        "image_id": member.image,
-        "member_id": member.member,
-        "status": member.status,
-        "created_at": in_seconds(member.created_at),
-        "updated_at": in_seconds(member.updated_at),
-        "schema": "/v2/schemas/member",
     }
 
 

@@ -17,11 +17,9 @@ from placement_sched.store.images import NEWEST_FIRST, SORT_KEYS, Bound, ImageSe
 PAGE = 25
 LARGEST_PAGE = 1000
 
-_NO_FILTERS = frozenset({"limit", "marker", "sort", "sort_key", "sort_dir"})
-_CHOICES = {
-    "visibility": (*model.VISIBILITIES, "all"),
-    "member_status": (*model.MEMBER_STATUSES, "all"),
-}
+#: ``member_status`` is of images that are shared with projects: none are, so any value will do.
+_NO_FILTERS = frozenset({"limit", "marker", "sort", "sort_key", "sort_dir", "member_status"})
+_VISIBILITIES = (*model.VISIBILITIES, "all")
 _LINKS = frozenset({"self", "file", "schema", "first", "next", "locations", "direct_url", "tags"})
 #: Attributes that may be given as ``in:a,b``.
 _SEVERAL = ("id", "name", "status", "container_format", "disk_format")
@@ -46,14 +44,16 @@ def question_of(call: Call, viewer: model.Viewer) -> ImageSearch:
             anyof[name] = _FILTERS[name](name, value)
         elif bound := _bound(name, value):
             bounds.append(bound)
-        elif name not in _CHOICES:
+        elif name != "visibility":
             properties[name] = value
     marker = call.value("marker")
-    member_status = _choice(given, "member_status", model.ACCEPTED)
+    visibility = given.get("visibility")
+    if visibility not in {None, *_VISIBILITIES}:
+        choices = ", ".join(_VISIBILITIES)
+        raise Invalid(f"Invalid visibility value: {visibility!r} is not one of {choices}")
     return ImageSearch(
         viewer=viewer,
-        visibility=_choice(given, "visibility", None),
-        member_status=None if member_status == "all" else member_status,
+        visibility=visibility,
         anyof=anyof,
         bounds=tuple(bounds),
         tags=frozenset(call.values("tag")),
@@ -77,13 +77,6 @@ def links_of(call: Call, last: str | None) -> dict[str, str]:
     if last is not None:
         links["next"] = f"/v2/images?{urlencode([*rest, following])}"
     return links
-
-
-def _choice(given: Mapping[str, str], name: str, default: str | None) -> str | None:
-    value = given.get(name, default)
-    if value is not None and value not in _CHOICES[name]:
-        raise Invalid(f"Invalid {name} value: {value!r} is not one of {', '.join(_CHOICES[name])}")
-    return value
 
 
 def _text(name: str, value: str) -> tuple[str, ...]:

@@ -83,16 +83,13 @@ def _write_flavors(connection: Connection, before: State, after: State, now: dat
 
 def _write_images(connection: Connection, before: State, after: State, now: datetime) -> None:
     differing = changed(before.images, after.images)
-    new = [one.image for uuid, one in differing.items() if uuid not in before.images]
+    new = [one for uuid, one in differing.items() if uuid not in before.images]
     images.add_many(connection, [replace(one, created_at=now, updated_at=now) for one in new])
     for uuid in differing.keys() & before.images.keys():
         old = images.by_uuid(connection, uuid, lock=True)
         if old is not None:
-            image = replace(differing[uuid].image, created_at=old.created_at, updated_at=now)
+            image = replace(differing[uuid], created_at=old.created_at, updated_at=now)
             images.change(connection, old, image)
-    ids = images.ids_by_uuid(connection, differing)
-    members = {ids[uuid]: one.members for uuid, one in differing.items()}
-    images.replace_members(connection, members, now)
 
 
 #: The number and the time of its change are the row's.

@@ -70,14 +70,6 @@ class FlavorState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageState:
-    """An image without its row's number and times, and its members' statuses by project."""
-
-    image: StoredImage
-    members: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerState:
     """What a consumer holds: amounts by class, by provider uuid; and whose it is."""
 
@@ -96,13 +88,13 @@ class State:
 
     That is flavors' ``flavorid``, services' host and binary, and the uuid of all others. Resource
     classes and traits are custom ones. Instances are without times and decision, server groups
-    without their members, aggregates without number and times.
+    without their members, images and aggregates without number and times.
     """
 
     resource_classes: set[str] = field(default_factory=set)
     traits: set[str] = field(default_factory=set)
     flavors: dict[str, FlavorState] = field(default_factory=dict)
-    images: dict[str, ImageState] = field(default_factory=dict)
+    images: dict[str, StoredImage] = field(default_factory=dict)
     server_groups: dict[str, ServerGroup] = field(default_factory=dict)
     nodes: dict[str, ComputeNode] = field(default_factory=dict)
     services: dict[tuple[str, str], Service] = field(default_factory=dict)
@@ -183,7 +175,6 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
     stored: Iterable[Any] = flavors.all_flavors(connection)
     rows = {str(one.flavorid): one.id for one in stored}
     projects = flavors.all_projects(connection)
-    members = images.member_statuses(connection)
     no_times: Json = dict.fromkeys(("created_at", "updated_at"))
     return State(
         resource_classes=set(resource_classes.all_names(connection)) - STANDARD_CLASSES,
@@ -195,10 +186,7 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
             for one in stored
         },
         images={
-            one.uuid: ImageState(
-                image=replace(one, id=None, **no_times), members=dict(members.get(one.id or 0, {}))
-            )
-            for one in images.all_images(connection)
+            one.uuid: replace(one, id=None, **no_times) for one in images.all_images(connection)
         },
         server_groups={
             str(one.uuid): replace(one, members=()) for one in server_groups.search(connection)

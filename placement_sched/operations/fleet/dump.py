@@ -31,7 +31,7 @@ from placement_sched.operations.fleet.names import escape, fold, natural_key, pa
 from placement_sched.operations.fleet.schema import FLAVOR_KEYS, IMAGE_KEYS, VERSION
 
 #: Keys whose values are written by rules of their own.
-_NOT_PLAIN = frozenset({"name", "id", "extra_specs", "projects", "tags", "properties", "members"})
+_NOT_PLAIN = frozenset({"name", "id", "extra_specs", "projects", "tags", "properties"})
 _FLAVOR = {key: key for key in FLAVOR_KEYS if key not in _NOT_PLAIN}
 _IMAGE = {key: key for key in IMAGE_KEYS if key not in _NOT_PLAIN}
 _HEADER = "# A cloud, written by placement-sched fleet dump; placement-sched fleet load reads it.\n"
@@ -134,19 +134,15 @@ class _Writer:
     def __init__(self, state: State, terms: Terms) -> None:
         self._state, self._draft = state, Draft(state, terms)
         self._nodes = state.nodes_by_host()
-        self._images = Counter(one.image.name for one in state.images.values())
+        self._images = Counter(one.name for one in state.images.values())
         self._groups = Counter(one.name for one in state.server_groups.values())
 
-    def image(self, one: cloud.ImageState) -> Json:
-        image, name = one.image, one.image.name
+    def image(self, image: StoredImage) -> Json:
+        name = image.name
         entry: Json = {} if name is None else {"name": name}
         if name is None or self._images[name] > 1 or image.uuid != derived_uuid("image", name):
             entry["id"] = image.uuid
-        lists = {
-            "tags": sorted(image.tags),
-            "properties": _unquoted_values(image.properties),
-            "members": dict(sorted(one.members.items())),
-        }
+        lists = {"tags": sorted(image.tags), "properties": _unquoted_values(image.properties)}
         return entry | differing(image, StoredImage(uuid=""), _IMAGE) | filled(lists)
 
     def group(self, one: ServerGroup) -> Json:
@@ -215,9 +211,9 @@ class _Writer:
     def _image_of(self, document: Mapping[str, Any]) -> Any:
         uuid = str(document.get("id"))
         stored = self._state.images.get(uuid)
-        if stored is None or stored.image.as_request_image() != document:
+        if stored is None or stored.as_request_image() != document:
             return dict(document)
-        return _name_of(uuid, stored.image.name, self._images)
+        return _name_of(uuid, stored.name, self._images)
 
     def allocations(self) -> list[Json]:
         """Return the entries of consumers that are not instances."""

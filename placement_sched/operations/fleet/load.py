@@ -49,7 +49,7 @@ def _node_name(node: ComputeNode) -> str:
 #: The things of a cloud in the order of a file's sections: field of the state, noun, and name.
 _KINDS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "flavors": ("flavor", lambda one: one.flavor.name),
-    "images": ("image", lambda one: one.image.name or one.image.uuid),
+    "images": ("image", lambda one: one.name or one.uuid),
     "server_groups": ("server group", lambda one: one.name),
     "nodes": ("host", _node_name),
     "services": ("service", lambda one: f"{one.binary} of {one.host}"),

@@ -63,19 +63,19 @@ def _merge_image(draft: Draft, entry: Json) -> None:
     images, name = draft.after.images, entry.get("name")
     if name is None and "id" not in entry:
         raise DocumentError("an image has an 'id' or a 'name'")
-    found = sorted(uuid for uuid, one in images.items() if one.image.name == name)
+    found = sorted(uuid for uuid, one in images.items() if one.name == name)
     uuid = _one_of(draft, "image", entry, "id", found, str(name))
-    before = images.get(uuid) or cloud.ImageState(image=StoredImage(uuid=uuid))
+    before = images.get(uuid) or StoredImage(uuid=uuid)
     _check_properties(entry.get("properties", {}))
-    given = {key: value for key, value in entry.items() if key not in {"id", "members"}}
+    given = {key: value for key, value in entry.items() if key != "id"}
     if "tags" in given:
         given["tags"] = frozenset(given["tags"])
-    image = replace(before.image, **given)
+    image = replace(before, **given)
     try:
-        check_allowed(before.image, image, _ADMINISTRATOR)
+        check_allowed(before, image, _ADMINISTRATOR)
     except TooMuch as error:
         raise DocumentError(error.detail) from None
-    images[uuid] = cloud.ImageState(image=image, members=entry.get("members", before.members))
+    images[uuid] = image
 
 
 def _check_properties(names: Iterable[str]) -> None:

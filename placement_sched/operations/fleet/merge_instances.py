@@ -43,7 +43,7 @@ class InstanceMerger:
         self._flavors = {one.flavor.name: one for one in flavors.values()} | flavors
         self._images: dict[str, list[str]] = defaultdict(list)
         for uuid, image in draft.after.images.items():
-            self._images[image.image.name or ""].append(uuid)
+            self._images[image.name or ""].append(uuid)
 
     def merge_instances(self, draft: Draft, entry: Json) -> None:
         """Put the instances of an entry."""
@@ -92,7 +92,7 @@ class InstanceMerger:
             return given
         images = self._draft.after.images
         uuid = _only("image", given, [given] if given in images else self._images.get(given, []))
-        return images[uuid].image.as_request_image()
+        return images[uuid].as_request_image()
 
     def _put(self, uuid: str, changes: Json, entry: Json) -> None:
         after = self._draft.after

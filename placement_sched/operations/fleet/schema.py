@@ -113,7 +113,6 @@ _IMAGE = an_object(
             **a_mapping(fields.PROPERTY_NAME, fields.PROPERTY),
             "properties": {key: {**one, "type": "string"} for key, one in fields.IMAGE_IDS.items()},
         },
-        "members": a_mapping(NAME, fields.MEMBER_STATUS),
     }
 )
 _SERVER_GROUP = an_object(

@@ -189,7 +189,6 @@ def test_properties_have_a_limited_number_of_characters(api):
 
 def test_deleted_image_is_gone_with_all_it_had(api):
     uuid = api.make("gone", {"a": "b", "tags": ["t"]})
-    api.call("POST", f"{uuid}/members", {"member": "shop"})
     api.delete(uuid)
     answer = api.show(uuid, status=404).json
     assert answer == {

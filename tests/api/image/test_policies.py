@@ -19,8 +19,6 @@ READERS = [
     ("get_image", "GET", "/image/v2/schemas/image", b"", ""),
     ("get_image", "GET", "/image/v2/info/import", b"", ""),
     ("download_image", "GET", f"{ONE}/file", b"", ""),
-    ("get_members", "GET", f"{ONE}/members", b"", ""),
-    ("get_member", "GET", f"{ONE}/members/x", b"", ""),
 ]
 MEMBERS = [
     ("add_image", "POST", URL, b"{}", JSON),
@@ -29,9 +27,6 @@ MEMBERS = [
     ("modify_image", "DELETE", f"{ONE}/tags/x", b"", ""),
     ("delete_image", "DELETE", ONE, b"", ""),
     ("upload_image", "PUT", f"{ONE}/file", b"", BYTES),
-    ("add_member", "POST", f"{ONE}/members", b'{"member": "x"}', JSON),
-    ("modify_member", "PUT", f"{ONE}/members/x", b'{"status": "accepted"}', JSON),
-    ("delete_member", "DELETE", f"{ONE}/members/x", b"", ""),
 ]
 ADMINISTRATORS = [
     ("deactivate", "POST", f"{ONE}/actions/deactivate", b"", ""),

@@ -145,9 +145,6 @@ def documents(draw):
                     "protected": st.booleans(),
                     "tags": st.lists(_TEXTS, unique=True, max_size=2),
                     "properties": _MAPS | st.just({"os": "win\n7", "n": "010"}),
-                    "members": st.dictionaries(
-                        _TEXTS, st.sampled_from(["pending", "accepted"]), max_size=2
-                    ),
                 },
             ),
             max_size=3,

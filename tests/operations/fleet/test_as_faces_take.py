@@ -188,13 +188,6 @@ def tagged(app, tag):
     return app.put(f"/image/v2/images/{made}/tags/{quote(tag, safe='')}", expect_errors=True)
 
 
-def shared(app, project):
-    made = image(lambda _: {"visibility": "shared"})(app, "").json["id"]
-    return app.post_json(
-        f"/image/v2/images/{made}/members", {"member": project}, expect_errors=True
-    )
-
-
 def held(**owner):
     return {
         "providers": [PROVIDER],
@@ -290,7 +283,6 @@ FIELDS = {
         image(lambda text: {"tags": [text]}),
         lambda text: one("images", name="i", tags=[text]),
     ),
-    "an image's member": (shared, lambda text: one("images", name="i", members={text: "pending"})),
     "a group's name": (group("name"), lambda text: one("server_groups", **GROUP | {"name": text})),
     "a group's project": (group_of, lambda text: one("server_groups", **GROUP, project=text[:255])),
     "an aggregate's name": (aggregate("name"), lambda text: one("aggregates", name=text)),

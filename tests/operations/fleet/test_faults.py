@@ -114,7 +114,6 @@ UUID = uuid_of("one")
         ("images:\n- {name: a, properties: {size: 1}}", "f.yaml:2:26: Attribute 'size' is read"),
         ("images:\n- {name: a, properties: {tags: 1}}", "f.yaml:2:26: 'tags' is an attribute"),
         ("images:\n- {name: a, properties: {kernel_id: x}}", "f.yaml:2:37: 'x' is not a uuid"),
-        ("images:\n- {name: a, members: {'p ': pending}}", "f.yaml:2:23: 'p ' is not print"),
         ("aggregates:\n- {name: a, availability_zone: 'a:b'}", "f.yaml:2:32: 'a:b' has a colon"),
         ("aggregates:\n- {name: 'a '}", "f.yaml:2:10: 'a ' is not printable, or"),
         (

@@ -50,7 +50,6 @@ images:
     visibility: shared
     tags: [b, a]
     properties: {trait:CUSTOM_FAST: required}
-    members: {q: accepted}
 server_groups:
   - {name: apart, policy: anti-affinity, rules: {max_server_per_host: 2}, project: p, user: u}
 providers:
@@ -111,7 +110,7 @@ def test_a_whole_cloud_is_made(cloud):
     (secret,) = [one for one in state.flavors.values() if one.flavor.name == "secret"]
     assert secret.projects == {"p", "q"}
     (image,) = state.images.values()
-    assert (image.image.tags, image.members) == ({"a", "b"}, {"q": "accepted"})
+    assert image.tags == {"a", "b"}
     assert held(cloud, "web2") == {"cn1": {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 5}}
     assert held(cloud, "gpu") == {"cn2": {"VCPU": 2}, "cn2_gpu1": {"VGPU": 1}}
     assert instance(cloud, "web1").image["name"] == "windows"
@@ -208,7 +207,7 @@ def test_what_a_file_names_becomes_just_so(cloud):
           - {name: small, extra_specs: {}}
           - {name: secret, projects: [r]}
         images:
-          - {name: windows, tags: [c], properties: {}, members: {}}
+          - {name: windows, tags: [c], properties: {}}
         services:
           - {host: cn3, status: enabled}
         providers:
@@ -238,7 +237,7 @@ def test_what_a_file_names_becomes_just_so(cloud):
     assert (cn1.aggregates, cn3.aggregates) == ({zone.uuid, fast.uuid}, set())
     assert state.flavors["s1"].flavor.extra_specs == {}
     (image,) = state.images.values()
-    assert (image.image.tags, image.image.properties, image.members) == ({"c"}, {}, {})
+    assert (image.tags, image.properties) == ({"c"}, {})
     assert provider(cloud, "storage").traits == {"CUSTOM_SLOW"}
     assert held(cloud, "web1") == {}
 

@@ -7,13 +7,7 @@ from werkzeug.http import parse_accept_header
 
 from placement_sched.api.blueprint import ApiStyle, Face, Seen
 from placement_sched.api.call import Answer
-from placement_sched.api.image.routes import (
-    image_data,
-    image_members,
-    image_schemas,
-    images,
-    versions,
-)
+from placement_sched.api.image.routes import image_data, image_schemas, images, versions
 from placement_sched.api.microversion import Headers, Version
 from placement_sched.api.response import HTML, TEXT, page
 from placement_sched.errors import Error
@@ -46,6 +40,6 @@ class ImageStyle(ApiStyle):
         return page(kind, status, title, [error.detail])
 
 
-_NOUNS = (versions, images, image_data, image_members, image_schemas)
+_NOUNS = (versions, images, image_data, image_schemas)
 
 FACE = Face("image", ImageStyle(), [noun.blueprint for noun in _NOUNS])

@@ -1,11 +1,9 @@
-"""Routes of the JSON schemas of images and members, which clients read and validate with."""
+"""Routes of the JSON schemas of images, which clients read and validate with."""
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.image.conventions import ATTRIBUTES
 from placement_sched.model.document import Json
-from placement_sched.model.naming import UUID
-from placement_sched.schemas.fields import MEMBER_STATUS
 
 blueprint = Blueprint("image_schemas", __name__)
 
@@ -34,22 +32,6 @@ IMAGES: Json = {
     },
     "links": [{"rel": "first", "href": "{first}"}, {"rel": "next", "href": "{next}"}, _DESCRIBED],
 }
-MEMBER: Json = {
-    "name": "member",
-    "properties": {
-        "member_id": {**_TEXT, "description": "The project, by id."},
-        "image_id": {**_TEXT, "pattern": UUID, "description": "The image's uuid."},
-        "status": {**MEMBER_STATUS, "description": "Whether the member has accepted the image."},
-        "created_at": {**_TEXT, "description": "When the image was shared."},
-        "updated_at": {**_TEXT, "description": "When the status was changed last."},
-        "schema": {**_TEXT, "readOnly": True},
-    },
-}
-MEMBERS: Json = {
-    "name": "members",
-    "properties": {"members": {"type": "array", "items": MEMBER}, "schema": _TEXT},
-    "links": [_DESCRIBED],
-}
 
 
 @blueprint.get("/v2/schemas/image", policy="get_image")
@@ -62,15 +44,3 @@ def image(call: Call) -> Answer:  # noqa: ARG001 - every handler's
 def image_list(call: Call) -> Answer:  # noqa: ARG001 - every handler's
     """Return the schema of a list of images."""
     return Answer(body=IMAGES)
-
-
-@blueprint.get("/v2/schemas/member", policy="get_image")
-def member(call: Call) -> Answer:  # noqa: ARG001 - every handler's
-    """Return the schema of a member."""
-    return Answer(body=MEMBER)
-
-
-@blueprint.get("/v2/schemas/members", policy="get_image")
-def member_list(call: Call) -> Answer:  # noqa: ARG001 - every handler's
-    """Return the schema of a list of members."""
-    return Answer(body=MEMBERS)
