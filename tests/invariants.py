@@ -7,9 +7,9 @@ from sqlalchemy import Executable, create_engine
 
 from placement_sched.db.transaction import Database
 from placement_sched.model.results.invariants import Invariant, Verified
-from placement_sched.operations.invariants.growth import fallen, generations
-from placement_sched.operations.invariants.verify import verify
 from tests.conftest import make_settings
+from tests.verifier.growth import fallen, generations
+from tests.verifier.verify import verify
 
 #: How each database is kept from refusing a row that refers to nothing.
 _UNCHECKED = {

@@ -14,8 +14,8 @@ from sqlalchemy import select
 
 from placement_sched.db.tables import allocations, consumers
 from placement_sched.db.transaction import Database
-from placement_sched.model.results.invariants import AcknowledgedWrites, HeldAmounts
-from placement_sched.operations.invariants.growth import lost
+from tests.verifier.growth import lost
+from tests.verifier.model import AcknowledgedWrites, HeldAmounts
 from tests.versions import LATEST_HEADERS
 
 _HEADERS = {"X-Auth-Token": "admin", "Content-Type": "application/json", **LATEST_HEADERS}

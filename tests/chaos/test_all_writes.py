@@ -23,6 +23,7 @@ from tests.conftest import Client
 from tests.invariants import assert_invariants, verified
 from tests.placing import report
 from tests.processes import race
+from tests.verifier.model import Fault
 
 pytestmark = pytest.mark.system
 
@@ -34,13 +35,13 @@ RACES = times(1, 3)
 #: has, record it on another host or not at all, and set the aggregates of a provider by hand.
 MAY_BE = {
     Invariant.ANOTHER_HOST,
-    Invariant.CLAIM_UNRECORDED,
+    Invariant.NOT_RECORDED,
     Invariant.NOT_CLAIMED,
-    Invariant.CLAIM_DIFFERS,
-    Invariant.NOT_IN_PLACEMENT,
-    Invariant.STALE_IN_PLACEMENT,
+    Fault.CLAIM_DIFFERS,
+    Fault.NOT_IN_PLACEMENT,
+    Fault.STALE_IN_PLACEMENT,
 }
-NEVER_BE = {Invariant.OVER_CAPACITY, Invariant.UNITS}
+NEVER_BE = {Invariant.OVER_CAPACITY, Fault.UNITS}
 
 
 class Writer:

@@ -22,6 +22,7 @@ from tests.chaos.right_requests import Drawn, furnish
 from tests.chaos.scale import TRIED, times
 from tests.conftest import Client
 from tests.invariants import assert_invariants
+from tests.verifier.model import Fault
 from tests.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
@@ -45,9 +46,9 @@ UNREPORTED = "has not reported its uptime"
 MAY_BE = {
     Invariant.ANOTHER_HOST,
     Invariant.NOT_CLAIMED,
-    Invariant.CLAIM_DIFFERS,
-    Invariant.NOT_IN_PLACEMENT,
-    Invariant.STALE_IN_PLACEMENT,
+    Fault.CLAIM_DIFFERS,
+    Fault.NOT_IN_PLACEMENT,
+    Fault.STALE_IN_PLACEMENT,
 }
 
 

@@ -13,7 +13,6 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt, notes_on
-from placement_sched.operations.invariants.verify import verify
 from placement_sched.operations.prepare import CheckCode, check_upgrade
 from placement_sched.store.orphans import orphans
 from placement_sched.store.placement.provider_state import read_all_providers
@@ -21,6 +20,7 @@ from tests.conftest import make_settings
 from tests.empty_databases import empty_database
 from tests.openstack_databases import make_openstack
 from tests.placing import flavor, report, spec
+from tests.verifier.verify import verify
 from tests.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow

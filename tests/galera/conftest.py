@@ -7,11 +7,11 @@ import pytest
 
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
-from placement_sched.operations.invariants.verify import verify
 from placement_sched.operations.prepare import sync
 from tests.conftest import Client, empty, make_settings
 from tests.galera.cluster import Cluster, new_cluster
 from tests.galera.nodes import Nodes
+from tests.verifier.verify import verify
 
 
 @pytest.fixture(scope="session")

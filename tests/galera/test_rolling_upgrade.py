@@ -8,13 +8,13 @@ import pytest
 
 from placement_sched.db.migrate import newest_revision
 from placement_sched.db.transaction import Database
-from placement_sched.operations.invariants.verify import verify
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.galera.test_failures import WRITES
 from tests.galera.writers import PROVIDERS, Writers
 from tests.releases import program, sync, unpack_last_release, variables
 from tests.servers import started
+from tests.verifier.verify import verify
 from tests.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.exhaustive

@@ -92,10 +92,9 @@ def register(group: shared.Commands) -> None:
     parser.add_argument(
         "--invariants",
         action="store_true",
-        help="verify instead what must always hold of allocations, providers, server groups, "
-        "decisions and aggregates, in one snapshot; nothing is changed",
+        help="verify instead what must always hold of allocations, providers, server groups and "
+        "decisions, in one snapshot; nothing is changed",
     )
-    invariants.add_files(parser)
     parser.add_argument("--verbose", action="store_true", help="also report what was checked")
     shared.add_format(parser)
 
@@ -104,7 +103,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the orphaned allocations, delete them if asked, and return nova-manage's code."""
     if arguments.invariants:
         return AuditCode.CLEAN if invariants.verified(arguments) else AuditCode.VIOLATED
-    invariants.refuse_files(arguments)
     given = arguments.resource_provider
     uuid = None if given is None else formats.read(formats.uuid, given, "--resource_provider")
     arguments.consumer = [

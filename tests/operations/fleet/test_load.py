@@ -21,6 +21,7 @@ from tests.clouds import uuid_of
 from tests.invariants import break_tables, verified
 from tests.reports import NOW
 from tests.statements import counted
+from tests.verifier.model import Fault
 
 HOSTS = """
 hosts:
@@ -570,7 +571,7 @@ instances:
 def assert_allowed(cloud):
     found = verified(cloud.database)
     assert found.violations == ()
-    assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Invariant.UNITS}
+    assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Fault.UNITS}
 
 
 @pytest.mark.all_databases
@@ -591,5 +592,5 @@ def test_what_is_loaded_onto_a_host_that_shrank_before_violates_no_invariant(clo
     break_tables(cloud.database, update(allocations).values(updated_at=NOW + timedelta(seconds=1)))
     assert {one.invariant for one in verified(cloud.database).violations} == {
         Invariant.OVER_CAPACITY,
-        Invariant.UNITS,
+        Fault.UNITS,
     }

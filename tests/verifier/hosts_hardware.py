@@ -21,14 +21,13 @@ from placement_sched.model.hardware.requested_pci import Alias
 from placement_sched.model.image import Image
 from placement_sched.model.instance import Instance
 from placement_sched.model.naming import in_short
-from placement_sched.model.results.invariants import Invariant
-from placement_sched.operations.invariants import devices, pinning
 from placement_sched.scheduler.policies.registry import pci_aliases
 from placement_sched.settings import Settings
 from placement_sched.store.compute import compute_nodes
-from placement_sched.store.invariants import claims, hardware
+from tests.verifier import claims, devices, hardware, pinning
+from tests.verifier.model import Fault
 
-_Found = Iterator[tuple[Invariant, Mapping[str, object]]]
+_Found = Iterator[tuple[Fault, Mapping[str, object]]]
 
 
 def faults(connection: Connection, settings: Settings) -> _Found:
@@ -75,7 +74,7 @@ def _by_node(
 
 def _unreadable(what: str, unread: Iterable[hardware.Unread]) -> _Found:
     for uuid, reason in unread:
-        yield Invariant.RECORD_UNREADABLE, {"what": what, "uuid": uuid, "reason": reason}
+        yield Fault.RECORD_UNREADABLE, {"what": what, "uuid": uuid, "reason": reason}
 
 
 def _with_devices(instances: Iterable[Instance]) -> list[str]:
@@ -108,9 +107,9 @@ def _pinned(node: ComputeNode, instances: Sequence[Instance]) -> _Found:
     number = sum(map(sum, asked.values()))
     about = {"host": node.host, "instances": in_short(sorted(asked))}
     if number > len(cpus):
-        yield Invariant.PINNED_CPUS, {**about, "asked": number, "there": len(cpus)}
+        yield Fault.PINNED_CPUS, {**about, "asked": number, "there": len(cpus)}
     elif found := pinning.excess(cells, asked):
-        yield Invariant.PINNED_ON_NODES, {**about, **asdict(found)}
+        yield Fault.PINNED_ON_NODES, {**about, **asdict(found)}
 
 
 def _topology_of(instance: Instance) -> InstanceNUMATopology | None:
@@ -134,7 +133,7 @@ def _devices(
     if not found or seen is None or claims.has_left(connection, node.host, seen):
         return
     for one, reason in found:
-        yield Invariant.PCI_DEVICES, {"instance": one.uuid, "host": node.host, "reason": reason}
+        yield Fault.PCI_DEVICES, {"instance": one.uuid, "host": node.host, "reason": reason}
 
 
 def _hardware(instance: Instance) -> RequestedHardware:

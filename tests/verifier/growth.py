@@ -7,17 +7,12 @@ what was refused.
 from collections.abc import Iterator, Mapping
 
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.model.results.invariants import (
-    AcknowledgedWrites,
-    EarlierKnown,
-    GenerationsSeen,
-    Invariant,
-    Violation,
-)
-from placement_sched.operations.invariants.sentences import amounts_of, violation_of
-from placement_sched.store.invariants import class_names, recorded, references
+from placement_sched.model.results.invariants import Violation
+from tests.verifier import class_names, recorded, references
+from tests.verifier.model import AcknowledgedWrites, Fault, GenerationsSeen
+from tests.verifier.sentences import amounts_of, violation_of
 
-_Found = Iterator[tuple[Invariant, Mapping[str, object]]]
+_Found = Iterator[tuple[Fault, Mapping[str, object]]]
 
 
 def generations(database: Database) -> GenerationsSeen:
@@ -37,14 +32,6 @@ def lost(database: Database, writes: AcknowledgedWrites) -> tuple[Violation, ...
         return tuple(violation_of(*one) for one in _lost(connection, writes))
 
 
-def faults(connection: Connection, earlier: EarlierKnown, now: GenerationsSeen | None) -> _Found:
-    """Yield what is not as what is known from before says; ``now`` are today's generations."""
-    if earlier.since is not None and now is not None:
-        yield from _fallen(earlier.since, now)
-    if earlier.acknowledged is not None:
-        yield from _lost(connection, earlier.acknowledged)
-
-
 def _fallen(before: GenerationsSeen, after: GenerationsSeen) -> _Found:
     pairs = (
         ("provider", before.providers, after.providers),
@@ -54,7 +41,7 @@ def _fallen(before: GenerationsSeen, after: GenerationsSeen) -> _Found:
         for key, old in earlier.items():
             if key in new and new[key] < old:
                 about = {"what": what, "uuid": key[1], "before": old, "after": new[key]}
-                yield Invariant.GENERATION_FELL, about
+                yield Fault.GENERATION_FELL, about
 
 
 def _lost(connection: Connection, writes: AcknowledgedWrites) -> _Found:
@@ -65,7 +52,7 @@ def _lost(connection: Connection, writes: AcknowledgedWrites) -> _Found:
         holds = held.get(consumer, {})
         if not any(class_names.agree(one, holds, names.lasting(one)) for one in expected):
             yield (
-                Invariant.ACKNOWLEDGED_LOST,
+                Fault.ACKNOWLEDGED_LOST,
                 {
                     "consumer": consumer,
                     "held": amounts_of(holds),

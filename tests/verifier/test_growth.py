@@ -4,11 +4,11 @@ import pytest
 from sqlalchemy import update
 
 from placement_sched.db.tables import consumers, resource_providers
-from placement_sched.model.results.invariants import AcknowledgedWrites
-from placement_sched.operations.invariants.growth import fallen, generations, lost
 from tests.clouds import uuid_of
 from tests.invariants import break_tables, generations_only_grow
 from tests.placing import report
+from tests.verifier.growth import fallen, generations, lost
+from tests.verifier.model import AcknowledgedWrites
 from tests.versions import LATEST_HEADERS
 
 CN1, CONSUMER = report("cn1")["uuid"], uuid_of("consumer")

@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import update
 
 from placement_sched.db import tables
-from placement_sched.model.results.invariants import Invariant
 from tests.invariants import assert_invariants, break_tables, verified
 from tests.placing import FLAVOR, flavor, instance, report, spec
+from tests.verifier.model import Fault
 from tests.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
@@ -87,7 +87,7 @@ class Cloud:
 
     def found(self, **options):
         found = verified(self.database, pci__alias=ALIASES, **options).violations
-        assert {one.invariant for one in found} <= {Invariant.PCI_DEVICES}
+        assert {one.invariant for one in found} <= {Fault.PCI_DEVICES}
         return [one.detail for one in found]
 
     def lacks(self, *uuids):

@@ -20,8 +20,7 @@ from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.tables import consumers, decision_places, decisions, instances
 from placement_sched.model.naming import canonical
 from placement_sched.model.results.decision import SELECT, SELECTED
-from placement_sched.store.invariants import times
-from placement_sched.store.invariants.recorded import AS_CLAIMED, Unreadable, document_of
+from tests.verifier.recorded import AS_CLAIMED, Unreadable, document_of
 
 _DECISIONS, _PLACES = decisions.c, decision_places.c
 _INSTANCES, _CONSUMERS = instances.c, consumers.c
@@ -75,10 +74,10 @@ class RequestUnreadable(NamedTuple):
     what: str = "decision"
 
 
-Fault = Misplaced | DecidedAgain | ClaimedBefore | Unplaced | RequestUnreadable | Unreadable
+DecisionFault = Misplaced | DecidedAgain | ClaimedBefore | Unplaced | RequestUnreadable | Unreadable
 
 
-def faults(connection: Connection, most: int) -> Iterator[Fault]:
+def faults(connection: Connection, most: int) -> Iterator[DecisionFault]:
     """Yield where the latest decisions, ``most`` of them, are not as what is recorded of them."""
     newest = select(_DECISIONS.uuid).order_by(_DECISIONS.id.desc()).limit(most)
     for batch in sql.batches(connection.scalars(newest).all(), sql.AT_ONCE):
@@ -109,8 +108,8 @@ def _places() -> Select[Any]:
             _RECORDED.c.uuid.label("recorded"),
             _flag(sa.and_(_IS_CLAIM, _DECISIONS.id > _RECORDED.c.id)).label("is_later"),
             _flag(sa.and_(_IS_CLAIM, is_unwritten)).label("is_unwritten"),
-            times.as_text(_CONSUMERS.created_at).label("made"),
-            times.as_text(_DECISIONS.created_at).label("at"),
+            _CONSUMERS.created_at.label("made"),
+            _DECISIONS.created_at.label("at"),
         )
         .join(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)
         .outerjoin(instances, _INSTANCES.uuid == _PLACES.instance_uuid)
@@ -123,7 +122,7 @@ def _flag(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
     return sa.case((condition, 1), else_=0)
 
 
-def _of_place(row: Any, answer: Any) -> Iterator[Fault]:
+def _of_place(row: Any, answer: Any) -> Iterator[DecisionFault]:
     try:
         best = answer["selections"][row.position][0]
         chosen, claims = best["service_host"], best["allocation_request"] is not None
@@ -137,7 +136,7 @@ def _of_place(row: Any, answer: Any) -> Iterator[Fault]:
     if claims and row.is_later:  # one of a rebuild claims nothing
         yield DecidedAgain(row.instance, row.recorded, row.decision)
     # Compared here: of a time that cannot be read it is not known which is earlier.
-    made, at = times.read(row.made), times.read(row.at)
+    made, at = row.made, row.at
     if claims and row.is_unwritten and made is not None and at is not None and made < at:
         yield ClaimedBefore(row.instance, row.decision)
 
@@ -147,7 +146,7 @@ def _of_requests(
     uuids: Sequence[str],
     chosen: Mapping[str, Any],
     placed: Mapping[str, Mapping[int, str]],
-) -> Iterator[Fault]:
+) -> Iterator[DecisionFault]:
     """Yield where the places of these decisions are not of the instances that were asked for.
 
     Decisions without conditions are left out. They may be of a release that noted no places: then

@@ -12,11 +12,11 @@ from placement_sched.model.hardware.numa import (
     NUMATopology,
 )
 from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
-from placement_sched.model.results.invariants import Invariant
 from placement_sched.model.verdict import Refusal
-from placement_sched.operations.invariants import pinning
 from tests.invariants import verified
 from tests.placing import flavor, instance, report
+from tests.verifier import pinning
+from tests.verifier.model import Fault
 
 pytestmark = pytest.mark.slow
 
@@ -69,37 +69,37 @@ LACKING = {
     "isolated": (
         [cell(0, 8, 2)],
         [pinned(2, **ALONE), pinned(3, **ALONE)],
-        Invariant.PINNED_CPUS,
+        Fault.PINNED_CPUS,
         "pin 10 CPUs, and it has 8",
     ),
     "isolated beside others": (
         [cell(0, 8, 2)],
         [pinned(3, **ALONE), pinned(3)],
-        Invariant.PINNED_CPUS,
+        Fault.PINNED_CPUS,
         "pin 9 CPUs, and it has 8",
     ),
     "three large ones on two nodes": (
         [cell(0, 5), cell(1, 5)],
         [pinned(3), pinned(3), pinned(3)],
-        Invariant.PINNED_ON_NODES,
+        Fault.PINNED_ON_NODES,
         "have 3 NUMA nodes that withhold 3 CPUs or more each, and its own have room for 2",
     ),
     "larger than any node": (
         [cell(0, 4), cell(1, 4)],
         [pinned(5)],
-        Invariant.PINNED_ON_NODES,
+        Fault.PINNED_ON_NODES,
         "have 1 NUMA nodes that withhold 5 CPUs or more each, and its own have room for 0",
     ),
     "two of one instance on one node": (
         [cell(0, 8), cell(1, 2)],
         [pinned(6, **TWO)],
-        Invariant.PINNED_ON_NODES,
+        Fault.PINNED_ON_NODES,
         "have 2 NUMA nodes that withhold 3 CPUs or more each, and its own have room for 1",
     ),
     "isolated on nodes": (
         [cell(0, 4, 2), cell(1, 4, 2)],
         [pinned(3, **ALONE)],
-        Invariant.PINNED_ON_NODES,
+        Fault.PINNED_ON_NODES,
         "have 1 NUMA nodes that withhold 6 CPUs or more each, and its own have room for 0",
     ),
 }
@@ -124,7 +124,7 @@ def test_instance_without_a_node_is_on_the_only_one_of_its_host(app, database, r
     flavors = [pinned(2), pinned(2)]
     assert found(app, database, [cell(0, 4)], *flavors, recorded=recorded) == []
     ((invariant, detail),) = found(app, database, [cell(0, 3)], *flavors, recorded=recorded)
-    assert invariant is Invariant.PINNED_CPUS
+    assert invariant is Fault.PINNED_CPUS
     assert "pin 4 CPUs, and it has 3" in detail
 
 

@@ -10,6 +10,7 @@ from placement_sched.model.results.invariants import Invariant
 from placement_sched.store.compute import instances
 from tests.invariants import assert_invariants, break_tables, verified
 from tests.placing import flavor, instance, report, spec
+from tests.verifier.model import Fault
 from tests.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
@@ -140,7 +141,7 @@ def decision_of_free(**values):
 BROKEN = {
     "amount": (
         [held_by(FREE, used=2_000_000, created_at=LATER, updated_at=LATER)],
-        {Invariant.OVER_CAPACITY, Invariant.UNITS, Invariant.CLAIM_DIFFERS},
+        {Invariant.OVER_CAPACITY, Fault.UNITS, Fault.CLAIM_DIFFERS},
         [
             "DISK_GB of provider cn",
             "are allocated, over its capacity of 1000 ((total 1000 - reserv",
@@ -153,12 +154,12 @@ BROKEN = {
             held_by(FIRST, updated_at=LATER),
             held_by(SECOND, updated_at=LATER),
         ],
-        {Invariant.UNITS},
+        {Fault.UNITS},
         [f"consumer {FIRST} holds 1 VCPU of provider cn", "from 2 to 16 in steps of 1"],
     ),
     "step_size": (
         [update(tables.inventories).values(step_size=7), held_by(FREE, updated_at=LATER)],
-        {Invariant.UNITS},
+        {Fault.UNITS},
         [f"consumer {FREE} holds 1 VCPU of", "in steps of 7"],
     ),
     "inventory gone": (
@@ -187,12 +188,12 @@ BROKEN = {
     ),
     "allocated twice": (
         [allocation(number_of(CHILD), class_of("VGPU"), FREE)] * 2,
-        {Invariant.ALLOCATED_TWICE, Invariant.CLAIM_DIFFERS},
-        [f"consumer {FREE} has 2 allocations of VGPU of provider {CHILD}"],
+        {Invariant.ALLOCATED_TWICE, Fault.CLAIM_DIFFERS},
+        [f"consumer {FREE} has 2 allocations of VGPU of provider cn1-gpu ({CHILD})"],
     ),
     "consumer without allocations": (
         [delete(tables.allocations).where(tables.allocations.c.consumer_id == FREE)],
-        {Invariant.NO_ALLOCATIONS, Invariant.NOT_CLAIMED, Invariant.CLAIM_DIFFERS},
+        {Invariant.NO_ALLOCATIONS, Invariant.NOT_CLAIMED, Fault.CLAIM_DIFFERS},
         [f"consumer {FREE} has a record and holds no allocations"],
     ),
     "no project": (
@@ -202,42 +203,42 @@ BROKEN = {
     ),
     "no user": (
         [consumer(FREE, user_id=ABSENT)],
-        {Invariant.NO_USER},
+        {Fault.NO_USER},
         [f"consumer {FREE} is of the user number {ABSENT}"],
     ),
     "no consumer type": (
         [consumer(FREE, consumer_type_id=ABSENT)],
-        {Invariant.NO_TYPE},
+        {Fault.NO_TYPE},
         [f"consumer {FREE} is of the consumer type number {ABSENT}"],
     ),
     "inventory of no provider": (
         [inventory(ABSENT, class_of("VCPU"))],
-        {Invariant.INVENTORY_NO_PROVIDER},
+        {Fault.INVENTORY_NO_PROVIDER},
         [f"an inventory of the provider number {ABSENT}, which does not exist"],
     ),
     "inventory of no class": (
         [inventory(number_of(CN2), ABSENT)],
-        {Invariant.INVENTORY_NO_CLASS},
+        {Fault.INVENTORY_NO_CLASS},
         [f"provider cn2 ({CN2}) has an inventory of the resource class number {ABSENT}"],
     ),
     "trait of no provider": (
         [insert(TRAIT).values(trait_id=A_TRAIT, resource_provider_id=ABSENT)],
-        {Invariant.TRAIT_NO_PROVIDER},
+        {Fault.TRAIT_NO_PROVIDER},
         [f"the provider number {ABSENT}, which does not exist, has trait "],
     ),
     "no such trait": (
         [insert(TRAIT).values(trait_id=ABSENT, resource_provider_id=number_of(CN2))],
-        {Invariant.UNKNOWN_TRAIT},
+        {Fault.UNKNOWN_TRAIT},
         [f"provider cn2 ({CN2}) has the trait number {ABSENT}"],
     ),
     "member of no provider": (
         [insert(MEMBER).values(aggregate_id=AN_AGGREGATE, resource_provider_id=ABSENT)],
-        {Invariant.MEMBER_NO_PROVIDER},
+        {Fault.MEMBER_NO_PROVIDER},
         [f"the provider number {ABSENT}, which does not exist, is in aggregate "],
     ),
     "no such aggregate": (
         [insert(MEMBER).values(aggregate_id=ABSENT, resource_provider_id=number_of(CN2))],
-        {Invariant.UNKNOWN_AGGREGATE},
+        {Fault.UNKNOWN_AGGREGATE},
         [f"provider cn2 ({CN2}) is in the aggregate number {ABSENT}"],
     ),
     "no parent": (
@@ -267,12 +268,12 @@ BROKEN = {
     ),
     "generation of a provider": (
         [provider(CN1, generation=-1)],
-        {Invariant.PROVIDER_GENERATION},
+        {Fault.PROVIDER_GENERATION},
         [f"provider cn1 ({CN1}) has the generation -1"],
     ),
     "generation of a consumer": (
         [consumer(FREE, generation=-3)],
-        {Invariant.CONSUMER_GENERATION},
+        {Fault.CONSUMER_GENERATION},
         [f"consumer {FREE} has the generation -3"],
     ),
     "no such group": (
@@ -321,42 +322,42 @@ BROKEN = {
     ),
     "claim of no instance": (
         [delete(tables.instances).where(tables.instances.c.uuid == FREE)],
-        {Invariant.CLAIM_UNRECORDED},
+        {Invariant.NOT_RECORDED},
         [f"instance {FREE} holds what decision ", "claimed for it on host cn", "is not recorded"],
     ),
     "empty selections": (
         [decision_of_free(selections='{"selections": []}')],
-        {Invariant.DECISION_UNREADABLE},
+        {Fault.DECISION_UNREADABLE},
         ["the selections of decision ", f"no claim for instance {FREE} at position 0"],
     ),
     "no selections": (
         [decision_of_free(selections="[]")],
-        {Invariant.DECISION_UNREADABLE},
+        {Fault.DECISION_UNREADABLE},
         ["the selections of decision "],
     ),
     "selections that are no JSON": (
         [decision_of_free(selections="{")],
-        {Invariant.DECISION_UNREADABLE},
+        {Fault.DECISION_UNREADABLE},
         ["the selections of decision "],
     ),
     "selections of another form": (
         [decision_of_free(selections='{"selections": [[{"allocation_request": 5}]]}')],
-        {Invariant.DECISION_UNREADABLE},
+        {Fault.DECISION_UNREADABLE},
         ["the selections of decision "],
     ),
     "flavor that is no JSON": (
         [recorded(FREE, flavor="{hw:cpu_policy")],
-        {Invariant.RECORD_UNREADABLE},
+        {Fault.RECORD_UNREADABLE},
         [f"the record of instance {FREE} cannot be read: JSONDecodeError: "],
     ),
     "flavor of another form": (
         [recorded(FREE, flavor='{"extra_specs": ["hw:cpu_policy"]}')],
-        {Invariant.RECORD_UNREADABLE},
+        {Fault.RECORD_UNREADABLE},
         [f"the record of instance {FREE} cannot be read: "],
     ),
     "report that is no JSON": (
         [recorded(FREE, flavor='{"extra_specs": {"hw:cpu_policy": "dedicated"}}'), ALL_REPORTS],
-        {Invariant.RECORD_UNREADABLE},
+        {Fault.RECORD_UNREADABLE},
         ["the record of compute node ", " cannot be read: JSONDecodeError: "],
     ),
     "place of no decision": (
@@ -365,12 +366,12 @@ BROKEN = {
                 decision_uuid=OTHER, position=0, instance_uuid=FREE, host="cn1"
             )
         ],
-        {Invariant.NO_DECISION},
+        {Fault.NO_DECISION},
         [f"a place of instance {FREE} is recorded for the decision {OTHER}"],
     ),
     "decision that refused": (
         [decision_of_free(outcome="no_valid_host")],
-        {Invariant.REFUSED_DECISION},
+        {Fault.REFUSED_DECISION},
         [f"instance {FREE} is recorded as placed by decision ", "outcome no_valid_host"],
     ),
     "claim of less": (
@@ -380,17 +381,17 @@ BROKEN = {
                 tables.allocations.c.resource_class_id == class_of("VCPU"),
             )
         ],
-        {Invariant.CLAIM_DIFFERS},
+        {Fault.CLAIM_DIFFERS},
         [f"instance {FREE} holds 10 DISK_GB of", "1 VCPU of"],
     ),
     "host not in its provider aggregate": (
         [delete(MEMBER)],
-        {Invariant.NOT_IN_PLACEMENT},
+        {Fault.NOT_IN_PLACEMENT},
         ["cn1 of host aggregate racks lack in its provider aggregate"],
     ),
     "provider aggregate of another host": (
         [insert(MEMBER).values(aggregate_id=AN_AGGREGATE, resource_provider_id=number_of(CN2))],
-        {Invariant.STALE_IN_PLACEMENT},
+        {Fault.STALE_IN_PLACEMENT},
         ["cn2 are in the provider aggregate of racks and not in the host aggregate"],
     ),
 }
@@ -505,7 +506,7 @@ def test_inventory_that_shrank_in_the_second_of_the_claim_is_allowed(cloud, data
     break_tables(database, *at_once, shrunk.values(**small, **earlier))
     found = verified(database)
     assert found.violations == ()
-    assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Invariant.UNITS}
+    assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Fault.UNITS}
     assert all("were both written at 2038-01-01 12:00:00" in one.detail for one in found.allowed)
     # One that was made in that second is the one that the claim was of.
     break_tables(database, shrunk.values(created_at=LATER))
@@ -519,12 +520,12 @@ def test_inventory_that_shrank_after_the_claim_is_allowed_and_reported(cloud, da
     break_tables(database, shrunk.values(total=512, max_unit=512, updated_at=LATER))
     found = verified(database)
     assert found.violations == ()
-    assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Invariant.UNITS}
+    assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Fault.UNITS}
     assert all("2038-01-01 12:00:00" in one.detail for one in found.allowed)
     # What is allocated after that is not.
     break_tables(database, held_by(FREE, updated_at=LATER + timedelta(seconds=1)))
     kinds = {one.invariant for one in verified(database).violations}
-    assert kinds == {Invariant.OVER_CAPACITY, Invariant.UNITS}
+    assert kinds == {Invariant.OVER_CAPACITY, Fault.UNITS}
 
 
 @pytest.mark.parametrize("used", [0, -5])
@@ -533,7 +534,7 @@ def test_amount_below_one_is_excused_by_no_change_of_the_inventory(cloud, databa
     break_tables(database, later, held_by(FREE, used=used), consumer(FREE, generation=2))
     found = verified(database)
     assert found.allowed == ()
-    assert {one.invariant for one in found.violations} == {Invariant.UNITS}
+    assert {one.invariant for one in found.violations} == {Fault.UNITS}
     assert all("no inventory allows less than 1" in one.detail for one in found.violations)
     assert len(found.violations) == 3
 
@@ -684,7 +685,7 @@ def test_claim_of_a_cell_that_does_not_answer_may_lack_its_record(cloud, databas
     assert_invariants(database)
     break_tables(database, update(tables.cells).values(away_since=None))
     (found,) = verified(database).violations
-    assert found.invariant is Invariant.CLAIM_UNRECORDED
+    assert found.invariant is Invariant.NOT_RECORDED
 
 
 def test_instance_that_was_freed_by_its_client_is_a_decision_without_claim(cloud, database):
@@ -735,7 +736,7 @@ def test_host_with_too_few_cpus_for_pinning_is_reported(app, database):
     assert_invariants(database)
     put(app, SECOND, PINNED)
     (found,) = verified(database).violations
-    assert found.invariant is Invariant.PINNED_CPUS
+    assert found.invariant is Fault.PINNED_CPUS
     assert "on host cn1 pin 4 CPUs, and it has 3 for pinning" in found.detail
     assert FIRST in found.detail
     assert SECOND in found.detail
@@ -748,12 +749,12 @@ def test_cpu_of_an_isolated_emulator_is_counted_among_those_that_are_pinned(app,
     assert_invariants(database)
     put(app, SECOND, flavor(vcpus=1, extra_specs={"hw:cpu_policy": "dedicated"}))
     (found,) = verified(database).violations
-    assert found.invariant is Invariant.PINNED_CPUS
+    assert found.invariant is Fault.PINNED_CPUS
     assert "on host cn1 pin 4 CPUs, and it has 3 for pinning" in found.detail
 
 
 def test_of_very_many_violations_some_are_named(sqlite_database, monkeypatch):
-    monkeypatch.setattr("placement_sched.operations.invariants.verify.MOST", 3)
+    monkeypatch.setattr("placement_sched.operations.invariants.MOST", 3)
     broken = [allocation(ABSENT, class_of("VCPU"), FREE) for _ in range(5)]
     break_tables(sqlite_database, *broken)
     found = verified(sqlite_database)

@@ -1,4 +1,4 @@
-"""Recorded instances that break the policy of their server group, and decisions without claims."""
+"""Decisions without what they claimed, and claims that are unlike them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import orjson
 import sqlalchemy as sa
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, select
 
 from placement_sched.db import sql
 from placement_sched.db.collations import is_same_uuid
@@ -18,71 +18,32 @@ from placement_sched.db.tables import (
     instances,
     resource_classes,
     resource_providers,
-    server_groups,
 )
 from placement_sched.model.results.decision import SELECT, SELECTED
-from placement_sched.model.results.invariants import HeldAmounts, Invariant
-from placement_sched.model.server_group import AFFINITY, ANTI_AFFINITY
-from placement_sched.store.invariants import times
+from placement_sched.store.invariants import IS_CLAIM, MAY_BE_CLAIMED
+from tests.verifier.model import Fault, HeldAmounts
 
-_INSTANCES, _GROUPS = instances.c, server_groups.c
+_INSTANCES = instances.c
 _DECISIONS, _PLACES, _CONSUMERS = decisions.c, decision_places.c, consumers.c
 #: The generation of a consumer that nothing was written of since it was claimed.
 AS_CLAIMED = 1
-#: Whether a consumer may be that of a decision's claim. Both are made in one transaction, with
-#: equal times; one that was made in the same second, and not by a claim, has no updated_at.
-MAY_BE_CLAIMED = sa.or_(
-    _CONSUMERS.created_at < _DECISIONS.created_at,
-    sa.and_(_CONSUMERS.created_at == _DECISIONS.created_at, _CONSUMERS.updated_at.is_not(None)),
-)
-_OF_GROUP = (_GROUPS.uuid.label("group"), _GROUPS.name)
 
 
-def questions() -> Mapping[Invariant, Select[Any]]:
-    """Return the question of each invariant of this kind: its rows violate it."""
-    member = _INSTANCES.server_group == _GROUPS.uuid
-    members = select(*_OF_GROUP).join(instances, member).where(_INSTANCES.host.is_not(None))
-    most = func.coalesce(_GROUPS.max_server_per_host, 1)
-    hosts = func.count(_INSTANCES.host.distinct())
-    return {
-        Invariant.UNKNOWN_GROUP: select(
-            _INSTANCES.uuid.label("instance"), _INSTANCES.server_group.label("group")
-        )
-        .outerjoin(server_groups, member)
-        .where(_INSTANCES.server_group.is_not(None), _GROUPS.id.is_(None)),
-        Invariant.AFFINITY: members.add_columns(hosts.label("hosts"))
-        .where(_GROUPS.policy == AFFINITY)
-        .group_by(*_OF_GROUP)
-        .having(hosts > 1),
-        Invariant.ANTI_AFFINITY: members.add_columns(
-            _INSTANCES.host, func.count().label("members"), most.label("most")
-        )
-        .where(_GROUPS.policy == ANTI_AFFINITY)
-        .group_by(*_OF_GROUP, _GROUPS.max_server_per_host, _INSTANCES.host)
-        .having(func.count() > most),
-        **_of_decisions(),
-    }
-
-
-def _of_decisions() -> dict[Invariant, Select[Any]]:
+def questions() -> Mapping[Fault, Select[Any]]:
+    """Return the question of each fault of this kind: its rows are not as they must be."""
     decided = _INSTANCES.decision_uuid == _DECISIONS.uuid
     names = (_INSTANCES.uuid.label("instance"), _DECISIONS.uuid.label("decision"))
     made = select(*names, _DECISIONS.outcome, _DECISIONS.kind).join(decisions, decided)
-    is_claim = sa.and_(_DECISIONS.outcome == SELECTED, _DECISIONS.kind == SELECT)
-    holds = sa.exists().where(is_same_uuid(allocations.c.consumer_id, _INSTANCES.uuid))
     placed = sa.exists().where(
         _PLACES.decision_uuid == _DECISIONS.uuid, _PLACES.instance_uuid == _INSTANCES.uuid
     )
     return {
-        Invariant.NO_DECISION: select(
+        Fault.NO_DECISION: select(
             _PLACES.instance_uuid.label("instance"), _PLACES.decision_uuid.label("decision")
         )
         .outerjoin(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)
         .where(_DECISIONS.id.is_(None)),
-        Invariant.NOT_CLAIMED: made.add_columns(_INSTANCES.host).where(
-            is_claim, placed, _INSTANCES.host.is_not(None), ~holds
-        ),
-        Invariant.REFUSED_DECISION: made.where(sa.or_(~is_claim, ~placed)),
+        Fault.REFUSED_DECISION: made.where(sa.or_(~IS_CLAIM, ~placed)),
     }
 
 
@@ -129,10 +90,7 @@ def claimed(connection: Connection, most: int) -> Iterator[Claimed | Unreadable]
 def _claimed(connection: Connection, uuids: tuple[str, ...]) -> Iterator[Claimed | Unreadable]:
     query = (
         select(
-            _PLACES.decision_uuid,
-            _PLACES.position,
-            _PLACES.instance_uuid,
-            times.as_text(_DECISIONS.created_at),
+            _PLACES.decision_uuid, _PLACES.position, _PLACES.instance_uuid, _DECISIONS.created_at
         )
         .join(
             instances,
@@ -158,7 +116,7 @@ def _claimed(connection: Connection, uuids: tuple[str, ...]) -> Iterator[Claimed
         if asked is None:
             yield Unreadable(instance, decision, position)
         else:
-            yield Claimed(instance, decision, times.read(at), asked, holding.get(instance, {}))
+            yield Claimed(instance, decision, at, asked, holding.get(instance, {}))
 
 
 def document_of(text: str) -> Any:

@@ -15,7 +15,7 @@ from placement_sched.model.hardware.pci_matching import Pool, as_specified
 from placement_sched.model.hardware.requested_hardware import RequestedHardware
 from placement_sched.model.hardware.requested_pci import Alias, InstancePCIRequest
 from placement_sched.model.instance import Instance
-from placement_sched.store.invariants import claims
+from tests.verifier import claims
 
 Places = Mapping[str, Sequence[claims.ClaimedPlace]]
 Hardware = Callable[[Instance], RequestedHardware]

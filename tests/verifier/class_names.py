@@ -10,8 +10,7 @@ from datetime import datetime
 from sqlalchemy import Connection, select
 
 from placement_sched.db.tables import resource_classes
-from placement_sched.model.results.invariants import HeldAmounts
-from placement_sched.store.invariants import times
+from tests.verifier.model import HeldAmounts
 
 
 class ClassNames:
@@ -19,10 +18,10 @@ class ClassNames:
 
     def __init__(self, connection: Connection) -> None:
         columns = resource_classes.c
-        made, changed = times.as_text(columns.created_at), times.as_text(columns.updated_at)
+        made, changed = columns.created_at, columns.updated_at
         rows = connection.execute(select(columns.name, made, changed)).all()
-        self._made = {name: times.read(at) for name, at, _ in rows}
-        self._changed = {name: times.read(at) or self._made[name] for name, _, at in rows}
+        self._made = {name: at for name, at, _ in rows}
+        self._changed = {name: at or self._made[name] for name, _, at in rows}
 
     def since(self, moment: datetime | None) -> frozenset[str]:
         """Return those that stand for the class they stood for at a moment.

@@ -16,7 +16,6 @@ from placement_sched.db import sql
 from placement_sched.db.tables import decision_places, decisions, instances
 from placement_sched.model.instance import Instance
 from placement_sched.model.results.decision import SELECT, SELECTED
-from placement_sched.store.invariants import times
 
 _DECISIONS, _PLACES, _INSTANCES = decisions.c, decision_places.c, instances.c
 _CLAIMED = sa.and_(_DECISIONS.outcome == SELECTED, _DECISIONS.kind == SELECT)
@@ -42,7 +41,7 @@ def places_of(connection: Connection, uuids: Iterable[str]) -> Mapping[str, Sequ
     columns = (_PLACES.instance_uuid, _PLACES.position, _PLACES.host, _DECISIONS.uuid)
     documents = (_DECISIONS.selections, _DECISIONS.request)
     query = (
-        select(*columns, times.as_text(_DECISIONS.created_at), *documents)
+        select(*columns, _DECISIONS.created_at, *documents)
         .join(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)
         .where(_CLAIMED)
         .order_by(_DECISIONS.id)
@@ -52,7 +51,7 @@ def places_of(connection: Connection, uuids: Iterable[str]) -> Mapping[str, Sequ
         for row in sql.rows_among(connection, query, _PLACES.instance_uuid, batch):
             instance, position, host, decision, at, selections, request = row
             hosts = frozenset({host} - {None}) | _hosts(selections, position)
-            place = ClaimedPlace(decision, times.read(at), host, hosts, _ignored(request))
+            place = ClaimedPlace(decision, at, host, hosts, _ignored(request))
             found.setdefault(instance, []).append(place)
     return found
 
@@ -84,7 +83,7 @@ def since(one: Instance, places: Sequence[ClaimedPlace], host: str) -> datetime 
 def has_left(connection: Connection, host: str, seen: datetime) -> bool:
     """Return whether an instance with devices, placed on a host before it was seen, is gone."""
     query = (
-        select(times.as_text(_DECISIONS.created_at))
+        select(_DECISIONS.created_at)
         .join(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)
         .outerjoin(
             instances, sa.and_(_INSTANCES.uuid == _PLACES.instance_uuid, _INSTANCES.host == host)
@@ -92,7 +91,7 @@ def has_left(connection: Connection, host: str, seen: datetime) -> bool:
         .where(_CLAIMED, _PLACES.host == host, _INSTANCES.id.is_(None))
         .where(_DECISIONS.request.like(_DEVICES))
     )
-    found = map(times.read, connection.scalars(query))
+    found = connection.scalars(query)
     return any(at is None or at <= seen for at in found)
 
 

@@ -9,6 +9,7 @@ from placement_sched.db import tables
 from placement_sched.model.results.invariants import Invariant
 from tests.invariants import assert_invariants, break_tables, verified
 from tests.placing import flavor, instance, report, spec
+from tests.verifier.model import Fault
 from tests.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
@@ -65,7 +66,7 @@ def test_place_on_another_host_than_was_chosen_is_reported(cloud, host, options)
     assert_invariants(cloud.database)
     break_tables(cloud.database, update(PLACES).values(host=host))
     (found,) = verified(cloud.database).violations
-    assert found.invariant is Invariant.MISPLACED
+    assert found.invariant is Fault.MISPLACED
     assert found.detail == (
         f"decision {made} chose host cn1 for instance {FIRST}, and its place is recorded on host "
         f"{host}"
@@ -76,7 +77,7 @@ def test_place_of_one_that_found_no_host_is_nowhere(cloud):
     cloud.place(FIRST, force_hosts=["nowhere"], status=409)
     assert_invariants(cloud.database)
     break_tables(cloud.database, update(PLACES).values(host="cn1"))
-    assert cloud.kinds() == [Invariant.MISPLACED]
+    assert cloud.kinds() == [Fault.MISPLACED]
 
 
 def lost(uuid, *, held=False):
@@ -99,7 +100,7 @@ def test_half_of_a_claim_that_is_lost_is_reported(cloud, held):
     assert_invariants(cloud.database)
     break_tables(cloud.database, *lost(SECOND, held=held))
     (found,) = verified(cloud.database).violations
-    assert found.invariant is Invariant.UNPLACED
+    assert found.invariant is Fault.UNPLACED
     assert found.detail == (
         f"decision {made} was about instance {SECOND} at position 1, and no instance has its place "
         "there"
@@ -134,7 +135,7 @@ def test_decision_has_a_place_of_each_instance_whatever_it_came_to(cloud, way):
     with cloud.database.read() as connection:
         number = len(connection.execute(select(PLACES)).all())
     break_tables(cloud.database, PLACES.delete().where(PLACES.c.position == number - 1))
-    assert cloud.kinds().count(Invariant.UNPLACED) == 1
+    assert cloud.kinds().count(Fault.UNPLACED) == 1
 
 
 @pytest.mark.all_databases
@@ -149,7 +150,7 @@ def test_place_of_an_instance_that_was_not_asked_for_is_reported(cloud):
         ),
     )
     details = [one.detail for one in verified(cloud.database).violations]
-    assert cloud.kinds() == [Invariant.UNPLACED] * 2
+    assert cloud.kinds() == [Fault.UNPLACED] * 2
     assert [one.split(" was about ")[1] for one in details] == [
         f"instance {SECOND} at position 1, and instance {OTHER} has its place there",
         f"no instance at position 7, and instance {FIRST} has its place there",
@@ -169,7 +170,7 @@ def test_request_that_names_no_instances_is_reported(cloud, text):
     made = cloud.place(FIRST)["decision"]
     break_tables(cloud.database, update(DECISIONS).values(request=text))
     (found,) = verified(cloud.database).violations
-    assert found.invariant is Invariant.RECORD_UNREADABLE
+    assert found.invariant is Fault.RECORD_UNREADABLE
     assert found.detail == f"the record of decision {made} cannot be read: it names no instances"
 
 
@@ -177,7 +178,7 @@ def test_second_decision_for_the_claim_of_one_is_reported(cloud):
     made = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
     cloud.copy(made)
     (found,) = verified(cloud.database).violations
-    assert found.invariant is Invariant.DECIDED_AGAIN
+    assert found.invariant is Fault.DECIDED_AGAIN
     assert f"placed by decision {made}, and the later decision {OTHER}" in found.detail
 
 
@@ -186,7 +187,7 @@ def test_record_that_names_another_decision_than_the_one_that_claimed_is_reporte
     later = cloud.row_of(DECISIONS, made)["created_at"] + timedelta(seconds=5)
     cloud.copy(made, created_at=later)
     break_tables(cloud.database, update(tables.instances).values(decision_uuid=OTHER))
-    assert cloud.kinds() == [Invariant.CLAIMED_BEFORE]
+    assert cloud.kinds() == [Fault.CLAIMED_BEFORE]
 
 
 def test_second_decision_without_a_claim_is_none_of_the_two(cloud):
@@ -286,7 +287,7 @@ def test_class_that_was_renamed_is_compared_by_amounts(cloud):
     assert_invariants(cloud.database)
     held = tables.allocations
     break_tables(cloud.database, update(held).where(held.c.used == 2).values(used=3))
-    assert cloud.kinds() == [Invariant.CLAIM_DIFFERS]
+    assert cloud.kinds() == [Fault.CLAIM_DIFFERS]
 
 
 def test_class_that_was_renamed_before_the_decision_is_compared_by_name(cloud):
@@ -299,7 +300,7 @@ def test_class_that_was_renamed_before_the_decision_is_compared_by_name(cloud):
     for old, new in (("A", "X"), ("B", "A"), ("X", "B")):
         named = update(classes).where(classes.c.name == f"CUSTOM_{old}")
         break_tables(cloud.database, named.values(name=f"CUSTOM_{new}"))
-    assert cloud.kinds() == [Invariant.CLAIM_DIFFERS]
+    assert cloud.kinds() == [Fault.CLAIM_DIFFERS]
 
 
 def again(cloud, host, times=1):
@@ -347,6 +348,6 @@ def test_claim_is_known_in_its_second(cloud, uuids):
     in_one_second(cloud)
     held = tables.allocations
     break_tables(cloud.database, update(held).where(held.c.consumer_id == FIRST).values(used=2))
-    assert cloud.kinds() == [Invariant.CLAIM_DIFFERS]
+    assert cloud.kinds() == [Fault.CLAIM_DIFFERS]
     break_tables(cloud.database, tables.instances.delete())
-    assert cloud.kinds() == [Invariant.CLAIM_UNRECORDED] * len(uuids)
+    assert cloud.kinds() == [Invariant.NOT_RECORDED] * len(uuids)

@@ -1,0 +1,119 @@
+"""Verifies what must always hold, in one snapshot of the database; nothing is written or locked."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from placement_sched.db.transaction import Database
+from placement_sched.model.placement.provider import capacity_of
+from placement_sched.model.results.invariants import Invariant, Verified, Violation
+from placement_sched.store import census, invariants
+
+#: So many violations of one invariant are named.
+MOST = 1000
+
+_PROVIDER = "provider {name} ({provider})"
+_SENTENCES: Mapping[Invariant, str] = {
+    Invariant.OVER_CAPACITY: "{used} {resource_class} of " + _PROVIDER + " are allocated, over its "
+    "capacity of {capacity} ((total {total} - reserved {reserved}) * {allocation_ratio:g}){times}",
+    Invariant.NO_INVENTORY: "consumer {consumer} holds {used} {resource_class} of "
+    + _PROVIDER
+    + ", which has no inventory of it",
+    Invariant.NO_PROVIDER: "consumer {consumer} holds allocations of the provider number {number}, "
+    "which does not exist",
+    Invariant.NO_CLASS: "consumer {consumer} holds allocations of the resource class number "
+    "{number}, which does not exist, of " + _PROVIDER,
+    Invariant.NO_CONSUMER: "consumer {consumer} holds allocations and has no record",
+    Invariant.ALLOCATED_TWICE: "consumer {consumer} has {times} allocations of {resource_class} of "
+    + _PROVIDER
+    + ", where one is allowed",
+    Invariant.NO_ALLOCATIONS: "consumer {consumer} has a record and holds no allocations",
+    Invariant.NO_PROJECT: "consumer {consumer} is of the project number {number}, which does not "
+    "exist",
+    Invariant.CONSUMER_TWICE: "consumer {consumer} has {times} records, in different spellings",
+    Invariant.NO_PARENT: _PROVIDER + " has the provider number {number} as parent, which does not "
+    "exist",
+    Invariant.PARENT_LOOP: _PROVIDER + " has no root: its parents go in a circle",
+    Invariant.WRONG_ROOT: _PROVIDER + " has the provider number {number} as root, and the root of "
+    "its tree is number {real}",
+    Invariant.PROVIDER_TWICE: "provider {provider} has {times} records, in different spellings",
+    Invariant.ANOTHER_HOST: "instance {instance} is recorded on host {host} (node {node}), and "
+    "what it holds is on host {there}",
+    Invariant.UNKNOWN_GROUP: "instance {instance} is in the server group {group}, which does not "
+    "exist",
+    Invariant.AFFINITY: "members of the affinity group {name} ({group}) are on {hosts} hosts",
+    Invariant.ANTI_AFFINITY: "{members} members of the anti-affinity group {name} ({group}) are on "
+    "host {host}, where {most} may be",
+    Invariant.NOT_CLAIMED: "instance {instance} was placed on host {host} by decision {decision} "
+    "and holds no allocations",
+    Invariant.NOT_RECORDED: "instance {instance} holds what decision {decision} claimed for it "
+    "on host {host}, and is not recorded",
+}
+_AFTERWARDS = (
+    "; the inventory was written at {changed}, after the last allocation ({written}): allowed, if "
+    "that reduced it"
+)
+_AT_ONCE = (
+    "; the inventory and the last allocation were both written at {changed}: allowed, if the "
+    "inventory was reduced after it"
+)
+_BEFORE = "; allocated at {written}, the inventory was written at {changed}"
+#: What was looked at, of what a census counts.
+_CHECKED = ("providers", "inventories", "allocations", "consumers", "aggregates")
+
+
+def verify(database: Database) -> Verified:
+    """Return what is violated in the database at one moment.
+
+    Raises :class:`~placement_sched.errors.Unavailable` where the database does not answer.
+    """
+    found = list[Violation]()
+    with database.snapshot() as connection:
+        counted = census.take(connection)
+        for invariant, row in invariants.violations(connection, MOST + 1):
+            found.append(_violation(invariant, row))
+    numbers = Counter(one.invariant for one in found)
+    order = list(Invariant)
+    found.sort(key=lambda one: (order.index(Invariant(one.invariant)), one.detail))
+    named = [
+        one
+        for position, one in enumerate(found)
+        if position < MOST or found[position - MOST].invariant is not one.invariant
+    ]
+    return Verified(
+        violations=tuple(one for one in named if not one.allowed),
+        allowed=tuple(one for one in named if one.allowed),
+        checked={name: getattr(counted, name) for name in _CHECKED},
+        cut=frozenset(one for one in order if numbers[one] > MOST),
+    )
+
+
+def _violation(invariant: Invariant, row: Mapping[str, object]) -> Violation:
+    if invariant is not Invariant.OVER_CAPACITY:
+        return Violation(invariant, _SENTENCES[invariant].format(**row))
+    times, allowed = shrunk_since(row)
+    total, reserved, ratio = (row[one] for one in ("total", "reserved", "allocation_ratio"))
+    about = {
+        **row,
+        "used": int(row["used"]),  # type: ignore[call-overload]
+        "capacity": capacity_of(total, reserved, ratio),  # type: ignore[arg-type]
+        "times": times,
+    }
+    return Violation(invariant, _SENTENCES[invariant].format(**about), allowed)
+
+
+def shrunk_since(row: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return the times of an inventory and its allocations in words, and whether they excuse.
+
+    ``row`` has the times ``changed``, ``made`` and ``written``. An inventory that was changed after
+    its allocations may have shrunk below them. Of the same second the order is not known: that
+    excuses too, if the inventory was not made in that second.
+    """
+    changed, made, written = row["changed"], row["made"], row["written"]
+    words = _BEFORE
+    if changed and written and changed > written:
+        words = _AFTERWARDS
+    elif changed and changed == written and made and made < changed:
+        words = _AT_ONCE
+    known = {"changed": changed or "an unknown time", "written": written or "an unknown time"}
+    return words.format(**known), words is not _BEFORE

@@ -1,0 +1,74 @@
+"""What must hold of a database beyond what ``placement audit --invariants`` verifies."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+
+class Fault(StrEnum):
+    """What is not as it must be."""
+
+    UNITS = "units"
+    NO_USER = "consumer_without_user"
+    NO_TYPE = "consumer_of_unknown_type"
+    INVENTORY_NO_PROVIDER = "inventory_without_provider"
+    INVENTORY_NO_CLASS = "inventory_of_unknown_class"
+    TRAIT_NO_PROVIDER = "trait_without_provider"
+    UNKNOWN_TRAIT = "provider_with_unknown_trait"
+    MEMBER_NO_PROVIDER = "aggregate_member_without_provider"
+    UNKNOWN_AGGREGATE = "provider_in_unknown_aggregate"
+    PROVIDER_GENERATION = "provider_generation"
+    CONSUMER_GENERATION = "consumer_generation"
+    GENERATION_FELL = "generation_fell"
+    PINNED_CPUS = "pinned_cpus"
+    PINNED_ON_NODES = "pinned_cpus_of_numa_nodes"
+    PCI_DEVICES = "pci_devices"
+    NO_DECISION = "place_without_decision"
+    CLAIM_DIFFERS = "claim_unlike_decision"
+    MISPLACED = "place_unlike_decision"
+    UNPLACED = "decision_without_place"
+    DECIDED_AGAIN = "instance_of_earlier_decision"
+    CLAIMED_BEFORE = "claim_before_decision"
+    REFUSED_DECISION = "instance_of_refused_decision"
+    DECISION_UNREADABLE = "decision_unreadable"
+    RECORD_UNREADABLE = "record_unreadable"
+    ACKNOWLEDGED_LOST = "acknowledged_write_lost"
+    NOT_IN_PLACEMENT = "host_not_in_provider_aggregate"
+    STALE_IN_PLACEMENT = "host_only_in_provider_aggregate"
+
+
+#: A provider's or a consumer's generation by its number, its uuid, and when it was made.
+Generations = dict[tuple[int, str, datetime | None], int]
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationsSeen:
+    """The generations of a moment, by number, uuid, and when it was made.
+
+    What is made again has another number; but SQLite gives that of the last consumer again, which
+    then differs only where it was made in another second.
+    """
+
+    providers: Generations
+    consumers: Generations
+
+
+#: What a consumer holds: amounts by the uuid of a provider and the name of a resource class.
+HeldAmounts = Mapping[tuple[str, str], int]
+
+
+@dataclass(slots=True)
+class AcknowledgedWrites:
+    """What clients were answered: for each consumer, what it may hold by that.
+
+    One that was never written of holds nothing. What a write left that had no answer is there
+    whole, or what was there before, until another write of the consumer is acknowledged.
+    """
+
+    by_consumer: dict[str, tuple[HeldAmounts, ...]] = field(default_factory=dict)
+
+    def note(self, consumer: str, amounts: HeldAmounts, *, answered: bool = True) -> None:
+        """Note that a write left a consumer with these amounts, or may have."""
+        before = () if answered else self.by_consumer.get(consumer, ({},))
+        self.by_consumer[consumer] = (*before, amounts)

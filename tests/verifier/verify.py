@@ -1,0 +1,82 @@
+"""Verifies all that must hold of a database, for tests of anything that writes there."""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from placement_sched.db.transaction import Connection, Database
+from placement_sched.model.results.invariants import Verified
+from placement_sched.operations import invariants
+from placement_sched.operations.cloud_check import CloudFault, differing_aggregates
+from placement_sched.settings import Settings
+from tests.verifier import amounts, class_names, decided, hosts_hardware, recorded, references
+from tests.verifier.model import Fault
+from tests.verifier.sentences import amounts_of, violation_of
+
+#: The allocations of so many of the latest decisions are compared amount by amount.
+DECISIONS = 10_000
+
+_Found = Iterator[tuple[Fault, Mapping[str, object]]]
+_QUESTIONS = {
+    Fault.UNITS: amounts.units_ignored(),
+    **references.questions(),
+    **recorded.questions(),
+}
+_OF_AGGREGATES = {
+    CloudFault.AGGREGATE_LACKS_HOSTS: Fault.NOT_IN_PLACEMENT,
+    CloudFault.AGGREGATE_HAS_OTHER_HOSTS: Fault.STALE_IN_PLACEMENT,
+}
+_OF_DECISIONS: Mapping[type[decided.DecisionFault], Fault] = {
+    decided.Misplaced: Fault.MISPLACED,
+    decided.DecidedAgain: Fault.DECIDED_AGAIN,
+    decided.ClaimedBefore: Fault.CLAIMED_BEFORE,
+    decided.Unplaced: Fault.UNPLACED,
+    decided.RequestUnreadable: Fault.RECORD_UNREADABLE,
+    recorded.Unreadable: Fault.DECISION_UNREADABLE,
+}
+
+
+def verify(database: Database, settings: Settings) -> Verified:
+    """Return what is violated in the database: what the product finds, and everything else."""
+    found = invariants.verify(database)
+    with database.snapshot() as connection:
+        more = [violation_of(*one) for one in _found(connection, settings)]
+    more.sort(key=lambda one: (list(Fault).index(Fault(one.invariant)), one.detail))
+    return Verified(
+        violations=(*found.violations, *(one for one in more if not one.allowed)),
+        allowed=(*found.allowed, *(one for one in more if one.allowed)),
+        checked=found.checked,
+        cut=found.cut,
+    )
+
+
+def _found(connection: Connection, settings: Settings) -> _Found:
+    """Yield what is wrong, with what its sentence names."""
+    for fault, query in _QUESTIONS.items():
+        for row in connection.execute(query).mappings().all():
+            yield fault, dict(row)
+    for kind, aggregate, names in differing_aggregates(connection):
+        yield _OF_AGGREGATES[kind], {"aggregate": aggregate, "hosts": names}
+    yield from chain(_of_claims(connection), hosts_hardware.faults(connection, settings))
+
+
+def _of_claims(connection: Connection) -> _Found:
+    unreadable = set[recorded.Unreadable]()
+    for fault in decided.faults(connection, DECISIONS):
+        if isinstance(fault, recorded.Unreadable):
+            unreadable.add(fault)
+        yield _OF_DECISIONS[type(fault)], fault._asdict()
+    names = class_names.ClassNames(connection)
+    for one in recorded.claimed(connection, DECISIONS):
+        if isinstance(one, recorded.Unreadable):
+            if one not in unreadable:
+                yield Fault.DECISION_UNREADABLE, one._asdict()
+        elif not class_names.agree(one.asked, one.held, names.since(one.at)):
+            yield (
+                Fault.CLAIM_DIFFERS,
+                {
+                    "instance": one.instance,
+                    "decision": one.decision,
+                    "asked": amounts_of(one.asked),
+                    "held": amounts_of(one.held),
+                },
+            )
