@@ -82,8 +82,7 @@ def sync_schema(database: Database) -> None:
     """Bring the schema to the newest revision; safe when several workers start at once.
 
     The triggers of the log of changes are made, those that were lost as well, where the database
-    is to have it and its server lets it be exact. Raises :class:`NewerSchema` for one of a newer
-    release.
+    is to have it and its server lets it be exact. Raises as :func:`refuse_unknown_revision`.
     """
 
     def upgrade(connection: Connection) -> None:
@@ -94,7 +93,7 @@ def sync_schema(database: Database) -> None:
 
     found = current_revision(database)
     if found != newest_revision():
-        refuse_newer_revision(found)
+        refuse_unknown_revision(found)
         database.write(upgrade)
     if database.logs_changes:
         _log_changes(database)
@@ -175,15 +174,25 @@ def newest_revision() -> str:
     return head
 
 
-def refuse_newer_revision(found: str | None) -> None:
-    """Raise :class:`NewerSchema` for a revision that this release does not have."""
-    scripts = ScriptDirectory.from_config(_configuration()).walk_revisions()
-    if found is not None and found not in {one.revision for one in scripts}:
-        raise NewerSchema(
-            f"the database schema is at revision {found}, of a newer release: this one has "
-            f"revisions up to {newest_revision()}; start the newer release, or restore a backup of "
-            "before its upgrade"
+def refuse_unknown_revision(found: str | None) -> None:
+    """Raise for a revision that this release does not have.
+
+    :class:`NewerSchema` for one of a newer release, :class:`Unavailable` for one of a development
+    version before the first release.
+    """
+    known = {one.revision for one in ScriptDirectory.from_config(_configuration()).walk_revisions()}
+    if found is None or found in known:
+        return
+    if found < min(known):
+        raise Unavailable(
+            f"the database schema is at revision {found}, of a development version: this release "
+            f"upgrades from revision {min(known)} on; see the release notes"
         )
+    raise NewerSchema(
+        f"the database schema is at revision {found}, of a newer release: this one has "
+        f"revisions up to {newest_revision()}; start the newer release, or restore a backup of "
+        "before its upgrade"
+    )
 
 
 def _configuration() -> Config:

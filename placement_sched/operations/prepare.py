@@ -22,7 +22,7 @@ from placement_sched.db.collations import describe_mismatches, find_mismatches
 from placement_sched.db.migrate import (
     current_revision,
     newest_revision,
-    refuse_newer_revision,
+    refuse_unknown_revision,
     sync_schema,
 )
 from placement_sched.db.transaction import Connection, Database
@@ -61,7 +61,7 @@ def refuse_other_revision(database: Database) -> None:
     found, wanted = current_revision(database), newest_revision()
     if found != wanted:
         refuse_unadopted(database)
-        refuse_newer_revision(found)
+        refuse_unknown_revision(found)
         raise Unavailable(
             f"the database schema is at revision {found or 'none'}, this release requires "
             f"{wanted}; run placement-sched db sync"

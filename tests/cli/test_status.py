@@ -92,12 +92,12 @@ def test_an_older_revision_of_ours_is_a_failure_that_names_db_sync(
 ):
     sqlite_database.write(
         lambda connection: connection.execute(
-            text("UPDATE placement_sched_alembic_version SET version_num = '0000'")
+            text("UPDATE placement_sched_alembic_version SET version_num = '0020'")
         )
     )
     schema, *data, _policy = check_upgrade(sqlite_database, sqlite_settings)
     assert schema.code is CheckCode.FAILURE
-    assert "at revision 0000" in schema.details
+    assert "at revision 0020" in schema.details
     assert '"placement-sched db sync"' in schema.details
     assert {result.code for result in data} == {CheckCode.FAILURE}
     assert {result.details.split(",")[0] for result in data} == {"Not checked"}

@@ -217,7 +217,7 @@ def test_own_tables_have_the_collation_of_the_adopted_tables(openstack, collatio
 
 
 def test_later_own_tables_have_the_collation_of_the_earlier_own_tables(adopted):
-    number = "UPDATE placement_sched_alembic_version SET version_num = '0016'"
+    number = "DELETE FROM placement_sched_alembic_version"
     run(adopted, "DROP TABLE sched_leases", number)
     change_default(adopted, OTHERS[0])
     adopt(adopted, utcnow)

@@ -140,10 +140,7 @@ def test_schema_is_upgraded_through_one_node_while_another_is_written(nodes, gal
         # From here on as a release that knows nothing of that table.
         client.app.services.database.marks_commits = False
     first = galera.nodes[0]
-    for statement in (
-        f"DROP TABLE {last_table}",
-        "UPDATE placement_sched_alembic_version SET version_num = '0015'",
-    ):
+    for statement in (f"DROP TABLE {last_table}", "DELETE FROM placement_sched_alembic_version"):
         first.ask(statement, nodes.database)
     galera.settle()
     with Writers(nodes.clients[1:], shared) as writers:

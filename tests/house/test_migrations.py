@@ -1,41 +1,23 @@
 """The migrations make what ``db/tables.py`` says, on every database, and spare what is there."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Connection, create_engine, insert, inspect, select, text
+from sqlalchemy import create_engine, inspect, text
 from sqlalchemy.exc import OperationalError
 
 from placement_sched.db.migrate import VERSION_TABLE, current_revision, newest_revision, sync_schema
-from placement_sched.db.tables import (
-    OWN_TABLES,
-    PLACEMENT_TABLES,
-    decisions,
-    instances,
-    metadata,
-    resource_providers,
-    synced_traits,
-)
+from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES, metadata, resource_providers
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.operations.prepare import refuse_other_revision
 from tests.conftest import REQUIRED, SERVERS, make_settings
 
 pytestmark = pytest.mark.slow
-
-#: The revision before instances were kept with the ids that servers are listed by.
-BEFORE_SERVERS = "0005"
-#: The revision before the record of traits that were put told providers from those made anew.
-BEFORE_PROVIDER_IDS = "0007"
-#: The revision before decisions had the ids of the request that they answered.
-BEFORE_REQUEST_IDS = "0009"
-#: The revision before decisions had a kind, and could be found by policy and flavor.
-BEFORE_KINDS = "0010"
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "mysql"])
@@ -138,130 +120,23 @@ def test_what_a_half_made_schema_lacks_is_added(empty):
     assert differences(empty) == []
 
 
-def test_what_was_recorded_before_servers_were_listed_is_filled_in(empty):
-    """More instances than are written at once, with and without what is written."""
-    uuids = [str(UUID(int=number)) for number in range(1, 1003)]
-    rows = [{"uuid": uuid, "display_name": uuid, "flavor": None, "image": None} for uuid in uuids]
-    rows[0] |= {"flavor": '{"id": 3, "name": "m1"}', "image": '{"id": "i1"}'}
-    rows[1] |= {"flavor": '{"id": 3, "flavorid": "f1"}', "image": '{"id": null}'}
-    rows[-1] |= {"flavor": f'{{"id": "{"x" * 256}"}}', "image": '{"id": "i2"}'}
+def test_database_of_the_last_development_version_is_upgraded(empty):
+    """Its tables and rows stay; the table of image members goes."""
+    row = {"uuid": str(uuid4()), "name": "cn1", "generation": 7}
 
     def as_it_was(connection):
-        connection.execute(insert(instances), rows)
-        for name in ("flavorid", "image_id"):
-            connection.execute(text(f"ALTER TABLE sched_instances DROP COLUMN {name}"))
-        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{BEFORE_SERVERS}'"))
+        connection.execute(resource_providers.insert(), row)
+        connection.execute(text("CREATE TABLE sched_image_members (image_id INTEGER)"))
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0020'"))
 
     sync_schema(empty)
     empty.write(as_it_was)
     sync_schema(empty)
+    assert current_revision(empty) == newest_revision()
     assert differences(empty) == []
     with empty.read() as connection:
-        query = select(instances.c.uuid, instances.c.flavorid, instances.c.image_id)
-        found = {row.uuid: row[1:] for row in connection.execute(query)}
-    assert [found[uuids[place]] for place in (0, 1, 2, -1)] == [
-        ("3", "i1"),
-        ("f1", None),
-        (None, None),
-        (None, "i2"),
-    ]
-
-
-def test_traits_put_before_are_taken_to_be_on_the_providers_that_are_there(empty):
-    """More of them than are written at once; one provider is gone."""
-    uuids = [str(UUID(int=number)) for number in range(1, 1003)]
-    providers = [{"uuid": uuid, "name": uuid, "generation": 0} for uuid in uuids[1:]]
-    rows = [
-        {"provider_uuid": uuid, "trait": trait, "aggregate_uuid": uuid}
-        for uuid in uuids
-        for trait in ("CUSTOM_A", "CUSTOM_B")
-    ]
-
-    def as_it_was(connection):
-        connection.execute(insert(resource_providers), providers)
-        connection.execute(insert(synced_traits), rows)
-        connection.execute(text("ALTER TABLE sched_synced_traits DROP COLUMN provider_id"))
-        connection.execute(
-            text(f"UPDATE {VERSION_TABLE} SET version_num = '{BEFORE_PROVIDER_IDS}'")
-        )
-
-    sync_schema(empty)
-    empty.write(as_it_was)
-    sync_schema(empty)
-    assert differences(empty) == []
-    with empty.read() as connection:
-        ids = dict(
-            connection.execute(select(resource_providers.c.uuid, resource_providers.c.id)).all()
-        )
-        query = select(synced_traits.c.provider_uuid, synced_traits.c.provider_id)
-        found = connection.execute(query).all()
-    assert len(found) == len(rows)
-    assert all(number == ids.get(uuid) for uuid, number in found)
-
-
-@pytest.mark.parametrize("dropped", [("request_id", "global_request_id"), ("global_request_id",)])
-def test_decisions_made_before_they_had_request_ids_have_none(empty, dropped):
-    """Also where an interrupted sync had added one of the columns already."""
-    row = {
-        "uuid": str(uuid4()),
-        "outcome": "selected",
-        "request_digest": "",
-        "request": "{}",
-        "selections": "[]",
-    }
-
-    def as_it_was(connection):
-        connection.execute(insert(decisions), row)
-        for name in dropped:
-            drop_index(connection, "sched_decisions", f"sched_decisions_{name}_idx")
-            connection.execute(text(f"ALTER TABLE sched_decisions DROP COLUMN {name}"))
-        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{BEFORE_REQUEST_IDS}'"))
-
-    sync_schema(empty)
-    empty.write(as_it_was)
-    sync_schema(empty)
-    assert differences(empty) == []
-    with empty.read() as connection:
-        query = select(decisions.c.uuid, decisions.c.request_id, decisions.c.global_request_id)
-        assert connection.execute(query).all() == [(row["uuid"], None, None)]
-
-
-@pytest.mark.parametrize("dropped", [("kind", "policy", "flavor"), ("flavor",)])
-def test_decisions_made_before_they_had_kinds_keep_their_policy_and_flavor(empty, dropped):
-    """Also where an interrupted sync had added some of the columns already."""
-    rows = {
-        str(uuid4()): ({"flavor": {"name": "m1.small"}}, {"policy": "gold"}),
-        str(uuid4()): ({"flavor": "42"}, {"policy": "default"}),
-        str(uuid4()): ({"flavor": {"vcpus": 1}}, []),
-    }
-
-    def as_it_was(connection):
-        for uuid, (request, selections) in rows.items():
-            row = {"uuid": uuid, "outcome": "selected", "request_digest": ""}
-            documents = {"request": json.dumps(request), "selections": json.dumps(selections)}
-            connection.execute(insert(decisions), {**row, **documents})
-        for name in dropped:
-            drop_index(connection, "sched_decisions", f"sched_decisions_{name}_idx")
-            connection.execute(text(f"ALTER TABLE sched_decisions DROP COLUMN {name}"))
-        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{BEFORE_KINDS}'"))
-
-    sync_schema(empty)
-    empty.write(as_it_was)
-    sync_schema(empty)
-    assert differences(empty) == []
-    with empty.read() as connection:
-        query = select(decisions.c.kind, decisions.c.policy, decisions.c.flavor)
-        assert connection.execute(query.order_by(decisions.c.id)).all() == [
-            ("select", "gold", "m1.small"),
-            ("select", "default", None),
-            ("select", None, None),
-        ]
-
-
-def drop_index(connection: Connection, table: str, name: str) -> None:
-    """Drop an index in the words of whichever database it is."""
-    of_table = f" ON {table}" if connection.dialect.name in {"mysql", "mariadb"} else ""
-    connection.execute(text(f"DROP INDEX {name}{of_table}"))
+        assert connection.scalar(text("SELECT generation FROM resource_providers")) == 7
+        assert not inspect(connection).has_table("sched_image_members")
 
 
 def test_schema_of_a_newer_release_is_refused_in_one_sentence(empty):
@@ -273,3 +148,13 @@ def test_schema_of_a_newer_release_is_refused_in_one_sentence(empty):
         with pytest.raises(Unavailable, match="revision 9999, of a newer release"):
             refused(empty)
     assert current_revision(empty) == "9999"
+
+
+def test_schema_of_an_older_development_version_is_refused_in_one_sentence(empty):
+    sync_schema(empty)
+    with empty.writer.begin() as connection:
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0019'"))
+    for refused in (sync_schema, refuse_other_revision):
+        with pytest.raises(Unavailable, match="revision 0019, of a development version"):
+            refused(empty)
+    assert current_revision(empty) == "0019"

@@ -85,23 +85,17 @@ def test_indexes_on_tables_that_were_there_are_told(empty, revision, theirs):
     assert adopt(empty, utcnow).created_indexes == ()
 
 
-def test_what_an_earlier_release_of_ours_lacked_is_told(empty):
+def test_revision_of_an_earlier_release_of_ours_is_reported(empty):
     make_openstack(empty)
     adopt(empty, utcnow)
-
-    def as_it_was(connection):
-        connection.execute(text("ALTER TABLE sched_synced_traits DROP COLUMN provider_id"))
-        for name in hashed(empty):
-            connection.execute(text(f"DROP INDEX {name}"))
-        connection.execute(text("UPDATE placement_sched_alembic_version SET version_num = '0006'"))
-
-    empty.write(as_it_was)
+    number = text("UPDATE placement_sched_alembic_version SET version_num = '0020'")
+    empty.write(lambda connection: connection.execute(number))
     adoption = adopt(empty, utcnow)
-    assert (adoption.before, adoption.own_revision) == ("0006", newest_revision())
+    assert (adoption.before, adoption.own_revision) == ("0020", newest_revision())
     assert (adoption.created_tables, adoption.added_columns, adoption.created_indexes) == (
         (),
-        ("sched_synced_traits.provider_id",),
-        hashed(empty),
+        (),
+        (),
     )
     assert adoption.changed
 
