@@ -1,5 +1,7 @@
 """A placement changed over its API: ours here, OpenStack's in ``tests/coexistence``."""
 
+import errno
+import json
 import threading
 from pathlib import Path
 
@@ -320,7 +322,7 @@ def test_a_version_newer_than_ours_is_refused_by_ourselves_with_406(sqlite_app):
         service.ask("GET", "/traits")
 
 
-HEAD = '{"format": 1, "placement": "x"}\n'
+HEAD = '{"format": 2, "placement": "x", "traits": '
 
 
 @pytest.mark.parametrize(
@@ -329,11 +331,11 @@ HEAD = '{"format": 1, "placement": "x"}\n'
         ("", "this is not a record"),
         ("\x00\n", "this is not a record"),
         ("[]\n", "this is not a record"),
-        ('{"format": 1}\n', "this is not a record"),
-        (f'{HEAD}{{"provider": "a"}}\n', "this is not a record"),
-        (f"{HEAD}nonsense\n{HEAD}", "this is not a record"),
-        ('{"format": 2, "placement": "x"}\n', "a record of format 2, not of 1"),
-        ('{"format": 1, "placement": "y"}\n', "the record of y, not of x"),
+        ('{"format": 2, "placement": "x"}\n', "this is not a record"),
+        (f'{HEAD}[{{"provider": "a"}}]}}\n', "this is not a record"),
+        (f"{HEAD}[]", "this is not a record"),
+        ('{"format": 3, "placement": "x"}\n', "a record of format 3, not of 2"),
+        ('{"format": 2, "placement": "y", "traits": []}\n', "the record of y, not of x"),
     ],
 )
 def test_a_file_that_is_no_record_is_refused_and_kept(tmp_path, text, words):
@@ -344,27 +346,36 @@ def test_a_file_that_is_no_record_is_refused_and_kept(tmp_path, text, words):
     assert file.read_text() == text
 
 
-def test_what_was_noted_is_there_after_a_death_even_within_a_line(tmp_path):
-    file = tmp_path / "put.json"
-    record = TraitFile(file, "x")
-    record.remember({("p", "A"): "a"})
-    record.remember({("p", "B"): "a"})
-    record.forget([("p", "A")])
-    with file.open("a") as torn:
-        torn.write('{"provider": "p", "tr')
-    again = TraitFile(file, "x")
-    assert again.pairs == {("p", "B"): "a"}
-    again.remember({("q", "A"): "a"})
-    assert TraitFile(file, "x").pairs == {("p", "B"): "a", ("q", "A"): "a"}
-
-
-def test_when_it_is_closed_only_what_is_there_is_left_of_it(tmp_path):
+def test_file_has_each_change_at_once_and_nothing_is_left_beside_it(tmp_path):
     file = tmp_path / "put.json"
     with opened(file, "x") as record:
         record.remember({("p", "A"): "a", ("p", "B"): "a"})
+        assert TraitFile(file, "x").pairs == {("p", "A"): "a", ("p", "B"): "a"}
         record.forget([("p", "A"), ("never", "there")])
-    assert file.read_text() == (f'{HEAD}{{"provider": "p", "trait": "B", "aggregate": "a"}}\n')
+        assert TraitFile(file, "x").pairs == {("p", "B"): "a"}
+        record.see({"p": SeenProvider(3, "then")})
+    assert json.loads(file.read_text()) == {
+        "format": 2,
+        "placement": "x",
+        "traits": [
+            {"provider": "p", "trait": "B", "aggregate": "a", "generation": 3, "modified": "then"}
+        ],
+    }
     assert {path.name for path in tmp_path.iterdir()} == {".put.json.lock", "put.json"}
+
+
+def test_change_that_cannot_be_written_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    file = tmp_path / "put.json"
+    record = TraitFile(file, "x")
+    record.remember({("p", "A"): "a"})
+
+    def full(_file):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(Invalid, match="No space left on device"):
+        record.remember({("q", "A"): "a"})
+    assert TraitFile(file, "x").pairs == {("p", "A"): "a"}
 
 
 class Dying(InProcess):

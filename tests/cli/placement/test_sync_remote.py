@@ -73,8 +73,9 @@ def test_by_address_traits_are_put_and_with_a_file_taken_off_again(placed, tmp_p
     assert told(placed, "traits") == []
     assert main([*command, "--state", str(file)]) == 0
     assert told(placed, "traits") == [LICENSED]
-    head, put = map(json.loads, file.read_text().splitlines())
-    assert head["placement"] == f"{placed.url}/placement"
+    record = json.loads(file.read_text())
+    assert record["placement"] == f"{placed.url}/placement"
+    (put,) = record["traits"]
     assert (put["provider"], put["trait"]) == (node_uuid(1), LICENSED)
     assert main([*command, "--aggregate", "windows", "--format", "json"]) == 0
 
