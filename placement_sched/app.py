@@ -37,6 +37,7 @@ from placement_sched.db.urls import database_url
 from placement_sched.model.capacity_figures import CapacityFigures
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.cloud_figures import CloudFigures
+from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.operations.aggregate_policies import PolicyUpkeep
 from placement_sched.operations.log_upkeep import LogUpkeep
@@ -187,7 +188,7 @@ def _figures(
                 connection, clock(), options.service_down_time, options.default_availability_zone
             )
     finally:
-        database.tally.reset()
+        begin_stats()
 
 
 def _capacities(
@@ -198,7 +199,7 @@ def _capacities(
         preparation()
         return watched(scheduler, names, time.time())
     finally:
-        scheduler.database.tally.reset()
+        begin_stats()
 
 
 def create_app(
@@ -231,8 +232,8 @@ def _watched(application: Application) -> Application:
     if services.settings.api.auth_strategy == "keystone":
         inner = keystone.guarded(inner, services.settings.conf, application.names)
     inner = _edged(inner, services.settings)
-    inner = watching(inner, services.settings.api.slow_request_seconds, services.database.tally)
-    inner = counted(inner, services.metrics, services.database.tally)
+    inner = watching(inner, services.settings.api.slow_request_seconds)
+    inner = counted(inner, services.metrics)
     inner = BodyFirst(inner, services.settings.api.max_request_body_size)
     application.wsgi_app = identified(inner)  # type: ignore[assignment,method-assign] # as Flask does
     return application

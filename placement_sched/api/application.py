@@ -46,6 +46,7 @@ from placement_sched.api.request import OrjsonProvider, Pairs, Request, origin_o
 from placement_sched.api.response import JSON, Response, plain_error
 from placement_sched.api.schema import shortened
 from placement_sched.errors import Error, Invalid, NotFound, PluginFailed
+from placement_sched.model.request_stats import begin_stats
 from placement_sched.operations.nova_cloud import check_not_novas
 
 LOG = logging.getLogger(__name__)
@@ -154,7 +155,7 @@ class Application(flask.Flask):
         if not needs_no_token:  # version documents show nothing that a database knows
             self.services.ready()
         # What made the database ready is not this request's.
-        self.services.database.tally.reset()
+        begin_stats()
 
     def _near_no_face(self, request: Request) -> bool:
         """Return whether a path that no rule matches begins as only rules of no face do."""

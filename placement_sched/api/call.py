@@ -28,7 +28,7 @@ class Services:
     """The settings, the database, the policy, the clock (naive UTC) and the random source.
 
     ``metrics`` counts requests as they are answered; what a handler did it takes from the
-    database's tally.
+    request's statistics.
     """
 
     settings: Settings

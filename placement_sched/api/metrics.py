@@ -19,8 +19,8 @@ from prometheus_client.registry import Collector
 
 from placement_sched.api.request_context import WSGI
 from placement_sched.candidates.cache import CacheFigures
-from placement_sched.db.tally import Tally
 from placement_sched.errors import ConfigurationError
+from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.model.results.decision import DecisionLabels
 from placement_sched.operations.gauges.capacity import CapacityGauges, CountFlavors
 from placement_sched.operations.gauges.cloud import CloudGauges, ReadFigures
@@ -166,41 +166,41 @@ class Metrics:
         self._calls = cache(calls.labels)
         self._call_seconds = cache(seconds.labels)
 
-    def call(self, method: str, outcome: str, seconds: float, tally: Tally) -> None:
-        """Count a call of nova's that was answered, its time and its tally."""
+    def call(self, method: str, outcome: str, seconds: float) -> None:
+        """Count a call of nova's that was answered, its time and its statistics."""
         self._calls(method, outcome).inc()
         self._call_seconds(method).observe(seconds)
-        self._tallied(RPC, tally)
+        self._count_stats(RPC)
 
     def left_out(self, number: int) -> None:
         """Show how many of nova's objects the last full reading could not record as they are."""
         self._left_out.set(number)
 
-    def request(
-        self, asked: Asked, status: int, microversion: str, seconds: float, tally: Tally
-    ) -> None:
-        """Count an answered request, its time and its tally."""
+    def request(self, asked: Asked, status: int, microversion: str, seconds: float) -> None:
+        """Count an answered request, its time and its statistics."""
         if asked.method not in _METHODS:
             asked = asked._replace(method="other")
         self._requests(*asked, status, microversion).inc()
         self._seconds(*asked).observe(seconds)
-        self._statements(*asked).observe(tally.statements)
-        if tally.candidates is not None:
-            self._candidates.labels(*asked).observe(tally.candidates)
-        self._tallied(asked.face, tally)
+        stats = request_stats()
+        self._statements(*asked).observe(stats.statements)
+        if stats.candidates is not None:
+            self._candidates.labels(*asked).observe(stats.candidates)
+        self._count_stats(asked.face)
 
-    def _tallied(self, face: str, tally: Tally) -> None:
+    def _count_stats(self, face: str) -> None:
+        stats = request_stats()
         for outcome in ("won", "lost", "retried"):
-            if number := getattr(tally, f"claims_{outcome}"):
+            if number := getattr(stats, f"claims_{outcome}"):
                 self._claims.labels(face, outcome).inc(number)
-        for kind, number in tally.conflicts.items():
+        for kind, number in stats.conflicts.items():
             self._conflicts.labels(face, kind).inc(number)
-        if tally.pool_timeouts:
-            self._pool_timeouts.inc(tally.pool_timeouts)
-        for stage, took in tally.stages.items():
+        if stats.pool_timeouts:
+            self._pool_timeouts.inc(stats.pool_timeouts)
+        for stage, took in stats.stages.items():
             self._stages(stage).observe(took)
-        if tally.decision is not None:
-            self._decisions(*tally.decision).inc()
+        if stats.decision is not None:
+            self._decisions(*stats.decision).inc()
 
     def show_cloud(self, read: ReadFigures) -> None:
         """Show the figures of the whole cloud as well."""
@@ -257,7 +257,7 @@ def asked_of(environ: dict[str, Any]) -> Asked | None:
     return found
 
 
-def counted(application: WSGI, metrics: Metrics, tally: Tally) -> WSGI:
+def counted(application: WSGI, metrics: Metrics) -> WSGI:
     """Return ``application``, counting the answers of what was noted; to be put before all else.
 
     A status that a client never receives is not counted: CORS answers in a face's stead.
@@ -270,8 +270,8 @@ def counted(application: WSGI, metrics: Metrics, tally: Tally) -> WSGI:
             microversion = environ.pop(_UNCOUNTED, None)
             if microversion is not None:
                 seconds = time.perf_counter() - began
-                metrics.request(environ[_ASKED], int(status[:3]), microversion, seconds, tally)
-                tally.reset()
+                metrics.request(environ[_ASKED], int(status[:3]), microversion, seconds)
+                begin_stats()
             return start_response(status, headers, *rest)
 
         return application(environ, start)

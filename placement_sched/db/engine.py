@@ -19,7 +19,7 @@ from placement_sched.db.drivers import (
     connect_by_own_drivers,
     leave_nodes_without_quorum,
 )
-from placement_sched.db.tally import BEGIN, sign_statements
+from placement_sched.db.statements import BEGIN, sign_statements
 from placement_sched.errors import ConfigurationError
 from placement_sched.settings.view import OptionGroup, Settings
 

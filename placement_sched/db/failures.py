@@ -19,8 +19,8 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from placement_sched.db.drivers import NO_QUORUM
-from placement_sched.db.tally import Tally
 from placement_sched.errors import CommitUnknown, Invalid, TooComplex, Unavailable, one_line
+from placement_sched.model.request_stats import request_stats
 
 #: What a client reads where another writer holds a lock for too long.
 LOCKED = "the database is locked by another writer; try again"
@@ -148,20 +148,18 @@ def connected(engine: Engine) -> Connection:
 
 
 @contextmanager
-def translated(tally: Tally | None = None) -> Iterator[None]:
+def translated() -> Iterator[None]:
     """Turn what a driver raises about itself (not about the data) into :class:`Unavailable`.
 
     A statement too long for the database is the fault of the request, and becomes
-    :class:`TooComplex`; a character that the database cannot keep, :class:`Invalid`. ``tally``
-    counts where there was no connection to be had.
+    :class:`TooComplex`; a character that the database cannot keep, :class:`Invalid`.
     """
     try:
         yield
     except PendingRollbackError as failure:
         raise Unavailable("the connection to the database was lost in a transaction") from failure
     except PoolTimeout as failure:
-        if tally is not None:
-            tally.pool_timeouts += 1
+        request_stats().pool_timeouts += 1
         raise Unavailable("the database has no free connection just now") from failure
     except UnicodeEncodeError as failure:  # psycopg cannot write it in the database's encoding
         reason = f"its encoding is {failure.encoding}"

@@ -15,7 +15,7 @@ from oslo_log import log
 from sqlalchemy import Connection, Engine, event, literal, select, text
 from sqlalchemy.exc import DBAPIError, DisconnectionError, InvalidatePoolError
 
-from placement_sched.db import change_triggers, commit_marks, engine, tally, urls
+from placement_sched.db import change_triggers, commit_marks, engine, urls
 from placement_sched.db.drivers import answering
 from placement_sched.db.failures import (
     CAPACITY,
@@ -31,6 +31,7 @@ from placement_sched.db.failures import (
     translated,
 )
 from placement_sched.db.histories import Histories, History
+from placement_sched.db.statements import count_statements
 from placement_sched.errors import (
     CapacityExceeded,
     CommitUnknown,
@@ -38,6 +39,7 @@ from placement_sched.errors import (
     RoomElsewhere,
     Unavailable,
 )
+from placement_sched.model.request_stats import request_stats
 from placement_sched.model.retrying import retrying
 from placement_sched.settings import Settings
 
@@ -106,9 +108,7 @@ class Database:
         )
         #: Whether transactions leave marks: once the schema is known to be this release's.
         self.marks_commits = False
-        #: What the current thread has done here since it last called ``tally.reset()``.
-        self.tally = tally.Tally()
-        tally.count_statements((self.reader, self.writer), self.tally)
+        count_statements((self.reader, self.writer))
         self._may_leave = 0.0
         #: Whether connections for reading may lead to a database that takes no writes.
         self._refused = False
@@ -138,7 +138,7 @@ class Database:
         Raises :class:`Unavailable` where the database does not answer and :class:`TooComplex` for
         a statement too long for it.
         """
-        with translated(self.tally), connected(self.reader) as connection:
+        with translated(), connected(self.reader) as connection:
             yield connection
 
     def ping(self) -> None:
@@ -211,11 +211,11 @@ class Database:
 
         def once() -> T:
             try:
-                with self._gate, translated(self.tally):
+                with self._gate, translated():
                     done = self._committed(work)
             except Unavailable as failure:
                 if kind := conflict_of(failure):
-                    self.tally.conflicts[kind] += 1
+                    request_stats().conflicts[kind] += 1
                 raise
             if self._refused:
                 # Those for reading may still lead to where writes were refused.
@@ -304,7 +304,7 @@ class Database:
         return True
 
     def _before_retry(self, number: int) -> None:
-        self.tally.retries += 1
+        request_stats().retries += 1
         time.sleep(random.uniform(0, 0.01 * 2 ** min(number, 5)))  # noqa: S311 - jitter
 
     def schema_is_ours(self) -> None:
@@ -313,26 +313,27 @@ class Database:
         self.marks_commits = self.url.get_backend_name() != "sqlite"
 
     def claim(self, work: Callable[[Connection], T]) -> T:
-        """Run ``work``, which allocates, as :meth:`write` does, and tally how it ended.
+        """Run ``work``, which allocates, as :meth:`write` does, and count how it ended.
 
         It is lost where ``work`` raises :class:`Conflict`, which goes up. It is not lost yet where
         that is :class:`RoomElsewhere`, upon which the caller tries again.
         """
-        retries = self.tally.retries
+        stats = request_stats()
+        retries = stats.retries
         try:
             done = self.write(work)
         except RoomElsewhere:
-            self.tally.claims_retried += 1
-            self.tally.conflicts[LOCK_ORDER] += 1
+            stats.claims_retried += 1
+            stats.conflicts[LOCK_ORDER] += 1
             raise
         except Conflict as failure:
-            self.tally.claims_lost += 1
+            stats.claims_lost += 1
             kind = CAPACITY if isinstance(failure, CapacityExceeded) else CHANGED
-            self.tally.conflicts[kind] += 1
+            stats.conflicts[kind] += 1
             raise
         finally:
-            self.tally.claims_retried += self.tally.retries - retries
-        self.tally.claims_won += 1
+            stats.claims_retried += stats.retries - retries
+        stats.claims_won += 1
         return done
 
     @property

@@ -16,7 +16,6 @@ from typing import Any, Protocol, TypeVar
 from sqlalchemy import Connection, Engine, StaticPool, create_engine
 
 from placement_sched.db.failures import connected, is_late, is_worth_retrying, translated
-from placement_sched.db.tally import Tally
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.model.retrying import retrying
@@ -35,8 +34,6 @@ _LATE = "the question took longer than [scheduler] what_if_timeout; ask for less
 class Readable(Protocol):
     """What a request is answered from: the database, or a trial of it."""
 
-    tally: Tally
-
     def check(self) -> None:
         """Raise :class:`Unavailable` where the time of the question is over."""
 
@@ -49,7 +46,6 @@ class Trial:
     """A database as it would be; ``until`` is when it ends, by the monotonic clock."""
 
     connection: Connection
-    tally: Tally
     until: float
 
     @contextmanager
@@ -75,7 +71,7 @@ def tried(database: Database, work: Callable[[Trial], T], seconds: float) -> T:
         until = monotonic() + seconds
         try:
             with translated(), _undone(database, seconds, until) as connection:
-                return work(Trial(connection, database.tally, until))
+                return work(Trial(connection, until))
         except Unavailable as failure:
             if is_late(failure):
                 raise Unavailable(_LATE) from failure

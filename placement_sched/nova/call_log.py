@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from placement_sched import errors
-from placement_sched.db.tally import Tally
 from placement_sched.errors import one_line
 from placement_sched.model.document import Json
 from placement_sched.model.request_ids import RequestIds
+from placement_sched.model.request_stats import request_stats
 from placement_sched.scheduler.slow_work import sentence_of, spent_by
 
 LOG = logging.getLogger(__name__)
@@ -83,9 +83,9 @@ def log_refusal(
     )
 
 
-def log_slow(fields: dict[str, Any], tally: Tally) -> None:
+def log_slow(fields: dict[str, Any]) -> None:
     """Log a call that took long: what took the time, and what the funnel let through."""
-    spent = spent_by(tally)
+    spent = spent_by(request_stats())
     LOG.warning(
         "slow: %s took %.1f s (%s, request %s); %s",
         fields["method"],

@@ -17,7 +17,6 @@ from threading import Thread
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from placement_sched.db.tally import Tally
 from placement_sched.errors import ConfigurationError, Error
 
 OPTION = "[scheduler] metrics_listen"
@@ -29,8 +28,8 @@ _JSON = "application/json"
 class Figures(Protocol):
     """Counts the calls of nova's that processes answer, for all of them together."""
 
-    def call(self, method: str, outcome: str, seconds: float, tally: Tally) -> None:
-        """Count a call that was answered, its time and its tally."""
+    def call(self, method: str, outcome: str, seconds: float) -> None:
+        """Count a call that was answered, its time and its statistics."""
 
     def left_out(self, number: int) -> None:
         """Show how many of nova's objects the last full reading could not record as they are."""

@@ -24,11 +24,11 @@ from cotyledon.types import WorkerId
 from oslo_log import log
 
 from placement_sched.db.leases import Lease
-from placement_sched.db.tally import Tally
 from placement_sched.db.transaction import Database
 from placement_sched.db.urls import database_url
 from placement_sched.errors import Error, one_line, sentence
 from placement_sched.model.clock import utcnow
+from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.nova import messaging
 from placement_sched.nova.call_log import Context, fields_of, log_slow
@@ -285,7 +285,7 @@ class Worker(cotyledon.Service):
         endpoints = [rpc, BaseRpc()]
         host: str = settings.DEFAULT.host
         slow = settings.api.slow_request_seconds
-        count = partial(_count, shared.figures, self._database.tally, slow)
+        count = partial(_count, shared.figures, slow)
         self._server = messaging.server_of(self._transport, TOPIC, host, endpoints, count)
 
     def run(self) -> None:
@@ -328,18 +328,16 @@ class Worker(cotyledon.Service):
         self._database.dispose()
 
 
-def _count(
-    figures: Figures | None, tally: Tally, slow: float, call: messaging.AnsweredCall
-) -> None:
-    """Count a call, and begin the tally of its thread again for the next one.
+def _count(figures: Figures | None, slow: float, call: messaging.AnsweredCall) -> None:
+    """Count a call, and begin the statistics of the next one.
 
     One of ``slow`` seconds or more is logged; 0 logs none.
     """
     if figures is not None:
-        figures.call(call.method, call.outcome, call.seconds, tally)
+        figures.call(call.method, call.outcome, call.seconds)
     if slow and call.seconds >= slow:
-        log_slow(fields_of(call.context, call.method, call.outcome, call.seconds), tally)
-    tally.reset()
+        log_slow(fields_of(call.context, call.method, call.outcome, call.seconds))
+    begin_stats()
 
 
 def _settings_of_process(shared: Shared) -> Settings:

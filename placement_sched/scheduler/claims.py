@@ -30,6 +30,7 @@ from placement_sched.model.placement.allocation import (
     ConsumerClaim,
 )
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
+from placement_sched.model.request_stats import request_stats
 from placement_sched.model.results.decision import Decision
 from placement_sched.model.retrying import retrying
 from placement_sched.model.spec import RequestSpec
@@ -188,7 +189,7 @@ class Claims:
 
         placed = retrying(once, MAX_NEXT_BEST + 1, on=RoomElsewhere)
         if placed.at:
-            self.database.tally.conflicts[MOVED] += 1
+            request_stats().conflicts[MOVED] += 1
         self.retention.made_one(now)
         if run.request.plugins.driver.keeps_states:
             self.kept_nodes.note(

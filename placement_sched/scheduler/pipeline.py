@@ -30,6 +30,7 @@ from placement_sched.model.clock import Clock, timed
 from placement_sched.model.document import Document, Json
 from placement_sched.model.host_aggregate import DEFAULT_POLICY
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
+from placement_sched.model.request_stats import request_stats
 from placement_sched.model.results.decision import (
     EXPLAIN,
     NO_CLAIM,
@@ -182,7 +183,7 @@ class Scheduler:
     ) -> Json:
         """Return the answer to a request; the attempt is how often others were faster."""
         if seed.attempt:
-            self.database.tally.claims_retried += 1
+            request_stats().claims_retried += 1
             request = self.reader.read_again(request)
             if answer := self.claims.answered(request.spec, request.document, claiming, ids):
                 return answer
@@ -190,7 +191,7 @@ class Scheduler:
             funnel = None if run.selections else funnel_of(run, connection)
         dry = claiming is Claiming.NONE
         if run.selections and not (dry or request.spec.is_rebuild):
-            with timed(self.database.tally.stages, "claim"):  # and record
+            with timed(request_stats().stages, "claim"):  # and record
                 decision = self.claims.claim(run, partial(_claimed, ids=ids), claiming)
             self._count(decision)
             return dict(decision.answer)
@@ -207,8 +208,8 @@ class Scheduler:
         stage, name = (obstacle.stage, obstacle.kind) if obstacle else ("", "")
         policy = decision.policy or DEFAULT_POLICY
         labels = DecisionLabels(decision.outcome, policy, stage, name)
-        self.database.tally.decision, self.database.tally.made = labels, decision
-        self.database.tally.funnel = decision.funnel
+        stats = request_stats()
+        stats.decision, stats.made, stats.funnel = labels, decision, decision.funnel
 
     @contextmanager
     def evaluated(
@@ -249,7 +250,7 @@ class Scheduler:
         ``uncut`` asks for every candidate, whatever the limits; the caller counts them. ``cloud``
         is what an earlier request of the same question saw. Raises as :meth:`evaluated`.
         """
-        random, seconds = seed.random(), self.source.tally.stages
+        random, seconds = seed.random(), request_stats().stages
         cloud = cloud or CloudView.of(connection, request, self.memory)
         closed = ClosedCells(connection, request.settings, request.plugins.driver.now)
         chooser = Chooser(
@@ -267,7 +268,7 @@ class Scheduler:
             narrowed = narrow(request.plugins.request_filters, request.spec, cloud)
         with timed(seconds, "search"):
             searches = ask(cloud, request, narrowed, random, uncut=uncut)
-        self.source.tally.candidates = len(searches.found.requests)
+        request_stats().candidates = len(searches.found.requests)
         run = Run(request, seed, cloud, chooser, narrowed, searches)
         if narrowed.refusal:
             return run
@@ -301,7 +302,7 @@ class Scheduler:
         )
         with self.evaluated(self.reader.checked(request)) as (connection, run):
             explanation = explained(connection, run, view)
-        self.database.tally.funnel = explanation["funnel"]
+        request_stats().funnel = explanation["funnel"]
         return explanation
 
     def explain_and_keep(
@@ -332,7 +333,8 @@ class Scheduler:
         known = changes_from(changes)
         explanation, decision = self.supposing(known, answer) if known else answer(self)
         self.claims.keep(decision)
-        self.database.tally.made, self.database.tally.funnel = decision, decision.funnel
+        stats = request_stats()
+        stats.made, stats.funnel = decision, decision.funnel
         return {"decision": decision.uuid, **explanation}
 
 

@@ -3,24 +3,24 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from placement_sched.db.tally import Tally
+from placement_sched.model.request_stats import RequestStats
 
 
-def spent_by(tally: Tally) -> dict[str, Any]:
+def spent_by(stats: RequestStats) -> dict[str, Any]:
     """Return what a request did, as fields of a log line.
 
     They are the number of its SQL ``statements`` and of the ``candidates`` that it found, how many
     milliseconds each stage of scheduling took, the ``decision`` with its ``outcome``, and a summary
     of the ``funnel``; None where there was none.
     """
-    made = tally.made
+    made = stats.made
     return {
-        "statements": tally.statements,
-        "candidates": tally.candidates,
-        "stages_ms": {name: round(one * 1000, 1) for name, one in tally.stages.items()},
+        "statements": stats.statements,
+        "candidates": stats.candidates,
+        "stages_ms": {name: round(one * 1000, 1) for name, one in stats.stages.items()},
         "decision": made and made.uuid,
         "outcome": made and made.outcome,
-        "funnel": funnel_summary(tally.funnel) if tally.funnel else None,
+        "funnel": funnel_summary(stats.funnel) if stats.funnel else None,
     }
 
 

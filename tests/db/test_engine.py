@@ -8,6 +8,7 @@ import pytest
 from placement_sched.db.transaction import Database
 from placement_sched.db.urls import database_url
 from placement_sched.errors import ConfigurationError, Unavailable
+from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.store import change_counters
 from tests.conftest import make_settings
 
@@ -149,10 +150,11 @@ def test_options_of_a_mariadb_url_stand_beside_ours(opened, mysql_server):
     assert "ANSI_QUOTES" in asked(database, "SELECT @@SESSION.sql_mode")
 
 
-def test_exhausted_pool_is_tallied(opened, sqlite_url):
+def test_exhausted_pool_is_counted(opened, sqlite_url):
     database = opened(sqlite_url, max_pool_size=1, max_overflow=0, pool_timeout=0)
+    begin_stats()
     with database.read():
-        assert database.tally.pool_timeouts == 0
+        assert request_stats().pool_timeouts == 0
         with pytest.raises(Unavailable), database.read():
             pytest.fail("there was a second connection")
-    assert database.tally.pool_timeouts == 1
+    assert request_stats().pool_timeouts == 1

@@ -7,6 +7,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from placement_sched.db.transaction import Database
+from placement_sched.model.request_stats import begin_stats, request_stats
 from tests.conftest import make_settings
 
 pytestmark = pytest.mark.all_databases
@@ -73,10 +74,10 @@ def test_reads_go_on_after_the_database_closed_idle_connections(opened, url):
 def test_no_statement_asks_whether_a_connection_is_alive(database):
     with database.read() as connection:
         ask(connection)
-    database.tally.reset()
+    begin_stats()
     with database.read() as connection:
         ask(connection)
-    assert database.tally.statements == 1
+    assert request_stats().statements == 1
 
 
 def test_connection_that_is_lost_before_it_is_rolled_back_is_given_up_in_silence(

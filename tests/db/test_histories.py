@@ -7,6 +7,7 @@ from placement_sched.db.engine import make_engine
 from placement_sched.db.histories import HISTORY, Histories, history_of
 from placement_sched.db.transaction import Database
 from placement_sched.db.urls import database_url
+from placement_sched.model.request_stats import begin_stats, request_stats
 from tests.conftest import make_settings
 
 pytestmark = pytest.mark.all_databases
@@ -37,11 +38,12 @@ def driver_of(connection):
 
 def test_all_connections_to_a_server_are_of_one_history_without_a_statement(settings):
     database = Database(settings)
+    begin_stats()
     assert database.history is None
     with database.read() as one, database.read() as other:
         assert history_of(one) == history_of(other) == database.history is not None
     assert database.write(history_of) == database.history
-    assert database.tally.statements == 0
+    assert request_stats().statements == 0
     database.dispose()
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from placement_sched.model.clock import utcnow
+from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.scheduler.claims import Claiming
 from tests.clouds import uuid_of
 from tests.placing import flavor, hosts_of, instance, report, spec
@@ -55,24 +56,24 @@ def late(cloud, settings, make_app):
         options["filter_scheduler.enabled_filters"] = ["AllHostsFilter"]
         own = make_app(settings).app.services.scheduler
         slower = replace(own, clock=Rivals(cloud, taken), settings=settings.overridden(options))
-        slower.database.tally.reset()
+        begin_stats()
         return slower
 
     return scheduler
 
 
-def tallied(scheduler) -> tuple[int, int, dict[str, int]]:
-    tally = scheduler.database.tally
-    return tally.claims_won, tally.claims_lost, dict(tally.conflicts)
+def counted_claims() -> tuple[int, int, dict[str, int]]:
+    stats = request_stats()
+    return stats.claims_won, stats.claims_lost, dict(stats.conflicts)
 
 
 def test_next_best_host_is_claimed_in_the_same_transaction(cloud, late):
     scheduler = late("cn1", "cn2")
     answer = scheduler.select_destinations(spec(instance(1), flavor=WHOLE))
     assert hosts_of(answer) == ["cn3"]
+    assert counted_claims() == (1, 0, {"moved": 1})
     assert list(allocations(cloud, instance(1))) == [uuid_of("cn3")]
     assert cloud.get(f"/scheduler/v1/instances/{instance(1)}").json["host"] == "cn3"
-    assert tallied(scheduler) == (1, 0, {"moved": 1})
 
 
 def test_decision_names_the_host_that_was_claimed_and_those_that_were_passed_over(cloud, late):
@@ -111,7 +112,7 @@ def test_host_that_is_locked_before_the_one_at_hand_is_claimed_anew(cloud, late)
     scheduler = late("cn6", filter_scheduler__weight_classes=[by_disk])
     answer = scheduler.select_destinations(spec(instance(1), flavor=WHOLE))
     assert hosts_of(answer) == ["cn1"]
-    assert tallied(scheduler) == (1, 0, {"lock_order": 1, "moved": 1})
+    assert counted_claims() == (1, 0, {"lock_order": 1, "moved": 1})
 
 
 def test_selection_starts_again_where_no_host_of_the_next_best_has_room(cloud, late):
@@ -120,14 +121,14 @@ def test_selection_starts_again_where_no_host_of_the_next_best_has_room(cloud, l
     asked = spec(instance(1), flavor=WHOLE)
     with pytest.raises(Exception, match="No valid host"):
         scheduler.select_destinations(asked)
-    assert tallied(scheduler) == (0, 1, {"capacity": 1})
+    assert counted_claims() == (0, 1, {"capacity": 1})
 
 
 def test_several_instances_start_again_all_of_them(cloud, late):
     scheduler = late("cn1")
     asked = spec(instance(1), instance(2), flavor=WHOLE)
     assert hosts_of(scheduler.select_destinations(asked)) == ["cn2", "cn3"]
-    assert tallied(scheduler) == (1, 1, {"capacity": 1})
+    assert counted_claims() == (1, 1, {"capacity": 1})
 
 
 def test_a_lost_claim_keeps_its_attempt_in_the_decision(cloud, late):

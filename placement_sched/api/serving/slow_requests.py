@@ -7,16 +7,16 @@ from typing import Any
 
 from placement_sched.api.metrics import asked_of
 from placement_sched.api.request_context import WSGI, context_of
-from placement_sched.db.tally import Tally
+from placement_sched.model.request_stats import request_stats
 from placement_sched.scheduler.slow_work import sentence_of, spent_by
 
 LOG = logging.getLogger(__name__)
 
 
-def watching(application: WSGI, seconds: float, tally: Tally) -> WSGI:
+def watching(application: WSGI, seconds: float) -> WSGI:
     """Return ``application``, logging requests that take so many ``seconds`` or more; 0 logs none.
 
-    To be put inside of what resets ``tally``.
+    To be put inside of :func:`~placement_sched.api.metrics.counted`, which begins new statistics.
     """
     if not seconds:
         return application
@@ -27,7 +27,7 @@ def watching(application: WSGI, seconds: float, tally: Tally) -> WSGI:
         def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
             took = time.perf_counter() - began
             if took >= seconds:
-                _log(environ, status.partition(" ")[0], took, tally)
+                _log(environ, status.partition(" ")[0], took)
             return start_response(status, headers, *rest)
 
         return application(environ, start)
@@ -35,10 +35,10 @@ def watching(application: WSGI, seconds: float, tally: Tally) -> WSGI:
     return serve
 
 
-def _log(environ: dict[str, Any], status: str, took: float, tally: Tally) -> None:
+def _log(environ: dict[str, Any], status: str, took: float) -> None:
     asked = asked_of(environ)
     what = f"{asked.method} /{asked.face}{asked.route}" if asked else "a request beside the APIs"
-    spent = spent_by(tally)
+    spent = spent_by(request_stats())
     about = {"status": int(status), "duration_ms": round(took * 1000, 1), **spent}
     if asked:
         about |= asked._asdict()

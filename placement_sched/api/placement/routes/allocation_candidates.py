@@ -23,6 +23,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.naming import LIKE_UUID
 from placement_sched.model.placement.candidate import AllocationRequest, Layout
 from placement_sched.model.placement.query import CandidatesQuery
+from placement_sched.model.request_stats import request_stats
 
 blueprint = Blueprint("allocation_candidates", __name__)
 
@@ -102,7 +103,7 @@ def list_candidates(call: Call) -> Answer:
     """Return allocation requests and provider summaries (Placement API reference)."""
     query = query_of(call)
     number, body = _answered(call, query)
-    call.services.database.tally.candidates = number
+    request_stats().candidates = number
     return shared.dated(call, body)
 
 

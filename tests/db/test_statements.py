@@ -1,4 +1,4 @@
-"""The tally of a database: what the current thread did, and nobody else."""
+"""Statements and claims are counted in the statistics of the request, and of no other."""
 
 from threading import Thread
 
@@ -6,6 +6,7 @@ import pytest
 
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Conflict
+from placement_sched.model.request_stats import begin_stats, request_stats
 from tests.conftest import make_settings
 
 pytestmark = pytest.mark.all_databases
@@ -15,50 +16,45 @@ def ask(connection):
     return connection.exec_driver_sql("SELECT 1").scalar_one()
 
 
-def test_tally_counts_statements_of_reads_and_writes(database):
-    database.tally.reset()
+def test_statements_of_reads_and_writes_are_counted(database):
+    begin_stats()
     with database.read() as connection:
         ask(connection)
     database.write(lambda connection: (ask(connection), ask(connection)))
-    assert database.tally.statements == 3
+    assert request_stats().statements == 3
 
 
-def test_tally_begins_again_at_a_reset(sqlite_database):
+def test_new_statistics_begin_at_zero(sqlite_database):
     sqlite_database.write(ask)
-    sqlite_database.tally.candidates = 7
-    sqlite_database.tally.reset()
-    assert (sqlite_database.tally.statements, sqlite_database.tally.candidates) == (0, None)
+    request_stats().candidates = 7
+    begin_stats()
+    assert (request_stats().statements, request_stats().candidates) == (0, None)
 
 
-def test_tally_is_of_the_own_thread(sqlite_database):
-    sqlite_database.tally.reset()
+def test_statistics_are_of_the_own_thread(sqlite_database):
+    begin_stats()
     other = Thread(target=sqlite_database.write, args=(ask,))
     other.start()
     other.join(timeout=60)
-    assert sqlite_database.tally.statements == 0
-
-
-def test_tally_is_of_the_own_database(sqlite_settings, sqlite_database):
-    other = Database(sqlite_settings)
-    other.write(ask)
-    other.dispose()
-    assert sqlite_database.tally.statements == 0
+    assert request_stats().statements == 0
 
 
 def test_claim_is_won_or_lost(sqlite_database):
     def fail(_connection):
         raise Conflict("no room")
 
+    begin_stats()
     assert sqlite_database.claim(ask) == 1
     with pytest.raises(Conflict):
         sqlite_database.claim(fail)
-    tally = sqlite_database.tally
-    assert (tally.claims_won, tally.claims_lost, tally.claims_retried) == (1, 1, 0)
+    stats = request_stats()
+    assert (stats.claims_won, stats.claims_lost, stats.claims_retried) == (1, 1, 0)
 
 
-def test_claim_that_starts_again_is_tallied(postgresql_server):
+def test_claim_that_starts_again_is_counted(postgresql_server):
     database = Database(make_settings(postgresql_server))
     calls = []
+    begin_stats()
 
     def work(connection):
         calls.append(1)
@@ -67,5 +63,5 @@ def test_claim_that_starts_again_is_tallied(postgresql_server):
         return ask(connection)
 
     assert database.claim(work) == 1
-    assert (len(calls), database.tally.claims_retried, database.tally.claims_won) == (3, 2, 1)
+    assert (len(calls), request_stats().claims_retried, request_stats().claims_won) == (3, 2, 1)
     database.dispose()

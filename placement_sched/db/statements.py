@@ -1,16 +1,14 @@
-"""What is noted of each statement that an engine sends: counts, and signatures in comments."""
+"""Counts the statements that engines send, and signs them in comments."""
 
 import sys
-import threading
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from sqlalchemy import Engine, event
 
-from placement_sched.model.results.decision import Decision, DecisionLabels
+from placement_sched.model.request_stats import request_stats
 
 #: How a transaction begins on SQLite. IMMEDIATE takes the write lock before anything is read, so
 #: a claim never decides on a picture that another writer is about to change.
@@ -22,44 +20,8 @@ _PACKAGE = str(Path(__file__).resolve().parents[1])
 _HERE = str(Path(__file__).resolve().parent)
 
 
-class Tally(threading.local):
-    """What the current thread has asked of the database since :meth:`reset`.
-
-    ``statements`` went to the database; ``retries`` is how often a transaction was started again
-    because of a concurrent writer. A claim is an attempt to allocate: it was won, or lost to a
-    faster claim or for lack of capacity, and ``claims_retried`` counts new starts. ``conflicts``
-    counts, by kind, what writes met of concurrent ones; ``pool_timeouts`` how often all connections
-    that may be open stayed in use for too long. ``candidates`` is how many a search found, None
-    where there was no search. ``stages`` is how many seconds each stage of scheduling took,
-    ``decision`` what it came to, ``made`` the decision
-    itself where one was recorded, ``funnel`` what its stages let through, an explanation's as well.
-    """
-
-    statements = 0
-    retries = 0
-    claims_won = 0
-    claims_lost = 0
-    claims_retried = 0
-    pool_timeouts = 0
-    candidates: int | None = None
-    decision: DecisionLabels | None = None
-    made: Decision | None = None
-    funnel: Mapping[str, Any] | None = None
-
-    def __init__(self) -> None:
-        """Begin, in each thread, at zero."""
-        self.conflicts: Counter[str] = Counter()
-        self.stages: dict[str, float] = {}
-
-    def reset(self) -> None:
-        """Count from zero again."""
-        self.__dict__.clear()
-        self.conflicts = Counter()
-        self.stages = {}
-
-
-def count_statements(engines: Iterable[Engine], tally: Tally) -> None:
-    """Let ``tally`` count each statement that is sent by ``engines``.
+def count_statements(engines: Iterable[Engine]) -> None:
+    """Count each statement of ``engines`` in the statistics of the request that sends it.
 
     It listens to the dialects: an engine with listeners gives each connection a dispatcher of
     its own, which takes longer than all that is counted. It listens from the first connection on,
@@ -68,7 +30,7 @@ def count_statements(engines: Iterable[Engine], tally: Tally) -> None:
 
     def note(_cursor: Any, statement: str, *_rest: Any) -> None:
         if not statement.startswith(_BEGINNINGS):
-            tally.statements += 1
+            request_stats().statements += 1
 
     def begin(engine: Engine) -> None:
         for done in ("do_execute", "do_execute_no_params", "do_executemany"):

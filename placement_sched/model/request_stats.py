@@ -1,0 +1,53 @@
+"""What the request that is being answered has done: statements, claims, stages of scheduling."""
+
+from collections import Counter
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from placement_sched.model.results.decision import Decision, DecisionLabels
+
+
+@dataclass(slots=True, eq=False)
+class RequestStats:
+    """Statistics of one request.
+
+    ``statements`` counts SQL statements, ``retries`` transactions that were started again because
+    of a concurrent writer. A claim is an attempt to allocate: it was won, or lost to a faster claim
+    or for lack of capacity; ``claims_retried`` counts new starts. ``conflicts`` counts conflicts
+    with concurrent writes by kind, ``pool_timeouts`` how often no connection was free.
+
+    ``candidates`` is the number of allocation candidates, None without a search. ``stages`` has the
+    seconds of each stage of scheduling, ``decision`` the labels of its outcome, ``made`` the
+    decision if one was recorded, ``funnel`` what each stage let through, of an explanation too.
+    """
+
+    statements: int = 0
+    retries: int = 0
+    claims_won: int = 0
+    claims_lost: int = 0
+    claims_retried: int = 0
+    pool_timeouts: int = 0
+    conflicts: Counter[str] = field(default_factory=Counter)
+    candidates: int | None = None
+    stages: dict[str, float] = field(default_factory=dict)
+    decision: DecisionLabels | None = None
+    made: Decision | None = None
+    funnel: Mapping[str, Any] | None = None
+
+
+_CURRENT: ContextVar[RequestStats] = ContextVar("request_stats")
+
+
+def request_stats() -> RequestStats:
+    """Return the statistics of the current request, or of this thread outside of one."""
+    found = _CURRENT.get(None)
+    return begin_stats() if found is None else found
+
+
+def begin_stats() -> RequestStats:
+    """Start the statistics of a new request in this context, and return them."""
+    stats = RequestStats()
+    _CURRENT.set(stats)
+    return stats
