@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Any
 
 from oslo_config import cfg
-from oslo_context.context import RequestContext
 from oslo_log import log
 from oslo_log.formatters import ContextFormatter
 
@@ -47,7 +46,7 @@ def setup(conf: cfg.ConfigOpts) -> None:
     logging.raiseExceptions = conf.debug
     for handler in logging.getLogger().handlers:
         if type(handler.formatter) is ContextFormatter:
-            handler.setFormatter(QuickFormatter.like(handler.formatter))
+            handler.setFormatter(EscapingFormatter.like(handler.formatter))
     if conf.log_config_append:
         return  # a place that the operator names there is meant
     for handler in logging.getLogger().handlers:
@@ -87,33 +86,16 @@ def _helps(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith(_UNHELPFUL[record.name])
 
 
-class QuickFormatter(ContextFormatter):
-    """oslo.log's formatter, quicker for the line of a request without an error.
+class EscapingFormatter(ContextFormatter):
+    """oslo.log's formatter with escaped texts: nothing in a request can begin a line of the log.
 
-    The same line takes oslo.log half as long as a short read of the database takes. What this does
-    not know of, other keys in the format among it, is left to oslo.log.
-
-    Texts are escaped: what a request says can begin no line of its own. The lines of a traceback
-    stay, the message of an exception in it is one.
+    The lines of a traceback stay, but the message of an exception in it is one line.
     """
 
-    _second, _shown = -1, ""
-
     @classmethod
-    def like(cls, one: ContextFormatter) -> "QuickFormatter":
+    def like(cls, one: ContextFormatter) -> "EscapingFormatter":
         """Return a formatter whose lines are those of ``one``."""
         return cls(datefmt=one.datefmt, project=one.project, version=one.version, config=one.conf)
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record."""
-        context = getattr(record, "context", None)
-        is_plain = record.levelno == logging.INFO and not (record.exc_info or record.stack_info)
-        if is_plain and isinstance(context, RequestContext) and sys.exc_info()[0] is None:
-            try:
-                return self._line(record, context)
-            except (KeyError, TypeError, ValueError):
-                pass
-        return super().format(record)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """Return the first line of a record, its texts escaped; the format is the operator's."""
@@ -135,36 +117,6 @@ class QuickFormatter(ContextFormatter):
         before = nothing.partition("NoneType: None\n")[2]
         # oslo.log has one more, empty line.
         return "\n".join(before + line for line in [*lines, ""])
-
-    def _line(self, record: logging.LogRecord, context: RequestContext) -> str:
-        """Return the line; raise :class:`KeyError` where the format has keys not known here."""
-        if not context.request_id or context.resource_uuid or self.datefmt is None:
-            raise KeyError
-        second = int(record.created)
-        if second != self._second:
-            self._shown, self._second = self.formatTime(record, self.datefmt), second
-        caller = {
-            "user": context.user_id or "-",
-            "project": context.project_id or "-",
-            "domain": context.domain_id or "-",
-            "system_scope": context.system_scope or "-",
-            "user_domain": context.user_domain_id or "-",
-            "project_domain": context.project_domain_id or "-",
-        }
-        values: dict[str, Any] = {
-            "asctime": self._shown,
-            "msecs": record.msecs,
-            "process": record.process,
-            "levelname": record.levelname,
-            "name": record.name,
-            "global_request_id": context.global_request_id,
-            "request_id": context.request_id,
-            "user_identity": escaped(self.conf.logging_user_identity_format % caller),
-            "instance": "",
-            "message": escaped(record.getMessage()),
-        }
-        line: str = self.conf.logging_context_format_string % values
-        return line
 
 
 def _traceback(failure: BaseException | None, frames: TracebackType | None) -> list[str]:

@@ -13,7 +13,7 @@ from oslo_log.formatters import ContextFormatter
 
 from placement_sched.api.request_context import RequestContext
 from placement_sched.model.request_ids import RequestIds
-from placement_sched.settings.logs import QuickFormatter, drop_unhelpful, setup
+from placement_sched.settings.logs import EscapingFormatter, drop_unhelpful, setup
 
 IDS = RequestIds("req-1", "req-2")
 KNOWN = {"X-User-Id": "u", "X-Project-Id": "p", "X-Project-Domain-Id": "d"}
@@ -50,7 +50,7 @@ def test_a_line_is_that_of_oslo_log(options, known, ids, level):
     context.confirm(known)
     for record in (record_of(level, context=context), record_of(level)):
         again = record_of(level, **record.__dict__)
-        assert QuickFormatter.like(slow).format(record) == slow.format(again)
+        assert EscapingFormatter.like(slow).format(record) == slow.format(again)
 
 
 def test_what_failed_is_told_as_oslo_log_does():
@@ -61,7 +61,7 @@ def test_what_failed_is_told_as_oslo_log_does():
     except ValueError:
         record = record_of(context=context)
         again = record_of(**record.__dict__)
-        assert QuickFormatter.like(slow).format(record) == slow.format(again)
+        assert EscapingFormatter.like(slow).format(record) == slow.format(again)
 
 
 def test_messages_of_libraries_that_help_no_operator_are_dropped(caplog):
@@ -149,7 +149,7 @@ IN_ONE_LINE = r"a\n2026-01-01 ERROR forged\r\x1b[2Jb\x85c\u2028d\u2029e\x07f\udc
 
 def formatted(record):
     slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with({}))
-    return QuickFormatter.like(slow).format(record)
+    return EscapingFormatter.like(slow).format(record)
 
 
 def with_failure(failure):
@@ -207,14 +207,14 @@ def test_traceback_without_texts_to_escape_is_that_of_oslo_log():
     slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with({}))
     record = with_failure(ValueError("plain"))
     again = record_of(logging.ERROR, **record.__dict__)
-    assert QuickFormatter.like(slow).format(record) == slow.format(again)
+    assert EscapingFormatter.like(slow).format(record) == slow.format(again)
 
 
 def test_exception_that_is_none_is_that_of_oslo_log():
     slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with({}))
     record = record_of(logging.ERROR, exc_info=(None, None, None))
     again = record_of(logging.ERROR, **record.__dict__)
-    assert QuickFormatter.like(slow).format(record) == slow.format(again)
+    assert EscapingFormatter.like(slow).format(record) == slow.format(again)
 
 
 def test_colours_of_the_operator_stay():
@@ -222,5 +222,5 @@ def test_colours_of_the_operator_stay():
     # Of the thread there may be a context left.
     formats = {f"logging_{which}_format_string": line for which in ("default", "context")}
     slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with(formats))
-    line = QuickFormatter.like(slow).format(record_of(message="red", args=(), color="\x1b[31m"))
+    line = EscapingFormatter.like(slow).format(record_of(message="red", args=(), color="\x1b[31m"))
     assert line == "\x1b[31mred\x1b[0m"
