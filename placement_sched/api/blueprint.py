@@ -34,7 +34,7 @@ class Route:
     the request body that each answers to (nova's ``{"add_host": {...}}``). With ``body`` a JSON
     body of one of ``content_types`` is required; with ``data``, bytes of one of these types, of
     which ``call.body`` is the number. A body that ``takes_many`` things may have any length, others
-    have at most ``request.MOST_JSON`` bytes. ``changes`` is what the route changes, where that may
+    have at most ``MAX_JSON_BYTES`` bytes. ``changes`` is what the route changes, where that may
     be nova's: where it is read from nova's databases, the route is refused (409).
     ``subject(services, **arguments)``, called only where the body is invalid, raises
     :class:`NotFound` (404, not 400) where what the path names is not there. ``success`` are the

@@ -5,15 +5,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 from placement_sched.api.call import Answer, Call
+from placement_sched.limits import MAX_PAGE
 from placement_sched.schemas.formats import read, uuid
-
-#: The most that one answer of the compute API lists, whatever is requested: nova's [api] max_limit.
-MOST = 1000
 
 
 def at_most(call: Call) -> int:
-    """Return the length of a compute list: ``limit``, up to :data:`MOST`."""
-    return min(int(call.value("limit") or MOST), MOST)
+    """Return the length of a compute list: ``limit``, up to :data:`MAX_PAGE`."""
+    return min(int(call.value("limit") or MAX_PAGE), MAX_PAGE)
 
 
 def limit_and_marker(call: Call) -> tuple[int | None, str | None]:

@@ -15,6 +15,7 @@ from placement_sched.api.errors import TooLarge, UnsupportedMediaType
 from placement_sched.api.microversion import Version
 from placement_sched.api.request_context import context_of
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_JSON_BYTES, MAX_JSON_VALUES
 from placement_sched.model.document import decoded, encoded
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 
@@ -24,11 +25,6 @@ _USUAL_PORTS = {"http": ":80", "https": ":443"}
 _QUERY_FAULT = "Invalid query string parameters"
 _NUL = b"\\u0000"
 _BACKSLASH = ord("\\")
-#: The most bytes of a JSON body, but of those of a route for many things at once.
-MOST_JSON = 2**20
-#: The most values of any, as :func:`_values` counts them: more would take a second to parse and
-#: check, whatever they are.
-MOST_VALUES = 250_000
 
 
 class RequestHeaders:
@@ -68,8 +64,8 @@ class OrjsonProvider(JSONProvider):
         Raises :class:`TooLarge` for one with too many values, before it is parsed.
         """
         text = s if isinstance(s, bytes) else s.encode()
-        if (values := _values(text)) > MOST_VALUES:
-            raise TooLarge(f"The request body has {values} values; at most {MOST_VALUES}.")
+        if (values := _values(text)) > MAX_JSON_VALUES:
+            raise TooLarge(f"The request body has {values} values; at most {MAX_JSON_VALUES}.")
         document = decoded(text)
         if _has_nul(text):
             raise ValueError("a NUL character (\\u0000) is not allowed")
@@ -183,8 +179,8 @@ class Request(flask.Request):
         The routes of actions are chosen by their body, which is kept until one is.
         """
         length = self.content_length or 0
-        if length > MOST_JSON and not (route and route.takes_many):
-            raise TooLarge(f"The request body has {length} bytes; at most {MOST_JSON} here.")
+        if length > MAX_JSON_BYTES and not (route and route.takes_many):
+            raise TooLarge(f"The request body has {length} bytes; at most {MAX_JSON_BYTES} here.")
         return self.get_json(force=True, cache=route is None or route.action is not None)
 
     def check_query(self, route: Route, version: Version, *, most: int, every_value: bool) -> None:

@@ -7,14 +7,13 @@ from typing import Any
 
 import orjson
 
+from placement_sched.limits import MAX_JSON_DEPTH
+
 #: A JSON object, and one that is only read.
 Json = dict[str, Any]
 Document = Mapping[str, Any]
 #: Up to here every whole number has a float of its own.
 _EXACT = 2**53
-#: So many lists and objects may be in one another: Python's own functions that read a document
-#: whole (``repr``, ``json.dumps``) end with an error at some hundreds.
-DEEPEST = 100
 
 
 def encoded(document: Any) -> bytes:
@@ -44,11 +43,12 @@ def decoded(text: str | bytes) -> Any:
     """Return the JSON document that a text from outside says.
 
     Raises :class:`ValueError`, with the place, for what is not JSON or cannot be encoded again,
-    as half of a pair of surrogates, and for lists and objects nested deeper than :data:`DEEPEST`.
+    as half of a pair of surrogates, and for lists and objects nested deeper than
+    :data:`~placement_sched.limits.MAX_JSON_DEPTH`.
     """
     document = orjson.loads(text)
-    if is_deeper(document, DEEPEST):
-        raise ValueError(f"its lists and objects are nested more than {DEEPEST} deep")
+    if is_deeper(document, MAX_JSON_DEPTH):
+        raise ValueError(f"its lists and objects are nested more than {MAX_JSON_DEPTH} deep")
     return document
 
 

@@ -81,10 +81,6 @@ DISK_FORMATS = tuple(_DISK_FORMATS.split())
 CONTAINER_FORMATS = ("ami", "ari", "aki", "bare", "ovf", "ova", "docker", "compressed")
 PUBLIC, COMMUNITY, SHARED, PRIVATE = "public", "community", "shared", "private"
 VISIBILITIES = (COMMUNITY, PUBLIC, PRIVATE, SHARED)
-#: The most that one image may have of each (glance's defaults).
-MOST_PROPERTIES = MOST_TAGS = 128
-#: Characters of all names and values of properties: lists of images, which all may read, have them.
-MOST_OF_PROPERTIES = 128 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

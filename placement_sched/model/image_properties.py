@@ -14,8 +14,9 @@ from oslo_utils.strutils import bool_from_string
 from oslo_utils.versionutils import VersionPredicate
 
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_CPUS, MAX_NUMA_NODES
 from placement_sched.model import naming
-from placement_sched.model.hardware.cpu_sets import MOST_CPUS, cpus_from
+from placement_sched.model.hardware.cpu_sets import cpus_from
 
 #: Returns the value kept; raises ``ValueError`` or ``TypeError`` for one that cannot be.
 _Reader = Callable[[Any], Any]
@@ -159,8 +160,6 @@ READERS: Mapping[str, _Reader] = {
 #: Properties that are numbered from 0 without a gap, one for each NUMA node: ``hw_numa_mem.0``.
 #: What is kept is a list, in the order of the nodes.
 _NUMBERED: Mapping[str, _Reader] = {"hw_numa_cpus": _cpus, "hw_numa_mem": int}
-#: NUMA nodes that are looked for, in an image as in a flavor.
-MOST_NUMA_NODES = 128
 #: Names that images of earlier releases carry; today's name wins where an image has both.
 LEGACY_NAMES: Mapping[str, str] = {
     "architecture": "hw_architecture",
@@ -255,7 +254,7 @@ def properties_from(raw: Mapping[str, Any]) -> ImageProperties:
         if name in READERS:
             values[name] = _read(name, name, value)
     for name in _NUMBERED:
-        keys = (f"{name}.{node}" for node in range(MOST_NUMA_NODES))
+        keys = (f"{name}.{node}" for node in range(MAX_NUMA_NODES))
         if found := _by_node(name, takewhile(raw.__contains__, keys), raw):
             values[name] = found
     traits = [
@@ -275,7 +274,7 @@ def _by_node(name: str, keys: Iterable[str], raw: Mapping[str, Any]) -> list[Any
     for key in keys:
         value = _read(key, name, raw[key])
         cpus += len(value) if isinstance(value, frozenset) else 0
-        if cpus > MOST_CPUS:
+        if cpus > MAX_CPUS:
             raise Invalid(f"image property {key!r}: a CPU is on two nodes")
         found.append(value)
     return found

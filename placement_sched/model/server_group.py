@@ -12,9 +12,6 @@ AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
 POLICIES = (AFFINITY, ANTI_AFFINITY, "soft-affinity", "soft-anti-affinity")
 #: The one rule that there is: how many members of an anti-affinity group one host may have.
 MOST_PER_HOST = "max_server_per_host"
-#: The most members of a stored group: as many instances one request may have, and each is compared
-#: with the others.
-MOST_MEMBERS = 1000
 _PLAIN = ("uuid", "name", "project_id", "user_id")
 
 

@@ -10,13 +10,10 @@ from datetime import datetime
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict, Duplicate, Invalid, NotFound
+from placement_sched.limits import MAX_EXTRA_SPECS, MAX_FLAVOR_PROJECTS
 from placement_sched.model.flavor import Flavor
-from placement_sched.schemas.parts import MOST_EXTRA_SPECS
 from placement_sched.store import change_counters
 from placement_sched.store.compute import flavors as store
-
-#: The most projects that a private flavor is for: nova sets no bound, and each change reads them.
-MOST_PROJECTS = 10_000
 
 
 def get(connection: Connection, flavorid: str, project_id: str | None = None) -> Flavor:
@@ -66,9 +63,9 @@ def set_extra_specs(
     before = get(connection, flavorid).extra_specs
     has = len(before.keys() | changes.keys())
     # A flavor from before there was a limit may have more, and keeps them.
-    if has > max(MOST_EXTRA_SPECS, len(before)):
+    if has > max(MAX_EXTRA_SPECS, len(before)):
         raise Invalid(
-            f"Flavor {flavorid} would have {has} extra specs, at most {MOST_EXTRA_SPECS} allowed."
+            f"Flavor {flavorid} would have {has} extra specs, at most {MAX_EXTRA_SPECS} allowed."
         )
     store.set_extra_specs(connection, number, changes, now)
 
@@ -113,9 +110,9 @@ def let_in(
             "combination."
         )
     has = len(before := store.projects_of(connection, number)) + 1
-    if has > MOST_PROJECTS:
+    if has > MAX_FLAVOR_PROJECTS:
         raise Invalid(
-            f"Flavor {flavorid} would be for {has} projects, at most {MOST_PROJECTS} allowed."
+            f"Flavor {flavorid} would be for {has} projects, at most {MAX_FLAVOR_PROJECTS} allowed."
         )
     store.add_project(connection, number, project_id, now)
     return tuple(sorted((*before, project_id)))

@@ -14,20 +14,17 @@ from datetime import datetime
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict, Duplicate, Invalid, NotFound
+from placement_sched.limits import MAX_AGGREGATE_HOSTS, MAX_AGGREGATE_METADATA
 from placement_sched.model.compute_node import Service
 from placement_sched.model.host_aggregate import POLICY_KEY, ZONE_KEY, HostAggregate, policy_name
 from placement_sched.model.naming import in_short
 from placement_sched.operations import aggregate_policies
 from placement_sched.scheduler.policies.registry import Policies
-from placement_sched.schemas.fields import MOST_METADATA
 from placement_sched.settings import Settings
 from placement_sched.store import change_counters
 from placement_sched.store.compute import host_aggregates as store
 from placement_sched.store.compute import services
 from placement_sched.store.placement import aggregates as provider_aggregates
-
-#: The most hosts of an aggregate: with twice as many, to change its zone takes two seconds of CPU.
-MOST_HOSTS = 50_000
 
 
 def get(connection: Connection, aggregate_id: int) -> HostAggregate:
@@ -117,10 +114,10 @@ def add_hosts(
     aggregate = get(connection, aggregate_id)
     if present := sorted(aggregate.hosts.intersection(hosts)):
         raise Conflict(f"Aggregate {aggregate_id} already has host {', '.join(present)}.")
-    if (has := len(aggregate.hosts.union(hosts))) > MOST_HOSTS:
+    if (has := len(aggregate.hosts.union(hosts))) > MAX_AGGREGATE_HOSTS:
         raise Invalid(
             f"Cannot add host to aggregate {aggregate_id}: it would have {has} hosts, at most "
-            f"{MOST_HOSTS} allowed."
+            f"{MAX_AGGREGATE_HOSTS} allowed."
         )
     if aggregate.availability_zone is not None:
         _check_zone_of_added(connection, aggregate, hosts)
@@ -170,10 +167,10 @@ def _check_number(aggregate: HostAggregate, changes: Mapping[str, str | None]) -
     changed = {**aggregate.metadata, **changes}
     number = sum(value is not None for value in changed.values())
     # An aggregate from before there was a limit may have more, which may become fewer.
-    if number > max(MOST_METADATA, len(aggregate.metadata)):
+    if number > max(MAX_AGGREGATE_METADATA, len(aggregate.metadata)):
         raise Invalid(
             f"Cannot update aggregate {aggregate.id}: it would have {number} metadata keys, at "
-            f"most {MOST_METADATA} allowed."
+            f"most {MAX_AGGREGATE_METADATA} allowed."
         )
 
 

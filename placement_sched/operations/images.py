@@ -15,6 +15,11 @@ from typing import Any
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict, Forbidden, Invalid, NotFound, TooMuch
+from placement_sched.limits import (
+    MAX_IMAGE_PROPERTIES,
+    MAX_IMAGE_PROPERTY_CHARACTERS,
+    MAX_IMAGE_TAGS,
+)
 from placement_sched.model import image as image_model
 from placement_sched.model.image import StoredImage, Viewer
 from placement_sched.schemas import fields
@@ -68,13 +73,13 @@ def check_allowed(before: StoredImage | None, after: StoredImage, viewer: Viewer
     opened = after.visibility in _TO_ALL - viewer.may_give
     if opened and (before is None or before.visibility != after.visibility):
         raise Forbidden(f"You are not authorized to make an image {after.visibility}.")
-    _limit("properties", len(after.properties), image_model.MOST_PROPERTIES)
+    _limit("properties", len(after.properties), MAX_IMAGE_PROPERTIES)
     _limit(
         "property characters",
         sum(len(name) + len(value) for name, value in after.properties.items()),
-        image_model.MOST_OF_PROPERTIES,
+        MAX_IMAGE_PROPERTY_CHARACTERS,
     )
-    _limit("tags", len(after.tags), image_model.MOST_TAGS)
+    _limit("tags", len(after.tags), MAX_IMAGE_TAGS)
 
 
 def _limit(noun: str, has: int, most: int) -> None:

@@ -6,6 +6,7 @@ from random import Random
 
 from placement_sched.candidates.search import Search, find, prepare
 from placement_sched.errors import Invalid, TooComplex, UnknownNames
+from placement_sched.limits import MAX_FITTED, MAX_MEMBERSHIPS, MAX_REQUESTED_AMOUNTS
 from placement_sched.model.placement import query as questions
 from placement_sched.model.placement.candidate import Candidates, together
 from placement_sched.model.results.funnel import Ignored
@@ -71,13 +72,6 @@ class RequestQuestion:
     ignored: tuple[Ignored, ...] = ()
 
 
-#: How many amounts of resources the instances of one request may request in all.
-MOST_AMOUNTS = 6_000
-#: How many members of a server group a request may name, times its instances.
-MOST_MEMBERSHIPS = 1_000_000
-#: How many NUMA nodes and PCI requests a request may have, times its instances: for each instance
-#: all are fitted to a host again.
-MOST_FITTED = 1_600
 #: What lets a search find every candidate, by provider id.
 _UNCUT = {
     "placement.max_allocation_candidates": -1,
@@ -171,10 +165,10 @@ def question_from(
 def _check_amounts(groups: Sequence[questions.RequestGroup], spec: RequestSpec) -> None:
     """Raise :class:`TooComplex` where the instances request more than one claim may allocate."""
     each, instances = sum(len(group.resources) for group in groups), len(spec.instance_uuids)
-    if instances > 1 and each * instances > MOST_AMOUNTS:
+    if instances > 1 and each * instances > MAX_REQUESTED_AMOUNTS:
         raise TooComplex(
             f"{instances} instances that request {each} amounts of resources each exceed "
-            f"{MOST_AMOUNTS} amounts in one request (at $.request_spec)"
+            f"{MAX_REQUESTED_AMOUNTS} amounts in one request (at $.request_spec)"
         )
 
 
@@ -185,10 +179,10 @@ def _check_members(spec: RequestSpec) -> None:
     """
     members = len(spec.instance_group.members) if spec.instance_group else 0
     instances = len(spec.instance_uuids)
-    if instances > 1 and members * instances > MOST_MEMBERSHIPS:
+    if instances > 1 and members * instances > MAX_MEMBERSHIPS:
         raise TooComplex(
             f"{instances} instances of a server group with {members} members: the product may be "
-            f"{MOST_MEMBERSHIPS} at most (at $.request_spec)"
+            f"{MAX_MEMBERSHIPS} at most (at $.request_spec)"
         )
 
 
@@ -197,10 +191,10 @@ def _check_hardware(spec: RequestSpec) -> None:
     nodes = len(spec.numa_topology or ())
     devices = len(spec.pci_requests.requests) if spec.pci_requests else 0
     instances = len(spec.instance_uuids)
-    if instances > 1 and (nodes + devices) * instances > MOST_FITTED:
+    if instances > 1 and (nodes + devices) * instances > MAX_FITTED:
         raise TooComplex(
             f"{instances} instances that request {nodes} NUMA nodes and {devices} times PCI "
-            f"devices each exceed {MOST_FITTED} of both in one request (at $.request_spec)"
+            f"devices each exceed {MAX_FITTED} of both in one request (at $.request_spec)"
         )
 
 

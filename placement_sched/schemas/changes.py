@@ -1,5 +1,6 @@
 """What the changes of a question may be: ``{"drain": [...]}`` and its like, one of each object."""
 
+from placement_sched.limits import MAX_AGGREGATE_METADATA
 from placement_sched.model.document import Json
 from placement_sched.schemas import fields
 from placement_sched.schemas.parts import AMOUNT, COUNT, NAME, a_list, a_mapping, an_object, or_null
@@ -32,7 +33,7 @@ KINDS: Json = {
             "remove_hosts": a_list(NAME, maxItems=MOST_HOSTS),
             "metadata": {
                 **a_mapping(fields.KEY, or_null(fields.VALUE)),
-                "maxProperties": fields.MOST_METADATA,
+                "maxProperties": MAX_AGGREGATE_METADATA,
             },
         },
         "name",

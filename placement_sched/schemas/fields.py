@@ -25,8 +25,6 @@ RXTX_FACTOR: Json = {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_FLO
 #: A key of extra specs and of metadata, and a value of either.
 KEY: Json = {"pattern": naming.KEY}
 VALUE: Json = _TEXT
-#: The most metadata keys of an aggregate: nova sets no bound, and each is read with each list.
-MOST_METADATA = 1000
 
 HOST: Json = {**_NAMED, "pattern": naming.HOST}
 ZONE: Json = {**NAME, "pattern": naming.ZONE}

@@ -15,9 +15,10 @@ from typing import Any
 
 import orjson
 
+from placement_sched.limits import MAX_JSON_DEPTH
 from placement_sched.model import naming
 from placement_sched.model.compute_node import RATIOS, REPORTED_TOTALS, ComputeNode
-from placement_sched.model.document import DEEPEST, Json, is_deeper
+from placement_sched.model.document import Json, is_deeper
 from placement_sched.model.hardware.numa import ReportedTopology
 from placement_sched.model.placement.provider import MAX_FLOAT, MAX_INT
 from placement_sched.schemas import parts
@@ -240,8 +241,8 @@ def _from_json(text: str, *keys: str) -> Any:
         found = orjson.loads(text)
     except ValueError:
         raise DocumentError("the string is not JSON", *keys) from None
-    if is_deeper(found, DEEPEST):
-        raise DocumentError(f"the JSON is nested more than {DEEPEST} deep", *keys)
+    if is_deeper(found, MAX_JSON_DEPTH):
+        raise DocumentError(f"the JSON is nested more than {MAX_JSON_DEPTH} deep", *keys)
     return found
 
 

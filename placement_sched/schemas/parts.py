@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from placement_sched.limits import MAX_EXTRA_SPECS, MAX_REQUEST_IMAGE_PROPERTIES
 from placement_sched.model.document import Json
 from placement_sched.model.placement.provider import MAX_INT
 
@@ -59,8 +60,6 @@ def or_id(schema: Json) -> Json:
 #: How a list is narrowed to a page: at most ``limit`` after the one that ``marker`` names.
 PAGING: Json = {"limit": {"type": "string", "pattern": "^[1-9][0-9]{0,8}$"}, "marker": UUID}
 
-#: nova sets no bound; each is looked at on each host.
-MOST_EXTRA_SPECS = 500
 #: nova's Flavor: memory and swap in MB, disks in GB. The compute API writes no swap as "".
 FLAVOR: Json = an_object(
     {
@@ -71,7 +70,7 @@ FLAVOR: Json = an_object(
         "swap": {**AMOUNT, "type": ["integer", "string"], "pattern": "^$"},
         "extra_specs": {
             "type": ["object", "null"],
-            "maxProperties": MOST_EXTRA_SPECS,
+            "maxProperties": MAX_EXTRA_SPECS,
             "propertyNames": {"minLength": 1, "maxLength": 255},
             "additionalProperties": {"type": ["string", "number"], "maxLength": 255},
         },
@@ -85,8 +84,6 @@ FLAVOR: Json = an_object(
 #: What a property may be: glance keeps text, up to 65 535 bytes, other clients send what JSON has
 #: for it.
 _PROPERTY: Json = {"type": ["string", "number", "boolean", "null"], "maxLength": 65535}
-#: glance has 128 by default, of all that an image has.
-_MOST_PROPERTIES = 1000
 #: The properties that nova keeps as lists of objects, under their names of then and now.
 _LISTS = ("block_device_mapping", "img_block_device_mapping", "img_mappings", "mappings")
 
@@ -102,7 +99,7 @@ IMAGE: Json = an_object(
         "tags": {"type": ["array", "null"], "items": TEXT},
         "properties": {
             "type": ["object", "null"],
-            "maxProperties": _MOST_PROPERTIES,
+            "maxProperties": MAX_REQUEST_IMAGE_PROPERTIES,
             "propertyNames": {"minLength": 1, "maxLength": 255},
             "properties": {
                 name: {"type": ["array", "null"], "items": {"type": "object"}} for name in _LISTS

@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, delete, select, upd
 from placement_sched.db import sql
 from placement_sched.db.tables import image_properties, image_tags, images
 from placement_sched.errors import Duplicate
+from placement_sched.limits import MAX_IMAGE_PAGE_CHARACTERS
 from placement_sched.model.image import COMMUNITY, PUBLIC, StoredImage, Viewer
 from placement_sched.store.certified import certify
 
@@ -30,9 +31,6 @@ _SORT_KEYS = "name status container_format disk_format size id created_at update
 SORT_KEYS = tuple(_SORT_KEYS.split())
 #: A list is in this order by default; ties are broken by id.
 NEWEST_FIRST = (("created_at", True), ("id", True))
-#: A page ends with the image whose properties and tags make it so many characters, or bytes: a
-#: thousand images may have forty times as many, which would take a gigabyte of memory.
-MOST_OF_PAGE = 4_000_000
 #: So many images have no more than that, or little: they are read without asking how long they are.
 _FEW = 26
 
@@ -204,8 +202,8 @@ _NULLS = MappingProxyType({"name": "", "container_format": "", "disk_format": ""
 def search(connection: Connection, question: ImageSearch) -> tuple[tuple[StoredImage, ...], bool]:
     """Return the images that a question asks for, in its order, and whether others come after them.
 
-    That may be so before its limit is reached: see ``MOST_OF_PAGE``. Raises :class:`Invalid` where
-    its marker is none of the images that the viewer may see.
+    A page may end before its limit is reached, at ``MAX_IMAGE_PAGE_CHARACTERS``. Raises
+    :class:`Invalid` if its marker is none of the images that the viewer may see.
     """
     order = [(_column(key), descends) for key, descends in question.order]
     everything = ImageSearch(viewer=question.viewer, visibility="all")
@@ -227,7 +225,7 @@ def search(connection: Connection, question: ImageSearch) -> tuple[tuple[StoredI
     )
     rows = connection.execute(query).all()
     lengths = accumulate(int(row.length) for row in rows)
-    fitting = 1 + sum(length < MOST_OF_PAGE for length in lengths)
+    fitting = 1 + sum(length < MAX_IMAGE_PAGE_CHARACTERS for length in lengths)
     page = rows[: fitting if limit is None else min(fitting, limit)]
     return _whole(connection, page), len(page) < len(rows)
 

@@ -11,11 +11,11 @@ from placement_sched.api import request as module
 from placement_sched.api.compute.routes import FACE as COMPUTE
 from placement_sched.api.image.routes import FACE as IMAGE
 from placement_sched.api.placement.routes import FACE as PLACEMENT
-from placement_sched.api.request import MOST_JSON, MOST_VALUES
 from placement_sched.api.scheduler.routes import FACE as SCHEDULER
 from placement_sched.api.schema import _EXPLAINED, _FAULTS, Schema
 from placement_sched.errors import Invalid
-from placement_sched.model.document import DEEPEST, is_deeper, is_larger
+from placement_sched.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_JSON_VALUES
+from placement_sched.model.document import is_deeper, is_larger
 from placement_sched.schemas.formats import DocumentError
 from placement_sched.schemas.reader import Reader
 from tests.clouds import uuid_of
@@ -55,15 +55,15 @@ def parsed(monkeypatch):
     ],
 )
 def test_a_body_that_is_too_long_is_413_and_is_not_parsed(sqlite_app, parsed, method, path):
-    text = json.dumps({"a": "x" * MOST_JSON}).encode()
+    text = json.dumps({"a": "x" * MAX_JSON_BYTES}).encode()
     answer = sqlite_app.request(path, method=method, body=text, headers=HEADERS, status=413)
-    assert f"at most {MOST_JSON}" in answer.text
+    assert f"at most {MAX_JSON_BYTES}" in answer.text
     assert parsed == []
 
 
 @pytest.mark.parametrize("path", ["/placement/reshaper", "/scheduler/v1/compute_nodes"])
 def test_what_takes_many_things_takes_a_longer_body(sqlite_app, parsed, path):
-    text = json.dumps({"a": "x" * MOST_JSON}).encode()
+    text = json.dumps({"a": "x" * MAX_JSON_BYTES}).encode()
     sqlite_app.request(path, method="POST", body=text, headers=HEADERS, status=400)
     assert parsed == [len(text)]
 
@@ -75,22 +75,22 @@ def test_nothing_else_takes_a_longer_body():
 
 @pytest.mark.parametrize("many", ["[],", "{},", "1,"])
 def test_a_body_of_too_many_values_is_413_and_is_not_parsed(sqlite_app, many):
-    text = "[" + many * (MOST_VALUES + 1) + "1]"
+    text = "[" + many * (MAX_JSON_VALUES + 1) + "1]"
     path = "/placement/reshaper"
     answer = sqlite_app.request(
         path, method="POST", body=text.encode(), headers=HEADERS, status=413
     )
-    assert f"at most {MOST_VALUES}" in answer.text
+    assert f"at most {MAX_JSON_VALUES}" in answer.text
 
 
-@pytest.mark.parametrize("depth", [DEEPEST + 1, 300, 1000])
+@pytest.mark.parametrize("depth", [MAX_JSON_DEPTH + 1, 300, 1000])
 @pytest.mark.parametrize(
     "path", ["/placement/reshaper", "/image/v2/images", "/compute/v2.1/flavors"]
 )
 def test_a_body_that_is_nested_too_deep_is_400(sqlite_app, path, depth):
     text = b'{"a":' * depth + b"1" + b"}" * depth
     answer = sqlite_app.request(path, method="POST", body=text, headers=HEADERS, status=400)
-    assert f"nested more than {DEEPEST} deep" in answer.text
+    assert f"nested more than {MAX_JSON_DEPTH} deep" in answer.text
 
 
 def test_levels_are_counted_in_lists_and_objects():

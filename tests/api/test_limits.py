@@ -5,8 +5,7 @@ import json
 import pytest
 
 from placement_sched.api.placement import params
-from placement_sched.api.request import MOST_VALUES
-from placement_sched.model.document import DEEPEST
+from placement_sched.limits import MAX_JSON_DEPTH, MAX_JSON_VALUES
 from placement_sched.scheduler.capacity import asking
 from placement_sched.scheduler.request_filters import map_az_to_placement_aggregate as by_zone
 from tests.clouds import uuid_of
@@ -149,8 +148,8 @@ def test_a_body_has_so_many_levels_and_no_more(app):
         headers = {**HEADERS, "Content-Type": "application/json"}
         return app.request(path, method="POST", body=text, headers=headers, status=400).text
 
-    assert "nested" not in nested(DEEPEST)
-    assert f"nested more than {DEEPEST} deep" in nested(DEEPEST + 1)
+    assert "nested" not in nested(MAX_JSON_DEPTH)
+    assert f"nested more than {MAX_JSON_DEPTH} deep" in nested(MAX_JSON_DEPTH + 1)
 
 
 def test_a_body_has_so_many_values_and_no_more(app):
@@ -159,9 +158,9 @@ def test_a_body_has_so_many_values_and_no_more(app):
         path, headers = f"{SCHEDULER}/explain", {**HEADERS, "Content-Type": "application/json"}
         return app.request(path, method="POST", body=text, headers=headers, status=status).text
 
-    assert f"at most {MOST_VALUES}" not in values(MOST_VALUES, 400)
-    words = f"The request body has {MOST_VALUES + 1} values; at most {MOST_VALUES}."
-    assert words in values(MOST_VALUES + 1, 413)
+    assert f"at most {MAX_JSON_VALUES}" not in values(MAX_JSON_VALUES, 400)
+    words = f"The request body has {MAX_JSON_VALUES + 1} values; at most {MAX_JSON_VALUES}."
+    assert words in values(MAX_JSON_VALUES + 1, 413)
 
 
 def test_a_flavor_that_is_named_again_is_counted_once(app, monkeypatch):

@@ -7,7 +7,8 @@ from sqlalchemy import insert
 
 from placement_sched.db.tables import instances as table
 from placement_sched.errors import ConcurrentUpdate, Invalid
-from placement_sched.model.server_group import MOST_MEMBERS, ServerGroup
+from placement_sched.limits import MAX_GROUP_MEMBERS
+from placement_sched.model.server_group import ServerGroup
 from placement_sched.scheduler.claims import _join_group
 from tests.conftest import make_settings
 from tests.placing import hosts_of, instance, report, spec
@@ -252,11 +253,14 @@ def test_recorded_instance_must_name_a_group_that_is_there(sqlite_cloud):
 
 def test_a_stored_group_has_a_thousand_members_at_most(cloud):
     group = make(cloud, policy="soft-affinity")
-    most = [instance(number) for number in range(1, MOST_MEMBERS)]
+    most = [instance(number) for number in range(1, MAX_GROUP_MEMBERS)]
     rows = [{"uuid": one, "display_name": "one", "server_group": group} for one in most]
     database = cloud.app.services.database
     database.write(lambda connection: connection.execute(insert(table), rows))
-    new, path = [instance(MOST_MEMBERS + number) for number in range(3)], "/scheduler/v1/instances"
+    new, path = (
+        [instance(MAX_GROUP_MEMBERS + number) for number in range(3)],
+        "/scheduler/v1/instances",
+    )
     full = f"Server group {group} would have {{}} members, at most 1000 allowed (at $.{{}})"
     place = "request_spec.instance_group"
     refused = select(cloud, *new[:2], instance_group=group, status=400)
@@ -280,7 +284,7 @@ def test_a_stored_group_has_a_thousand_members_at_most(cloud):
 
 def test_members_of_a_group_from_before_the_limit_stay(sqlite_cloud):
     group = make(sqlite_cloud, policy="soft-affinity")
-    most = [instance(number) for number in range(1, MOST_MEMBERS + 3)]
+    most = [instance(number) for number in range(1, MAX_GROUP_MEMBERS + 3)]
     rows = [{"uuid": one, "display_name": "one", "server_group": group} for one in most]
     database = sqlite_cloud.app.services.database
     database.write(lambda connection: connection.execute(insert(table), rows))

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 from placement_sched.api.call import Call
 from placement_sched.api.paging import pairs_after
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_IMAGES_PER_PAGE
 from placement_sched.model import image as model
 from placement_sched.model.placement.provider import MAX_INT
 from placement_sched.schemas.formats import moment, read
@@ -15,7 +16,6 @@ from placement_sched.store.images import NEWEST_FIRST, SORT_KEYS, Bound, ImageSe
 
 #: Images per page without a limit, and at most (glance's defaults).
 PAGE = 25
-LARGEST_PAGE = 1000
 
 #: ``member_status`` is of images that are shared with projects: none are, so any value will do.
 _NO_FILTERS = frozenset({"limit", "marker", "sort", "sort_key", "sort_dir", "member_status"})
@@ -67,7 +67,7 @@ def question_of(call: Call, viewer: model.Viewer) -> ImageSearch:
 def _limit(call: Call) -> int:
     """Return the number of images per page."""
     value = call.value("limit")
-    return PAGE if value is None else min(_number("limit", value, _MOST_BYTES), LARGEST_PAGE)
+    return PAGE if value is None else min(_number("limit", value, _MOST_BYTES), MAX_IMAGES_PER_PAGE)
 
 
 def links_of(call: Call, last: str | None) -> dict[str, str]:

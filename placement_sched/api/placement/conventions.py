@@ -22,8 +22,6 @@ _IN_USE = "There was a conflict when trying to complete your request.\n\n update
 #: The names of resource classes, traits and consumer types.
 NAME = "^[A-Z0-9_]+$"
 
-#: The most inventories, traits and aggregates that one request gives to a provider.
-MOST_OF_PROVIDER = 5_000
 
 INTEGER: Json = {"type": "integer"}
 TEXT: Json = {"type": "string"}

@@ -14,6 +14,7 @@ from placement_sched.api.call import Call
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement import microversions as mv
 from placement_sched.errors import BadValue, Invalid, TooComplex
+from placement_sched.limits import MAX_CONDITIONS
 from placement_sched.model.naming import read_uuid
 from placement_sched.model.placement.provider import MAX_INT
 from placement_sched.model.placement.query import (
@@ -30,9 +31,6 @@ _KEY = re.compile(r"^(?:resources|required|member_of|in_tree)(?P<suffix>[a-zA-Z0
 _LIMIT = re.compile("[1-9][0-9]*")
 _ANY = "in:"
 _NOT = "!"
-#: The most traits and sets of traits or aggregates, required or forbidden, of all groups together.
-#: Where the search is one in SQL, each is a condition of its own, which takes long to plan.
-MOST_CONDITIONS = 1_000
 #: The most characters of a query string whose question is remembered.
 _REMEMBERED = 2000
 _FAULT = "Invalid query string parameters"
@@ -239,9 +237,9 @@ def _check_conditions(groups: Iterable[RequestGroup], root: TraitTerms) -> None:
     terms = (root, *(group.traits for group in groups))
     number = sum(len(one.required) + len(one.forbidden) for one in terms)
     number += sum(len(group.aggregates.member_of) for group in groups)
-    if number > MOST_CONDITIONS:
+    if number > MAX_CONDITIONS:
         raise TooComplex(
-            f"{_FAULT}: {number} conditions on traits and aggregates, at most {MOST_CONDITIONS}."
+            f"{_FAULT}: {number} conditions on traits and aggregates, at most {MAX_CONDITIONS}."
         )
 
 

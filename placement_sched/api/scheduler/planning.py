@@ -4,6 +4,7 @@ from placement_sched.api.scheduler.placing import OVERRIDES
 from placement_sched.api.scheduler.request_spec import REQUEST_SPEC
 from placement_sched.api.schema import Schemas
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_CAPACITY_FLAVORS
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.what_if.changes import changes_from
@@ -12,11 +13,9 @@ from placement_sched.scheduler.what_if.rebalance import FIT, GOALS, advised
 from placement_sched.schemas.changes import CHANGES
 from placement_sched.schemas.parts import COUNT, NAME, a_list, an_object, or_null
 
-#: So many flavors a question may name: each is counted on all hosts.
-MOST_FLAVORS = 25
 _PLANNING: Json = {
     "changes": CHANGES,
-    "flavors": or_null(a_list(NAME, maxItems=MOST_FLAVORS)),
+    "flavors": or_null(a_list(NAME, maxItems=MAX_CAPACITY_FLAVORS)),
     "overrides": OVERRIDES,
 }
 #: So many moves may be asked for, and so many are sought where it is not said.

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from placement_sched.api.paging import MOST
 from placement_sched.api.schema import Schemas
+from placement_sched.limits import MAX_PAGE
 from placement_sched.model.document import Json
 from placement_sched.model.results import decision as model
 from placement_sched.model.results.stages import View
@@ -41,7 +41,7 @@ def listed(scheduler: Scheduler, asked: Mapping[str, str]) -> Json:
     ``warnings`` say which name that was asked for there is not.
     """
     wanted = decisions_wanted(asked)
-    limit = min(int(asked.get("limit") or MOST), MOST)
+    limit = min(int(asked.get("limit") or MAX_PAGE), MAX_PAGE)
     marker = asked.get("marker")
     marker = None if marker is None else read(uuid, marker, "marker")
     with scheduler.database.read() as connection:

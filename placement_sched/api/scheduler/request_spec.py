@@ -1,27 +1,30 @@
 """The schema of ``request_spec``: nova's RequestSpec in JSON."""
 
+from placement_sched.limits import (
+    MAX_AGGREGATE_SETS,
+    MAX_AGGREGATES_PER_SET,
+    MAX_FORBIDDEN_AGGREGATES,
+    MAX_INSTANCES,
+    MAX_NAMES,
+    MAX_NETWORKS,
+    MAX_SEGMENTS,
+)
 from placement_sched.model.document import Json
 from placement_sched.schemas import parts
 from placement_sched.schemas.fields import GROUP_POLICY
 
-#: All instances of a request are placed in one transaction, or none; more are a mistake.
-MOST_INSTANCES = 1_000
 #: Names of traits and resource classes (Placement API reference).
 _SYMBOL: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength": 255}
 _SYMBOLS = parts.a_list(_SYMBOL)
-#: How many aggregates one request may name, so that every database accepts the statement.
-_MOST_ANDED = 20
-_MOST_ANY_OF = 250
-_MOST_FORBIDDEN = 5_000
 # In a list that is one text, uuids are written with hyphens or without.
 _A_UUID = "[0-9A-Fa-f]{8}-?([0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}"
 #: Each item lists aggregates; the host must be a member of at least one of them.
 _ANY_OF_AGGREGATES: Json = {
     "type": "string",
     "pattern": f"^{_A_UUID}(,{_A_UUID})*$",
-    "maxLength": 37 * _MOST_ANY_OF - 1,
+    "maxLength": 37 * MAX_AGGREGATES_PER_SET - 1,
 }
-_AGGREGATES = parts.a_list(_ANY_OF_AGGREGATES, maxItems=_MOST_ANDED)
+_AGGREGATES = parts.a_list(_ANY_OF_AGGREGATES, maxItems=MAX_AGGREGATE_SETS)
 #: nova's request groups have lists where its destinations have text: both are accepted.
 _ANDED_AGGREGATES = parts.a_list(
     {
@@ -29,14 +32,12 @@ _ANDED_AGGREGATES = parts.a_list(
         "type": ["string", "array"],
         "items": parts.UUID,
         "minItems": 1,
-        "maxItems": _MOST_ANY_OF,
+        "maxItems": MAX_AGGREGATES_PER_SET,
     },
-    maxItems=_MOST_ANDED,
+    maxItems=MAX_AGGREGATE_SETS,
 )
-_FORBIDDEN_AGGREGATES = parts.a_list(parts.UUID, maxItems=_MOST_FORBIDDEN)
-#: How many hosts, nodes, members of a group, or instances of a hint one request may name.
-_MOST_NAMES = 10_000
-_NAMES = parts.or_null(parts.a_list(parts.NAME, maxItems=_MOST_NAMES))
+_FORBIDDEN_AGGREGATES = parts.a_list(parts.UUID, maxItems=MAX_FORBIDDEN_AGGREGATES)
+_NAMES = parts.or_null(parts.a_list(parts.NAME, maxItems=MAX_NAMES))
 
 
 def _one_of(*words: str) -> Json:
@@ -56,7 +57,7 @@ _RETRY = parts.an_object(
     {
         "num_attempts": parts.AMOUNT,
         "hosts": parts.a_list(
-            parts.a_list(parts.NULLABLE_NAME, minItems=2, maxItems=2), maxItems=_MOST_NAMES
+            parts.a_list(parts.NULLABLE_NAME, minItems=2, maxItems=2), maxItems=MAX_NAMES
         ),
     }
 )
@@ -79,7 +80,7 @@ _INSTANCE_GROUP: Json = {
             "policy": GROUP_POLICY,
             "rules": parts.or_null(parts.an_object({"max_server_per_host": parts.COUNT})),
             "hosts": _NAMES,
-            "members": parts.or_null(parts.a_list(parts.UUID, maxItems=_MOST_NAMES)),
+            "members": parts.or_null(parts.a_list(parts.UUID, maxItems=MAX_NAMES)),
         },
         "policy",
     ),
@@ -95,7 +96,7 @@ _NAMING_HINT: Json = {
     "type": ["string", "array"],
     "maxLength": 255,
     "items": {"type": "string", "maxLength": 255},
-    "maxItems": _MOST_NAMES,
+    "maxItems": MAX_NAMES,
 }
 _NAMING_HINTS = ("same_host", "different_host", "sched_policy")
 _HINTS: Json = {
@@ -123,10 +124,6 @@ _LEVEL_PARAMS = parts.an_object(
     }
 )
 
-#: Each may cost a request to neutron.
-_MOST_NETWORKS = 100
-#: A network with more segments is sent by its id; neutron knows them.
-_MOST_SEGMENTS = 1_000
 _FIXED_IP = parts.an_object(
     {"subnet_id": parts.UUID, "ip_address": parts.NULLABLE_TEXT}, "subnet_id"
 )
@@ -139,7 +136,7 @@ _NETWORK = parts.an_object(
         # What neutron would report.
         **dict.fromkeys(("vnic_type", "binding:vnic_type"), parts.NULLABLE_NAME),
         "fixed_ips": parts.or_null(parts.a_list(_FIXED_IP)),
-        "segments": parts.or_null(parts.a_list(parts.UUID, maxItems=_MOST_SEGMENTS)),
+        "segments": parts.or_null(parts.a_list(parts.UUID, maxItems=MAX_SEGMENTS)),
     }
 )
 
@@ -183,9 +180,9 @@ _PCI_REQUEST = parts.an_object(
 REQUEST_SPEC: Json = parts.an_object(
     {
         **dict.fromkeys(("project_id", "user_id"), parts.NULLABLE_NAME),
-        "num_instances": {**parts.COUNT, "maximum": MOST_INSTANCES},
+        "num_instances": {**parts.COUNT, "maximum": MAX_INSTANCES},
         "instance_uuids": parts.or_null(
-            parts.a_list(parts.UUID, minItems=1, maxItems=MOST_INSTANCES, uniqueItems=True)
+            parts.a_list(parts.UUID, minItems=1, maxItems=MAX_INSTANCES, uniqueItems=True)
         ),
         # A flavor given as an object needs these two.
         "flavor": parts.or_id({**parts.FLAVOR, "required": ["vcpus", "memory_mb"]}),
@@ -200,7 +197,7 @@ REQUEST_SPEC: Json = parts.an_object(
         "scheduler_hints": parts.or_null(_HINTS),
         "requested_resources": parts.or_null(parts.a_list(_REQUEST_GROUP)),
         "request_level_params": parts.or_null(_LEVEL_PARAMS),
-        "requested_networks": parts.or_null(parts.a_list(_NETWORK, maxItems=_MOST_NETWORKS)),
+        "requested_networks": parts.or_null(parts.a_list(_NETWORK, maxItems=MAX_NETWORKS)),
         "network_metadata": parts.or_null(_NETWORK_METADATA),
         "security_groups": _NAMES,
         "numa_topology": parts.or_null(_NUMA_TOPOLOGY),

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from placement_sched.api.scheduler.request_spec import MOST_INSTANCES
 from placement_sched.cli.scheduler.wording import PathStep, keys_in, reworded, worded
 from placement_sched.errors import Invalid, NotFound
+from placement_sched.limits import MAX_INSTANCES
 from placement_sched.model import flat_request
 from placement_sched.model.document import Json, decoded
 from placement_sched.model.flat_request import FlatRequest, hints, pairs
@@ -96,7 +96,7 @@ def with_instances(body: Json) -> Json:
     if not isinstance(spec, dict) or spec.get("instance_uuids"):
         return body
     count = spec.get("num_instances", 1)
-    if not isinstance(count, int) or not 0 < count <= MOST_INSTANCES:
+    if not isinstance(count, int) or not 0 < count <= MAX_INSTANCES:
         return body  # the schema of the request reports it
     uuids = [str(uuid4()) for _ in range(count)]
     return {**body, "request_spec": {**spec, "instance_uuids": uuids}}

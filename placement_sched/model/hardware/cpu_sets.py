@@ -4,23 +4,20 @@ Source: nova's documentation, "CPU topologies".
 """
 
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_CPU_SET_CHARACTERS, MAX_CPUS
 from placement_sched.model.flavor import Flavor
-
-#: CPUs are numbered below this: no hypervisor gives a guest as many, and a longer set is a typing
-#: error that would fill the memory.
-MOST_CPUS = 65_536
-#: Characters of a set: 1 024 CPUs, as many as a large host has, one by one and each of five digits.
-LONGEST = 6_144
 
 
 def cpus_from(text: str) -> frozenset[int]:
     """Return the CPUs that numbers and ranges name, without those after a ``^``.
 
     A ``^`` counts wherever it is. Raises :class:`ValueError` naming the part that is not valid, and
-    for a text of more than :data:`LONGEST` characters.
+    for a text of more than :data:`MAX_CPU_SET_CHARACTERS` characters.
     """
-    if len(text) > LONGEST:
-        raise ValueError(f"it has {len(text)} characters, and at most {LONGEST} are supported")
+    if len(text) > MAX_CPU_SET_CHARACTERS:
+        raise ValueError(
+            f"it has {len(text)} characters, and at most {MAX_CPU_SET_CHARACTERS} are supported"
+        )
     # One bit for each CPU, because each of a thousand parts may name all CPUs.
     named = left_out = 0
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -48,11 +45,11 @@ def cpu_set(text: str, where: str = "CPU set") -> frozenset[int]:
 def all_cpus(flavor: Flavor) -> frozenset[int]:
     """Return the virtual CPUs of a flavor, numbered from 0.
 
-    Raises :class:`Invalid` for a flavor of more than :data:`MOST_CPUS`.
+    Raises :class:`Invalid` for a flavor of more than :data:`MAX_CPUS`.
     """
-    if flavor.vcpus > MOST_CPUS:
+    if flavor.vcpus > MAX_CPUS:
         raise Invalid(
-            f"flavor has {flavor.vcpus} vcpus: at most {MOST_CPUS} are supported with CPU pinning, "
+            f"flavor has {flavor.vcpus} vcpus: at most {MAX_CPUS} are supported with CPU pinning, "
             "real time and NUMA nodes"
         )
     return frozenset(range(flavor.vcpus))
@@ -78,6 +75,6 @@ def _range(part: str) -> range:
         raise ValueError(f"{part!r} is neither a number nor a range of numbers") from None
     if not 0 <= start <= end:
         raise ValueError(f"the range {part!r} ends before it begins")
-    if end >= MOST_CPUS:
-        raise ValueError(f"{part!r} goes beyond {MOST_CPUS - 1}, the highest CPU number")
+    if end >= MAX_CPUS:
+        raise ValueError(f"{part!r} goes beyond {MAX_CPUS - 1}, the highest CPU number")
     return range(start, end + 1)

@@ -3,13 +3,10 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 
-#: So many steps one request may cost, a fifth of a second: each takes about ten microseconds.
-MOST_STEPS = 20_000
+from placement_sched.limits import MAX_NUMA_CANDIDATES, MAX_NUMA_STEPS
+
 #: So many steps every host may cost: the first arrangement is always tried.
 LEAST_STEPS = 50
-#: So many allocation candidates of one request may cost as much, besides the first of each host: as
-#: many as placement returns by default. Each takes about a fifth of a millisecond.
-MOST_CANDIDATES = 1_000
 #: How many steps it costs to judge a set of nodes, by the devices and networks near them.
 JUDGED = 10
 
@@ -18,9 +15,9 @@ class Effort:
     """How much work the search for arrangements may still make, on all hosts of one request."""
 
     def __init__(self, steps: int | None = None) -> None:
-        """Allow so many steps, by default :data:`MOST_STEPS`."""
-        self._left = MOST_STEPS if steps is None else steps
-        self._here, self._candidates = LEAST_STEPS, MOST_CANDIDATES
+        """Allow so many steps, by default :data:`MAX_NUMA_STEPS`."""
+        self._left = MAX_NUMA_STEPS if steps is None else steps
+        self._here, self._candidates = LEAST_STEPS, MAX_NUMA_CANDIDATES
         #: Whether the last search ended before all was tried.
         self.gave_up = False
         #: Whether it found that the items have no places at once, whichever are accepted.

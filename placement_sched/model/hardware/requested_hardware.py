@@ -11,15 +11,15 @@ from itertools import takewhile
 from typing import Any
 
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_CPUS, MAX_NUMA_NODES
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.hardware.cpu_policy import RequestedCPUs
-from placement_sched.model.hardware.cpu_sets import MOST_CPUS, all_cpus, cpu_set
+from placement_sched.model.hardware.cpu_sets import all_cpus, cpu_set
 from placement_sched.model.hardware.flavor_image import FlavorImage, of_flavor, of_image
 from placement_sched.model.hardware.numa import InstanceNUMACell, InstanceNUMATopology
 from placement_sched.model.hardware.requested_devices import RequestedDevices
 from placement_sched.model.hardware.requested_memory import RequestedMemory
 from placement_sched.model.hardware.requested_pci import Alias, InstancePCIRequest, pci_requests
-from placement_sched.model.image_properties import MOST_NUMA_NODES
 
 _CPUS = f"{of_flavor('numa_cpus.N')} or {of_image('numa_cpus.N')}"
 _MEM = f"{of_flavor('numa_mem.N')} or {of_image('numa_mem.N')}"
@@ -36,9 +36,9 @@ def _node_count(both: FlavorImage) -> int | None:
         return None
     text = str(by_flavor or by_image)
     number = int(text) if text.isdecimal() and len(text) < 10 else 0
-    if str(number) != text or not 1 <= number <= MOST_CPUS:
+    if str(number) != text or not 1 <= number <= MAX_CPUS:
         where = both.source("numa_nodes")
-        raise Invalid(f"{where}: expected a number of nodes from 1 to {MOST_CPUS}, got {text!r}")
+        raise Invalid(f"{where}: expected a number of nodes from 1 to {MAX_CPUS}, got {text!r}")
     return number
 
 
@@ -65,7 +65,7 @@ def _shares(both: FlavorImage, nodes: int) -> Iterable[_Share]:
 def _by_node(both: FlavorImage, key: str, read: Callable[[str, str], Any]) -> Sequence[Any] | None:
     """Return the values that flavor or image set for the nodes from 0 on; None where neither."""
     extra_specs = both.flavor.extra_specs
-    keys = (f"{key}.{node}" for node in range(MOST_NUMA_NODES))
+    keys = (f"{key}.{node}" for node in range(MAX_NUMA_NODES))
     given = takewhile(lambda name: f"hw:{name}" in extra_specs, keys)
     by_flavor = [read(extra_specs[f"hw:{name}"], of_flavor(name)) for name in given]
     by_image: Sequence[Any] | None = both.image.properties.get(f"hw_{key}")

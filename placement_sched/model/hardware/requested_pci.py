@@ -19,6 +19,7 @@ import os_traits
 from oslo_utils.strutils import bool_from_string
 
 from placement_sched.errors import ConfigurationError, Invalid
+from placement_sched.limits import MAX_PCI_DEVICES, MAX_PCI_REQUESTS, MAX_PCI_SPEC_KEYS
 from placement_sched.model.document import NovaObject
 from placement_sched.model.flavor import Flavor
 
@@ -134,13 +135,6 @@ def _wrong(alias: str, why: str) -> ConfigurationError:
 
 _KEY = "pci_passthrough:alias"
 _WHERE = f"flavor extra spec {_KEY!r}"
-#: Devices of one alias: no host has more, and each is a request group where placement knows them.
-_MOST_DEVICES = 4096
-#: Requests of one instance: as many aliases as a flavor has room for.
-MOST_REQUESTS = 64
-#: Keys in the specs of all of them; a spec without any counts as one. Each is looked for in each
-#: pool of each host.
-MOST_KEYS = 500
 #: Under which the ids of requests are made.
 _IDS = UUID("5a0f3c52-8f6f-4a3b-9d0e-6f6b1f6f2c11")
 
@@ -216,11 +210,13 @@ class InstancePCIRequests(NovaObject):
         """
         requests = tuple(map(InstancePCIRequest.from_document, document["requests"]))
         where = "(at $.request_spec.pci_requests.requests)"
-        if len(requests) > MOST_REQUESTS:
-            raise Invalid(f"{len(requests)} PCI requests, at most {MOST_REQUESTS} {where}")
+        if len(requests) > MAX_PCI_REQUESTS:
+            raise Invalid(f"{len(requests)} PCI requests, at most {MAX_PCI_REQUESTS} {where}")
         keys = sum(len(spec) or 1 for request in requests for spec in request.spec)
-        if keys > MOST_KEYS:
-            raise Invalid(f"{keys} keys in the specs of PCI requests, at most {MOST_KEYS} {where}")
+        if keys > MAX_PCI_SPEC_KEYS:
+            raise Invalid(
+                f"{keys} keys in the specs of PCI requests, at most {MAX_PCI_SPEC_KEYS} {where}"
+            )
         return cls(requests=requests)
 
 
@@ -281,8 +277,8 @@ def _request(
         number = int(count)
     except ValueError:
         raise Invalid(f"{_WHERE}: expected a number of devices, got {count!r}") from None
-    if not 0 <= number <= _MOST_DEVICES:
-        raise Invalid(f"{_WHERE}: expected from 0 to {_MOST_DEVICES} devices, got {number}")
+    if not 0 <= number <= MAX_PCI_DEVICES:
+        raise Invalid(f"{_WHERE}: expected from 0 to {MAX_PCI_DEVICES} devices, got {number}")
     return InstancePCIRequest(
         count=number,
         spec=alias.specs,

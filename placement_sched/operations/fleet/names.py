@@ -11,14 +11,13 @@ from itertools import product
 from math import prod
 from typing import Any, TypeVar
 
+from placement_sched.limits import MAX_PATTERN_NAMES
 from placement_sched.model.document import Json
 from placement_sched.model.naming import in_short
 from placement_sched.schemas.formats import DocumentError, located
 
 T = TypeVar("T")
 
-#: The most names that one pattern may stand for.
-MOST = 1_000_000
 
 _PART = re.compile(
     r"\\(?P<plain>.)|\[(?P<ranges>[^\]]*)\]|(?P<text>[^\\\[]+)|(?P<wrong>.)", re.DOTALL
@@ -40,8 +39,8 @@ def expand(pattern: str) -> list[str]:
             parts.append((found["plain"] or found["text"],))
         else:
             parts.append([one for part in ranges.split(",") for one in _numbers(part, pattern)])
-        if prod(map(len, parts)) > MOST:
-            raise DocumentError(f"{pattern!r} stands for more than {MOST} names")
+        if prod(map(len, parts)) > MAX_PATTERN_NAMES:
+            raise DocumentError(f"{pattern!r} stands for more than {MAX_PATTERN_NAMES} names")
     return ["".join(some) for some in product(*parts)]
 
 
@@ -53,8 +52,8 @@ def _numbers(part: str, pattern: str) -> Sequence[str]:
     first, last = found["first"], found["last"] or found["first"]
     if int(last) < int(first):
         raise DocumentError(f"{pattern!r}: the range {part.strip()} ends before it begins")
-    if int(last) - int(first) >= MOST:
-        raise DocumentError(f"{pattern!r} stands for more than {MOST} names")
+    if int(last) - int(first) >= MAX_PATTERN_NAMES:
+        raise DocumentError(f"{pattern!r} stands for more than {MAX_PATTERN_NAMES} names")
     return [str(number).zfill(len(first)) for number in range(int(first), int(last) + 1)]
 
 

@@ -11,17 +11,14 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.reader import ReaderError
 
 from placement_sched.errors import Error, Invalid
+from placement_sched.limits import MAX_YAML_DEPTH, MAX_YAML_REPEATED
 from placement_sched.schemas.formats import DocumentError
 
 T = TypeVar("T")
 #: A line and a column, both from 0.
 Position = tuple[int, int]
 
-#: So many levels of lists and mappings are read.
-DEEPEST = 100
-_TOO_DEEP = f"more than {DEEPEST} levels deep"
-#: So many values aliases may repeat: a few lines of aliases of aliases would fill the memory.
-MOST_REPEATED = 1_000_000
+_TOO_DEEP = f"more than {MAX_YAML_DEPTH} levels deep"
 #: What PyYAML's parser calls it.
 _DEPTH = "maximum nesting depth"
 
@@ -81,7 +78,7 @@ class YamlFile:
         depth = 0
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
             depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
-            if depth > DEEPEST:
+            if depth > MAX_YAML_DEPTH:
                 self._refuse(_TOO_DEEP, _start(event))
 
     @property
@@ -131,8 +128,8 @@ class YamlFile:
         size = self._sizes[id(node)]
         self._decoded += size
         self._repeated += size
-        if self._repeated > MOST_REPEATED:
-            self._refuse(f"aliases repeat more than {MOST_REPEATED} values", _start(node))
+        if self._repeated > MAX_YAML_REPEATED:
+            self._refuse(f"aliases repeat more than {MAX_YAML_REPEATED} values", _start(node))
 
     def _mapping(self, node: MappingNode) -> dict[str, Any]:
         own: dict[str, Any] = {}

@@ -7,7 +7,8 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
-from placement_sched.model.document import DEEPEST, is_deeper
+from placement_sched.limits import MAX_JSON_DEPTH
+from placement_sched.model.document import is_deeper
 from placement_sched.model.naming import canonical
 from placement_sched.model.server_group import ServerGroup
 from placement_sched.model.spec import RequestSpec
@@ -135,6 +136,6 @@ def _decoded(text: str) -> Any:
     with suppress(ValueError, RecursionError):
         document = json.loads(text)
         # Most texts have too few brackets for it, which are counted in less time.
-        may_be = text.count("{") + text.count("[") > DEEPEST
-        return text if may_be and is_deeper(document, DEEPEST) else document
+        may_be = text.count("{") + text.count("[") > MAX_JSON_DEPTH
+        return text if may_be and is_deeper(document, MAX_JSON_DEPTH) else document
     return text

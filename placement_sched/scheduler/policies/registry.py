@@ -6,6 +6,7 @@ from functools import cached_property, lru_cache
 from types import MappingProxyType
 
 from placement_sched.errors import ConfigurationError
+from placement_sched.limits import MAX_RATIO
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.hardware.requested_pci import Alias, aliases_of
 from placement_sched.model.host_aggregate import DEFAULT_POLICY, HostAggregate
@@ -167,7 +168,7 @@ class Policies:
 def _check_ratios(settings: Settings) -> None:
     for group, name in sorted(RATIOS):
         ratio = getattr(getattr(settings, group), name)
-        if ratio is not None and not 0 <= ratio <= sections.MOST_RATIO:
+        if ratio is not None and not 0 <= ratio <= MAX_RATIO:
             raise ConfigurationError(f"[{group}] {name}: {ratio} is not a ratio")
 
 

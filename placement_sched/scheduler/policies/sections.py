@@ -25,9 +25,6 @@ OptionName = tuple[str, str]
 #: How the groups of the libraries begin that read options of their own.
 _OF_LIBRARIES = ("oslo_", "keystone_")
 
-#: No host's ratio is larger.
-MOST_RATIO = 10_000.0
-
 
 @dataclass(frozen=True, slots=True)
 class Override:

@@ -15,6 +15,7 @@ import orjson
 from placement_sched.db.transaction import Connection
 from placement_sched.db.trial import Readable
 from placement_sched.errors import ConfigurationError, Invalid, NotFound, TooComplex
+from placement_sched.limits import MAX_ALTERNATES, MAX_RECORDED_BYTES
 from placement_sched.model.clock import Clock
 from placement_sched.model.document import Document
 from placement_sched.model.hardware.requested_pci import (
@@ -37,10 +38,6 @@ from placement_sched.settings.view import Settings
 from placement_sched.store import images
 from placement_sched.store.compute import flavors, server_groups
 
-#: How many bytes of flavor and image the instances of one request may have in all.
-MOST_RECORDED = 10_000_000
-#: Alternates of all instances of a request.
-MOST_ALTERNATES = 20_000
 _GROUP = "$.request_spec.instance_group"
 _HINT = "$.request_spec.scheduler_hints.group"
 
@@ -251,10 +248,10 @@ def completed(spec: RequestSpec, document: Mapping[str, Any], settings: Settings
 
 def _check_alternates(instances: int, alternates: int) -> None:
     """Raise :class:`Invalid` where so many alternates for each instance are too many hosts."""
-    if instances * alternates > MOST_ALTERNATES:
+    if instances * alternates > MAX_ALTERNATES:
         raise Invalid(
             f"[scheduler] max_attempts asks for {alternates} alternates for each of {instances} "
-            f"instances, and there may be {MOST_ALTERNATES} for all together "
+            f"instances, and there may be {MAX_ALTERNATES} for all together "
             "(at $.request_spec.num_instances)"
         )
 
@@ -262,11 +259,11 @@ def _check_alternates(instances: int, alternates: int) -> None:
 def _check_recorded(instances: int, whole: Document) -> None:
     """Raise :class:`Invalid` where flavor and image are too large for so many instances."""
     sizes = {name: len(orjson.dumps(whole.get(name))) for name in ("flavor", "image")}
-    if (size := sum(sizes.values())) * instances > MOST_RECORDED:
+    if (size := sum(sizes.values())) * instances > MAX_RECORDED_BYTES:
         larger = max(sizes, key=sizes.__getitem__)
         raise Invalid(
             f"flavor and image have {size} bytes of JSON for each of {instances} instances, "
-            f"and may have {MOST_RECORDED} for all together (at $.request_spec.{larger})"
+            f"and may have {MAX_RECORDED_BYTES} for all together (at $.request_spec.{larger})"
         )
 
 

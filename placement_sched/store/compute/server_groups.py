@@ -10,7 +10,8 @@ from sqlalchemy import Connection, Row, case, delete, func, select, text, update
 from placement_sched.db import sql
 from placement_sched.db.tables import instances, server_groups
 from placement_sched.errors import Invalid
-from placement_sched.model.server_group import MOST_MEMBERS, MOST_PER_HOST, ServerGroup
+from placement_sched.limits import MAX_GROUP_MEMBERS
+from placement_sched.model.server_group import MOST_PER_HOST, ServerGroup
 
 _GROUPS = server_groups.c
 _INSTANCES = instances.c
@@ -142,9 +143,9 @@ def join(
     before, present = connection.execute(numbers).one()
     has = before + len(set(joining)) - present
     # A group from before there was a limit may have more, and keeps them.
-    if has > max(MOST_MEMBERS, before):
+    if has > max(MAX_GROUP_MEMBERS, before):
         raise Invalid(
-            f"Server group {uuid} would have {has} members, at most {MOST_MEMBERS} allowed "
+            f"Server group {uuid} would have {has} members, at most {MAX_GROUP_MEMBERS} allowed "
             f"(at {place})"
         )
 

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Select, delete, func, insert, select
 
 from placement_sched.db import sql, tables
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Invalid
+from placement_sched.limits import MAX_HELD_AMOUNTS
 from placement_sched.model.placement.allocation import (
     UNCHECKED,
     Allocation,
@@ -94,11 +95,11 @@ def of_several(
 ) -> tuple[Allocation, ...]:
     """Return what the consumers hold that a request names at this place.
 
-    Raises :class:`TooComplex` where several hold more than :data:`holders.MOST_HELD` amounts.
+    Raises :class:`TooComplex` where several hold more than :data:`MAX_HELD_AMOUNTS` amounts.
     """
     if len(uuids) < 2:
         return of_consumers(connection, uuids)
-    query = _ALLOCATIONS.order_by(None).order_by(*holders.BY_CONSUMER).limit(holders.MOST_HELD + 1)
+    query = _ALLOCATIONS.order_by(None).order_by(*holders.BY_CONSUMER).limit(MAX_HELD_AMOUNTS + 1)
     rows = list(sql.rows_among(connection, query, _COLUMNS.consumer_id, uuids))
     holders.refuse_too_many_held(len(rows), named_at)
     return tuple(map(_allocation, rows))
@@ -164,7 +165,7 @@ def replace(
 
     Raises :class:`Invalid` for an unknown provider or class, :class:`ConcurrentUpdate` for another
     generation than the one given, :class:`CapacityExceeded`, and, of a request, :class:`TooComplex`
-    where several consumers hold more than :data:`holders.MOST_HELD` amounts so far.
+    where several consumers hold more than :data:`MAX_HELD_AMOUNTS` amounts so far.
     """
     prepared = _prepare(connection, claims, now, decided=decided, named_at=named_at)
     wants = next_best.wants_of(connection, prepared.holding, prepared.provider_ids)

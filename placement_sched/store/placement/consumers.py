@@ -30,6 +30,7 @@ from placement_sched.db.tables import (
     users,
 )
 from placement_sched.errors import ConcurrentUpdate, TooComplex
+from placement_sched.limits import MAX_HELD_AMOUNTS
 from placement_sched.model.placement.allocation import ConsumerClaim
 from placement_sched.model.retrying import retrying
 from placement_sched.store.placement.capacity import InventoryIds
@@ -275,10 +276,6 @@ def remove(connection: Connection, records: Iterable[Record]) -> None:
         connection.execute(_DELETE, {"ids": batch})
 
 
-#: The most amounts that the consumers of a request hold so far, where it names several: as much as
-#: two that have the most that a request gives. To change twice as many takes a second of CPU.
-MOST_HELD = 20_000
-
 #: The order of an index, so that a limit ends the work early.
 BY_CONSUMER = (_HOLDER, allocations.c.id)
 OF_CONSUMERS = _HOLDER.in_(bindparam("consumers", expanding=True))
@@ -311,10 +308,10 @@ def held_so_far(
     """Return what the consumers have so far, the rows locked against other services' removals.
 
     ``named_at`` is where a request names them: raises :class:`TooComplex` where several have more
-    than :data:`MOST_HELD` amounts.
+    than :data:`MAX_HELD_AMOUNTS` amounts.
     """
     bounded = named_at is not None and len(uuids) > 1
-    statement, limit = (_HELD_AT_MOST, {"most": MOST_HELD + 1}) if bounded else (_HELD, {})
+    statement, limit = (_HELD_AT_MOST, {"most": MAX_HELD_AMOUNTS + 1}) if bounded else (_HELD, {})
     found: list[HeldAmount] = []
     for batch in sql.batches(uuids):
         # Fetched at once: one by one takes half as long again.
@@ -330,10 +327,10 @@ def held_so_far(
 
 def refuse_too_many_held(number: int, named_at: str | None) -> None:
     """Raise :class:`TooComplex` where several consumers of a request hold so many amounts."""
-    if number > MOST_HELD:
+    if number > MAX_HELD_AMOUNTS:
         raise TooComplex(
-            f"the consumers hold more than {MOST_HELD} amounts so far, and one request that names "
-            f"several may change that many at most (at {named_at})"
+            f"the consumers hold more than {MAX_HELD_AMOUNTS} amounts so far, and one request that "
+            f"names several may change that many at most (at {named_at})"
         )
 
 

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import insert, select
 
 from placement_sched.db.tables import flavor_projects, flavors
-from placement_sched.operations.flavors import MOST_PROJECTS
+from placement_sched.limits import MAX_FLAVOR_PROJECTS
 from tests.api.compute.flavors import message
 from tests.reports import NOW
 
@@ -114,13 +114,13 @@ def test_a_flavor_is_for_ten_thousand_projects_at_most(sqlite_flavors, sqlite_da
 
     def add(connection):
         row = {"flavor_id": connection.scalar(select(flavors.c.id)), "created_at": NOW}
-        many = [{**row, "project_id": f"p{number}"} for number in range(MOST_PROJECTS - 1)]
+        many = [{**row, "project_id": f"p{number}"} for number in range(MAX_FLAVOR_PROJECTS - 1)]
         connection.execute(insert(flavor_projects), many)
 
     sqlite_database.write(add)
     assert "last" in projects(sqlite_flavors.let_in("p", "last"))
     refused = message(sqlite_flavors.let_in("p", "more", status=400))
     assert refused == "Flavor p would be for 10001 projects, at most 10000 allowed."
-    assert len(projects(sqlite_flavors.ask("GET", "/p/os-flavor-access"))) == MOST_PROJECTS
+    assert len(projects(sqlite_flavors.ask("GET", "/p/os-flavor-access"))) == MAX_FLAVOR_PROJECTS
     sqlite_flavors.shut_out("p", "last")
     assert "more" in projects(sqlite_flavors.let_in("p", "more"))

@@ -103,7 +103,7 @@ def test_full_page_links_to_the_next(some, path):
 
 
 def test_nova_lists_a_thousand_at_most(sqlite_flavors, monkeypatch):
-    monkeypatch.setattr("placement_sched.api.paging.MOST", 2)
+    monkeypatch.setattr("placement_sched.api.paging.MAX_PAGE", 2)
     for flavorid in "abc":
         sqlite_flavors.create(flavorid)
     page = sqlite_flavors.ask("GET").json

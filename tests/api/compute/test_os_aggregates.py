@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.schemas.fields import MOST_METADATA
+from placement_sched.limits import MAX_AGGREGATE_METADATA
 from tests.api.compute.conftest import URL
 from tests.hosts import add_node
 
@@ -65,7 +65,7 @@ def test_times_are_as_nova_writes_them(api):
 
 def test_an_aggregate_has_a_thousand_metadata_keys_at_most(api):
     number = api.make("a")
-    most = {f"k{each}": "v" for each in range(MOST_METADATA)}
+    most = {f"k{each}": "v" for each in range(MAX_AGGREGATE_METADATA)}
     refused = api.set_metadata(number, **most, more="v", status=400)
     assert "Failed validating 'maxProperties'" in refused.json["badRequest"]["message"]
     api.set_metadata(number, **most)
@@ -74,7 +74,7 @@ def test_an_aggregate_has_a_thousand_metadata_keys_at_most(api):
     assert words in refused.json["badRequest"]["message"]
     api.set_metadata(number, more="v", k0=None)
     shown = api.show(number).json["aggregate"]["metadata"]
-    assert len(shown) == MOST_METADATA
+    assert len(shown) == MAX_AGGREGATE_METADATA
     assert "k0" not in shown
 
 

@@ -11,7 +11,7 @@ from placement_sched.db.tables import (
     resource_provider_aggregates,
     resource_providers,
 )
-from placement_sched.operations.host_aggregates import MOST_HOSTS
+from placement_sched.limits import MAX_AGGREGATE_HOSTS
 from tests.api.compute.conftest import URL
 from tests.at_once import at_once
 from tests.hosts import add_instance, add_node, add_service
@@ -270,7 +270,7 @@ def test_statements_do_not_grow_with_hosts_and_nodes(api, database):
 def test_an_aggregate_has_fifty_thousand_hosts_at_most(sqlite_api, sqlite_database):
     number = sqlite_api.make("a")
     row = {"aggregate_id": number, "created_at": NOW}
-    many = [{**row, "host": f"h{each}"} for each in range(MOST_HOSTS - 1)]
+    many = [{**row, "host": f"h{each}"} for each in range(MAX_AGGREGATE_HOSTS - 1)]
     query = insert(host_aggregate_hosts)
     sqlite_database.write(lambda connection: connection.execute(query, many))
     for host in ("last", "more"):

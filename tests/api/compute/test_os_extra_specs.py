@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.schemas.parts import MOST_EXTRA_SPECS
+from placement_sched.limits import MAX_EXTRA_SPECS
 from tests.api.compute.flavors import message
 
 
@@ -43,7 +43,7 @@ def test_setting_none_changes_nothing(sqlite_one):
 
 
 def test_a_flavor_has_five_hundred_extra_specs_at_most(one):
-    most = {f"k{number}": "v" for number in range(MOST_EXTRA_SPECS)}
+    most = {f"k{number}": "v" for number in range(MAX_EXTRA_SPECS)}
     refused = one.tag("f", {**most, "more": "v"}, status=400)
     assert "Failed validating 'maxProperties'" in message(refused)
     one.tag("f", most)

@@ -155,7 +155,7 @@ def test_list_is_paged_in_the_order_made(groups):
 
 
 def test_no_answer_lists_more_than_the_most(sqlite_groups, monkeypatch):
-    monkeypatch.setattr("placement_sched.api.paging.MOST", 2)
+    monkeypatch.setattr("placement_sched.api.paging.MAX_PAGE", 2)
     for name in "abc":
         sqlite_groups.create(name)
     assert sqlite_groups.names() == ["a", "b"]

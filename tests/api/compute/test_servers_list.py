@@ -103,7 +103,7 @@ def test_marker_stands_for_its_place_and_need_be_seen(cloud):
 
 
 def test_page_has_at_most_the_most(cloud, monkeypatch):
-    monkeypatch.setattr("placement_sched.api.paging.MOST", 2)
+    monkeypatch.setattr("placement_sched.api.paging.MAX_PAGE", 2)
     assert cloud.names() == ["s5", "s4"]
     assert cloud.names("all_tenants=1&limit=9") == ["s5", "s4"]
     assert cloud.names("all_tenants=1&limit=0") == []

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from placement_sched.model.image import MOST_OF_PROPERTIES
+from placement_sched.limits import MAX_IMAGE_PROPERTY_CHARACTERS
 from tests.api.image.conftest import BANK, SHOP, URL
 
 UUID = "70a599e0-31e7-49b7-b260-868f441e862b"
@@ -179,7 +179,7 @@ def test_there_are_at_most_128_properties_and_tags(api):
 
 
 def test_properties_have_a_limited_number_of_characters(api):
-    half = MOST_OF_PROPERTIES // 2 - 2
+    half = MAX_IMAGE_PROPERTY_CHARACTERS // 2 - 2
     uuid = api.make("large", {"p1": "x" * half, "p2": "\u00e9" * half})
     last = {"op": "replace", "path": "/p2", "value": "x" * (half + 1)}
     assert "property characters" in api.patch(uuid, last, status=413).json["message"]

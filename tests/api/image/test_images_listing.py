@@ -8,8 +8,8 @@ from sqlalchemy import update
 
 from placement_sched.app import create_app
 from placement_sched.db.tables import images
+from placement_sched.limits import MAX_IMAGE_PAGE_CHARACTERS
 from placement_sched.model.image import StoredImage
-from placement_sched.store.images import MOST_OF_PAGE
 from placement_sched.store.images import add as add_image
 from tests.api.image.conftest import BANK, SHOP, ImageApi
 from tests.clouds import uuid_of
@@ -359,7 +359,7 @@ def test_page_of_large_images_ends_early_and_the_next_go_on(large):
     while address:
         answer = large.app.get(f"/image{address}")
         pages.append([image["name"] for image in answer.json["images"]])
-        assert len(answer.body) < 1.1 * MOST_OF_PAGE
+        assert len(answer.body) < 1.1 * MAX_IMAGE_PAGE_CHARACTERS
         address = answer.json.get("next")
     assert [len(page) for page in pages] == [38, 22]
     assert [name for page in pages for name in page] == [f"n{number:02}" for number in range(60)]
@@ -367,7 +367,7 @@ def test_page_of_large_images_ends_early_and_the_next_go_on(large):
 
 @pytest.mark.all_databases
 def test_page_of_large_images_has_one_at_least(large, monkeypatch):
-    monkeypatch.setattr("placement_sched.store.images.MOST_OF_PAGE", 1)
+    monkeypatch.setattr("placement_sched.store.images.MAX_IMAGE_PAGE_CHARACTERS", 1)
     page = large.list("limit=1000&sort=name:desc").json
     assert [image["name"] for image in page["images"]] == ["n59"]
     page = large.app.get(f"/image{page['next']}").json

@@ -4,13 +4,12 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.api.placement.conventions import MOST_OF_PROVIDER
-from placement_sched.api.placement.params import MOST_CONDITIONS
+from placement_sched.limits import MAX_CONDITIONS, MAX_PROVIDER_ITEMS
 from tests.api.placement.allocation_bodies import headers
 from tests.providers import make_provider
 from tests.versions import LATEST
 
-TOO_MANY = range(MOST_OF_PROVIDER + 1)
+TOO_MANY = range(MAX_PROVIDER_ITEMS + 1)
 GIVEN = {
     "aggregates": ([str(uuid4()) for _ in TOO_MANY], "maxItems"),
     "traits": ([f"CUSTOM_{number}" for number in TOO_MANY], "maxItems"),
@@ -38,10 +37,10 @@ def test_more_aggregates_are_refused_where_the_body_is_their_list(sqlite_app):
 
 @pytest.mark.parametrize("term", ["required=in:HW_CPU_X86_AVX,T{}", "required=!T{}"])
 def test_more_conditions_on_traits_than_a_second_of_work_are_refused(sqlite_app, term):
-    terms = "&".join(term.format(number) for number in range(MOST_CONDITIONS + 1))
+    terms = "&".join(term.format(number) for number in range(MAX_CONDITIONS + 1))
     path = f"/placement/allocation_candidates?resources=VCPU:1&{terms}"
     refused = sqlite_app.get(path, headers=headers(LATEST), status=400)
-    assert f"{MOST_CONDITIONS + 1} conditions on traits and aggregates" in refused.text
+    assert f"{MAX_CONDITIONS + 1} conditions on traits and aggregates" in refused.text
     (fewer, _, _) = path.rpartition("&")
     unknown = sqlite_app.get(fewer, headers=headers(LATEST), status=400)
     assert "No such trait(s)" in unknown.text
@@ -52,7 +51,7 @@ def test_aggregates_count_as_conditions_with_traits_of_all_groups(sqlite_app):
         f"resources{one}=VCPU:1&required{one}=HW_CPU_X86_AVX&member_of{one}={uuid4()}"
         for one in range(8)
     )
-    more = "&".join(f"member_of={uuid4()}" for _ in range(MOST_CONDITIONS - 15))
+    more = "&".join(f"member_of={uuid4()}" for _ in range(MAX_CONDITIONS - 15))
     path = f"/placement/allocation_candidates?{groups}&resources=VCPU:1&{more}&group_policy=none"
     refused = sqlite_app.get(path, headers=headers(LATEST), status=400)
-    assert f"{MOST_CONDITIONS + 1} conditions on traits and aggregates" in refused.text
+    assert f"{MAX_CONDITIONS + 1} conditions on traits and aggregates" in refused.text

@@ -4,7 +4,8 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.api.placement.routes import allocations, reshaper
+from placement_sched.api.placement.routes import allocations
+from placement_sched.limits import MAX_RESHAPER_INVENTORIES
 from tests.api.placement.allocation_bodies import body_of, headers
 from tests.providers import make_provider
 from tests.statements import counted
@@ -121,14 +122,14 @@ def test_more_inventories_than_a_second_of_work_are_refused_and_change_nothing(
     app, tree, monkeypatch
 ):
     host, disk, _ = tree
-    monkeypatch.setattr(reshaper, "MOST_INVENTORIES", 2)
+    monkeypatch.setattr("placement_sched.api.placement.routes.reshaper.MAX_RESHAPER_INVENTORIES", 2)
     refused = send(app, {host: stock(1, VCPU=9), disk: stock(0, DISK_GB=1, VCPU=1)}, status=400)
     assert "$.inventories: the providers have 3 inventories, and" in refused.text
     assert get(app, f"/resource_providers/{host}/inventories")["inventories"]["VCPU"]["total"] == 8
 
 
 def test_more_providers_than_a_second_of_work_are_refused(sqlite_app):
-    many = {str(uuid4()): stock(0) for _ in range(reshaper.MOST_INVENTORIES + 1)}
+    many = {str(uuid4()): stock(0) for _ in range(MAX_RESHAPER_INVENTORIES + 1)}
     refused = send(sqlite_app, many, status=400)
     assert "(at $.inventories). Failed validating 'maxProperties'" in refused.text
 

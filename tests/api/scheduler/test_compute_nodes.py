@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.api.scheduler.routes.compute_nodes import MOST_REPORTS
+from placement_sched.limits import MAX_REPORTS
 from tests.reports import a_report, node_uuid, without
 from tests.versions import LATEST_HEADERS
 
@@ -124,11 +124,11 @@ def test_empty_list_is_nothing_to_record(sqlite_app):
 
 
 def test_two_thousand_reports_in_one_request(app):
-    reports = [a_report(number) for number in range(MOST_REPORTS)]
-    assert app.post_json(NODES, reports).json["created"] == MOST_REPORTS
-    assert app.post_json(NODES, reports).json["unchanged"] == MOST_REPORTS
+    reports = [a_report(number) for number in range(MAX_REPORTS)]
+    assert app.post_json(NODES, reports).json["created"] == MAX_REPORTS
+    assert app.post_json(NODES, reports).json["unchanged"] == MAX_REPORTS
     listed = app.get(NODES).json
-    assert len(listed["compute_nodes"]) == MOST_REPORTS
+    assert len(listed["compute_nodes"]) == MAX_REPORTS
     assert listed["links"] == []
 
 

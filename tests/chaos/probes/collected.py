@@ -2,9 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from placement_sched.api.placement.conventions import MOST_OF_PROVIDER
-from placement_sched.schemas.fields import MOST_METADATA
-from placement_sched.schemas.parts import MOST_EXTRA_SPECS
+from placement_sched.limits import MAX_AGGREGATE_METADATA, MAX_EXTRA_SPECS, MAX_PROVIDER_ITEMS
 from tests.clouds import uuid_of
 
 
@@ -12,11 +10,11 @@ def of_a_flavor_and_an_aggregate(many: Mapping[str, str]) -> Iterator[tuple[str,
     """Yield what gives a flavor and an aggregate the most of what they collect, and more."""
     specs = "/compute/v2.1/flavors/most/os-extra_specs"
     yield "too many extra specs", "POST", specs, {"extra_specs": many}
-    most = dict.fromkeys(list(many)[:MOST_EXTRA_SPECS], "v" * 255)
+    most = dict.fromkeys(list(many)[:MAX_EXTRA_SPECS], "v" * 255)
     yield "extra specs", "POST", specs, {"extra_specs": most}
     action = "/compute/v2.1/os-aggregates/1/action"
     yield "too much metadata", "POST", action, {"set_metadata": {"metadata": many}}
-    most = dict.fromkeys(list(many)[:MOST_METADATA], "v" * 255)
+    most = dict.fromkeys(list(many)[:MAX_AGGREGATE_METADATA], "v" * 255)
     yield "metadata", "POST", action, {"set_metadata": {"metadata": most}}
 
 
@@ -26,7 +24,7 @@ def of_many_aggregates(hosts: Iterable[str]) -> Iterator[tuple[str, str, object]
     for number in range(1, 11):
         path = "/compute/v2.1/os-aggregates"
         yield "POST", path, {"aggregate": {"name": f"full {number}"}}
-        metadata = {f"k{number}_{key}": "v" * 200 for key in range(MOST_METADATA)}
+        metadata = {f"k{number}_{key}": "v" * 200 for key in range(MAX_AGGREGATE_METADATA)}
         action = f"{path}/{number}/action"
         yield "POST", action, {"set_metadata": {"metadata": metadata}}
         for name in names:
@@ -40,10 +38,10 @@ def of_a_provider() -> Iterator[tuple[str, str, str, object]]:
     made = {"uuid": provider, "name": "provider of most"}
     yield "another provider", "POST", "/placement/resource_providers", made
     for generation in range(2):
-        uuids = [uuid_of(f"{generation} {number}") for number in range(MOST_OF_PROVIDER)]
+        uuids = [uuid_of(f"{generation} {number}") for number in range(MAX_PROVIDER_ITEMS)]
         given = {"aggregates": uuids, "resource_provider_generation": generation}
         yield f"aggregates of a provider {generation}", "PUT", f"{path}/aggregates", given
-    traits = [f"CUSTOM_{number}" for number in range(MOST_OF_PROVIDER)]
+    traits = [f"CUSTOM_{number}" for number in range(MAX_PROVIDER_ITEMS)]
     given = {"traits": traits, "resource_provider_generation": 2}
     yield "unknown traits of a provider", "PUT", f"{path}/traits", given
     stock = {name: {"total": 1} for name in traits}

@@ -8,12 +8,15 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from placement_sched.api.scheduler.request_spec import MOST_INSTANCES
-from placement_sched.model.hardware.cpu_sets import LONGEST
-from placement_sched.model.hardware.requested_pci import MOST_KEYS, MOST_REQUESTS
-from placement_sched.model.image_properties import MOST_NUMA_NODES
-from placement_sched.scheduler.question import MOST_FITTED
-from placement_sched.schemas.parts import MOST_EXTRA_SPECS
+from placement_sched.limits import (
+    MAX_CPU_SET_CHARACTERS,
+    MAX_EXTRA_SPECS,
+    MAX_FITTED,
+    MAX_INSTANCES,
+    MAX_NUMA_NODES,
+    MAX_PCI_REQUESTS,
+    MAX_PCI_SPEC_KEYS,
+)
 from tests.placing import flavor, report, spec
 
 #: Characters of an extra spec's value, and of an image property.
@@ -70,7 +73,7 @@ def questions() -> Mapping[str, dict[str, Any]]:
         "numbered nodes": _numbered(),
         "nodes of an image": _imaged(
             {"hw_numa_nodes": "128"}
-            | {f"hw_numa_cpus.{node}": "0-1," * 1500 for node in range(MOST_NUMA_NODES)}
+            | {f"hw_numa_cpus.{node}": "0-1," * 1500 for node in range(MAX_NUMA_NODES)}
         ),
     }
     return {name: {"request_spec": one} for name, one in specs.items()}
@@ -110,7 +113,7 @@ def _cell(host: int, cell: int) -> dict[str, object]:
 def _extra_specs() -> Mapping[str, Mapping[str, str]]:
     """Return extra specs by what is large in them."""
     either = "<or> " + " <or> ".join(str(number) for number in range(30))
-    many = range(MOST_EXTRA_SPECS)
+    many = range(MAX_EXTRA_SPECS)
     return {
         "long extra specs": {f"capabilities:arch{n}": "x" * VALUE for n in many},
         "alternatives": _within({f"capabilities:stats:arch{n}": either for n in many}),
@@ -173,7 +176,7 @@ def _queried(query: object) -> dict[str, object]:
 def _properties() -> Mapping[str, str]:
     """Return properties of an image by their names, as long as they may be."""
     return {
-        "hw_numa_cpus.0": "0-65535," * (LONGEST // 8),
+        "hw_numa_cpus.0": "0-65535," * (MAX_CPU_SET_CHARACTERS // 8),
         "hw_cpu_dedicated_mask": "^1," * (PROPERTY // 3),
         "hw_mem_page_size": "9" * PROPERTY,
         "hw_numa_nodes": "9" * PROPERTY,
@@ -195,13 +198,13 @@ def _imaged(properties: Mapping[str, str]) -> dict[str, object]:
 
 def _numbered() -> dict[str, object]:
     """Return a request for as many NUMA nodes as can be numbered, each of long sets of CPUs."""
-    extra = {"hw:numa_nodes": str(MOST_NUMA_NODES)}
-    for node in range(MOST_NUMA_NODES):
+    extra = {"hw:numa_nodes": str(MAX_NUMA_NODES)}
+    for node in range(MAX_NUMA_NODES):
         extra[f"hw:numa_cpus.{node}"] = _text(f"{node}", f",{node}", VALUE)
         extra[f"hw:numa_mem.{node}"] = "8"
     return spec(
         flavor=flavor(
-            vcpus=MOST_NUMA_NODES, memory_mb=8 * MOST_NUMA_NODES, root_gb=0, extra_specs=extra
+            vcpus=MAX_NUMA_NODES, memory_mb=8 * MAX_NUMA_NODES, root_gb=0, extra_specs=extra
         )
     )
 
@@ -217,7 +220,7 @@ def _numa_topologies() -> Mapping[str, dict[str, object]]:
     devices = {"requests": [_asked(name, 4, "required") for name in ALIASES[:4]]}
     # All but the last two are near the nodes that are tried first.
     first = [name for at, name in enumerate(ALIASES) if at % CELLS < CELLS // 2]
-    names = [first[at % len(first)] for at in range(MOST_REQUESTS - 2)]
+    names = [first[at % len(first)] for at in range(MAX_PCI_REQUESTS - 2)]
     most = [_asked(name, 1, "required") for name in (*names, *ALIASES[CELLS // 2 :][:2])]
     pages = [{"pagesize": -3}, {"pagesize": 2**20}] * (CELLS // 2)
     return {
@@ -258,7 +261,7 @@ def _many_instances() -> Mapping[str, dict[str, object]]:
         f"instances with {name}": {
             **one,
             "instance_uuids": None,
-            "num_instances": min(MOST_FITTED // each, MOST_INSTANCES),
+            "num_instances": min(MAX_FITTED // each, MAX_INSTANCES),
         }
         for name, (one, each) in asked.items()
     }
@@ -282,9 +285,11 @@ def _pci_requests() -> Mapping[str, dict[str, object]]:
     short = "a47:1," * (VALUE // 6)
     every = ",".join(f"{name}:3" for name in ALIASES)[:VALUE].rpartition(",")[0]
     asked = [_asked(name, 1, "preferred") for name in ALIASES]
-    many = [_asked(ALIASES[at % len(ALIASES)], 1, "preferred") for at in range(MOST_REQUESTS)]
-    others = [{"vendor_id": "ffff", "product_id": f"{n:04x}"} for n in range(MOST_KEYS // 2 - 1)]
-    keys = [{f"key{n}": "ffff"} for n in range(MOST_KEYS // MOST_REQUESTS - 1)]
+    many = [_asked(ALIASES[at % len(ALIASES)], 1, "preferred") for at in range(MAX_PCI_REQUESTS)]
+    others = [
+        {"vendor_id": "ffff", "product_id": f"{n:04x}"} for n in range(MAX_PCI_SPEC_KEYS // 2 - 1)
+    ]
+    keys = [{f"key{n}": "ffff"} for n in range(MAX_PCI_SPEC_KEYS // MAX_PCI_REQUESTS - 1)]
     return {
         "aliases": spec(flavor=flavor(extra_specs={"pci_passthrough:alias": every})),
         "one alias many times": spec(
@@ -296,11 +301,13 @@ def _pci_requests() -> Mapping[str, dict[str, object]]:
         "too many devices": spec(pci_requests={"requests": many * 70}),
         "kinds of device": spec(pci_requests={"requests": [{"count": 1, "spec": [*others, {}]}]}),
         "keys of devices": spec(
-            pci_requests={"requests": [{"count": 1, "spec": [*keys, {}]}] * MOST_REQUESTS}
+            pci_requests={"requests": [{"count": 1, "spec": [*keys, {}]}] * MAX_PCI_REQUESTS}
         ),
         "keys of one device": spec(
             pci_requests={
-                "requests": [{"count": 1, "spec": [{f"key{n}": "f"} for n in range(MOST_KEYS)]}]
+                "requests": [
+                    {"count": 1, "spec": [{f"key{n}": "f"} for n in range(MAX_PCI_SPEC_KEYS)]}
+                ]
             }
         ),
         "too many kinds of device": spec(

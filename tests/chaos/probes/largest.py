@@ -7,13 +7,15 @@ from urllib.parse import quote
 
 import os_traits
 
-from placement_sched.api.placement.routes.allocations import MOST_AMOUNTS
-from placement_sched.api.placement.routes.reshaper import MOST_CONSUMERS
-from placement_sched.api.request import MOST_VALUES
 from placement_sched.api.scheduler.placing import MOST_ENTRIES
-from placement_sched.api.scheduler.planning import MOST_FLAVORS
-from placement_sched.api.scheduler.request_spec import MOST_INSTANCES
-from placement_sched.api.scheduler.routes.compute_nodes import MOST_REPORTS
+from placement_sched.limits import (
+    MAX_ALLOCATION_AMOUNTS,
+    MAX_CAPACITY_FLAVORS,
+    MAX_INSTANCES,
+    MAX_JSON_VALUES,
+    MAX_REPORTS,
+    MAX_RESHAPER_CONSUMERS,
+)
 from placement_sched.model.server_group import POLICIES
 from placement_sched.schemas.changes import MOST_CHANGES, MOST_COPIES
 from tests.chaos.probes import collected
@@ -42,10 +44,10 @@ RENEWED = {"claimed instances", "claimed instances with images", "consumers", "r
 def bodies(most: int) -> Mapping[str, bytes]:
     """Return JSON of at most so many bytes, which no route asks for."""
     keys = filled(lambda number: f'"k{number:x}":1', ",", most)
-    parsed = ",".join(f'"k{number:x}":1' for number in range(min(most // 10, MOST_VALUES - 10)))
+    parsed = ",".join(f'"k{number:x}":1' for number in range(min(most // 10, MAX_JSON_VALUES - 10)))
     return {
         "keys that are parsed": f"{{{parsed}}}".encode(),
-        "lists that are parsed": b"[[]" + b",[]" * min(most // 4, MOST_VALUES // 2 - 10) + b"]",
+        "lists that are parsed": b"[[]" + b",[]" * min(most // 4, MAX_JSON_VALUES // 2 - 10) + b"]",
         "keys": f"{{{keys}}}".encode(),
         "numbers": b"[1" + b",1" * (most // 2 - 2) + b"]",
         "empty lists": b"[[]" + b",[]" * (most // 3 - 2) + b"]",
@@ -99,11 +101,11 @@ def questions() -> Mapping[str, dict[str, Any]]:
         "groups": spec(flavor=_extra("resources{}:CUSTOM_1", "1", 20_000)),
         "items of two kinds": spec(instance_uuids=[1, "a"] * 450),
     }
-    many = [uuid_of(f"instance {number}") for number in range(MOST_INSTANCES)]
+    many = [uuid_of(f"instance {number}") for number in range(MAX_INSTANCES)]
     small = flavor(memory_mb=1, root_gb=0)
     specs["instances"] = spec(*many, flavor=small)
     for policy in POLICIES:
-        group = {"policy": policy, "members": members[:MOST_INSTANCES]}
+        group = {"policy": policy, "members": members[:MAX_INSTANCES]}
         specs[f"instances of a group: {policy}"] = spec(*many, flavor=small, instance_group=group)
     asked = {name: {"request_spec": one} for name, one in specs.items()}
     tried = spec(retry={"num_attempts": 1, "hosts": [[name, name] for name in names]})
@@ -171,8 +173,8 @@ def claims(turn: int = 0) -> Iterator[tuple[str, str, str, object]]:
     """
     path = "/scheduler/v1/select_destinations"
     for name, number, properties, size in (
-        ("claimed instances", MOST_INSTANCES, 0, 0),
-        ("claimed instances with images", MOST_INSTANCES, 9, 1_000),
+        ("claimed instances", MAX_INSTANCES, 0, 0),
+        ("claimed instances with images", MAX_INSTANCES, 9, 1_000),
         ("claimed instances with too large images", 300, 15, 60_000),
     ):
         # A few hosts have CPUs for a thousand instances only once.
@@ -230,7 +232,7 @@ def others() -> Iterator[tuple[str, str, str, object]]:
     ]
     large = report("large", stats=many, pci_device_pools=devices)
     yield "a report", "PUT", f"{scheduler}/compute_nodes/{large['uuid']}", large
-    flavors = [flavor(name=f"f{n}", memory_mb=n + 1) for n in range(MOST_FLAVORS)]
+    flavors = [flavor(name=f"f{n}", memory_mb=n + 1) for n in range(MAX_CAPACITY_FLAVORS)]
     counted = {"request_spec": {}, "flavors": flavors, "per": "host"}
     yield "flavors to count", "POST", f"{scheduler}/capacity", counted
     yield _consumed()
@@ -238,7 +240,10 @@ def others() -> Iterator[tuple[str, str, str, object]]:
     made = {"uuid": provider, "name": "reshaped"}
     yield "a provider", "POST", "/placement/resource_providers", made
     stock = {"inventories": {"VCPU": {"total": 1}}, "resource_provider_generation": 0}
-    body = {"inventories": {provider: stock}, "allocations": _consumers("reshaped", MOST_CONSUMERS)}
+    body = {
+        "inventories": {provider: stock},
+        "allocations": _consumers("reshaped", MAX_RESHAPER_CONSUMERS),
+    }
     yield "consumers to reshape", "POST", "/placement/reshaper", body
     yield from _amounts_to_reshape()
     yield _amounts_to_free()
@@ -252,12 +257,12 @@ def anew(name: str, turn: int) -> tuple[str, str, str, object]:
 
 
 def _consumed(turn: int = 0) -> tuple[str, str, str, object]:
-    consumers = _consumers(f"consumer of {turn}", MOST_CONSUMERS)
+    consumers = _consumers(f"consumer of {turn}", MAX_RESHAPER_CONSUMERS)
     return "consumers", "POST", "/placement/allocations", consumers
 
 
 def _reported(turn: int = 0) -> tuple[str, str, str, object]:
-    reports = [report(f"more of {turn} {number}") for number in range(MOST_REPORTS)]
+    reports = [report(f"more of {turn} {number}") for number in range(MAX_REPORTS)]
     return "reports", "POST", "/scheduler/v1/compute_nodes", reports
 
 
@@ -266,13 +271,13 @@ def _amounts_to_reshape() -> Iterator[tuple[str, str, str, object]]:
     classes = [f"CUSTOM_MOST_{number}" for number in range(100)]
     for name in classes:
         yield f"class {name}", "PUT", f"/placement/resource_classes/{name}", None
-    stock = {name: {"total": MOST_AMOUNTS} for name in classes}
+    stock = {name: {"total": MAX_ALLOCATION_AMOUNTS} for name in classes}
     for name, each in (("amounts to reshape", 100), ("a few amounts to reshape", 3)):
         provider = str(report(name)["uuid"])
         made = {"uuid": provider, "name": name}
         yield f"a provider of {name}", "POST", "/placement/resource_providers", made
         held = {provider: {"resources": dict.fromkeys(classes[:each], 1)}}
-        consumers = _consumers(name, min(MOST_AMOUNTS // each, MOST_CONSUMERS))
+        consumers = _consumers(name, min(MAX_ALLOCATION_AMOUNTS // each, MAX_RESHAPER_CONSUMERS))
         body = {
             "inventories": {provider: {"inventories": stock, "resource_provider_generation": 0}},
             "allocations": {one: {**said, "allocations": held} for one, said in consumers.items()},
@@ -282,8 +287,8 @@ def _amounts_to_reshape() -> Iterator[tuple[str, str, str, object]]:
 
 def _amounts_to_free() -> tuple[str, str, str, object]:
     """Return a request that frees what the consumers of both reshapes hold: nearly the most."""
-    few = _consumers("a few amounts to reshape", MOST_CONSUMERS)
-    consumers = {**_consumers("amounts to reshape", MOST_AMOUNTS // 100), **few}
+    few = _consumers("a few amounts to reshape", MAX_RESHAPER_CONSUMERS)
+    consumers = {**_consumers("amounts to reshape", MAX_ALLOCATION_AMOUNTS // 100), **few}
     nothing = {"allocations": {}, "consumer_generation": 1}
     body = {one: {**said, **nothing} for one, said in consumers.items()}
     return "amounts to free", "POST", "/placement/allocations", body

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from placement_sched.api.request import MOST_JSON
+from placement_sched.limits import MAX_JSON_BYTES
 from tests.chaos.probes import collected, hardware, largest, nested
 from tests.chaos.scale import TRIED, WHOLE, times
 from tests.placing import flavor, report, spec
@@ -52,7 +52,7 @@ def requests() -> Iterator[Sent]:
         if WHOLE:
             yield Sent(f"{name} as reports", "POST", "/scheduler/v1/compute_nodes", body)
     paths = ["/image/v2/images", "/placement/allocations", "/scheduler/v1/select_destinations"]
-    for name, body in largest.bodies(MOST_JSON).items():
+    for name, body in largest.bodies(MAX_JSON_BYTES).items():
         for path in paths[: times(1, len(paths))]:
             yield Sent(f"{name} to {path}", "POST", path, body)
     for name, query in largest.queries().items():

@@ -3,14 +3,8 @@
 import pytest
 
 from placement_sched.errors import Invalid
-from placement_sched.model.hardware.cpu_sets import (
-    LONGEST,
-    MOST_CPUS,
-    all_cpus,
-    cpu_set,
-    cpus_from,
-    masked_cpus,
-)
+from placement_sched.limits import MAX_CPU_SET_CHARACTERS, MAX_CPUS
+from placement_sched.model.hardware.cpu_sets import all_cpus, cpu_set, cpus_from, masked_cpus
 from tests.model.hardware.asked import flavor_of
 
 TEXTS = [
@@ -25,7 +19,7 @@ TEXTS = [
     ("", set()),
     ("2 - 4", {2, 3, 4}),
     ("^ 2,1-2", {1}),
-    (f"{MOST_CPUS - 1}", {MOST_CPUS - 1}),
+    (f"{MAX_CPUS - 1}", {MAX_CPUS - 1}),
 ]
 
 
@@ -36,7 +30,7 @@ def test_cpus_from_reads_numbers_ranges_and_what_is_left_out(text, cpus):
 
 @pytest.mark.parametrize(
     "text",
-    ["a", "1-", "-1", "3-1", "1-2-3", "^", "^^1", "1;2", "0x1", f"0-{MOST_CPUS}", "0-999999999999"],
+    ["a", "1-", "-1", "3-1", "1-2-3", "^", "^^1", "1;2", "0x1", f"0-{MAX_CPUS}", "0-999999999999"],
 )
 def test_cpus_from_refuses_an_invalid_part(text):
     with pytest.raises(ValueError, match=r"number|ends before|goes beyond"):
@@ -50,17 +44,19 @@ def test_cpus_from_refuses_a_number_longer_than_can_be_read():
 
 def test_cpus_from_reads_a_thousand_cpus_one_by_one():
     text = ",".join(map(str, range(1024)))
-    assert len(text) <= LONGEST
+    assert len(text) <= MAX_CPU_SET_CHARACTERS
     assert cpus_from(text) == {*range(1024)}
 
 
 def test_cpus_from_refuses_a_text_longer_than_any_host_needs():
-    with pytest.raises(ValueError, match=f"has 24000 characters, and at most {LONGEST} are"):
+    with pytest.raises(
+        ValueError, match=f"has 24000 characters, and at most {MAX_CPU_SET_CHARACTERS} are"
+    ):
         cpus_from("0-65535," * 3000)
 
 
 def test_cpus_that_are_named_many_times_are_read():
-    assert len(cpus_from(("0-65535," * 3000)[:LONGEST])) == MOST_CPUS
+    assert len(cpus_from(("0-65535," * 3000)[:MAX_CPU_SET_CHARACTERS])) == MAX_CPUS
 
 
 def test_cpu_set_names_where_it_cannot_be_read():

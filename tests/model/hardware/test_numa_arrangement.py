@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.model.hardware import numa_arrangement
 from placement_sched.model.hardware.numa import NUMATopologyLimits
 from placement_sched.model.hardware.numa_arrangement import Effort, first_arrangement
 from placement_sched.model.hardware.numa_fit import fit_candidates, fit_to_host
@@ -35,6 +34,7 @@ def test_earlier_items_choose_first(places, found):
     assert first_arrangement(places, lambda _places: True) == found
 
 
+ARRANGEMENT = "placement_sched.model.hardware.numa_arrangement"
 PLACES = st.lists(st.lists(st.integers(0, 4), unique=True).map(sorted), min_size=1, max_size=4)
 ACCEPTED = st.frozensets(st.frozensets(st.integers(0, 4), min_size=1, max_size=4), max_size=12)
 
@@ -191,7 +191,7 @@ def test_few_sets_of_sixteen_nodes_are_tried_for_devices(pools, asks, nodes, ful
 
 
 def test_search_of_one_request_is_bounded_on_all_hosts_together(monkeypatch):
-    monkeypatch.setattr(numa_arrangement, "MOST_STEPS", 1000)
+    monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_STEPS", 1000)
     cells = [a_cell(n, shared=[n], memory=512) for n in range(16)]
     instance = an_instance(*(asked(n, shared=[n], memory=512) for n in range(8)))
     effort, tried = Effort(), []
@@ -222,7 +222,7 @@ def test_the_one_way_in_which_nodes_fit_is_found_in_few_steps():
 
 
 def test_search_for_candidates_beyond_the_first_is_bounded_for_all_hosts_together(monkeypatch):
-    monkeypatch.setattr(numa_arrangement, "MOST_CANDIDATES", 10)
+    monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_CANDIDATES", 10)
     cells = [a_cell(n, shared=[n], memory=512) for n in range(16)]
     instance = an_instance(*(asked(n, shared=[n], memory=512) for n in range(8)))
     limits = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)

@@ -3,9 +3,8 @@
 import pytest
 
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_PCI_REQUESTS, MAX_PCI_SPEC_KEYS
 from placement_sched.model.hardware.requested_pci import (
-    MOST_KEYS,
-    MOST_REQUESTS,
     InstancePCIRequest,
     InstancePCIRequests,
     aliases_of,
@@ -35,8 +34,8 @@ def test_requests_are_read_from_a_document():
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ([{"count": 1}] * (MOST_REQUESTS + 1), "65 PCI requests, at most 64"),
-        ([{"count": 1, "spec": [{}] * (MOST_KEYS + 1)}], "501 keys in the specs"),
+        ([{"count": 1}] * (MAX_PCI_REQUESTS + 1), "65 PCI requests, at most 64"),
+        ([{"count": 1, "spec": [{}] * (MAX_PCI_SPEC_KEYS + 1)}], "501 keys in the specs"),
         ([{"count": 1, "spec": [{"a": "1", "b": "2"}] * 10}] * 51, "1020 keys in the specs"),
     ],
     ids=["requests", "specs", "keys"],
@@ -47,9 +46,9 @@ def test_more_requests_than_hosts_can_be_asked_in_a_moment_are_refused(asked, sa
 
 
 def test_as_many_requests_as_hosts_can_be_asked_in_a_moment_are_read():
-    keys = {f"key{number}": "1" for number in range(MOST_KEYS // MOST_REQUESTS)}
-    asked = [{"count": 1, "spec": [keys]}] * MOST_REQUESTS
-    assert len(InstancePCIRequests.from_document({"requests": asked}).requests) == MOST_REQUESTS
+    keys = {f"key{number}": "1" for number in range(MAX_PCI_SPEC_KEYS // MAX_PCI_REQUESTS)}
+    asked = [{"count": 1, "spec": [keys]}] * MAX_PCI_REQUESTS
+    assert len(InstancePCIRequests.from_document({"requests": asked}).requests) == MAX_PCI_REQUESTS
 
 
 def test_request_without_an_alias_comes_from_a_port():

@@ -11,11 +11,12 @@ from placement_sched.api.compute.conventions import LARGEST, in_microseconds, wi
 from placement_sched.api.microversion import Version
 from placement_sched.api.schema import Schemas
 from placement_sched.errors import Invalid, NotFound
+from placement_sched.limits import MAX_AGGREGATE_METADATA
 from placement_sched.model.document import Json
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.operations import host_aggregates
 from placement_sched.operations.nova_cloud import NovaNoun
-from placement_sched.schemas.fields import HOST, KEY, MOST_METADATA, NAME, VALUE, ZONE
+from placement_sched.schemas.fields import HOST, KEY, NAME, VALUE, ZONE
 from placement_sched.schemas.parts import UUID, an_object, or_null
 from placement_sched.store.compute.host_aggregates import all_aggregates
 
@@ -31,7 +32,7 @@ _METADATA: Json = {
     "type": "object",
     "patternProperties": {KEY["pattern"]: or_null(VALUE)},
     "additionalProperties": False,
-    "maxProperties": MOST_METADATA,
+    "maxProperties": MAX_AGGREGATE_METADATA,
 }
 _IMAGES: Json = {"type": "array", "minItems": 1, "items": within("id", UUID)}
 CREATE = Schemas(within("aggregate", an_object(_FIELDS, "name")))

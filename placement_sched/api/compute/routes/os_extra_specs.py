@@ -8,11 +8,12 @@ from placement_sched.api.compute import microversions as mv
 from placement_sched.api.compute.conventions import confined_to, within
 from placement_sched.api.schema import Schemas
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_EXTRA_SPECS
 from placement_sched.model.document import Json
 from placement_sched.model.naming import KEY
 from placement_sched.operations import flavors
 from placement_sched.scheduler import extra_specs
-from placement_sched.schemas.parts import MOST_EXTRA_SPECS, an_object
+from placement_sched.schemas.parts import an_object
 
 blueprint = Blueprint("os_extra_specs", __name__)
 
@@ -23,7 +24,7 @@ _ONE = f"{_ALL}/<key>"
 _VALUE: Json = {"type": ["string", "number"], "maxLength": 255}
 _EXTRA_SPECS: Json = an_object({}) | {
     "patternProperties": {KEY: _VALUE},
-    "maxProperties": MOST_EXTRA_SPECS,
+    "maxProperties": MAX_EXTRA_SPECS,
 }
 CREATE = Schemas(within("extra_specs", _EXTRA_SPECS))
 UPDATE = Schemas(_EXTRA_SPECS | {"minProperties": 1, "maxProperties": 1})

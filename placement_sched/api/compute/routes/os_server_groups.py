@@ -8,9 +8,10 @@ from placement_sched.api.compute import conventions
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.compute.conventions import PAGE, TEXT, require, within
 from placement_sched.api.microversion import Version
-from placement_sched.api.paging import MOST, at_most
+from placement_sched.api.paging import at_most
 from placement_sched.api.schema import Schemas
 from placement_sched.db.transaction import Connection
+from placement_sched.limits import MAX_PAGE
 from placement_sched.model.document import Json
 from placement_sched.model.server_group import MOST_PER_HOST, POLICIES, ServerGroup
 from placement_sched.operations import instances
@@ -58,7 +59,7 @@ def index(call: Call) -> Answer:
         project_id=project_id,
         marker=None if marker is None else usual_uuid(marker),
         offset=0 if marker else min(int(call.value("offset") or 0), conventions.LARGEST),
-        limit=at_most(call) or MOST,  # as in nova, limit=0 means no limit
+        limit=at_most(call) or MAX_PAGE,  # as in nova, limit=0 means no limit
     )
     return Answer(body={"server_groups": [_document(each, call.version) for each in found]})
 

@@ -10,6 +10,7 @@ from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.conventions import INTEGER, UUID, listing, record
 from placement_sched.api.schema import Schemas
 from placement_sched.db.transaction import Connection
+from placement_sched.limits import MAX_PROVIDER_ITEMS
 from placement_sched.model.naming import canonical
 from placement_sched.store.placement import aggregates, resource_providers
 
@@ -18,7 +19,7 @@ blueprint = Blueprint("aggregates", __name__, since=mv.PROVIDER_AGGREGATES)
 _PATH = "/resource_providers/<uuid>/aggregates"
 _POLICY = "placement:resource_providers:aggregates"
 
-_GIVEN = {**listing(UUID), "maxItems": shared.MOST_OF_PROVIDER}
+_GIVEN = {**listing(UUID), "maxItems": MAX_PROVIDER_ITEMS}
 
 PUT = Schemas(
     (mv.PROVIDER_AGGREGATES, _GIVEN),

@@ -12,6 +12,7 @@ from placement_sched.api.placement.conventions import INTEGER, TEXT, UUID, keyed
 from placement_sched.api.schema import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
+from placement_sched.limits import MAX_ALLOCATION_AMOUNTS
 from placement_sched.model.document import Json
 from placement_sched.model.naming import LIKE_UUID, canonical, read_uuid
 from placement_sched.model.placement.allocation import (
@@ -28,9 +29,6 @@ blueprint = Blueprint("allocations", __name__)
 
 _OF_CONSUMER = "/allocations/<consumer_uuid>"
 
-#: The most amounts that the consumers of one request hold: the work for twice as many takes a
-#: second of CPU.
-MOST_AMOUNTS = 10_000
 
 _RESOURCES = keyed(shared.NAME, {"type": "integer", "minimum": 1}, minProperties=1)
 _LIST = a_list(record(resource_provider=record(uuid=UUID), resources=_RESOURCES), minItems=1)
@@ -196,10 +194,10 @@ def refuse_too_many(claims: Iterable[Mapping[str, Any]], place: str) -> None:
     """Raise :class:`Invalid` where claims, as of 1.12 or later, name too many amounts."""
     asked = (one for claim in claims for one in claim["allocations"].values())
     number = sum(len(one["resources"]) for one in asked)
-    if number > MOST_AMOUNTS:
+    if number > MAX_ALLOCATION_AMOUNTS:
         raise Invalid(
             f"JSON does not validate: {place}: the consumers hold {number} amounts, and one "
-            f"request may name {MOST_AMOUNTS} at most."
+            f"request may name {MAX_ALLOCATION_AMOUNTS} at most."
         )
 
 

@@ -13,6 +13,7 @@ from placement_sched.api.placement.conventions import INTEGER, UPPER_CASE, recor
 from placement_sched.api.schema import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, InUse, Invalid, NotFound
+from placement_sched.limits import MAX_PROVIDER_ITEMS
 from placement_sched.model.document import Json
 from placement_sched.model.placement.provider import MAX_FLOAT, Inventory, Provider
 from placement_sched.schemas.fields import INVENTORY
@@ -39,7 +40,7 @@ _PROPERTIES: Json = {
 BY_CLASS: Json = {
     "type": "object",
     "additionalProperties": an_object(_PROPERTIES, "total"),
-    "maxProperties": shared.MOST_OF_PROVIDER,
+    "maxProperties": MAX_PROVIDER_ITEMS,
 }
 
 POST = Schemas(an_object({**_PROPERTIES, "resource_class": UPPER_CASE}, "resource_class", "total"))

@@ -13,27 +13,23 @@ from placement_sched.api.placement.routes.inventories import (
 from placement_sched.api.schema import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_RESHAPER_CONSUMERS, MAX_RESHAPER_INVENTORIES
 from placement_sched.model.document import Json
 from placement_sched.model.naming import LIKE_UUID
 from placement_sched.store.placement import reshape
 
 blueprint = Blueprint("reshaper", __name__)
 
-#: The most inventories of one request, and the most providers. Inventories, consumers and amounts
-#: together take less than a second of CPU where a request has the most of each.
-MOST_INVENTORIES = 5_000
-#: The most consumers of one request.
-MOST_CONSUMERS = 2_500
 
 _INVENTORIES = shared.keyed(
     LIKE_UUID,
     shared.record(resource_provider_generation=shared.INTEGER, inventories=BY_CLASS),
     minProperties=1,
-    maxProperties=MOST_INVENTORIES,
+    maxProperties=MAX_RESHAPER_INVENTORIES,
 )
 
 # A reshape may move inventories alone.
-_CONSUMERS = {"minProperties": 0, "maxProperties": MOST_CONSUMERS}
+_CONSUMERS = {"minProperties": 0, "maxProperties": MAX_RESHAPER_CONSUMERS}
 POST = Schemas(
     *(
         (since, shared.record(inventories=_INVENTORIES, allocations={**claims, **_CONSUMERS}))
@@ -80,8 +76,8 @@ def post(call: Call, connection: Connection) -> Answer:
 
 def _refuse_too_many(stocks: Json) -> None:
     number = sum(len(stock["inventories"]) for stock in stocks.values())
-    if number > MOST_INVENTORIES:
+    if number > MAX_RESHAPER_INVENTORIES:
         raise Invalid(
             f"JSON does not validate: $.inventories: the providers have {number} inventories, and "
-            f"one request may name {MOST_INVENTORIES} at most."
+            f"one request may name {MAX_RESHAPER_INVENTORIES} at most."
         )

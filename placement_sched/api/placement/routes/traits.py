@@ -12,6 +12,7 @@ from placement_sched.api.placement.conventions import INTEGER, TEXT, record
 from placement_sched.api.schema import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_PROVIDER_ITEMS
 from placement_sched.model.placement.provider import CUSTOM_PREFIX, Trait
 from placement_sched.schemas.parts import an_object
 from placement_sched.store.placement import resource_providers, traits
@@ -31,7 +32,7 @@ LIST = Schemas(an_object({"name": TEXT, "associated": TEXT}))
 _GIVEN = {
     "type": "array",
     "items": {"type": "string", "minLength": 1, "maxLength": _MAX_LENGTH},
-    "maxItems": shared.MOST_OF_PROVIDER,
+    "maxItems": MAX_PROVIDER_ITEMS,
 }
 
 PUT_ON_PROVIDER = Schemas(record(traits=_GIVEN, resource_provider_generation=INTEGER))

@@ -3,10 +3,10 @@
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.scheduler.placing import OVERRIDES
-from placement_sched.api.scheduler.planning import MOST_FLAVORS
 from placement_sched.api.scheduler.request_spec import REQUEST_SPEC
 from placement_sched.api.scheduler.routes.select_destinations import check_policy_hint
 from placement_sched.api.schema import Schemas
+from placement_sched.limits import MAX_CAPACITY_FLAVORS
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.scheduler.capacity.asking import CapacityQuestion, capacity
 from placement_sched.scheduler.capacity.one_cloud import Per
@@ -19,7 +19,9 @@ blueprint = Blueprint("capacity", __name__)
 
 #: The flavor may be left out where others are asked about.
 _REQUEST: Json = {key: value for key, value in REQUEST_SPEC.items() if key != "required"}
-_FLAVORS: Json = a_list(REQUEST_SPEC["properties"]["flavor"], minItems=1, maxItems=MOST_FLAVORS)
+_FLAVORS: Json = a_list(
+    REQUEST_SPEC["properties"]["flavor"], minItems=1, maxItems=MAX_CAPACITY_FLAVORS
+)
 _ASKING: Json = {
     "request_spec": _REQUEST,
     "flavors": _FLAVORS,

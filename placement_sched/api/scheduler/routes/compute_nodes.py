@@ -10,6 +10,7 @@ from placement_sched.api.paging import limit_and_marker, page
 from placement_sched.api.schema import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_REPORTS
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.document import Json
 from placement_sched.operations import reports
@@ -34,9 +35,7 @@ _POLICY = "scheduler:compute_nodes"
 LIST = Schemas(an_object(dict.fromkeys(_FILTERS, NAME) | PAGING))
 #: ``placement_sched.schemas.node_report`` checks the reports.
 PUT = Schemas({"type": "object"})
-#: Each is written with its inventories.
-MOST_REPORTS = 2_000
-POST = Schemas(a_list({"type": "object"}, maxItems=MOST_REPORTS))
+POST = Schemas(a_list({"type": "object"}, maxItems=MAX_REPORTS))
 
 
 @blueprint.post(_ALL, policy=f"{_POLICY}:report", body=POST, takes_many=True, refusals=(409,))

@@ -1,0 +1,111 @@
+"""The limits of requests and of what they describe, with the reason of each.
+
+A request over a limit is answered with an error that names the limit. ``doc/source/limits.rst`` has
+the same table.
+"""
+
+# Requests
+#: Bytes of a JSON body, except for routes that take many things at once.
+MAX_JSON_BYTES = 2**20
+#: Values of a JSON body; more take a second to parse and check.
+MAX_JSON_VALUES = 250_000
+#: Levels of lists and objects in a JSON body; Python's own functions fail at some hundreds.
+MAX_JSON_DEPTH = 100
+#: Entries of a page of the compute API, whatever is requested (nova's ``[api] max_limit``).
+MAX_PAGE = 1000
+#: Images of a page (glance's default).
+MAX_IMAGES_PER_PAGE = 1000
+#: Characters of the properties and tags of the images of a page: a gigabyte would be possible.
+MAX_IMAGE_PAGE_CHARACTERS = 4_000_000
+
+# Placement
+#: Conditions on traits and aggregates in one query: without the cache each is a part of the SQL.
+MAX_CONDITIONS = 1_000
+#: Inventories, traits or aggregates that one request gives to a provider.
+MAX_PROVIDER_ITEMS = 5_000
+#: Inventories, and providers, of a reshaper request; at all limits it takes a second of CPU.
+MAX_RESHAPER_INVENTORIES = 5_000
+#: Consumers of a reshaper request.
+MAX_RESHAPER_CONSUMERS = 2_500
+#: Amounts that a request gives to several consumers; twice as many take a second of CPU.
+MAX_ALLOCATION_AMOUNTS = 10_000
+#: Amounts that several consumers of a request may hold before it.
+MAX_HELD_AMOUNTS = 20_000
+
+# Scheduling
+#: Instances of a request: all are placed in one transaction.
+MAX_INSTANCES = 1_000
+#: Sets of aggregates that a request may require, so that every database accepts the statement.
+MAX_AGGREGATE_SETS = 20
+#: Aggregates of one such set.
+MAX_AGGREGATES_PER_SET = 250
+#: Aggregates that a request may forbid.
+MAX_FORBIDDEN_AGGREGATES = 5_000
+#: Hosts, nodes, group members, or instances of a hint that a request may name.
+MAX_NAMES = 10_000
+#: Networks of a request: each may cost a request to neutron.
+MAX_NETWORKS = 100
+#: Segments of a network; a network with more is sent by its id.
+MAX_SEGMENTS = 1_000
+#: Bytes of flavor and image, times the instances: each instance records them.
+MAX_RECORDED_BYTES = 10_000_000
+#: Alternates of all instances of a request.
+MAX_ALTERNATES = 20_000
+#: Amounts of resources that all instances of a request ask for.
+MAX_REQUESTED_AMOUNTS = 6_000
+#: Members of the request's server group, times the instances.
+MAX_MEMBERSHIPS = 1_000_000
+#: NUMA nodes and PCI requests, times the instances: each is fitted to a host again.
+MAX_FITTED = 1_600
+#: Flavors of a capacity request: each is counted on all hosts.
+MAX_CAPACITY_FLAVORS = 25
+#: Compute nodes of one report: each is written with its inventories.
+MAX_REPORTS = 2_000
+#: Largest allocation ratio of a policy.
+MAX_RATIO = 10_000.0
+
+# Flavors, images, aggregates and server groups
+#: Extra specs of a flavor: each is read on each host. nova has no limit.
+MAX_EXTRA_SPECS = 500
+#: Projects of a private flavor: each change reads them. nova has no limit.
+MAX_FLAVOR_PROJECTS = 10_000
+#: Properties of a stored image (glance's default).
+MAX_IMAGE_PROPERTIES = 128
+#: Tags of a stored image (glance's default).
+MAX_IMAGE_TAGS = 128
+#: Characters of all property names and values of a stored image.
+MAX_IMAGE_PROPERTY_CHARACTERS = 128 * 1024
+#: Properties of an image that a request describes.
+MAX_REQUEST_IMAGE_PROPERTIES = 1000
+#: Metadata keys of an aggregate: each list shows them. nova has no limit.
+MAX_AGGREGATE_METADATA = 1000
+#: Hosts of an aggregate; with twice as many, a new zone takes two seconds of CPU.
+MAX_AGGREGATE_HOSTS = 50_000
+#: Members of a stored server group: each is compared with the others.
+MAX_GROUP_MEMBERS = 1000
+
+# NUMA nodes, CPUs and PCI devices
+#: NUMA nodes that a flavor or an image may describe.
+MAX_NUMA_NODES = 128
+#: CPUs are numbered below this: a larger number is a typing error that would fill the memory.
+MAX_CPUS = 65_536
+#: Characters of a set of CPUs, as ``0-3,8``: room for 1024 CPUs one by one.
+MAX_CPU_SET_CHARACTERS = 6_144
+#: Steps that fitting one request's NUMA nodes may take on all hosts: a fifth of a second.
+MAX_NUMA_STEPS = 20_000
+#: Allocation candidates, besides the first of each host, that NUMA nodes are fitted to.
+MAX_NUMA_CANDIDATES = 1_000
+#: Devices of one PCI alias.
+MAX_PCI_DEVICES = 4096
+#: PCI requests of an instance.
+MAX_PCI_REQUESTS = 64
+#: Keys in the specs of all PCI requests: each is compared with each pool of each host.
+MAX_PCI_SPEC_KEYS = 500
+
+# Fleet files
+#: Names that one pattern may stand for.
+MAX_PATTERN_NAMES = 1_000_000
+#: Levels of lists and mappings in a fleet file.
+MAX_YAML_DEPTH = 100
+#: Values that aliases may repeat: a few lines of aliases of aliases would fill the memory.
+MAX_YAML_REPEATED = 1_000_000
