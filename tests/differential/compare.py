@@ -94,3 +94,12 @@ def _mentioned(reply: Reply) -> set[str]:
 
 def _words(text: str) -> set[str]:
     return set(_UUID.findall(text)) | set(_NAME.findall(text))
+
+
+def with_short_ratios(value: Any) -> Any:
+    """Return a value with six digits of each fraction, as MariaDB shows a FLOAT."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: with_short_ratios(one) for key, one in value.items()}
+    return [with_short_ratios(one) for one in value] if isinstance(value, list) else value

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from tests.clouds import Cloud
-from tests.differential.compare import Differences, differences, normal
+from tests.differential.compare import Differences, differences, normal, with_short_ratios
 from tests.differential.exchange import Reply, Request
 from tests.differential.explained import explain
 from tests.differential.explained.seen import Seen
@@ -63,6 +63,8 @@ class Episode:
     def apart(self) -> Differences:
         """Return where the states of both differ, as far as anybody could see."""
         ours, theirs = normal(dump(self._ours)), normal(dump(self._theirs))
+        if self._ours.has_short_ratios:
+            ours, theirs = with_short_ratios(ours), with_short_ratios(theirs)
         if ours == theirs:
             return {}
         keys = sorted(ours.keys() | theirs.keys())

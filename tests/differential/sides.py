@@ -39,6 +39,11 @@ class Ours:
         self._services = make_services(settings)
         self._application = placement_app(self._services)
 
+    @property
+    def has_short_ratios(self) -> bool:
+        """Whether its database shows allocation ratios with six digits."""
+        return self._services.database.url.get_backend_name() == "mysql"
+
     def ask(self, request: Request) -> Reply:
         return reply_from(call(self._application, request.wire()))
 

@@ -2,7 +2,7 @@
 
 from urllib.parse import unquote
 
-from tests.differential.compare import Differences
+from tests.differential.compare import Differences, with_short_ratios
 from tests.differential.explained.seen import Explanation, Seen, told_elsewhere
 
 
@@ -23,6 +23,16 @@ def _capitals(seen: Seen, found: Differences) -> set[str]:
     kind = seen.request.headers.get("Content-Type") or ""
     refused = seen.theirs.status == 415 and seen.ours.status != 415
     return set(found) if refused and kind.lower() == "application/json" != kind else set()
+
+
+def _six_digits(seen: Seen, found: Differences) -> set[str]:
+    if not getattr(seen.our_side, "has_short_ratios", False):
+        return set()
+    return {
+        aspect
+        for aspect, (ours, theirs) in found.items()
+        if with_short_ratios(ours) == with_short_ratios(theirs)
+    }
 
 
 #: Seen only by looking after a refusal, and mended at once.
@@ -61,5 +71,10 @@ WRITES = (
         "a media type may be written in capitals",
         "RFC 9110 says that its case does not matter.",
         _capitals,
+    ),
+    Explanation(
+        "on MariaDB an allocation ratio has six digits",
+        "Its FLOAT shows no more, to either service; SQLite and PostgreSQL keep all digits.",
+        _six_digits,
     ),
 )
