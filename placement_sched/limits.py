@@ -11,6 +11,10 @@ MAX_JSON_BYTES = 2**20
 MAX_JSON_VALUES = 250_000
 #: Levels of lists and objects in a JSON body; Python's own functions fail at some hundreds.
 MAX_JSON_DEPTH = 100
+#: Bytes of one header, in all of its lines: what is made of headers, as roles, takes time.
+MAX_HEADER_BYTES = 16 * 1024
+#: Bytes of all headers of a request.
+MAX_HEADERS_BYTES = 64 * 1024
 #: Entries of a page of the compute API, whatever is requested (nova's ``[api] max_limit``).
 MAX_PAGE = 1000
 #: Images of a page (glance's default).
@@ -59,6 +63,24 @@ MAX_MEMBERSHIPS = 1_000_000
 MAX_FITTED = 1_600
 #: Flavors of a capacity request: each is counted on all hosts.
 MAX_CAPACITY_FLAVORS = 25
+#: Changes of a what-if request, as drained hosts.
+MAX_CHANGES = 100
+#: Hosts that one change names.
+MAX_CHANGED_HOSTS = 10_000
+#: Copies of hosts that all changes of a request add.
+MAX_HOST_COPIES = 1000
+#: Moves that a rebalance request may ask for.
+MAX_MOVES = 1000
+#: Entries of an overridden option: plugins look at them for each host.
+MAX_OPTION_ENTRIES = 1000
+#: Characters of an overridden option.
+MAX_OPTION_CHARACTERS = 16_384
+#: Lists in one another in the hint ``query`` of JsonFilter.
+MAX_QUERY_DEPTH = 50
+#: Values of the hint ``query``: it is evaluated for each host, and repeated in rejections.
+MAX_QUERY_VALUES = 200
+#: Characters of the hint ``query``.
+MAX_QUERY_CHARACTERS = 4_096
 #: Compute nodes of one report: each is written with its inventories.
 MAX_REPORTS = 2_000
 #: Largest allocation ratio of a policy.

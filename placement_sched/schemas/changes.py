@@ -1,19 +1,22 @@
 """What the changes of a question may be: ``{"drain": [...]}`` and its like, one of each object."""
 
-from placement_sched.limits import MAX_AGGREGATE_METADATA
+from placement_sched.limits import (
+    MAX_AGGREGATE_METADATA,
+    MAX_CHANGED_HOSTS,
+    MAX_CHANGES,
+    MAX_HOST_COPIES,
+)
 from placement_sched.model.document import Json
 from placement_sched.schemas import fields
 from placement_sched.schemas.parts import AMOUNT, COUNT, NAME, a_list, a_mapping, an_object, or_null
 
-#: So many changes one question may have, hosts a change, and copies of hosts all changes together.
-MOST_CHANGES, MOST_HOSTS, MOST_COPIES = 100, 10_000, 1000
-_HOSTS = a_list(NAME, minItems=1, maxItems=MOST_HOSTS)
+_HOSTS = a_list(NAME, minItems=1, maxItems=MAX_CHANGED_HOSTS)
 
 #: By key, what a change may be.
 KINDS: Json = {
     "drain": _HOSTS,
     "remove": _HOSTS,
-    "add": an_object({"like": NAME, "count": {**COUNT, "maximum": MOST_COPIES}}, "like"),
+    "add": an_object({"like": NAME, "count": {**COUNT, "maximum": MAX_HOST_COPIES}}, "like"),
     "inventory": an_object(
         {
             "host": NAME,
@@ -29,8 +32,8 @@ KINDS: Json = {
     "aggregate": an_object(
         {
             "name": NAME,
-            "add_hosts": a_list(NAME, maxItems=MOST_HOSTS),
-            "remove_hosts": a_list(NAME, maxItems=MOST_HOSTS),
+            "add_hosts": a_list(NAME, maxItems=MAX_CHANGED_HOSTS),
+            "remove_hosts": a_list(NAME, maxItems=MAX_CHANGED_HOSTS),
             "metadata": {
                 **a_mapping(fields.KEY, or_null(fields.VALUE)),
                 "maxProperties": MAX_AGGREGATE_METADATA,
@@ -44,6 +47,6 @@ KINDS: Json = {
 CHANGES: Json = or_null(
     a_list(
         {"type": "object", "properties": KINDS, "minProperties": 1, "maxProperties": 1},
-        maxItems=MOST_CHANGES,
+        maxItems=MAX_CHANGES,
     )
 )

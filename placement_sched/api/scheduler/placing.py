@@ -4,13 +4,14 @@ from typing import Any
 
 from placement_sched.api.scheduler.request_spec import REQUEST_SPEC
 from placement_sched.api.schema import Schemas
+from placement_sched.limits import MAX_CHANGED_HOSTS, MAX_OPTION_CHARACTERS, MAX_OPTION_ENTRIES
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.results.stages import View
 from placement_sched.scheduler.claims import Claiming
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.what_if.changes import changes_from
-from placement_sched.schemas.changes import CHANGES, MOST_HOSTS
+from placement_sched.schemas.changes import CHANGES
 from placement_sched.schemas.parts import AMOUNT, BOOLEAN, NAME, a_list, an_object, or_null
 
 #: Whether to claim, and how; "add" leaves the instances what they hold.
@@ -20,20 +21,18 @@ _PLACING: Json = {
     "return_alternates": BOOLEAN,
     "claim": {"enum": list(_CLAIMS)},
 }
-#: Entries of one option, and characters of its text: plugins look at them for each host.
-MOST_ENTRIES, _LONGEST = 1000, 16_384
 #: An option's value in JSON; the settings check whether it is of the option's type.
 _VALUE: Json = {
     "type": ["string", "number", "boolean", "array"],
-    "maxLength": _LONGEST,
+    "maxLength": MAX_OPTION_CHARACTERS,
     "items": {"type": ["string", "number", "boolean"], "maxLength": 1024},
-    "maxItems": MOST_ENTRIES,
+    "maxItems": MAX_OPTION_ENTRIES,
 }
 OVERRIDES: Json = or_null({"type": "object", "additionalProperties": _VALUE})
 _EXPLAINING: Json = {
     **_PLACING,
     "overrides": OVERRIDES,
-    "hosts": or_null(a_list(NAME, maxItems=MOST_HOSTS)),
+    "hosts": or_null(a_list(NAME, maxItems=MAX_CHANGED_HOSTS)),
     "max_rejected": AMOUNT,
     "policy": or_null(NAME),
     "changes": CHANGES,

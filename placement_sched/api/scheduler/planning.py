@@ -4,7 +4,7 @@ from placement_sched.api.scheduler.placing import OVERRIDES
 from placement_sched.api.scheduler.request_spec import REQUEST_SPEC
 from placement_sched.api.schema import Schemas
 from placement_sched.errors import Invalid
-from placement_sched.limits import MAX_CAPACITY_FLAVORS
+from placement_sched.limits import MAX_CAPACITY_FLAVORS, MAX_MOVES
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.what_if.changes import changes_from
@@ -18,12 +18,12 @@ _PLANNING: Json = {
     "flavors": or_null(a_list(NAME, maxItems=MAX_CAPACITY_FLAVORS)),
     "overrides": OVERRIDES,
 }
-#: So many moves may be asked for, and so many are sought where it is not said.
-_MOST_MOVES, _MOVES = 1000, 5
+#: Moves that are searched for if the request does not say.
+_MOVES = 5
 _REBALANCING: Json = {
     "goal": {"enum": list(GOALS)},
     "request_spec": REQUEST_SPEC,
-    "moves": {**COUNT, "maximum": _MOST_MOVES},
+    "moves": {**COUNT, "maximum": MAX_MOVES},
 }
 REBALANCE = Schemas(an_object(_REBALANCING, "goal"))
 PLAN = Schemas(an_object(_PLANNING, "changes"))

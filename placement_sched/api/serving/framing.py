@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import Any
 
 from placement_sched.api.serving.body_reading import BodyRefusal
+from placement_sched.limits import MAX_HEADER_BYTES, MAX_HEADERS_BYTES
 
 #: A host, or an address in brackets, and perhaps a port (RFC 3986); it may be empty.
 _HOST = re.compile(
@@ -20,13 +21,9 @@ _HOST = re.compile(
 )
 _CHUNKED = b"chunked"
 
-#: Bytes of one header, in all of its lines (as ``max_header_line`` of oslo.service), and of all
-#: headers: what is made of them, as of roles, takes time for each.
-MOST_OF_ONE, MOST_OF_ALL = 16 * 1024, 64 * 1024
-
 TOO_LONG = BodyRefusal(
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-    f"A header may have {MOST_OF_ONE} bytes, and all headers together {MOST_OF_ALL}.",
+    f"A header may have {MAX_HEADER_BYTES} bytes, and all headers together {MAX_HEADERS_BYTES}.",
 )
 SEVERAL_HOSTS = BodyRefusal(HTTPStatus.BAD_REQUEST, "The header Host is given more than once.")
 WRONG_HOST = BodyRefusal(
@@ -56,9 +53,9 @@ def refusal_of(scope: Mapping[str, Any]) -> BodyRefusal | None:
 
 def _is_too_long(headers: Sequence[tuple[bytes, bytes]]) -> bool:
     total = sum(len(name) + len(value) for name, value in headers)
-    if total <= MOST_OF_ONE:
+    if total <= MAX_HEADER_BYTES:
         return False
     lengths: Counter[bytes] = Counter()
     for name, value in headers:
         lengths[name] += len(name) + len(value)
-    return total > MOST_OF_ALL or max(lengths.values()) > MOST_OF_ONE
+    return total > MAX_HEADERS_BYTES or max(lengths.values()) > MAX_HEADER_BYTES

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_QUERY_CHARACTERS, MAX_QUERY_DEPTH, MAX_QUERY_VALUES
 from placement_sched.model.document import is_larger
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
@@ -20,8 +21,6 @@ from placement_sched.scheduler.filters import (
 from placement_sched.scheduler.filters.changed_requests import without_hint
 
 _HINT = "$.request_spec.scheduler_hints.query"
-#: The most lists, values and characters: a query is looked at, and repeated in refusals, for hosts.
-_DEEPEST, _MOST, _LONGEST = 50, 200, 4_096
 
 
 class JsonFilter(BaseHostFilter):
@@ -44,8 +43,9 @@ class JsonFilter(BaseHostFilter):
         """Raise :class:`Invalid` for a query that cannot be read, with the place in it."""
         query = _query(spec_obj)
         _check(query, "query", 0)
-        if is_larger(query, _MOST) or len(orjson.dumps(query)) > _LONGEST:
-            raise Invalid(f"query has over {_MOST} values or {_LONGEST} characters (at {_HINT})")
+        if is_larger(query, MAX_QUERY_VALUES) or len(orjson.dumps(query)) > MAX_QUERY_CHARACTERS:
+            most = f"{MAX_QUERY_VALUES} values or {MAX_QUERY_CHARACTERS} characters"
+            raise Invalid(f"query has over {most} (at {_HINT})")
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
         """Return the query, and what the host has of what it names."""
@@ -103,8 +103,8 @@ def _read(text: str) -> Any:
 def _check(query: Any, place: str, depth: int) -> None:
     if not query:
         return
-    if depth > _DEEPEST:
-        raise Invalid(f"the query is more than {_DEEPEST} lists deep (at {_HINT})")
+    if depth > MAX_QUERY_DEPTH:
+        raise Invalid(f"the query is more than {MAX_QUERY_DEPTH} lists deep (at {_HINT})")
     if not isinstance(query, list):
         raise Invalid(f"{place} is not a list of an operator and its operands (at {_HINT})")
     operator, *values = query

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_HOST_COPIES
 from placement_sched.model.document import Json
 from placement_sched.model.naming import suggested
-from placement_sched.schemas.changes import KINDS, MOST_COPIES
+from placement_sched.schemas.changes import KINDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +81,8 @@ def changes_from(
         for key, value in document.items()
     )
     copies = sum(one.count for one in changes if isinstance(one, AddedHosts))
-    if copies > MOST_COPIES:
-        raise Invalid(f"{copies} hosts are added, at most {MOST_COPIES} can be (at {at})")
+    if copies > MAX_HOST_COPIES:
+        raise Invalid(f"{copies} hosts are added, at most {MAX_HOST_COPIES} can be (at {at})")
     return changes
 
 

@@ -372,7 +372,7 @@ def test_others_than_administrators_and_services_may_not(sqlite_app, method, pat
 def test_more_amounts_than_a_second_of_work_are_refused_of_one_consumer(
     sqlite_app, sqlite_provider, monkeypatch, version
 ):
-    monkeypatch.setattr(allocations, "MOST_AMOUNTS", 1)
+    monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
     consumer, amounts = str(uuid4()), {"VCPU": 1, "MEMORY_MB": 64}
     asked = body_of(version, {sqlite_provider: amounts})
     refused = put(sqlite_app, consumer, asked, version, status=400)
@@ -383,7 +383,7 @@ def test_more_amounts_than_a_second_of_work_are_refused_of_one_consumer(
 def test_more_amounts_than_a_second_of_work_are_refused_of_several_consumers(
     sqlite_app, sqlite_provider, monkeypatch
 ):
-    monkeypatch.setattr(allocations, "MOST_AMOUNTS", 1)
+    monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
     first, second = str(uuid4()), str(uuid4())
     asked = {one: body_of(LATEST, {sqlite_provider: {"VCPU": 1}}) for one in (first, second)}
     path = "/placement/allocations"

@@ -25,7 +25,7 @@ def consumers(sqlite_app, provider, monkeypatch):
     found = [str(uuid4()) for _ in range(2)]
     for one in found:
         send(sqlite_app, {one: body_of(LATEST, {provider: AMOUNTS})})
-    monkeypatch.setattr(holders, "MOST_HELD", 3)
+    monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 3)
     return found
 
 
@@ -53,7 +53,7 @@ def test_more_held_than_a_second_of_work_is_refused_of_several_and_changed_of_ea
 
 
 def test_as_much_as_may_be_changed_of_several_is_changed(sqlite_app, consumers, monkeypatch):
-    monkeypatch.setattr(holders, "MOST_HELD", 4)
+    monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 4)
     send(sqlite_app, dict.fromkeys(consumers, body_of(LATEST, {}, generation=1)))
     assert [generation_of(sqlite_app, one) for one in consumers] == [None, None]
 
@@ -61,7 +61,7 @@ def test_as_much_as_may_be_changed_of_several_is_changed(sqlite_app, consumers, 
 def test_one_consumer_may_hold_any_number_of_amounts_and_change_them(
     sqlite_app, provider, consumers, monkeypatch
 ):
-    monkeypatch.setattr(holders, "MOST_HELD", 1)
+    monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 1)
     path, asked = f"{PATH}/{consumers[0]}", body_of(LATEST, {provider: AMOUNTS}, generation=1)
     sqlite_app.put_json(path, asked, headers=headers(LATEST), status=204)
     assert generation_of(sqlite_app, consumers[0]) == 2
@@ -89,9 +89,9 @@ def test_more_held_than_a_second_of_work_is_refused_of_several_instances(
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
     body = {"request_spec": spec(instance(1), instance(2))}
     sqlite_app.post_json(path, body, status=200)
-    monkeypatch.setattr(holders, "MOST_HELD", 5)  # each holds CPU, memory and disk
+    monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 5)  # each holds CPU, memory and disk
     body["claim"] = {"new": True}.get(claim, claim)
     refused = sqlite_app.post_json(path, body, status=400)
     assert "(at $.request_spec)" in refused.text
-    monkeypatch.setattr(holders, "MOST_HELD", 6)
+    monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 6)
     assert sqlite_app.post_json(path, body).status_code == 200

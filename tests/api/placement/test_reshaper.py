@@ -110,7 +110,7 @@ def test_an_inventory_may_shrink_under_what_is_allocated_and_unchanged(app, tree
 
 def test_more_amounts_than_a_second_of_work_are_refused_and_change_nothing(app, tree, monkeypatch):
     host, disk, instance = tree
-    monkeypatch.setattr(allocations, "MOST_AMOUNTS", 1)
+    monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
     moved = body_of(LATEST, {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}, generation=1)
     inventories = {host: stock(2, VCPU=8), disk: stock(0, DISK_GB=100)}
     refused = send(app, inventories, {instance: moved}, status=400)

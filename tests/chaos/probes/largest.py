@@ -7,17 +7,18 @@ from urllib.parse import quote
 
 import os_traits
 
-from placement_sched.api.scheduler.placing import MOST_ENTRIES
 from placement_sched.limits import (
     MAX_ALLOCATION_AMOUNTS,
     MAX_CAPACITY_FLAVORS,
+    MAX_CHANGES,
+    MAX_HOST_COPIES,
     MAX_INSTANCES,
     MAX_JSON_VALUES,
+    MAX_OPTION_ENTRIES,
     MAX_REPORTS,
     MAX_RESHAPER_CONSUMERS,
 )
 from placement_sched.model.server_group import POLICIES
-from placement_sched.schemas.changes import MOST_CHANGES, MOST_COPIES
 from tests.chaos.probes import collected
 from tests.clouds import uuid_of
 from tests.placing import flavor, report, spec
@@ -140,7 +141,7 @@ def _of_each_host() -> Mapping[str, dict[str, Any]]:
 
 def _overridden(names: Sequence[str]) -> Mapping[str, dict[str, Any]]:
     """Return explanations under options with as many entries as an override may have, and more."""
-    ratios = [f"{name}=1.0" for name in names[:MOST_ENTRIES]]
+    ratios = [f"{name}=1.0" for name in names[:MAX_OPTION_ENTRIES]]
     options: dict[str, dict[str, Any]] = {
         "metrics": {"metrics.weight_setting": ratios, "metrics.required": False},
         "metrics of long names": {
@@ -150,7 +151,7 @@ def _overridden(names: Sequence[str]) -> Mapping[str, dict[str, Any]]:
         "too many metrics": {"metrics.weight_setting": [f"m{n}=1.0" for n in range(50_000)]},
         "isolated hosts": {
             **_filtered("IsolatedHostsFilter"),
-            "filter_scheduler.isolated_hosts": names[:MOST_ENTRIES],
+            "filter_scheduler.isolated_hosts": names[:MAX_OPTION_ENTRIES],
         },
     }
     repeated = {
@@ -158,7 +159,7 @@ def _overridden(names: Sequence[str]) -> Mapping[str, dict[str, Any]]:
         "filter_scheduler.weight_classes": "nova.scheduler.weights.all_weighers",
         "scheduler.request_filters": "forbidden_aggregates",
     }
-    options |= {name: {name: [one] * MOST_ENTRIES} for name, one in repeated.items()}
+    options |= {name: {name: [one] * MAX_OPTION_ENTRIES} for name, one in repeated.items()}
     return {name: {"request_spec": spec(), "overrides": one} for name, one in options.items()}
 
 
@@ -194,17 +195,17 @@ def others() -> Iterator[tuple[str, str, str, object]]:
     small = {"id": "most", "name": "most", "ram": 1, "vcpus": 1, "disk": 1}
     yield "a flavor", "POST", f"{compute}/flavors", {"flavor": small}
     yield "an aggregate", "POST", f"{compute}/os-aggregates", {"aggregate": {"name": "most"}}
-    copies = {"add": {"like": "cn0", "count": MOST_COPIES}}
+    copies = {"add": {"like": "cn0", "count": MAX_HOST_COPIES}}
     yield "hosts to add", "POST", f"{scheduler}/plan", {"changes": [copies]}
     stock = {"host": "cn0", "resource_class": "VCPU"}
-    stocks = [{"inventory": {**stock, "total": n + 1}} for n in range(MOST_CHANGES)]
+    stocks = [{"inventory": {**stock, "total": n + 1}} for n in range(MAX_CHANGES)]
     yield "inventories to change", "POST", f"{scheduler}/plan", {"changes": stocks}
     joined = {"name": "most", "metadata": {"k": "v"}}
-    aggregates = [{"aggregate": {**joined, "add_hosts": ["cn0"]}} for _ in range(MOST_CHANGES)]
+    aggregates = [{"aggregate": {**joined, "add_hosts": ["cn0"]}} for _ in range(MAX_CHANGES)]
     asked = {"request_spec": spec(), "changes": aggregates}
     yield "aggregates to change", "POST", f"{scheduler}/explain", asked
     yield "moves", "POST", f"{scheduler}/rebalance", {"goal": "pack"}
-    page = f"/console/ask?vcpus=1&change=add%3Dcn0*{MOST_COPIES}"
+    page = f"/console/ask?vcpus=1&change=add%3Dcn0*{MAX_HOST_COPIES}"
     yield "a page with hosts to add", "GET", page, None
     yield from collected.of_a_flavor_and_an_aggregate(many)
     yield from collected.of_a_provider()
