@@ -39,7 +39,7 @@ from placement_sched.errors import (
     RoomElsewhere,
     Unavailable,
 )
-from placement_sched.model.request_stats import request_stats
+from placement_sched.model.results.request_stats import request_stats
 from placement_sched.model.retrying import retrying
 from placement_sched.settings import Settings
 

@@ -30,8 +30,8 @@ from placement_sched.model.placement.allocation import (
     ConsumerClaim,
 )
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
-from placement_sched.model.request_stats import request_stats
 from placement_sched.model.results.decision import Decision
+from placement_sched.model.results.request_stats import request_stats
 from placement_sched.model.retrying import retrying
 from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.choose import NextBest, Run

@@ -30,7 +30,6 @@ from placement_sched.model.clock import Clock, timed
 from placement_sched.model.document import Document, Json
 from placement_sched.model.host_aggregate import DEFAULT_POLICY
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
-from placement_sched.model.request_stats import request_stats
 from placement_sched.model.results.decision import (
     EXPLAIN,
     NO_CLAIM,
@@ -39,6 +38,7 @@ from placement_sched.model.results.decision import (
     DecisionLabels,
     DecisionSeed,
 )
+from placement_sched.model.results.request_stats import request_stats
 from placement_sched.model.results.stages import Obstacle, View
 from placement_sched.notifications.announcer import SILENT, Announcer
 from placement_sched.scheduler.choose import Chooser, Look, Run

@@ -23,7 +23,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.naming import LIKE_UUID
 from placement_sched.model.placement.candidate import AllocationRequest, Layout
 from placement_sched.model.placement.query import CandidatesQuery
-from placement_sched.model.request_stats import request_stats
+from placement_sched.model.results.request_stats import request_stats
 
 blueprint = Blueprint("allocation_candidates", __name__)
 
