@@ -99,6 +99,9 @@ class EscapingFormatter(ContextFormatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """Return the first line of a record, its texts escaped; the format is the operator's."""
+        line = super().formatMessage(record)
+        if line.isprintable():
+            return line
         texts = {
             key: escaped(value)
             for key, value in record.__dict__.items()
