@@ -107,7 +107,7 @@ MAX_AGGREGATE_HOSTS = 50_000
 MAX_GROUP_MEMBERS = 1000
 
 # NUMA nodes, CPUs and PCI devices
-#: NUMA nodes that a flavor or an image may describe.
+#: NUMA nodes whose CPUs and memory a flavor or an image may set one by one.
 MAX_NUMA_NODES = 128
 #: CPUs are numbered below this: a larger number is a typing error that would fill the memory.
 MAX_CPUS = 65_536

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from placement_sched.db.transaction import Database
+from placement_sched.errors import Invalid
 from placement_sched.model.placement.provider import capacity_of
 from placement_sched.model.results.invariants import Invariant, Verified, Violation
 from placement_sched.store import census, invariants
@@ -65,13 +66,17 @@ _CHECKED = ("providers", "inventories", "allocations", "consumers", "aggregates"
 def verify(database: Database) -> Verified:
     """Return what is violated in the database at one moment.
 
-    Raises :class:`~placement_sched.errors.Unavailable` where the database does not answer.
+    Raises :class:`~placement_sched.errors.Unavailable` where the database does not answer, and
+    :class:`Invalid` for a time in an SQLite database that was written by hand and is invalid.
     """
     found = list[Violation]()
     with database.snapshot() as connection:
         counted = census.take(connection)
-        for invariant, row in invariants.violations(connection, MOST + 1):
-            found.append(_violation(invariant, row))
+        try:
+            for invariant, row in invariants.violations(connection, MOST + 1):
+                found.append(_violation(invariant, row))
+        except ValueError as wrong:
+            raise Invalid(f"the database has a time that cannot be read: {wrong}") from None
     numbers = Counter(one.invariant for one in found)
     order = list(Invariant)
     found.sort(key=lambda one: (order.index(Invariant(one.invariant)), one.detail))

@@ -77,10 +77,11 @@ class RemotePlacement:
         """Put a trait on providers, and note it in the record once it is there."""
         changed = self._each(providers, "traits", lambda found: found | {trait})
         if self._record is not None:
-            self._record.remember({(uuid, trait): providers[uuid] for uuid in changed.done})
-            # The change is noted already; a service that fails now is reported by the next request.
+            seen: dict[str, SeenProvider] = {}
+            # A service that fails now is reported by the next request.
             with suppress(ServiceFailed):
-                self._record.see(self._look(changed.done))
+                seen = self._look(changed.done)
+            self._record.remember({(uuid, trait): providers[uuid] for uuid in changed.done}, seen)
         return changed
 
     def take_off(self, trait: str, providers: Collection[str]) -> Changed:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import orjson
@@ -58,10 +59,19 @@ class TraitFile:
         """How the provider of each pair was seen last, if that is known."""
         return {pair: seen for pair, (_, seen) in self._kept.items() if seen is not None}
 
-    def remember(self, pairs: Mapping[ProviderTrait, str]) -> None:
-        """Record pairs."""
+    def remember(
+        self,
+        pairs: Mapping[ProviderTrait, str],
+        seen: Mapping[str, SeenProvider] = MappingProxyType({}),
+    ) -> None:
+        """Record pairs, and how providers are seen now, by uuid."""
         known = self.seen
-        self._update({pair: (aggregate, known.get(pair)) for pair, aggregate in pairs.items()})
+        self._update(
+            {
+                pair: (aggregate, seen.get(pair[0], known.get(pair)))
+                for pair, aggregate in pairs.items()
+            }
+        )
 
     def forget(self, pairs: Collection[ProviderTrait]) -> None:
         """Remove pairs from the record."""
@@ -82,7 +92,6 @@ class TraitFile:
         kept = {pair: entry for pair, entry in kept.items() if pair not in without}
         if kept == self._kept:
             return
-        self._kept = kept
         traits = [
             {"provider": provider, "trait": trait, "aggregate": aggregate}
             | (seen._asdict() if seen else {})
@@ -90,12 +99,19 @@ class TraitFile:
         ]
         document = {"format": _FORMAT, "placement": self._placement, "traits": traits}
         folder, prefix = self._path.parent, f".{self._path.name}."
-        with _named(self._path):
-            with NamedTemporaryFile(dir=folder, prefix=prefix, delete=False) as file:
+        with (
+            _named(self._path),
+            NamedTemporaryFile(dir=folder, prefix=prefix, delete=False) as file,
+        ):
+            try:
                 file.write(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
                 file.flush()
                 os.fsync(file.fileno())
-            Path(file.name).replace(self._path)
+                Path(file.name).replace(self._path)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+        self._kept = kept
 
 
 _Kept = dict[ProviderTrait, tuple[str, SeenProvider | None]]
@@ -125,7 +141,8 @@ def _read(path: Path, placement: str) -> _Kept:
         except FileNotFoundError:
             return {}
     try:
-        document = orjson.loads(text)
+        # Format 1 had a document in each line, the format in the first.
+        document = orjson.loads(text.partition(b"\n")[0] or text)
         number, about = document["format"], document["placement"]
         pairs = dict(map(_entry, document["traits"])) if number == _FORMAT else {}
     except (ValueError, LookupError, TypeError):

@@ -12,7 +12,10 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.db.migrate import newest_revision
+from placement_sched.db.transaction import Database
+from tests.conftest import make_settings
 from tests.empty_databases import KINDS, empty_database
+from tests.house.test_migrations import differences
 from tests.releases import program, sync, unpack_last_release, variables
 from tests.servers import Server, started
 
@@ -81,6 +84,9 @@ def test_both_releases_serve_one_database_while_servers_are_replaced(
     before = make_provider(last, 4)
     told = sync("this", last_release, url, tmp_path)
     assert f"revision {newest_revision()}" in told
+    database = Database(make_settings(url))
+    assert differences(database) == []
+    database.dispose()
     # It goes on with the newer schema, reading and writing.
     provider = make_provider(last, 4)
     this = release("this")

@@ -335,6 +335,7 @@ HEAD = '{"format": 2, "placement": "x", "traits": '
         (f'{HEAD}[{{"provider": "a"}}]}}\n', "this is not a record"),
         (f"{HEAD}[]", "this is not a record"),
         ('{"format": 3, "placement": "x"}\n', "a record of format 3, not of 2"),
+        ('{"format": 1, "placement": "x"}\n{"provider": "p"}\n', "a record of format 1, not of 2"),
         ('{"format": 2, "placement": "y", "traits": []}\n', "the record of y, not of x"),
     ],
 )
@@ -375,7 +376,8 @@ def test_change_that_cannot_be_written_leaves_the_file_as_it_was(tmp_path, monke
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(Invalid, match="No space left on device"):
         record.remember({("q", "A"): "a"})
-    assert TraitFile(file, "x").pairs == {("p", "A"): "a"}
+    assert TraitFile(file, "x").pairs == record.pairs == {("p", "A"): "a"}
+    assert [path.name for path in tmp_path.iterdir()] == ["put.json"]
 
 
 class Dying(InProcess):

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 import pytest
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, select, text, update
 
 from placement_sched.db import tables
 from tests.cli.repairs import Cloud, uuid
@@ -94,3 +94,12 @@ def test_options_of_the_other_audit_are_wrong_input(small, option):
     status, printed, complaint = small.run("audit", "--invariants", *option)
     assert (status, printed) == (127, "")
     assert complaint == f"placement-sched: --invariants and {option[0]} exclude each other\n"
+
+
+def test_time_that_cannot_be_read_is_reported_without_a_traceback(small, sqlite_database):
+    broken = text("UPDATE inventories SET total = 1, reserved = 1, updated_at = 'yesterday'")
+    break_tables(sqlite_database, broken)
+    status, printed, complaint = small.run("audit", "--invariants")
+    assert (status, printed) == (127, "")
+    assert complaint.startswith("placement-sched: the database has a time that cannot be read: ")
+    assert complaint.count("\n") == 1
