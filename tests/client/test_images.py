@@ -153,16 +153,11 @@ def test_deactivation_wants_an_active_image(client, given):
     assert client.json("image", "show", "still-queued")["status"] == "queued"
 
 
-def test_image_is_shared_with_a_project_and_taken_back(client, given):
-    uuid = given("to-share")
-    shared = client.json("image", "add", "project", "to-share", "shop")
-    assert (shared["member_id"], shared["status"]) == ("shop", "pending")
-    client("image", "set", "--accept", "--project", "shop", "to-share")
-    assert client.json("image", "member", "list", "to-share") == [
-        {"Image ID": uuid, "Member ID": "shop", "Status": "accepted"}
-    ]
-    client("image", "remove", "project", "to-share", "shop")
-    assert client.json("image", "member", "list", "to-share") == []
+def test_image_cannot_be_shared_with_a_single_project(client, given):
+    given("to-share")
+    told = client.refusal("image", "add", "project", "to-share", "shop")
+    assert "404" in told
+    assert "Traceback" not in told
 
 
 def test_there_is_no_way_to_import(client):
