@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import groupby, islice
+from operator import attrgetter
 from typing import Any
 
 from placement_sched.db.transaction import Database
@@ -80,11 +82,8 @@ def verify(database: Database) -> Verified:
     numbers = Counter(one.invariant for one in found)
     order = list(Invariant)
     found.sort(key=lambda one: (order.index(Invariant(one.invariant)), one.detail))
-    named = [
-        one
-        for position, one in enumerate(found)
-        if position < MOST or found[position - MOST].invariant is not one.invariant
-    ]
+    by_invariant = groupby(found, key=attrgetter("invariant"))
+    named = [violation for _, same in by_invariant for violation in islice(same, MOST)]
     return Verified(
         violations=tuple(one for one in named if not one.allowed),
         allowed=tuple(one for one in named if one.allowed),

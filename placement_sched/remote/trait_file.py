@@ -65,13 +65,11 @@ class TraitFile:
         seen: Mapping[str, SeenProvider] = MappingProxyType({}),
     ) -> None:
         """Record pairs, and how providers are seen now, by uuid."""
-        known = self.seen
-        self._update(
-            {
-                pair: (aggregate, seen.get(pair[0], known.get(pair)))
-                for pair, aggregate in pairs.items()
-            }
-        )
+        changed: _Kept = {}
+        for pair, aggregate in pairs.items():
+            _, before = self._kept.get(pair, (aggregate, None))
+            changed[pair] = (aggregate, seen.get(pair[0], before))
+        self._update(changed)
 
     def forget(self, pairs: Collection[ProviderTrait]) -> None:
         """Remove pairs from the record."""

@@ -74,7 +74,7 @@ def add(connection: Connection, image: StoredImage) -> None:
 def add_many(connection: Connection, new: Sequence[StoredImage]) -> None:
     """Create images, of which the caller knows that their uuids are free."""
     sql.insert_rows(connection, images, [_values(image, int) for image in new])
-    ids = ids_by_uuid(connection, [image.uuid for image in new])
+    ids = sql.ids_by(connection, _IMAGES.uuid, [image.uuid for image in new])
     numbered = [(ids[image.uuid], image) for image in new]
     _add_beside(
         connection,
@@ -95,11 +95,6 @@ def _add_beside(
     sql.insert_rows(connection, image_properties, rows)
     rows = [{"image_id": number, "tag": tag} for number, tag in sorted(tags)]
     sql.insert_rows(connection, image_tags, rows)
-
-
-def ids_by_uuid(connection: Connection, uuids: Iterable[str]) -> dict[str, int]:
-    """Return the numbers under which images are kept, for those that are there."""
-    return sql.ids_by(connection, _IMAGES.uuid, uuids)
 
 
 def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> StoredImage | None:
