@@ -47,25 +47,13 @@ from placement_sched.scheduler.capacity.asking import watched
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.hosts.caches import Memory
 from placement_sched.scheduler.live_settings import with_options_file
-from placement_sched.scheduler.loading import read_settings
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
 from placement_sched.scheduler.requests.networks import neutron_of
-from placement_sched.settings import Settings, logs
-from placement_sched.settings.conf import CONF
+from placement_sched.settings import Settings
 from placement_sched.store import cloud_figures
 
 FACES = (PLACEMENT, COMPUTE, IMAGE, IDENTITY, SCHEDULER)
-
-
-def start(files: Sequence[str]) -> Settings:
-    """Read ``files`` and the environment into the process's ``CONF`` and start the log.
-
-    Raises :class:`ConfigurationError` with the option or class that is wrong.
-    """
-    settings = read_settings(files)
-    logs.setup(CONF)
-    return settings
 
 
 def served(application: WSGI) -> WSGI:

@@ -21,7 +21,6 @@ from placement_sched.api.application import Application
 from placement_sched.api.request_context import WSGI
 from placement_sched.errors import ConfigurationError, Error
 from placement_sched.operations.config_check import log_start
-from placement_sched.operations.followed_settings import FollowedSettings
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.settings import Settings
 from placement_sched.settings.options.api import KEYSTONE_GROUP, STRATEGY
@@ -33,7 +32,7 @@ from placement_sched.settings.opts import FILES, files_named, is_explicit
 UNUSABLE = 22 if "uwsgi" in sys.modules else 3
 
 
-def _configured() -> FollowedSettings:
+def _configured() -> Settings:
     """Return the settings, checked before any worker is forked; end the process if they are wrong.
 
     What belongs to one process, such as connections, is made later.
@@ -45,13 +44,12 @@ def _configured() -> FollowedSettings:
         if context is None or context.command is not routes_command:
             refuse_unwritten_noauth2(settings)
         app.check_parts(settings)
-        followed = FollowedSettings(settings)
         log_start(settings)
     except Error as wrong:
         sys.stderr.write(f"{__name__}: {' '.join(wrong.detail.split())}\n")
         sys.stderr.flush()
         raise SystemExit(UNUSABLE) from None
-    return followed
+    return settings
 
 
 def refuse_unwritten_noauth2(settings: Settings) -> None:
@@ -88,8 +86,7 @@ class _OnFirstRequest:
         if self._made is None:
             with self._lock:
                 if self._made is None:
-                    # The files may have changed since they were checked.
-                    self._made = app.served(self._make(_CONFIGURED.as_now()))
+                    self._made = app.served(self._make(_CONFIGURED))
         return self._made(environ, start_response)
 
 
@@ -98,7 +95,7 @@ _CONFIGURED = _configured()
 
 def make_app() -> Application:
     """Return ``app.create_app``'s application; by this name the command ``flask`` looks for it."""
-    return app.create_app(_CONFIGURED.as_now())
+    return app.create_app(_CONFIGURED)
 
 
 application = _OnFirstRequest(

@@ -1,21 +1,21 @@
-"""``serve``: the HTTP server with all faces."""
+"""``serve``: the HTTP server of all APIs."""
 
 import argparse
-import asyncio
 import ctypes
 import logging
+import multiprocessing
 import os
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from ipaddress import ip_address
+from multiprocessing.connection import wait
 from multiprocessing.sharedctypes import RawValue
-from multiprocessing.synchronize import Lock
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,52 +27,43 @@ from granian.server.mp import MPServer
 
 from placement_sched import app
 from placement_sched.api import metrics
-from placement_sched.api.application import Application
+from placement_sched.api.call import Services
 from placement_sched.api.serving.asgi import Bridge
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
 from placement_sched.cli.listening import connections, free_port, inherited_socket, resolve
-from placement_sched.cli.workers import (
-    keep_early_signals,
-    let_new_workers_stop,
-    shared_lock,
-    warn_of_idle,
-)
 from placement_sched.db.urls import database_url
 from placement_sched.errors import ConfigurationError, Unavailable, sentence
+from placement_sched.operations.aggregate_policies import policies_in_use
 from placement_sched.operations.config_check import log_start
-from placement_sched.operations.followed_settings import FollowedSettings
 from placement_sched.operations.prepare import rehearse
-from placement_sched.scheduler import live_settings
-from placement_sched.scheduler.live_settings import PAUSE
-from placement_sched.scheduler.loading import read_settings
+from placement_sched.scheduler.live_settings import PAUSE, LiveSettings
+from placement_sched.scheduler.loading import plugins_for, read_settings
 from placement_sched.settings import Settings, logs
 from placement_sched.settings.conf import CONF
 from placement_sched.settings.opts import is_explicit
 from placement_sched.settings.sources import named_files
 
 LOG = logging.getLogger(__name__)
-#: What the workers of a server inherit: the ``settings`` that it follows.
-_AT_START: dict[str, FollowedSettings] = {}
-#: Threads per worker. Requests are mostly Python, so more threads only fight over the interpreter;
-#: a few keep a worker answering while others wait for a lock (on SQLite no more than half of them,
+#: Threads per worker. Requests are mostly Python, so more threads only compete for the interpreter;
+#: a few keep a worker answering while others wait for a lock (on SQLite at most half of them,
 #: see ``db/transaction.py``). Measured in doc/decisions/0002.
 THREADS = 4
 #: Seconds that running requests get to finish after SIGTERM.
 GRACE = 30
-#: glibc's number (malloc.h) for how many heaps there may be.
+#: Seconds after which a worker that has not ended gets SIGTERM again: it may have lost the first
+#: while it started.
+_TERMINATE_AGAIN = 0.5
+#: A worker that ends with an error within this many seconds could not start.
+START = 5.5
+#: glibc's number (malloc.h) of the limit of memory arenas.
 _M_ARENA_MAX = -8
-#: Granian's messages go where all others do, with the time of each.
+#: Granian's messages go to the log of the service, with the time of each.
 _GRANIANS_LOG = {
     "formatters": {},
     "handlers": {},
     "loggers": {"_granian": {"handlers": [], "propagate": True}},
 }
-#: What the workers of a server inherit: held by the one that says, for all of them, that the
-#: database is away at the start.
-_DATABASE_AWAY: list[Lock] = []
-#: Seconds within which a worker that ends with an error could not start.
-START = 5.5
 
 
 def register(commands: Commands) -> None:
@@ -92,18 +83,18 @@ def register(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; return 0 after a clean stop.
 
-    SIGINT stops it even where the process inherited that it is ignored, as a background job of a
-    shell does: other servers do the same, and who sends a signal to a server means it.
+    SIGINT stops the server even if the process inherited that it is ignored, as a background job of
+    a shell does.
     """
     files = [str(Path(name).resolve()) for name in arguments.config_file]
     settings = read_settings(files)
     app.check_parts(settings)  # one line now, rather than one of every worker
-    _DATABASE_AWAY[:] = [shared_lock()]
     passed = inherited_socket()
     host, port = passed.getsockname()[:2] if passed else (arguments.host, arguments.port)
     refuse_open_door(settings, host)
     refuse_unadopted_database(settings)  # a worker would answer every request with that alone
     port = port if passed else free_port(host, port)
+    multiprocessing.set_start_method("fork", force=True)  # workers inherit the settings
     server = _Server(
         "placement_sched",
         address=resolve(host)[0],
@@ -121,47 +112,42 @@ def run(arguments: argparse.Namespace) -> int:
     )
     server.passed = passed
     server.delay = settings.api.shutdown_delay
-    server.stopping = RawValue(ctypes.c_bool, False)
     log_start(settings)
     warn_of_idle(arguments.workers)
-    followed = FollowedSettings(settings)
-    _AT_START["settings"] = followed
-    server.check = followed.check
-    server.on_startup(partial(_regularly, followed.follow, "followed settings"))
+    server.live = LiveSettings(settings, in_use=lambda: policies_in_use(server.live.configured))
     server.on_startup(partial(_announce, settings, host, port, arguments.workers))
-    let_new_workers_stop()
     with ExitStack() as resources:
         if metrics.DIRECTORY not in os.environ:
             metrics.share(resources.enter_context(TemporaryDirectory(prefix="placement_sched_")))
-        accepted = RawValue(ctypes.c_bool, False)
-        loader = partial(load, files, os.getpid(), server.stopping, accepted)
-        server.serve(target_loader=loader, wrap_loader=False)
+        worker = _Worker(server.live, os.getpid(), server.stopping)
+        server.serve(target_loader=worker.load, wrap_loader=False)
     return 0
 
 
 class _Server(MPServer):
-    """Granian's server, which does not take a killed worker for one that cannot start.
+    """Granian's server with settings that are reloaded, and workers that are replaced for good.
 
-    Granian's stops for good when a worker ends within 5.5 s of having been replaced, for whatever
-    reason, and may overlook one that ends while it replaces another.
-
-    Nor does it replace its workers at SIGHUP: they read what may vary again by themselves, and
-    keep what they have where that cannot be used. The log shows at once which of the two it is.
+    Granian stops if a worker ends within 5.5 s of having been replaced. This one stops only if a
+    worker cannot start. At SIGHUP granian replaces all workers; here they read the files again, if
+    these can be used, and lose no connection.
     """
 
-    #: Reads the configuration files again, and logs where they cannot be used.
-    check: Callable[[], None]
+    live: LiveSettings
     #: Seconds for which requests are still answered after SIGTERM.
     delay = 0.0
-    #: Whether this time has begun, for the workers to see.
-    stopping: ctypes.c_bool
-    #: Why the server stops; nothing where no signal asked for it.
-    asked_by = ""
-    #: The socket to listen on, where systemd has passed one.
+    #: The socket to listen on that systemd has passed.
     passed: socket.socket | None = None
+    #: The name of the signal that asked the server to stop.
+    stopped_by = ""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.started = os.getpid()
+        #: Whether ``delay`` has begun, for the workers to see.
+        self.stopping = RawValue(ctypes.c_bool, False)
 
     def _init_shared_socket(self) -> None:
-        """Let all workers accept from one socket where one was passed; else each has its own.
+        """Let all workers accept from the socket that was passed; else each has its own.
 
         It stays open in systemd while the server restarts, so that connections wait instead of
         being refused.
@@ -173,58 +159,52 @@ class _Server(MPServer):
         listening: Any = SocketHolder(self.passed.fileno(), False, self.backlog)  # type: ignore[call-arg]
         self._ssp, self._shd, self._sso = None, listening, self.passed
 
+    def signal_handler_reload(self, *_args: Any, **_kwargs: Any) -> None:
+        """Read the configuration again, on a thread: a signal may come while a lock is held."""
+        threading.Thread(target=self.live.reload, daemon=True).start()
+
     def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
-        """Note which signal asks the server to stop."""
-        self.asked_by = signal.Signals(args[0]).name if args else ""
-        super().signal_handler_interrupt(*args, **kwargs)  # type: ignore[no-untyped-call]
+        """Stop; at the first SIGTERM not before proxies have seen that the server is not ready."""
+        if os.getpid() != self.started:
+            os._exit(0)  # a worker that does not serve yet
+        is_first, self.stopped_by = not self.stopped_by, signal.Signals(args[0]).name
+        stop = partial(super().signal_handler_interrupt, *args, **kwargs)
+        if is_first and self.delay and self.stopped_by == "SIGTERM":
+            threading.Thread(target=self._stop_after_delay, args=(stop,), daemon=True).start()
+        else:
+            stop()
+
+    def _stop_after_delay(self, stop: Callable[[], None]) -> None:
+        LOG.info("answering for %g s more; /healthz/ready answers 503 now", self.delay)
+        self.stopping.value = True
+        time.sleep(self.delay)
+        stop()
 
     def shutdown(self, exit_code: int = 0) -> None:
-        """Stop the workers; log the beginning and the end of it."""
-        LOG.info("stopping: %s", self.asked_by or "a worker cannot start")
+        """Stop the workers, and kill those that do not end in time; log both ends of it."""
+        LOG.info("stopping: %s", self.stopped_by or "a worker cannot start")
+        deadline = time.monotonic() + GRACE
+        workers: list[Any] = self.wrks
+        while alive := [worker for worker in workers if worker.is_alive()]:
+            for worker in alive:
+                if time.monotonic() < deadline:
+                    worker.terminate()
+                else:
+                    LOG.warning("killing worker %s: it did not end in %s s", worker.idx + 1, GRACE)
+                    worker.kill()
+            wait([worker.inner.sentinel for worker in alive], _TERMINATE_AGAIN)
         try:
-            if self.asked_by == "SIGTERM":
-                self._let_proxies_leave()
-            self._end_workers()
             super().shutdown(exit_code)  # type: ignore[no-untyped-call]
         finally:
             LOG.info("stopped")
-
-    def _let_proxies_leave(self) -> None:
-        """Answer for a while as a server that is not ready; another signal ends this."""
-        if not self.delay:
-            return
-        LOG.info("answering for %g s more; /healthz/ready answers 503 now", self.delay)
-        self.main_loop_interrupt.clear()
-        self.stopping.value = True
-        self.main_loop_interrupt.wait(self.delay)
-
-    def _end_workers(self) -> None:
-        """End the workers, and kill those that do not end in time.
-
-        granian would do this, too. But a thread of its own waits for the same processes, and where
-        that one is the first to see the end of a worker, granian reports that it refused to stop.
-        """
-        workers: list[Any] = self.wrks
-        for worker in workers:
-            worker.terminate()
-        deadline = time.monotonic() + GRACE
-        while any(worker.is_alive() for worker in workers) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        for worker in workers:
-            if worker.is_alive():
-                LOG.warning("killing worker %s: it did not end within %s s", worker.idx + 1, GRACE)
-                worker.kill()
 
     def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
         """Replace each worker that ends until a signal asks to stop, or no worker can start."""
         while True:
             self.main_loop_interrupt.wait()
-            self.main_loop_interrupt.clear()  # first, so that what happens from now on is seen
+            self.main_loop_interrupt.clear()  # first, so that later events are seen
             if self.interrupt_signal:
                 return
-            if self.reload_signal:
-                self.reload_signal = False
-                self.check()
             ended = list(self.interrupt_children)
             failed = {idx for idx in ended if _could_not_start(self.wrks[idx])}
             if failed & self.respawned_wrks.keys():
@@ -240,25 +220,54 @@ def _could_not_start(worker: Any) -> bool:
     return bool(worker.inner.exitcode > 0 and time.monotonic() - worker.birth <= START)
 
 
-def load(
-    files: Sequence[str], parent: int, stopping: ctypes.c_bool, accepted: ctypes.c_bool
-) -> Bridge:
-    """Return the application, made in a worker process of the server ``parent``.
+class _Worker:
+    """What a worker process begins with; it is forked, and inherits all of this.
 
-    ``stopping`` becomes true in the workers when that server is about to stop, ``accepted`` when
-    one of them has found the database fit.
-
-    The database is prepared now where it answers, else at the first request for which it does.
+    ``parent`` is the process of the server. ``stopping`` becomes true when it is about to stop.
     """
-    keep_early_signals(asyncio.get_event_loop())  # that of this worker, which granian has made
-    _regularly(partial(_leave_without, parent), "parent-watch", pause=1)
-    # glibc gives each thread a heap of its own, none of which is used by another or given back: a
-    # worker that has answered questions for everything then holds the largest answer once for each.
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
-    application = _application(files, accepted)
-    services = application.services
-    away = ""
+
+    def __init__(self, live: LiveSettings, parent: int, stopping: Any) -> None:
+        self._live, self._parent, self._stopping = live, parent, stopping
+        #: Whether a worker has found the database fit, and whether one has logged that it is away.
+        self._accepted, self._is_away = (RawValue(ctypes.c_bool, False) for _ in range(2))
+
+    def load(self) -> Bridge:
+        """Return the application, made in a worker process.
+
+        The database is prepared now if it answers, else at the first request for which it does.
+        """
+        _regularly(self._leave_without_parent, "parent-watch")
+        # glibc gives each thread an arena of its own and returns none of it: a worker with large
+        # answers would hold the largest once per thread.
+        with suppress(AttributeError, OSError):
+            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+        logs.setup(CONF)
+        settings = self._live.configured
+        plugins_for.cache_clear()  # each process makes its own plugins, and makes them now
+        plugins_for(settings)
+        services = app.make_services(settings, serving=True, accepted=self._accepted)
+        application = app.application_of(services)
+        away = _prepare(services)
+        if away and not self._is_away.value:  # here, as oslo.log adds a failure that is handled
+            self._is_away.value = True
+            LOG.warning("starting without the database: %s", away)
+        _regularly(services.keep_up, "upkeep")
+        return Bridge(
+            app.served(application),
+            most=settings.api.max_request_body_size,
+            threads=THREADS,
+            patience=settings.api.queue_timeout,
+            stopping=lambda: bool(self._stopping.value),
+        )
+
+    def _leave_without_parent(self) -> None:
+        """Leave when the server process is gone: an orphan would keep answering on its port."""
+        if os.getppid() != self._parent:
+            os._exit(1)
+
+
+def _prepare(services: Services) -> str:
+    """Prepare the database and fill the caches; return why the database is away, or nothing."""
     try:
         services.ready()
         services.scheduler.memory.fill(services.database)
@@ -270,61 +279,33 @@ def load(
             services.random,
         )
     except Unavailable as failure:
-        away = sentence(failure)
-    # Not in the handler: oslo.log would add what is handled there to the line.
-    if away and all(lock.acquire(block=False) for lock in _DATABASE_AWAY):
-        LOG.warning("starting without the database: %s", away)
-    _regularly(services.keep_up, "upkeep")
-    options = services.settings.api
-    return Bridge(
-        app.served(application),
-        most=options.max_request_body_size,
-        threads=THREADS,
-        patience=options.queue_timeout,
-        stopping=lambda: stopping.value,
-    )
+        return sentence(failure)
+    return ""
 
 
-def _regularly(work: Callable[[], None], name: str, pause: float = PAUSE) -> None:
-    """Do something now and then beside the requests, whether or not there are any."""
+def _regularly(work: Callable[[], None], name: str) -> None:
+    """Do something each second, also while there are no requests."""
 
-    def do() -> None:
+    def work_on() -> None:
         while True:
-            time.sleep(pause)
+            time.sleep(PAUSE)
             try:
                 work()
             except Exception as failure:  # noqa: BLE001 - it is tried again later
                 LOG.debug("%s: %s", name, failure)
 
-    threading.Thread(target=do, name=name, daemon=True).start()
+    threading.Thread(target=work_on, name=name, daemon=True).start()
 
 
-def _application(files: Sequence[str], accepted: ctypes.c_bool) -> Application:
-    """Return the application of a worker; one that replaces another goes by what its siblings do.
-
-    That is what the files said when they could last be used, and the server lives on.
-    """
-    followed = _AT_START.get("settings")
-    if followed is None or not followed.moved:
-        application = app.create_app(app.start(files), accepted=accepted)
-    else:
-        logs.setup(CONF)
-        services = app.make_services(followed.as_now(), serving=True, accepted=accepted)
-        application = app.application_of(services)
-    if not CONF.debug:
-        # The server itself follows the files, and says for all workers what has become of them.
-        logging.getLogger(live_settings.__name__).setLevel(logging.CRITICAL)
-    return application
-
-
-def _leave_without(parent: int) -> None:
-    """Leave when the server process is gone: an orphan would keep answering on its port."""
-    if os.getppid() != parent:
-        os._exit(1)
+def warn_of_idle(workers: int) -> None:
+    """Log that there are more workers than cores: each of them answers with one core at most."""
+    cores = len(os.sched_getaffinity(0))
+    if workers > max(cores, 2):  # a second one answers while the first is busy or replaced
+        LOG.warning("%s workers on %s cores: as many as there are cores will do", workers, cores)
 
 
 def refuse_open_door(settings: Settings, host: str) -> None:
-    """Raise :class:`ConfigurationError` where noauth2 would be open to other machines unasked."""
+    """Raise :class:`ConfigurationError` if noauth2 would be open to other machines by default."""
     explicit = is_explicit(settings.conf, "api", "auth_strategy")
     if settings.api.auth_strategy != "noauth2" or explicit:
         return

@@ -37,12 +37,12 @@ from placement_sched.nova.heartbeat import Heartbeat
 from placement_sched.nova.monitoring import Figures, Monitor
 from placement_sched.nova.rpc import TOPIC, BaseRpc, SchedulerRpc
 from placement_sched.nova.sync.follower import Follower
-from placement_sched.operations.followed_settings import FollowedSettings
+from placement_sched.operations.aggregate_policies import policies_in_use
 from placement_sched.operations.log_upkeep import LogUpkeep
 from placement_sched.operations.prepare import Preparation, spare_collector
-from placement_sched.scheduler import live_settings
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.hosts.caches import Memory
+from placement_sched.scheduler.live_settings import LiveSettings, with_options_file
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
 from placement_sched.scheduler.requests.networks import neutron_of
@@ -65,7 +65,7 @@ def check(settings: Settings) -> None:
     checked_plugins(settings)
     all_validators()
     neutron_of(settings)
-    policies_for(live_settings.with_options_file(settings).settings).check()
+    policies_for(with_options_file(settings).settings).check()
     announcer_of(settings)
     messaging.transport_of(messaging.bus_options(settings)).cleanup()
     database = Database(settings)
@@ -87,7 +87,7 @@ class Shared:
     A process that is killed holds no lock: these are plain bytes of shared memory.
     """
 
-    followed: FollowedSettings
+    live: LiveSettings
     #: Raises Forbidden if the user of a call may not give the hint ``sched_policy``.
     check_policy_hint: Callable[[Context], None]
     #: Of each worker, whether it has listened.
@@ -120,7 +120,8 @@ def run(
     """
     _quiet()
     listening = multiprocessing.RawArray(ctypes.c_bool, workers)
-    shared = Shared(FollowedSettings(settings), check_policy_hint, listening, figures)
+    live = LiveSettings(settings, in_use=lambda: policies_in_use(live.configured))
+    shared = Shared(live, check_policy_hint, listening, figures)
     grace: int = settings.DEFAULT.graceful_shutdown_timeout
     manager = cotyledon.ServiceManager(
         graceful_shutdown_timeout=grace, mp_context=multiprocessing.get_context("fork")
@@ -134,11 +135,10 @@ def run(
         LOG.warning("%s ended (%s); starting another", name, how)
 
     manager.register_hooks(
-        on_reload=shared.followed.check,
+        on_reload=live.reload,
         on_dead_worker=died,
         on_terminate=lambda: LOG.info("stopping: SIGTERM"),
     )
-    _regularly(shared.followed.follow, live_settings.PAUSE)
     Thread(target=_announce, args=(shared, announcement), daemon=True).start()
     if monitor is not None:
         monitor.is_ready = lambda: shared.is_listening
@@ -164,20 +164,6 @@ def _quiet() -> None:
         logging.getLogger("amqp").setLevel(logging.ERROR)
 
 
-def _regularly(work: Callable[[], object], pause: float) -> None:
-    """Do something every ``pause`` seconds, beside all else."""
-
-    def do() -> None:
-        while True:
-            time.sleep(pause)
-            try:
-                work()
-            except Exception as failure:  # noqa: BLE001 - it is tried again later
-                LOG.debug("%s", failure)
-
-    Thread(target=do, daemon=True).start()
-
-
 class Keeper(cotyledon.Service):
     """Follows nova's databases, and writes the heartbeat."""
 
@@ -185,7 +171,7 @@ class Keeper(cotyledon.Service):
 
     def __init__(self, worker_id: WorkerId, shared: Shared) -> None:
         super().__init__(worker_id)
-        settings = _settings_of_process(shared)
+        settings = shared.live.configured
         self._shared = shared
         self._stopping, self._full = Event(), Event()
         self._database = Database(settings)
@@ -254,7 +240,7 @@ class Worker(cotyledon.Service):
 
     def __init__(self, worker_id: WorkerId, shared: Shared) -> None:
         super().__init__(worker_id)
-        settings = _settings_of_process(shared)
+        settings = shared.live.configured
         self._shared, self._settings = shared, settings
         self._stopping, self._listening, self._known = Event(), Event(), Event()
         self._database = Database(settings)
@@ -314,7 +300,7 @@ class Worker(cotyledon.Service):
                 raise messaging.Unanswered
 
     def reload(self) -> None:
-        """Do nothing: the files are looked at before each request anyway."""
+        """Do nothing: the next request finds that the settings have been read again."""
 
     def terminate(self) -> None:
         """Answer what was taken, and close all connections."""
@@ -338,14 +324,6 @@ def _count(figures: Figures | None, slow: float, call: messaging.AnsweredCall) -
     if slow and call.seconds >= slow:
         log_slow(fields_of(call.context, call.method, call.outcome, call.seconds))
     begin_stats()
-
-
-def _settings_of_process(shared: Shared) -> Settings:
-    """Return the settings that a new process begins with: those that could last be used."""
-    if not CONF.debug:
-        # The first process follows the files, and says for all what has become of them.
-        logging.getLogger(live_settings.__name__).setLevel(logging.CRITICAL)
-    return shared.followed.as_now()
 
 
 def _until_done(steps: Iterable[Callable[[], object]], stopping: Event) -> bool:

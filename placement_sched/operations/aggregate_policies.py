@@ -45,6 +45,20 @@ LOG = log.getLogger(__name__)
 BATCH = 500
 
 
+def policies_in_use(settings: Settings) -> frozenset[str]:
+    """Return the policies that aggregates name; none if the database does not answer."""
+    database = Database(settings)
+    try:
+        with database.read() as connection:
+            aggregates = host_aggregates.snapshot(connection)
+    except Exception as failure:  # noqa: BLE001 - of a database in any state
+        LOG.info("cannot read which policies are in use: %s", failure)
+        return frozenset()
+    finally:
+        database.dispose()
+    return frozenset(aggregate.policy for aggregate in aggregates if aggregate.policy)
+
+
 def check(
     connection: Connection,
     aggregate: HostAggregate,

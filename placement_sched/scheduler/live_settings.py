@@ -1,14 +1,15 @@
-"""The settings of requests: those of the files, read again on a change, and overrides over them.
+"""The settings of requests: those of the files, the options file, and overrides over them.
 
-The files are the configuration's, as far as their options may vary from request to request, and
-the one that ``[scheduler] json_config_location`` names, as ``scheduler_json_config_location`` did
-in nova up to Newton: its options override the configuration as those of a request do. Source:
-"Description of scheduler configuration options", OpenStack Configuration Reference, Icehouse to
-Newton.
+The configuration files are read again when the service gets SIGHUP, as far as their options may
+vary from request to request. The file that ``[scheduler] json_config_location`` names, as
+``scheduler_json_config_location`` did in nova up to Newton, is read again when it changes: its
+options override the configuration as those of a request do. Source: "Description of scheduler
+configuration options", OpenStack Configuration Reference, Icehouse to Newton.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from mmap import mmap
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -17,7 +18,7 @@ from typing import Any
 import orjson
 from oslo_log import log
 
-from placement_sched.errors import ConfigurationError, Invalid
+from placement_sched.errors import ConfigurationError, Error, Invalid, one_line
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.document import with_whole_numbers
 from placement_sched.model.naming import did_you_mean, nearest
@@ -31,121 +32,107 @@ from placement_sched.settings.watch import Watch
 
 LOG = log.getLogger(__name__)
 
-#: Seconds between two looks at the files.
+#: Seconds between two looks at the options file.
 PAUSE = 1.0
-#: What is logged where files cannot be used, after the reason.
-KEPT = "%s; keeping the previous settings"
 
 _FIXED = "{!r} is not read per request, but when the server starts"
 _OURS = tuple(
     f"placement_sched.scheduler.{package}."
     for package in ("filters", "weights", "request_filters", "drivers", "policies.selectors")
 )
+#: One byte that a process shares with those that it forks: the number of reloads, modulo 256.
+_RELOADS = mmap(-1, 1)
 
 
 class LiveSettings:
-    """The settings in effect from now on: those of the start, and what files say since.
+    """The settings in effect now.
 
-    Where the files cannot be used, or a scheduling policy that is ``in_use`` could not be used any
-    more, that is logged and all settings stay as they were. Where the options file is broken
-    already, ``settings`` themselves are in effect: the last that could be used, in a worker that
-    replaces another.
+    The previous settings stay in effect, and the reason is logged, if files cannot be used or a
+    scheduling policy that is ``in_use`` could not be used any more. ``configured`` are the settings
+    of the configuration files alone.
     """
 
     def __init__(
         self,
         settings: Settings,
-        clock: Clock,
+        clock: Clock = utcnow,
         elapsed: Callable[[], float] = monotonic,
         in_use: Callable[[], Collection[str]] = tuple,
     ) -> None:
-        self._clock = clock
-        self._in_use = in_use
-        self._now = Reading(settings, settings)
-        self._watch = Watch(lambda: files_of(self._now.configured), PAUSE, elapsed)
+        self.configured = self._in_effect = settings
+        self._clock, self._in_use = clock, in_use
+        self._reloads = _RELOADS[0]
+        self._watch = Watch(self._options_files, PAUSE, elapsed)
         self._reading = Lock()
-        self._read_all = False
-        refused = ""
-        try:
-            self._now = Reading(settings, _with_options_file(settings, clock))
-        except ConfigurationError as wrong:
-            self._read_all, refused = True, wrong.detail
-        if refused:
-            LOG.error(KEPT, refused)
+        self._read_again(whole=False, at_start=True)
 
     def settings(self) -> Settings:
-        """Return the settings in effect, having looked at the files once in :data:`PAUSE` seconds.
+        """Return the settings in effect, after a reload if one is due.
 
-        While one thread reads them again, the others go by the previous settings.
+        While one thread reads the files, the others use the previous settings.
         """
-        if self._watch.is_due() and self._reading.acquire(blocking=False):
+        is_due = self._reloads != _RELOADS[0] or self._watch.is_due()
+        if is_due and self._reading.acquire(blocking=False):
             try:
-                if changed := self._watch.changed():
-                    self._read_again(changed)
+                whole = self._reloads != _RELOADS[0]
+                self._reloads = _RELOADS[0]
+                changed = self._watch.changed()
+                if (whole or changed) and self._read_again(whole=whole) and changed:
+                    LOG.info("%s: changes applied", ", ".join(changed))
             finally:
                 self._reading.release()
-        return self._now.in_effect
+        return self._in_effect
 
-    def _read_again(self, changed: Collection[str]) -> None:
-        files = files_read(self._now.configured.conf)
-        whole = self._read_all or any(file in files for file in changed)
+    def reload(self) -> None:
+        """Read all files again; if they can be used, let this process's children do so, too."""
+        with self._reading:
+            self._watch.changed()
+            if self._read_again(whole=True, is_reported=True):
+                LOG.info("configuration read again: %s", ", ".join(self._files()) or "no files")
+                _RELOADS[0] = self._reloads = (_RELOADS[0] + 1) % 256
+
+    def _files(self) -> list[str]:
+        return [*files_read(self.configured.conf), *self._options_files()]
+
+    def _options_files(self) -> list[str]:
+        path = self.configured.scheduler.json_config_location
+        return [path] if path else []
+
+    def _read_again(
+        self, *, whole: bool, is_reported: bool = False, at_start: bool = False
+    ) -> bool:
+        """Read all files, or only the options file; return whether they can be used.
+
+        Changes that need a restart are logged if ``is_reported``.
+        """
         refused = ""
         try:
-            self._now = read_again(self._now, self._in_use, self._clock, whole=whole)
-            self._read_all = False
-        except ConfigurationError as wrong:
+            configured = _with_files(self.configured, is_reported) if whole else self.configured
+            in_effect = _with_options_file(configured, self._clock)
+            if not at_start:
+                policies = policies_for(self._in_effect, self._clock)
+                used = [name for name in self._in_use() if policies.usable(name)]
+                policies_for(in_effect, self._clock).check(used)
+            self.configured, self._in_effect = configured, in_effect
+        except Error as wrong:
             refused = wrong.detail
+        except Exception as failure:  # noqa: BLE001 - of any plugin; the service goes on
+            refused = one_line(failure)
         if refused:  # logged after the failure, which the log would show once more
-            LOG.warning(KEPT, refused)
-        else:
-            LOG.info("%s: changes applied", ", ".join(changed))
+            LOG.error("%s; keeping the previous settings", refused)
+        return not refused
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What files said at one time: the configuration, and that with the options file over it."""
+def _with_files(running: Settings, is_reported: bool) -> Settings:
+    """Return ``running`` with the files' values of options that may vary while it runs.
 
-    configured: Settings
-    in_effect: Settings
-
-
-def files_of(configured: Settings) -> list[str]:
-    """Return the files that settings come from, those in a directory of files as there are now."""
-    named = configured.scheduler.json_config_location
-    files = files_read(configured.conf)
-    return [*files, named] if named else files
-
-
-def read_again(
-    before: Reading,
-    in_use: Callable[[], Collection[str]],
-    clock: Clock = utcnow,
-    *,
-    whole: bool = True,
-) -> Reading:
-    """Return what the files say now; unless ``whole``, only the options file is read.
-
-    Raises :class:`ConfigurationError` where they cannot be read or used, or a scheduling policy
-    that is ``in_use`` and could be used could not be any more.
-    """
-    configured = _with_files(before.configured) if whole else before.configured
-    in_effect = _with_options_file(configured, clock)
-    policies = policies_for(before.in_effect, clock)
-    used = [name for name in in_use() if policies.usable(name)]
-    policies_for(in_effect, clock).check(used)
-    return Reading(configured, in_effect)
-
-
-def _with_files(running: Settings) -> Settings:
-    """Return ``running`` with what its files say now of options that may vary while it runs.
-
-    What else has changed is logged: it applies after a restart only.
+    Other changes, which need a restart, are logged if ``is_reported``.
     """
     # A directory of files is listed again, as at the start.
     fresh = loading.read_settings(running.conf.config_file or (), loading.full_conf())
     fixed = restart_options()
     changed = running.unlike(fresh)
-    for group, name in sorted(changed & fixed):
+    for group, name in sorted(changed & fixed) if is_reported else ():
         LOG.warning("[%s] %s has changed; restart the server to apply it", group, name)
     return running.with_values_of(fresh, changed - fixed)
 

@@ -23,7 +23,7 @@ class Watch:
     ) -> None:
         self._files, self._pause, self._elapsed = files, pause, elapsed
         self._next = elapsed() + pause
-        self._first = self._last = self._look()
+        self._last = self._look()
 
     def is_due(self) -> bool:
         """Return whether ``pause`` seconds have passed since the last look."""
@@ -38,10 +38,6 @@ class Watch:
         now, before = self._look(), self._last
         self._last = now
         return tuple(file for file in {**now, **before} if now.get(file) != before.get(file))
-
-    def has_moved(self) -> bool:
-        """Look now; return whether any file is not as it was at first."""
-        return self._look() != self._first
 
     def _look(self) -> dict[str, _Stamp]:
         return {file: _stamp(file) for file in self._files()}

@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from contextlib import closing, contextmanager
-from pathlib import Path
 
 import psutil
 import pytest
@@ -236,26 +235,6 @@ def test_a_worker_killed_while_it_starts_is_replaced_again_and_again(serve, numb
     assert healthy.is_running()
 
 
-def catches_sigterm(process):
-    """Whether a process has a handler of SIGTERM, as Linux shows it in proc(5), SigCgt."""
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    return bool(int(re.search(r"SigCgt:\s(\w+)", status)[1], 16) >> (signal.SIGTERM - 1) & 1)
-
-
-def test_a_worker_stops_in_the_moment_in_which_it_gets_its_handlers(serve):
-    server = serve("--workers", "2")
-    healthy, victim = children(server)
-    for _ in range(5):
-        victim.terminate()
-        victim.wait(timeout=60)
-        assert wait_until(lambda: len(children(server)) == 2)
-        (victim,) = set(children(server)) - {healthy}
-        # Before, it has the server's handlers for a moment, and then none.
-        assert wait_until(lambda: not catches_sigterm(victim), pause=0)  # noqa: B023
-        assert wait_until(lambda: catches_sigterm(victim), pause=0)  # noqa: B023
-    assert server.process.poll() is None
-
-
 def test_a_worker_replaced_after_a_newer_release_upgraded_the_schema_goes_on_as_its_siblings(
     serve, tmp_path
 ):
@@ -407,22 +386,3 @@ def test_a_defect_is_500_for_the_client_and_a_traceback_in_the_log(serve, tmp_pa
 
 
 #: Forks children that would sleep, each stopped before it can have taken its first step.
-FORKS = """
-import os, signal, time
-from placement_sched.cli.workers import let_new_workers_stop
-
-signal.signal(signal.SIGTERM, lambda *arguments: None)
-let_new_workers_stop()
-for _ in range(50):
-    child = os.fork()
-    if not child:
-        time.sleep(5)
-        os._exit(3)
-    os.kill(child, signal.SIGTERM)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
-assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
-"""
-
-
-def test_worker_that_is_stopped_right_after_its_fork_ends():
-    subprocess.run([sys.executable, "-c", FORKS], check=True, timeout=300)

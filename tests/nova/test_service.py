@@ -266,7 +266,7 @@ def test_sighup_reads_the_configuration_and_nova_again(site):
     site.configuration("ctl1", filter_scheduler__enabled_filters="IsolatedHostsFilter",
                        filter_scheduler__isolated_hosts="cn1,cn2")  # fmt: skip
     os.kill(service.process.pid, signal.SIGHUP)
-    service.wait_for_line("changes applied")
+    service.wait_for_line("configuration read again")
 
     def refused():
         try:

@@ -32,16 +32,6 @@ def test_files_that_appear_change_and_go_are_named_once(directory):
     assert watched.changed() == ()
 
 
-def test_watch_moves_with_the_first_change_and_back(directory):
-    watched = watch(directory)
-    assert not watched.has_moved()
-    (directory / "b").write_text("1")
-    watched.changed()
-    assert watched.has_moved()
-    (directory / "b").unlink()
-    assert not watched.has_moved()
-
-
 def test_watch_is_due_when_the_pause_is_over(directory):
     now = [0.0]
     watched = watch(directory, pause=2.0, elapsed=lambda: now[0])

@@ -1,31 +1,23 @@
-"""``placement-sched serve``: an ASGI application that lets a WSGI application answer.
+"""``placement-sched serve``: an ASGI application around a WSGI application.
 
-The event loop reads each request to its end; only then one of a few threads answers it. A client
-that sends slowly, or not at all, or that does not read its answer, holds a connection and no
-thread. See doc/decisions/0002 for the figures.
+The event loop reads each request to its end; only then a thread answers it. A client that sends
+slowly, or not at all, or that does not read its answer, holds a connection and no thread. See
+doc/decisions/0002 for the figures.
 
-Where more is asked than can be answered, requests wait in their order, for a bounded time: what a
-client has given up is not worked on, nor what has waited too long, so that the threads work for
-clients who still listen. While clients give up, the newest request is answered first: the oldest
-one's client would be gone before it has its answer.
-
-Liveness, readiness and the refusals of what waited too long have a thread each, so that none of
-them waits for the other requests, nor these for it: clients without a token may ask for the first
-two without end.
+Requests wait for a thread in their order. A request that has waited for longer than
+``[api] queue_timeout`` is refused, and one whose client is gone is dropped. Liveness, and each
+refusal, is answered by the event loop itself, and readiness by a thread of its own, so that they
+never wait for other requests.
 """
 
 import asyncio
 import logging
 import sys
 import time
-from asyncio import AbstractEventLoop, Future
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http import HTTPStatus
-from queue import SimpleQueue
-from threading import Lock, Thread
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote_to_bytes
 
@@ -33,7 +25,6 @@ from placement_sched.api.request_context import WSGI
 from placement_sched.api.serving.body_reading import (
     REFUSED,
     Bodies,
-    Body,
     BodyRefusal,
     Receive,
     Whole,
@@ -43,9 +34,10 @@ from placement_sched.api.serving.framing import refusal_of
 
 LOG = logging.getLogger(__name__)
 
-#: granian sends when this is called, on whatever thread; what it returns has nothing left to do.
+#: granian sends when this is called, on any thread; awaiting what it returns only ends it.
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Scope = Mapping[str, Any]
+Sent = Sequence[Awaitable[None]]
 
 _SAME_FOR_ALL = {
     "SCRIPT_NAME": "",
@@ -59,13 +51,11 @@ _SAME_FOR_ALL = {
 }
 _PROTOCOLS = {"1": "HTTP/1.0", "1.1": "HTTP/1.1", "2": "HTTP/2"}
 _PLAIN = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
-#: The most header names whose form in an environ is remembered; clients may invent names.
-_NAMES = 500
-#: The newest request is answered first for so many seconds after a client gave up.
-_IMPATIENT = 1.0
+#: Maximum number of header names whose environ key is cached; clients may invent names.
+_MAX_NAMES = 500
 _GONE = "http.disconnect"
-#: The paths of ``api/root.py`` that say whether the service is well, each also with a slash at its
-#: end. Where ``ready`` is in its query, the first asks for readiness.
+#: The paths of ``api/root.py`` that report health, each also with a slash at its end. With
+#: ``ready`` in its query, the first is about readiness.
 _HEALTH = "/healthz"
 _LIVENESS = {_HEALTH, f"{_HEALTH}/live"}
 _READINESS = f"{_HEALTH}/ready"
@@ -78,12 +68,21 @@ STOPPING = BodyRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "the server is stopping")
 
 
 class WsgiResponse(NamedTuple):
-    """What the WSGI application answered, and what it wants to be called once that is sent."""
+    """The answer of the WSGI application, and a function to call once it is sent."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
     content: bytes
     close: Callable[[], None]
+
+
+class _Threads(ThreadPoolExecutor):
+    """Threads that answer, and the number of requests that they have not answered yet."""
+
+    def __init__(self, number: int, name: str) -> None:
+        super().__init__(number, name)
+        self.number = number
+        self.unanswered = 0
 
 
 class Bridge:
@@ -102,13 +101,11 @@ class Bridge:
         patience: float = 0,
         stopping: Callable[[], bool] = bool,
     ) -> None:
-        self._requests = _Threads(application, threads, patience, "request")
-        # So that a server whose threads are all at work does not seem to be dead or unready. While
-        # a database does not say whether it is ready, only the thread of readiness waits for it.
-        self._liveness = _Threads(application, 1, 0, "liveness")
-        self._readiness = _Threads(application, 1, patience, "readiness")
-        self._refusals = _Threads(application, 1, 0, "refusal")
+        self._application = application
+        self._requests = _Threads(threads, "request")
+        self._readiness = _Threads(1, "readiness")
         self._bodies = Bodies(most, room=threads * most)
+        self._patience = patience
         self._names: dict[bytes, str] = {}
         self._stopping = stopping
 
@@ -119,63 +116,95 @@ class Bridge:
         if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
             body = await self._bodies.read(environ, receive)
             complete(environ, body.data, body.amount)
-            if body.refusal is not None:
-                environ[REFUSED] = body.refusal
         else:
             environ["wsgi.input"] = Whole()
-        loop = asyncio.get_running_loop()
-        answered: Future[Sequence[Awaitable[None]]] = loop.create_future()
-        fault = refusal_of(scope)
-        closes = partial(self._closes, body, fault)
-        job = _Job(environ, loop, answered, time.monotonic(), send, closes)
-        threads = self._threads_for(job)
-        if fault is not None:
-            environ[REFUSED] = fault
-        waits = threads.answer(job)
-        watches = tuple(self._watches(threads, job, body, receive)) if waits else ()
+        is_ended = body is None or body.ended
+        refusal = refusal_of(scope)
+        # Others may read such a head differently, and see the next request begin elsewhere.
+        closes = refusal is not None or not is_ended
+        respond = partial(self._respond, environ, send, closes)
         try:
-            for sent in await answered:
+            refusal = refusal or (body.refusal if body else None)
+            watched = receive if is_ended else None
+            for sent in await self._answer(environ, refusal, respond, watched):
                 await sent
         finally:
-            for watch in watches:
-                watch.cancel()
             if body is not None:
                 self._bodies.release(body)
 
-    def _threads_for(self, job: "_Job") -> "_Threads":
-        """Return the threads that answer a request; refuse readiness once the server stops."""
-        if job.is_liveness:
-            return self._liveness
-        if not job.is_readiness:
-            return self._requests
-        if not self._stopping():
-            return self._readiness
-        job.environ[REFUSED] = STOPPING
-        return self._refusals
+    async def _answer(
+        self,
+        environ: dict[str, Any],
+        refusal: BodyRefusal | None,
+        respond: Callable[..., Sent],
+        receive: Receive | None,
+    ) -> Sent:
+        """Answer a request on a thread, if one is needed; return what sending has left to do.
 
-    def _watches(
-        self, threads: "_Threads", job: "_Job", body: Body | None, receive: Receive
-    ) -> Iterator[asyncio.Handle | asyncio.Task[None]]:
-        """Watch a request that waits: whether its client goes, and whether it waits too long."""
-        # Of a body that was refused the rest may still come.
-        if body is None or body.ended:
-            yield asyncio.create_task(_give_up_with_client(threads, job, receive))
-        if threads.patience > 0:
-            yield job.loop.call_later(threads.patience, self._refuse, threads, job)
-
-    def _refuse(self, threads: "_Threads", job: "_Job") -> None:
-        """Refuse a request that still waits, though all threads are at work."""
-        if threads.take_back(job):
-            job.environ[REFUSED] = OVERLOADED
-            self._refusals.answer(job)
-
-    def _closes(self, body: Body | None, fault: BodyRefusal | None) -> bool:
-        """Return whether the connection ends with an answer that is sent now.
-
-        Others may read such a head otherwise, and see the next request begin elsewhere.
+        ``receive`` reports that the client is gone; None if the rest of a body may still come.
         """
-        unread = body is not None and not body.ended
-        return unread or fault is not None or self._stopping()
+        threads = self._requests
+        if _is_readiness(environ):
+            threads = self._readiness
+            refusal = STOPPING if self._stopping() else refusal
+        if refusal is not None or _is_liveness(environ):
+            return respond(refusal)
+        deadline = time.monotonic() + self._patience if self._patience > 0 else None
+        answer = threads.submit(respond, None, deadline)
+        answered = asyncio.wrap_future(answer)
+        waits = threads.unanswered >= threads.number
+        threads.unanswered += 1
+        try:
+            if waits:
+                is_gone = await self._await_turn(answered, receive)
+                if not answered.done() and answer.cancel():
+                    return () if is_gone else respond(OVERLOADED)
+            return await answered
+        except asyncio.CancelledError:  # the server stops
+            answer.cancel()
+            raise
+        finally:
+            threads.unanswered -= 1
+
+    async def _await_turn(self, answered: "asyncio.Future[Sent]", receive: Receive | None) -> bool:
+        """Wait until a request is answered or late, or its client gone; return the latter."""
+        gone = asyncio.create_task(_client_gone(receive)) if receive else None
+        ends: list[asyncio.Future[Any]] = [answered, gone] if gone else [answered]
+        try:
+            await asyncio.wait(
+                ends, timeout=self._patience or None, return_when=asyncio.FIRST_COMPLETED
+            )
+            return gone is not None and gone.done()
+        finally:
+            if gone:
+                gone.cancel()
+
+    def _respond(
+        self,
+        environ: dict[str, Any],
+        send: Send,
+        closes: bool,
+        refusal: BodyRefusal | None,
+        deadline: float | None = None,
+    ) -> Sent:
+        """Answer and send, on this thread: the event loop may be busy for a while."""
+        if deadline is not None and time.monotonic() > deadline:
+            refusal = OVERLOADED
+        if refusal is not None:
+            environ[REFUSED] = refusal
+        answer = _answer(self._application, environ)
+        headers = answer.headers
+        if closes or self._stopping():
+            headers.append((b"connection", b"close"))
+        sent = (
+            send({"type": "http.response.start", "status": answer.status, "headers": headers}),
+            send({"type": "http.response.body", "body": answer.content}),
+        )
+        try:
+            answer.close()
+        except Exception:
+            LOG.exception("after the answer to %s", environ["PATH_INFO"])
+        return sent
 
     def _environ(self, scope: Scope) -> dict[str, Any]:
         """Return the request as PEP 3333 has it, without its body."""
@@ -202,137 +231,36 @@ class Bridge:
         if b"_" in name:  # it would look like the one with a hyphen, which a proxy may have checked
             return ""
         key = _PLAIN.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
-        if len(self._names) < _NAMES:
+        if len(self._names) < _MAX_NAMES:
             self._names[name] = key
         return key
 
 
-class _Job(NamedTuple):
-    """A request, since when it waits, and the future that gets what sending has left to do."""
-
-    environ: dict[str, Any]
-    loop: AbstractEventLoop
-    answered: Future[Sequence[Awaitable[None]]]
-    since: float
-    send: Send
-    #: Says whether the connection ends with an answer that is sent now.
-    closes: Callable[[], bool]
-
-    @property
-    def is_liveness(self) -> bool:
-        """Return whether this asks for what needs neither the database nor much time."""
-        return self._path in _LIVENESS and not self.is_readiness
-
-    @property
-    def is_readiness(self) -> bool:
-        """Return whether this asks if the server is to be given requests."""
-        if self._path == _HEALTH:  # read as the application reads it, where a letter may be escaped
-            return "ready" in parse_qs(self.environ["QUERY_STRING"], keep_blank_values=True)
-        return self._path == _READINESS
-
-    @property
-    def _path(self) -> str:
-        return str(self.environ["PATH_INFO"]).removesuffix("/")
+def _is_liveness(environ: Mapping[str, Any]) -> bool:
+    """Return whether a request needs neither the database nor much time."""
+    return _health_path(environ) in _LIVENESS and not _is_readiness(environ)
 
 
-class _Threads:
-    """The threads that answer; further requests wait for the first that is free, in their order.
-
-    What has waited for more than ``patience`` seconds (0: no bound) is refused, not worked on.
-    While clients give up, the newest request is the next, after those that are refused. Of the idle
-    ones the last to work is the next to work again: what it used is still at hand.
-    """
-
-    def __init__(self, application: WSGI, number: int, patience: float, name: str) -> None:
-        self._application = application
-        self.patience = patience
-        self._lock = Lock()
-        self._idle: list[SimpleQueue[_Job]] = []
-        #: By their futures: which one a client gives up is found at once, however many wait.
-        self._waiting: OrderedDict[Future[Sequence[Awaitable[None]]], _Job] = OrderedDict()
-        self._newest_first_until = 0.0
-        for index in range(number):
-            Thread(target=self._work, name=f"{name}-{index}", daemon=True).start()
-
-    def answer(self, job: _Job) -> bool:
-        """Give a request to a thread, or let it wait for one; return whether it waits."""
-        with self._lock:
-            if not self._idle:
-                self._waiting[job.answered] = job
-                return True
-            thread = self._idle.pop()
-        thread.put(job)
-        return False
-
-    def give_up(self, job: _Job) -> None:
-        """Drop a request that still waits; nothing is sent. One at work is answered to its end."""
-        if self.take_back(job):
-            self._newest_first_until = time.monotonic() + _IMPATIENT
-            job.answered.set_result(())
-
-    def take_back(self, job: _Job) -> bool:
-        """Let a request wait no longer; return whether it did, and no thread has begun with it."""
-        with self._lock:
-            return self._waiting.pop(job.answered, None) is not None
-
-    def _work(self) -> None:
-        mine: SimpleQueue[_Job] = SimpleQueue()
-        while True:
-            self._answer(self._next(mine))
-
-    def _next(self, mine: SimpleQueue[_Job]) -> _Job:
-        with self._lock:
-            while self._waiting:
-                job = self._take()
-                if job.answered.cancelled():  # the server stops
-                    continue
-                if self._is_late(job):
-                    job.environ[REFUSED] = OVERLOADED
-                return job
-            self._idle.append(mine)
-        return mine.get()
-
-    def _take(self) -> _Job:
-        """Take the request that is answered next from those that wait."""
-        oldest = next(iter(self._waiting.values()))
-        newest_first = time.monotonic() < self._newest_first_until and not self._is_late(oldest)
-        return self._waiting.popitem(last=newest_first)[1]
-
-    def _is_late(self, job: _Job) -> bool:
-        return 0 < self.patience < time.monotonic() - job.since
-
-    def _answer(self, job: _Job) -> None:
-        """Answer and send on this thread: by the event loop, the answer would wait for that."""
-        answer = _answer(self._application, job.environ)
-        headers = answer.headers
-        if job.closes():
-            headers.append((b"connection", b"close"))
-        sent = (
-            job.send({"type": "http.response.start", "status": answer.status, "headers": headers}),
-            job.send({"type": "http.response.body", "body": answer.content}),
-        )
-        try:
-            answer.close()
-        except Exception:
-            LOG.exception("after the answer to %s", job.environ["PATH_INFO"])
-        with suppress(RuntimeError):  # the loop is closed: the server has stopped
-            job.loop.call_soon_threadsafe(_settle, job.answered, sent)
+def _is_readiness(environ: Mapping[str, Any]) -> bool:
+    """Return whether a request is about the server's readiness."""
+    path = _health_path(environ)
+    if path == _HEALTH:  # as the application reads it, also with an escaped letter
+        return "ready" in parse_qs(environ["QUERY_STRING"], keep_blank_values=True)
+    return path == _READINESS
 
 
-async def _give_up_with_client(threads: _Threads, job: _Job, receive: Receive) -> None:
-    """Give a request up when its client closes the connection."""
+def _health_path(environ: Mapping[str, Any]) -> str:
+    return str(environ["PATH_INFO"]).removesuffix("/")
+
+
+async def _client_gone(receive: Receive) -> None:
+    """Return once the client has closed the connection."""
     while (await receive())["type"] != _GONE:
         pass
-    threads.give_up(job)
-
-
-def _settle(answered: Future[Sequence[Awaitable[None]]], sent: Sequence[Awaitable[None]]) -> None:
-    if not answered.done():
-        answered.set_result(sent)
 
 
 def _answer(application: WSGI, environ: dict[str, Any]) -> WsgiResponse:
-    """Return what a WSGI application answers, whole."""
+    """Return the whole answer of a WSGI application."""
     begun: list[tuple[str, list[tuple[str, str]]]] = []
     pieces: list[bytes] = []
 

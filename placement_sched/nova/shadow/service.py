@@ -30,7 +30,7 @@ from placement_sched.operations.log_upkeep import LogUpkeep
 from placement_sched.operations.prepare import Preparation
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.hosts.caches import Memory
-from placement_sched.scheduler.live_settings import with_options_file
+from placement_sched.scheduler.live_settings import LiveSettings, with_options_file
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
 from placement_sched.scheduler.requests.networks import neutron_of
@@ -67,6 +67,7 @@ class Shadow:
     follower: Follower = field(init=False)
     awaiting: Awaiting = field(init=False)
     tap: Tap = field(init=False)
+    _live: LiveSettings = field(init=False)
     _evaluator: Evaluator = field(init=False)
     _records: NovaRecords = field(init=False)
     _stopped: Event = field(default_factory=Event)
@@ -85,6 +86,7 @@ class Shadow:
             memory=Memory.of(settings, self.database),
             neutron=neutron_of(settings),
         )
+        self._live = scheduler.live
         self._evaluator = Evaluator(scheduler, self.follower.refresh, self.clock)
         self.awaiting = Awaiting(
             database=self.database,
@@ -100,7 +102,7 @@ class Shadow:
         self.tap.stop()
 
     def read_all_again(self) -> None:
-        """Compare everything with nova's databases soon, as nova-scheduler does at SIGHUP."""
+        """Read the configuration and all of nova's databases again soon."""
         self._read_again.set()
 
     def run(self, started: Callable[[], None] = lambda: None) -> None:
@@ -159,6 +161,7 @@ class Shadow:
             trim_log()
             if self._read_again.is_set():
                 self._read_again.clear()
+                self._live.reload()
                 self._until_done([self.follower.full])
             self._stopped.wait(min(self.follower.keep_up(), AGAIN))
 
