@@ -38,12 +38,26 @@ class Error(Exception):
     code = "placement.undefined_code"
 
     def __init__(
-        self, detail: str, *, code: str | None = None, extra: Mapping[str, Any] | None = None
+        self,
+        detail: str,
+        *,
+        code: str | None = None,
+        extra: Mapping[str, Any] | None = None,
+        at: str | None = None,
+        fault: Mapping[str, Any] | None = None,
     ) -> None:
-        """Keep the sentence, an error code that overrides the class's, and extra error fields."""
+        """Keep the sentence, an error code that overrides the class's, and extra error fields.
+
+        ``at`` is the JSON path of the offence, which is added to the sentence. ``fault`` is the
+        offence as data (``schemas.wording.FaultData``), for front ends with words of their own.
+        """
+        if at is not None:
+            fault = {"problem": detail, "path": at}
+            detail = f"{detail} (at {at})"
         super().__init__(detail)
         self.detail = detail
         self.extra = dict(extra or {})
+        self.fault = fault
         if code is not None:
             self.code = code
 

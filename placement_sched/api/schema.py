@@ -1,134 +1,104 @@
 """JSON schemas by version window, compiled once, with the place of the offence in the error."""
 
-import json
+import re
 from collections.abc import Iterable
-from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-import jsonschema
 import jsonschema_rs
-from jsonschema import FormatChecker
 
 from placement_sched.api.microversion import EVER, Version
 from placement_sched.errors import Invalid
-from placement_sched.model.document import Json, is_larger, not_text
+from placement_sched.model.document import Json, not_text
 from placement_sched.model.naming import if_few, names_instead, nearest
-from placement_sched.schemas.fault_paths import found_at
+from placement_sched.schemas.faults import Fault, faults_in, worst
 from placement_sched.schemas.formats import CHECKS
+from placement_sched.schemas.wording import in_json, phrase
 
 #: Marks a parameter of a query string that may be given several times; a note to readers of the
 #: schema, which itself sees one value at a time.
 REPEATED = "x-repeated"
-#: The formats that schemas may name, beside JSON Schema's own.
+#: The formats that schemas may name, in addition to JSON Schema's own.
 FORMATS = dict(CHECKS)
 
-#: How many characters of a value or a path, and of all that is said of it, a message repeats.
-_VALUE = 120
-_REASON = 400
+#: Maximum number of characters of a value or a path, and of all words, that a message repeats.
+_MAX_VALUE = 120
+_MAX_REASON = 400
 _CUT = " [...] "
-#: What is counted of a value that is too long, by the keyword that says so.
-_LONGEST = {"maxLength": "characters", "maxItems": "items"}
-#: For so many unknown keys, known ones are named that may be meant.
-_MEANT = 3
-
-#: The most values of a document, with its keys, in which faults are compared to name the worst. The
-#: wordier checker compares each item of a list without duplicates with all others.
-_EXPLAINED = 1000
-#: So many faults are compared.
-_FAULTS = 100
-
-_FORMATS = FormatChecker(formats=())
-for _name, _holds in FORMATS.items():
-    _FORMATS.checks(_name)(_holds)
+#: A key that a JSON path has without quotes.
+_PLAIN = re.compile(r"^[a-zA-Z][a-zA-Z0-9_]*$")
+#: Up to this number of unknown keys, known keys are named that may be meant.
+_MAX_MEANT = 3
+#: Maximum number of unknown keys that an error names as data.
+_MAX_NAMED = 10
 
 
 class Schema:
-    """One schema. A compiled checker decides; a slower one explains what is invalid."""
+    """One schema: a compiled checker, and the words for what it finds."""
 
     def __init__(self, schema: Json) -> None:
         self.definition = schema
         self._checker = jsonschema_rs.validator_for(
             dict(schema), formats=FORMATS, validate_formats=True
         )
-        self._speaker = jsonschema.Draft202012Validator(dict(schema), format_checker=_FORMATS)
 
     def check(self, document: Any, words: str) -> None:
-        """Raise :class:`Invalid`, opening with ``words``, where ``document`` does not fit."""
+        """Raise :class:`Invalid`, opening with ``words``, if ``document`` does not fit."""
         if self._checker.is_valid(document):
             return
-        # The wordier one takes a hundred times as long.
-        fault = None if is_larger(document, _EXPLAINED) else self._worst(document)
-        reason = self._terse(document) if fault is None else _described(fault)
-        raise Invalid(f"{words}: {reason}")
+        fault = worst(faults_in(self._checker, document, self.definition))
+        if fault is not None:
+            raise _error(fault, words)
 
-    def _worst(self, document: Any) -> jsonschema.ValidationError | None:
-        faults = islice(self._speaker.iter_errors(document), _FAULTS)
-        worst: jsonschema.ValidationError | None = jsonschema.exceptions.best_match(faults)
-        return worst
 
-    def _terse(self, document: Any) -> str:
-        """Return what the deciding checker finds first.
+def _error(fault: Fault, words: str) -> Invalid:
+    """Return the error with what is wrong, where, and the keyword of the schema that says so."""
+    problem = phrase(fault, lambda value: shortened(in_json(value), _MAX_VALUE))
+    if fault.keyword == "additionalProperties":
+        problem += _known_keys(fault)
+    problem = shortened(problem, _MAX_REASON)
+    place = shortened(_json_path(fault.keys), _MAX_VALUE)
+    within = shortened("".join(f"[{step!r}]" for step in fault.schema_path), _MAX_VALUE)
+    return Invalid(
+        f"{words}: {problem} (at {place}). Failed validating {fault.keyword!r} in schema{within}",
+        fault={
+            "problem": problem,
+            "path": place,
+            "keyword": fault.keyword,
+            "value": shortened(in_json(fault.value), _MAX_VALUE),
+            "expected": _expected(fault),
+        },
+    )
 
-        That is for a document so large that the wordier one would take too long, or one in which
-        that finds no fault. Their patterns differ: Python lets a final ``$`` match before a line
-        feed as well.
-        """
-        try:
-            self._checker.validate(document)
-        except jsonschema_rs.ValidationError as found:
-            fault = found
-        keys, _ = found_at(fault, document)
-        *path, keyword = fault.schema_path
-        return _placed(fault.message, _json_path(keys), str(keyword), path)
+
+def _expected(fault: Fault) -> Any:
+    if fault.keyword != "additionalProperties":
+        return fault.expected
+    return [shortened(key, _MAX_VALUE) for key in fault.expected[:_MAX_NAMED]]
+
+
+def _known_keys(fault: Fault) -> str:
+    """Return which keys may be meant by unknown ones, or all known keys if they are few."""
+    known = fault.schema.get("properties", {})
+    unknown = fault.expected[:_MAX_MEANT]
+    meant = [near for key in unknown for near in nearest(key[:_MAX_VALUE], known)]
+    others = () if meant else if_few(known)
+    return names_instead("key", dict.fromkeys(meant), others) if known else ""
 
 
 def _json_path(keys: Iterable[str | int]) -> str:
-    steps = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
-    return f"${''.join(steps)}"
+    return "$" + "".join(
+        f"[{key}]" if isinstance(key, int) else f".{key}" if _PLAIN.match(key) else f"[{key!r}]"
+        for key in keys
+    )
 
 
 def check_texts(document: Any, words: str) -> None:
     """Raise :class:`Invalid` for a text that is not UTF-8, as arguments of a command may be."""
     if found := not_text(document):
         text, keys = found
-        shown, place = shortened(repr(text), _VALUE), shortened(_json_path(keys), _VALUE)
-        raise Invalid(f"{words}: {shown} is not valid UTF-8 (at {place})")
-
-
-def _described(fault: jsonschema.ValidationError) -> str:
-    """Return what is wrong and where, as a JSON path; with values as JSON writes them."""
-    problem = fault.message
-    if fault.validator == "enum" and isinstance(fault.validator_value, list):
-        choices = ", ".join(_in_json(choice) for choice in fault.validator_value)
-        problem = f"{fault.instance!r} is not one of [{choices}]"
-    if fault.validator in _LONGEST:
-        problem += f"; at most {fault.validator_value} {_LONGEST[fault.validator]}"
-    if fault.validator == "additionalProperties" and isinstance(fault.instance, dict):
-        known = fault.schema.get("properties", {}) if isinstance(fault.schema, dict) else {}
-        unknown = sorted(map(str, fault.instance.keys() - known.keys()))[:_MEANT]
-        meant = [near for key in unknown for near in nearest(key[:_VALUE], known)]
-        others = () if meant else if_few(known)
-        problem += names_instead("key", dict.fromkeys(meant), others) if known else ""
-    python = repr(fault.instance)
-    if problem.startswith(python):
-        problem = shortened(_in_json(fault.instance), _VALUE) + problem[len(python) :]
-    *path, _ = fault.absolute_schema_path
-    return _placed(problem, fault.json_path, str(fault.validator), path)
-
-
-def _placed(problem: str, place: str, keyword: str, path: Iterable[object]) -> str:
-    """Return what is wrong, where, and which keyword of the schema says so: clients look for it."""
-    within = "".join(f"[{step!r}]" for step in path)
-    return (
-        f"{shortened(problem, _REASON)} (at {shortened(place, _VALUE)}). "
-        f"Failed validating {keyword!r} in schema{shortened(within, _VALUE)}"
-    )
-
-
-def _in_json(value: Any) -> str:
-    """Return a value as JSON has it, but for a lone text, which messages have always quoted so."""
-    return repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        shown, place = shortened(repr(text), _MAX_VALUE), shortened(_json_path(keys), _MAX_VALUE)
+        raise Invalid(f"{words}: {shown} is not valid UTF-8", at=place)
 
 
 def shortened(text: str, most: int) -> str:

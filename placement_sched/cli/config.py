@@ -80,6 +80,7 @@ def run_validate(arguments: argparse.Namespace) -> int:
     lines = [str(problem) for problem in problems] or ["the configuration is valid"]
     print_result(arguments, documents, lines)
     files = ", ".join(with_directories(arguments.config_file) or files_read(conf)) or "none"
+    sys.stdout.flush()
     sys.stderr.write(f"files read: {files}\n")
     return int(any(problem.fatal for problem in problems))
 

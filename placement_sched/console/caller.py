@@ -61,8 +61,7 @@ class ApiRefused(Exception):
         self.status = HTTPStatus(reply.status)
         self.title = self.status.phrase
         self.error = _error_of(reply)
-        said = str(self.error.get("detail") or self.error.get("message") or self.title)
-        self.detail = in_form_words(said)
+        self.detail = in_form_words(self.error) or self.title
         super().__init__(self.detail)
 
 

@@ -7,7 +7,8 @@ schema that says so. A person has typed into a field, which has a label.
 import re
 
 from placement_sched.console.questions import LABELS
-from placement_sched.schemas.errors import bare, expectation, plain_reason, taken_apart
+from placement_sched.model.document import Json
+from placement_sched.schemas.wording import bare, expectation, plain_reason
 
 #: What begins the others: the name of a key, or what was done with the text.
 _OPENINGS = {"overrides: ": "Options: ", "policy: ": "Policy: ", "Malformed JSON: ": ""}
@@ -34,14 +35,14 @@ _LABELS = {
 }
 
 
-def in_form_words(detail: str) -> str:
-    """Return what an API says is wrong, with the label of the field in place of its JSON path."""
-    found = taken_apart(detail)
-    if found is not None:
-        label, wrong = _label(found.path), expectation(found.problem)
+def in_form_words(error: Json) -> str:
+    """Return an API's error, with the label of the field in place of its JSON path."""
+    detail = str(error.get("detail") or error.get("message") or "")
+    if fault := error.get("fault"):
+        label, wrong = _label(fault["path"]), expectation(fault)
         if wrong is not None:
-            return f"{label} {bare(wrong.value)}: expected {wrong.expected}{found.rest}"
-        return f"{label}: {plain_reason(found.problem)}{found.rest}"
+            return f"{label} {bare(wrong.value)}: expected {wrong.expected}"
+        return f"{label}: {plain_reason(fault)}"
     for opening, words in _OPENINGS.items():
         if detail.startswith(opening):
             return words + detail.removeprefix(opening)

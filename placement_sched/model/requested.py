@@ -116,8 +116,8 @@ class RequestLevelParams:
         for trait in sorted(required & forbidden):
             place = "$.request_spec.request_level_params"
             raise Invalid(
-                f"trait {trait} is both required (at {place}.root_required) and forbidden (at "
-                f"{place}.root_forbidden)"
+                f"trait {trait} is both required (at {place}.root_required) and forbidden",
+                at=f"{place}.root_forbidden",
             )
         subtrees = tuple(map(tuple, document.get("same_subtree") or ()))
         return cls(root_required=required, root_forbidden=forbidden, same_subtree=subtrees)

@@ -261,10 +261,10 @@ def request_spec_from(document: Document) -> RequestSpec:
     """
     uuids = tuple(map(canonical, document.get("instance_uuids") or ()))
     if twice := next((uuid for uuid, number in Counter(uuids).items() if number > 1), None):
-        raise Invalid(f"instance {twice} is named twice (at $.request_spec.instance_uuids)")
+        raise Invalid(f"instance {twice} is named twice", at="$.request_spec.instance_uuids")
     group = document.get("instance_group")
     if isinstance(group, str):
-        raise Invalid(f"There is no server group {group} (at $.request_spec.instance_group)")
+        raise Invalid(f"There is no server group {group}", at="$.request_spec.instance_group")
     hints = document.get("scheduler_hints") or {}
     plain = {name: document[name] for name in _PLAIN if document.get(name) is not None}
     lists: dict[str, Any] = {name: tuple(document.get(name) or ()) for name in _LISTS}
@@ -315,7 +315,7 @@ def _force_by_zone(plain: dict[str, Any], lists: dict[str, Any]) -> None:
     zone, host, *nodes = text.split(":")
     if len(nodes) > 1:
         place = "$.request_spec.availability_zone"
-        raise Invalid(f"{text!r} is not of the form ZONE:HOST:NODE (at {place})")
+        raise Invalid(f"{text!r} is not of the form ZONE:HOST:NODE", at=place)
     forced = {"force_hosts": (host,), "force_nodes": tuple(nodes)}
     lists |= {name: names for name, names in forced.items() if any(names)}
     plain["availability_zone"] = None if host or any(nodes) else zone

@@ -168,7 +168,8 @@ def _check_amounts(groups: Sequence[questions.RequestGroup], spec: RequestSpec) 
     if instances > 1 and each * instances > MAX_REQUESTED_AMOUNTS:
         raise TooComplex(
             f"{instances} instances that request {each} amounts of resources each exceed "
-            f"{MAX_REQUESTED_AMOUNTS} amounts in one request (at $.request_spec)"
+            f"{MAX_REQUESTED_AMOUNTS} amounts in one request",
+            at="$.request_spec",
         )
 
 
@@ -182,7 +183,8 @@ def _check_members(spec: RequestSpec) -> None:
     if instances > 1 and members * instances > MAX_MEMBERSHIPS:
         raise TooComplex(
             f"{instances} instances of a server group with {members} members: the product may be "
-            f"{MAX_MEMBERSHIPS} at most (at $.request_spec)"
+            f"{MAX_MEMBERSHIPS} at most",
+            at="$.request_spec",
         )
 
 
@@ -194,7 +196,8 @@ def _check_hardware(spec: RequestSpec) -> None:
     if instances > 1 and (nodes + devices) * instances > MAX_FITTED:
         raise TooComplex(
             f"{instances} instances that request {nodes} NUMA nodes and {devices} times PCI "
-            f"devices each exceed {MAX_FITTED} of both in one request (at $.request_spec)"
+            f"devices each exceed {MAX_FITTED} of both in one request",
+            at="$.request_spec",
         )
 
 

@@ -41,7 +41,7 @@ class DocumentError(Exception):
         """Return the error with its JSON path; the document itself is at ``start``."""
         for key in self.keys:
             start += f".{key}" if _PLAIN_KEY.fullmatch(str(key)) else f"[{key!r}]"
-        return Invalid(f"{self.what} (at {start})", code="scheduler.bad_value")
+        return Invalid(self.what, at=start, code="scheduler.bad_value")
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from typing import Any
 import jsonschema_rs
 
 from placement_sched.model import naming
-from placement_sched.model.document import Json, is_larger
-from placement_sched.schemas.fault_paths import found_at, step_into
+from placement_sched.model.document import Json
+from placement_sched.schemas.faults import Fault, faults_in, resolved
 from placement_sched.schemas.formats import READERS, DocumentError, shown
 
 #: Returns what a valid value means, or a value as it is.
@@ -18,8 +18,8 @@ Keyword = Callable[[Any, Callable[[Json | None], Conversion | None]], Conversion
 
 #: Marks a schema whose values are kept as they are given, with all that is in them.
 AS_GIVEN = "x-as-given"
-#: The most values of a document, with its keys, in which all faults are compared.
-_COMPARED = 5000
+#: Maximum number of values of a document, with its keys, in which all faults are compared.
+_MAX_COMPARED = 5000
 
 _NOUNS = {
     "string": "a string",
@@ -73,23 +73,17 @@ class Reader:
         except UnicodeEncodeError:
             raise DocumentError("it has characters that cannot be encoded") from None
         if not valid:
-            error = _explained(self._fault(document), document, self._schema)
+            error = _explained(self._fault(document))
             if self._texts is not None and error.what.endswith("is not a string"):
                 error.what += "; quotes make it one"
             raise error
         return document if self._convert is None else self._convert(document)
 
-    def _fault(self, document: Any) -> jsonschema_rs.ValidationError:
+    def _fault(self, document: Any) -> Fault:
         """Return the fault of an invalid document to name: of a large one the first."""
-        if is_larger(document, _COMPARED):
-            # The checker makes all faults before it returns one.
-            try:
-                self._checker.validate(document)
-            except jsonschema_rs.ValidationError as first:
-                return first
         # What is missing may be there under a wrong name, which says more.
-        faults = self._checker.iter_errors(document)
-        return min(faults, key=lambda one: one.kind.name == "required")
+        faults = faults_in(self._checker, document, self._schema, _MAX_COMPARED)
+        return min(faults, key=lambda fault: fault.keyword == "required")
 
 
 def _digits(schema: Json) -> Conversion | None:
@@ -195,7 +189,7 @@ class _Walk:
 
         def convert(value: Any) -> Any:
             if reference not in self._shared:
-                self._shared[reference] = self.of(_resolved(self._root, reference))
+                self._shared[reference] = self.of(resolved(self._root, reference))
             inner = self._shared[reference]
             return value if inner is None else inner(value)
 
@@ -210,48 +204,29 @@ def _check_names(value: Json, reader: Conversion) -> None:
             raise DocumentError(error.what, name, at_key=True) from None
 
 
-def _resolved(root: Json, reference: str) -> Json:
-    schema: Any = root
-    for step in reference.removeprefix("#/").split("/"):
-        schema = schema[step]
-    return dict(schema)
+def _explained(fault: Fault) -> DocumentError:
+    if fault.keyword == "additionalProperties":
+        return DocumentError("the key is unknown", *fault.keys, fault.expected[0], at_key=True)
+    at_key = fault.schema_path[-1:] == ("propertyNames",)
+    keys = (*fault.keys, fault.value) if at_key else fault.keys
+    return DocumentError(_what(fault) or fault.message, *keys, at_key=at_key)
 
 
-def _explained(fault: jsonschema_rs.ValidationError, document: Any, root: Json) -> DocumentError:
-    keys, value = found_at(fault, document)
-    kind: Any = fault.kind
-    if kind.name == "additionalProperties":
-        return DocumentError("the key is unknown", *keys, kind.unexpected[0], at_key=True)
-    at_key = kind.name == "propertyNames"
-    if at_key:
-        value, kind = kind.error.instance, kind.error.kind
-        keys.append(value)
-    what = _what(kind, value, _around(fault, root)) or fault.message
-    return DocumentError(what, *keys, at_key=at_key)
-
-
-def _around(fault: jsonschema_rs.ValidationError, root: Json) -> Json:
-    schema: Any = root
-    *path, _ = fault.schema_path
-    for step in path:
-        schema = _resolved(root, schema[step]) if step == "$ref" else step_into(schema, step)
-    return dict(schema)
-
-
-def _what(kind: Any, value: Any, schema: Json) -> str | None:
-    """Return what is wrong with a value; None where JSON Schema's own words have to do."""
-    name = kind.name
+def _what(fault: Fault) -> str | None:
+    """Return what is wrong with a value; None if JSON Schema's own words have to do."""
+    name, value, expected, schema = fault.keyword, fault.value, fault.expected, fault.schema
     if name == "required":
-        return f"{kind.property!r} is required"
+        return f"{expected!r} is required"
     if name == "pattern":
-        what = _PATTERNS.get(kind.pattern, f"does not match {kind.pattern}")
+        what = _PATTERNS.get(expected, f"does not match {expected}")
     elif name == "type":
-        *others, last = (_NOUNS[one] for one in _kinds(schema) if one in _NOUNS)
+        *others, last = (_NOUNS[kind] for kind in _kinds(schema) if kind in _NOUNS)
         what = f"is not {', '.join(others)} or {last}" if others else f"is not {last}"
     elif name == "enum":
-        what = f"is not one of {', '.join(str(one) for one in kind.options if one is not None)}"
+        choices = [str(choice) for choice in expected if choice is not None]
+        what = f"is not one of {', '.join(choices)}"
     elif name == "exclusiveMinimum":
-        what = f"is not greater than {kind.limit}"
+        what = f"is not greater than {expected}"
     elif name in {"minimum", "maximum"} and {"minimum", "maximum"} <= schema.keys():
         what = f"is not within {schema['minimum']} and {schema['maximum']}"
     elif noun := _COUNTED.get(name[3:]):

@@ -75,7 +75,11 @@ def own_names():
     given = set()
     for node in (node for path in modules() for node in ast.walk(ast.parse(path.read_text()))):
         match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            case (
+                ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.ClassDef(name=name)
+            ):
                 given.add(name)
             case ast.Attribute(attr=name, ctx=ast.Store()) | ast.Name(id=name, ctx=ast.Store()):
                 given.add(name)

@@ -59,7 +59,7 @@ def boolean(given: str | bool, otherwise: str) -> bool:
 def bounded(given: str | float, least: int, place: str) -> int:
     """Return a number; raises :class:`Invalid` for one out of bounds: schemas check no text's."""
     if not least <= (number := int(given)) <= LARGEST:
-        raise Invalid(f"{number} is not from {least} to {LARGEST} (at {place})")
+        raise Invalid(f"{number} is not from {least} to {LARGEST}", at=place)
     return number
 
 

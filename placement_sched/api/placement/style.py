@@ -58,6 +58,8 @@ class PlacementStyle:
             shown["code"] = error.code
         shown.update(seen.ids.as_json())
         shown.update(error.extra)
+        if error.fault is not None and self._codes_since is None:  # not in placement's own answers
+            shown["fault"] = error.fault
         return Answer(status=status, body={"errors": [shown]})
 
 

@@ -43,5 +43,5 @@ def rebalance(scheduler: Scheduler, body: Json) -> Json:
     document = body.get("request_spec")
     if (body["goal"] == FIT) is (document is None):
         needed = "needs a request_spec" if document is None else "takes no request_spec"
-        raise Invalid(f"the goal {body['goal']} {needed} (at $.goal)")
+        raise Invalid(f"the goal {body['goal']} {needed}", at="$.goal")
     return advised(scheduler, body["goal"], document, body.get("moves", _MOVES)).as_json()

@@ -12,7 +12,7 @@ from placement_sched.cli.scheduler.changes import NO_FILE, GivenChanges, GivenFi
 from placement_sched.cli.scheduler.scheduler_access import add_server_arguments, open_scheduler
 from placement_sched.cli.scheduler.wording import PathStep, reworded, worded
 from placement_sched.cli.terminal import headed_table, print_json, waiting
-from placement_sched.errors import Invalid
+from placement_sched.errors import Error, Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.flat_changes import FORMS
 
@@ -68,11 +68,11 @@ def _run(arguments: argparse.Namespace) -> int:
         of_file = steps[1:] and int(steps[1]) < len(file.listed("flavors"))
         return f"{file.place(steps)}: flavors" if of_file else "--flavor"
 
-    def in_words(detail: str) -> str:
-        if detail.startswith(_OF_OVERRIDES):
+    def in_words(failure: Error) -> str:
+        if failure.detail.startswith(_OF_OVERRIDES):
             place = _place_of_overrides(file, arguments)
-            detail = f"{place}: {detail.removeprefix(_OF_OVERRIDES)}"
-        return worded(detail, place_of)
+            return f"{place}: {failure.detail.removeprefix(_OF_OVERRIDES)}"
+        return worded(failure, place_of)
 
     with open_scheduler(arguments) as scheduler, waiting("planning"), reworded(in_words):
         found = scheduler.plan(body)

@@ -9,12 +9,11 @@ from typing import Any
 from uuid import uuid4
 
 from placement_sched.cli.scheduler.wording import PathStep, keys_in, reworded, worded
-from placement_sched.errors import Invalid, NotFound
+from placement_sched.errors import Error, Invalid, NotFound
 from placement_sched.limits import MAX_INSTANCES
 from placement_sched.model import flat_request
 from placement_sched.model.document import Json, decoded
 from placement_sched.model.flat_request import FlatRequest, hints, pairs
-from placement_sched.schemas.errors import without_place
 
 _NUMBER = {"metavar": "N", "type": int}
 _PAIRS = {"metavar": "KEY=VALUE", "action": "append", "default": []}
@@ -198,7 +197,7 @@ _BEGINNINGS = (
 
 def in_words_of_options(arguments: argparse.Namespace) -> AbstractContextManager[None]:
     """Put errors about a request in plain words, after the options that gave these values."""
-    return reworded(lambda detail: _worded(detail, arguments))
+    return reworded(lambda failure: _worded(failure, arguments))
 
 
 def refuse_unknown_hosts(funnel: Json, arguments: argparse.Namespace) -> None:
@@ -213,7 +212,7 @@ def refuse_unknown_hosts(funnel: Json, arguments: argparse.Namespace) -> None:
             raise NotFound(f"{options.get(path, path)}: {one['detail']}")
 
 
-def _worded(detail: str, arguments: argparse.Namespace) -> str:
+def _worded(failure: Error, arguments: argparse.Namespace) -> str:
     """Return what is wrong, with options in place of JSON paths that are not into a file."""
     of_file = arguments.request is not None
     compared = getattr(arguments, "compare", None) is not None  # ``select`` does not have it
@@ -223,10 +222,13 @@ def _worded(detail: str, arguments: argparse.Namespace) -> str:
         "extra_spec": "--property: " if arguments.property else "",
         "image_property": "--image-property: " if arguments.image_property else "",
     }
+    detail, fault = failure.detail, failure.fault or {}
+    if not of_file and fault:
+        detail = fault["problem"] + fault.get("rest", "")
     for beginning, words, stored in _BEGINNINGS:
         if detail.startswith(beginning) and not (of_file and stored):
             rest = detail.removeprefix(beginning).replace(f"; give the {stored} as an object", "")
-            return words.format(**given) + (rest if of_file else without_place(rest))
+            return words.format(**given) + rest
     changes = getattr(arguments, "given_changes", None)  # of the commands that take some
 
     def place_of(steps: Sequence[PathStep], key: str | None) -> str | None:
@@ -235,7 +237,7 @@ def _worded(detail: str, arguments: argparse.Namespace) -> str:
             return place
         return _option_of(steps, of_file=of_file)
 
-    return worded(detail, place_of)
+    return worded(failure, place_of)
 
 
 def _option_of(steps: Sequence[PathStep], *, of_file: bool) -> str | None:

@@ -319,7 +319,9 @@ def _error(refusal: HTTPError, base: str) -> Error:
     if code == NoValidHost.code:
         return NoValidHost(detail, extra={"funnel": error.get("funnel")})
     request_id = error.get("request_id")
-    return Error(f"{detail} ({refusal.code}{f', {request_id}' if request_id else ''})")
+    rest = f" ({refusal.code}{f', {request_id}' if request_id else ''})"
+    fault = {**error["fault"], "rest": rest} if error.get("fault") else None
+    return Error(f"{detail}{rest}", fault=fault)
 
 
 def _decoded(body: bytes, base: str) -> Json:

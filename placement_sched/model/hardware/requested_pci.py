@@ -209,13 +209,13 @@ class InstancePCIRequests(NovaObject):
         Raises :class:`Invalid` for more than are looked at on each host in a moment.
         """
         requests = tuple(map(InstancePCIRequest.from_document, document["requests"]))
-        where = "(at $.request_spec.pci_requests.requests)"
+        at = "$.request_spec.pci_requests.requests"
         if len(requests) > MAX_PCI_REQUESTS:
-            raise Invalid(f"{len(requests)} PCI requests, at most {MAX_PCI_REQUESTS} {where}")
+            raise Invalid(f"{len(requests)} PCI requests, at most {MAX_PCI_REQUESTS}", at=at)
         keys = sum(len(spec) or 1 for request in requests for spec in request.spec)
         if keys > MAX_PCI_SPEC_KEYS:
             raise Invalid(
-                f"{keys} keys in the specs of PCI requests, at most {MAX_PCI_SPEC_KEYS} {where}"
+                f"{keys} keys in the specs of PCI requests, at most {MAX_PCI_SPEC_KEYS}", at=at
             )
         return cls(requests=requests)
 

@@ -131,7 +131,7 @@ def flavors_asked(connection: Connection, question: CapacityQuestion) -> Sequenc
             names = if_few(one.name for one in listed)
             near = names_instead("flavor", nearest(name, known), names)
             raise NotFound(
-                f"There is no stored flavor {name!r}{near} (at {place})", code="scheduler.not_found"
+                f"There is no stored flavor {name!r}{near}", at=place, code="scheduler.not_found"
             )
     return list(places.values())
 
@@ -206,14 +206,14 @@ def refuse_unknown_hosts(connection: Connection, request: SchedulingRequest) -> 
     """Raise :class:`NotFound` with the nearest name for a host of a request that is not there."""
     for unknown in unknown_hosts(connection, request.spec):
         place = f"$.request_spec.{unknown.key}[{unknown.position}]"
-        raise NotFound(f"{unknown.detail} (at {place})", code="scheduler.not_found")
+        raise NotFound(unknown.detail, at=place, code="scheduler.not_found")
 
 
 def refuse_unknown_zone(narrowed: RequestFilterRun) -> None:
     """Raise :class:`Invalid` with the zones that there are for one that is not there."""
     for one in narrowed.reports:
         if one.refusal and one.name == MapAZToPlacementAggregate.name:
-            raise Invalid(f"{one.refusal} (at $.request_spec.availability_zone)")
+            raise Invalid(f"{one.refusal}", at="$.request_spec.availability_zone")
 
 
 def _for_one(question: CapacityQuestion) -> CapacityQuestion:

@@ -94,7 +94,7 @@ def count(
     :meth:`Scheduler.looked` raises.
     """
     if request.spec.is_rebuild:
-        raise Invalid("a rebuild takes no capacity (at $.request_spec.scheduler_hints)")
+        raise Invalid("a rebuild takes no capacity", at="$.request_spec.scheduler_hints")
     seconds = request.settings.scheduler.capacity_budget
     deadline = deadline or Deadline.after(seconds)
     request = replace(request, spec=for_counting(request.spec))

@@ -45,7 +45,7 @@ class JsonFilter(BaseHostFilter):
         _check(query, "query", 0)
         if is_larger(query, MAX_QUERY_VALUES) or len(orjson.dumps(query)) > MAX_QUERY_CHARACTERS:
             most = f"{MAX_QUERY_VALUES} values or {MAX_QUERY_CHARACTERS} characters"
-            raise Invalid(f"query has over {most} (at {_HINT})")
+            raise Invalid(f"query has over {most}", at=_HINT)
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
         """Return the query, and what the host has of what it names."""
@@ -97,20 +97,20 @@ def _read(text: str) -> Any:
     try:
         return orjson.loads(text) if text else None
     except orjson.JSONDecodeError as wrong:
-        raise Invalid(f"the query is not JSON: {wrong} (at {_HINT})") from None
+        raise Invalid(f"the query is not JSON: {wrong}", at=_HINT) from None
 
 
 def _check(query: Any, place: str, depth: int) -> None:
     if not query:
         return
     if depth > MAX_QUERY_DEPTH:
-        raise Invalid(f"the query is more than {MAX_QUERY_DEPTH} lists deep (at {_HINT})")
+        raise Invalid(f"the query is more than {MAX_QUERY_DEPTH} lists deep", at=_HINT)
     if not isinstance(query, list):
-        raise Invalid(f"{place} is not a list of an operator and its operands (at {_HINT})")
+        raise Invalid(f"{place} is not a list of an operator and its operands", at=_HINT)
     operator, *values = query
     if not isinstance(operator, str) or operator not in _OPERATORS:
         known = " ".join(_OPERATORS)
-        raise Invalid(f"{place}[0]: {operator!r} is not an operator ({known}) (at {_HINT})")
+        raise Invalid(f"{place}[0]: {operator!r} is not an operator ({known})", at=_HINT)
     for position, value in enumerate(values, start=1):
         if isinstance(value, list):
             _check(value, f"{place}[{position}]", depth + 1)

@@ -292,17 +292,16 @@ def _add_requested(groups: Groups, one: RequestedGroup, path: str) -> None:
     def place(part: str) -> str:
         return one.source or f"{path}.{part}"
 
-    suffix, where = one.requester_id or "", f"(at {place('requester_id')})"
+    suffix, at = one.requester_id or "", place("requester_id")
     if not _SUFFIX.fullmatch(suffix):
         raise Invalid(
-            f"requester_id must be 1 to 64 letters, digits, _ or -, not {one.requester_id!r} "
-            f"{where}"
+            f"requester_id must be 1 to 64 letters, digits, _ or -, not {one.requester_id!r}", at=at
         )
     if one.is_empty:
-        raise Invalid(f"request group {suffix!r} is empty (at {one.source or path})")
+        raise Invalid(f"request group {suffix!r} is empty", at=one.source or path)
     if suffix in groups:
         earlier = ", ".join(groups[suffix].askers) or "the flavor"
-        raise Invalid(f"duplicate request group {suffix!r}, also from {earlier} {where}")
+        raise Invalid(f"duplicate request group {suffix!r}, also from {earlier}", at=at)
     group = groups[suffix]
     for name, amount in one.resources.items():
         group.ask(name, amount, place(f"resources.{name}"))

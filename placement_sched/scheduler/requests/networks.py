@@ -79,7 +79,7 @@ class _Asking:
         if network.port_id and self._lacks_port(network):
             port = self._port(network.port_id)
             if port is None:
-                raise Invalid(f"neutron has no port {network.port_id} (at {place}.port_id)")
+                raise Invalid(f"neutron has no port {network.port_id}", at=f"{place}.port_id")
             network = network.with_port(port)
         if not self._routed or network.segments is not None or network.is_open:
             return network
@@ -88,7 +88,7 @@ class _Asking:
             return network.reaching(self._segments_of_network(named) if named else ())
         found = self._segments_of_subnet(network.subnet_id)
         if found is None:
-            raise Invalid(f"neutron has no subnet {network.subnet_id} (at {place})")
+            raise Invalid(f"neutron has no subnet {network.subnet_id}", at=place)
         return network.reaching(found)
 
     def _lacks_port(self, network: NetworkRequest) -> bool:

@@ -156,7 +156,8 @@ class RequestReader:
         if group is not None and not spec.is_rebuild and not request.plugins.enforces(group.policy):
             raise Invalid(
                 f"The server group's policy {group.policy} is not supported: "
-                f"{enforcer_of(group.policy)} is not enabled (at $.request_spec.instance_group)"
+                f"{enforcer_of(group.policy)} is not enabled",
+                at="$.request_spec.instance_group",
             )
         return replace(request, spec=with_facts(spec, self.neutron, request.settings))
 
@@ -251,8 +252,8 @@ def _check_alternates(instances: int, alternates: int) -> None:
     if instances * alternates > MAX_ALTERNATES:
         raise Invalid(
             f"[scheduler] max_attempts asks for {alternates} alternates for each of {instances} "
-            f"instances, and there may be {MAX_ALTERNATES} for all together "
-            "(at $.request_spec.num_instances)"
+            f"instances, and there may be {MAX_ALTERNATES} for all together",
+            at="$.request_spec.num_instances",
         )
 
 
@@ -263,7 +264,8 @@ def _check_recorded(instances: int, whole: Document) -> None:
         larger = max(sizes, key=sizes.__getitem__)
         raise Invalid(
             f"flavor and image have {size} bytes of JSON for each of {instances} instances, "
-            f"and may have {MAX_RECORDED_BYTES} for all together (at $.request_spec.{larger})"
+            f"and may have {MAX_RECORDED_BYTES} for all together",
+            at=f"$.request_spec.{larger}",
         )
 
 
@@ -277,12 +279,13 @@ def _device_groups(request: InstancePCIRequest, source: str) -> Iterator[Request
     if len(request.spec) != 1:
         raise Invalid(
             f"[filter_scheduler] pci_in_placement takes one spec for a request, not "
-            f"{len(request.spec)} (at {source}.spec)"
+            f"{len(request.spec)}",
+            at=f"{source}.spec",
         )
     try:
         resource_class, traits = placement_terms(request)
     except Invalid as wrong:
-        raise Invalid(f"{wrong.detail} (at {source})") from None
+        raise Invalid(wrong.detail, at=source) from None
     for number in range(request.count):
         yield RequestedGroup(
             requester_id=f"{request.request_id}-{number}",
@@ -316,7 +319,7 @@ def _looked_up(connection: Connection, document: Document) -> Document:
     if isinstance(uuid := found.get("instance_group"), str):
         group = server_groups.by_uuid(connection, formats.read(formats.uuid, uuid, _GROUP))
         if group is None:
-            raise Invalid(f"There is no server group {uuid} (at {_GROUP})")
+            raise Invalid(f"There is no server group {uuid}", at=_GROUP)
         own = _instances_of(document)
         found["instance_group"] = server_groups.placed(connection, group, without=own).as_document()
     elif _hints_group(found):
@@ -348,8 +351,8 @@ def flavor_for_record(connection: Connection, given: Document | str | None) -> D
 
 def _missing(noun: str, named: str, known: Iterable[str]) -> NotFound:
     near = suggested(noun, named, known)
-    message = f"There is no stored {noun} {named!r}{near} (at $.request_spec.{noun})"
-    return NotFound(message, code="scheduler.not_found")
+    message = f"There is no stored {noun} {named!r}{near}"
+    return NotFound(message, at=f"$.request_spec.{noun}", code="scheduler.not_found")
 
 
 def _image(connection: Connection, named: str) -> Document:
@@ -359,8 +362,8 @@ def _image(connection: Connection, named: str) -> Document:
     if len(found) > 1:
         uuids = ", ".join(image.uuid for image in found[:5])
         raise Invalid(
-            f"{len(found)} images are named {named!r}, give the id of one: {uuids} "
-            "(at $.request_spec.image)"
+            f"{len(found)} images are named {named!r}, give the id of one: {uuids}",
+            at="$.request_spec.image",
         )
     return found[0].as_request_image()
 
@@ -370,7 +373,7 @@ def _hinted_group(connection: Connection, document: Document) -> Document:
     given = document["scheduler_hints"]["group"]
     named = [given] if isinstance(given, str) else given
     if len(named) != 1 or not isinstance(named[0], str):
-        raise Invalid(f"one server group is expected, got {len(named)} (at {_HINT})")
+        raise Invalid(f"one server group is expected, got {len(named)}", at=_HINT)
     try:
         group = server_groups.by_uuid(connection, formats.read(formats.uuid, named[0]))
     except Invalid:
@@ -378,12 +381,13 @@ def _hinted_group(connection: Connection, document: Document) -> Document:
     project_id = document.get("project_id")
     found = (group,) if group else server_groups.called(connection, named[0], project_id)
     if not found:
-        raise Invalid(f"There is no server group {named[0]!r} (at {_HINT})")
+        raise Invalid(f"There is no server group {named[0]!r}", at=_HINT)
     if len(found) > 1:
         uuids = ", ".join(str(group.uuid) for group in found[:5])
         raise Invalid(
             f"{len(found)} server groups of the project are named {named[0]!r}, "
-            f"give the id of one: {uuids} (at {_HINT})"
+            f"give the id of one: {uuids}",
+            at=_HINT,
         )
     own = _instances_of(document)
     return server_groups.placed(connection, found[0], without=own).as_document()

@@ -34,8 +34,8 @@ def check_rebuild(database: Readable, spec: RequestSpec) -> None:
         if uuid not in there:
             raise Invalid(
                 f"the hint {REBUILD_HINT}=rebuild is for an instance on the host that the request "
-                f"names, and instance {uuid} is not on it "
-                f"(at $.request_spec.scheduler_hints.{REBUILD_HINT})"
+                f"names, and instance {uuid} is not on it",
+                at=f"$.request_spec.scheduler_hints.{REBUILD_HINT}",
             )
 
 

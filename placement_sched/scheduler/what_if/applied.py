@@ -113,7 +113,7 @@ def _unknown_host(connection: Connection, name: str, at: str) -> Invalid:
 
 
 def _unknown(noun: str, name: str, known: Collection[str], at: str) -> Invalid:
-    return Invalid(f"there is no {noun} {name!r}{suggested(noun, name, known)} (at {at})")
+    return Invalid(f"there is no {noun} {name!r}{suggested(noun, name, known)}", at=at)
 
 
 def _drain(connection: Connection, change: DrainedHosts, now: datetime) -> tuple[str, ...]:
@@ -187,7 +187,7 @@ def _change_inventory(connection: Connection, change: ChangedInventory, now: dat
     before = stocks.get(provider.id, {}).get(change.resource_class)
     after = _changed(before, change)
     if after.total and after.reserved > after.total:
-        raise Invalid(f"{after.reserved} reserved are more than the total (at {change.at})")
+        raise Invalid(f"{after.reserved} reserved are more than the total", at=change.at)
     what_if.put_inventory(connection, provider.id, after, now)
     reported = [node for node in nodes if node.uuid == provider.uuid]
     if change.resource_class in REPORTED_TOTALS:
@@ -213,11 +213,12 @@ def _provider(
         names = ", ".join(one.name for one in having)
         raise Invalid(
             f"several providers of host {change.host} have {change.resource_class}: name one as "
-            f"provider: {names} (at {change.at})"
+            f"provider: {names}",
+            at=change.at,
         )
     roots = [one for one in tree if one.parent_uuid is None]
     if not having and not roots:
-        raise Invalid(f"host {change.host} has no resource provider (at {change.at}.host)")
+        raise Invalid(f"host {change.host} has no resource provider", at=f"{change.at}.host")
     return next(iter(having or roots))
 
 
@@ -225,7 +226,7 @@ def _changed(before: Inventory | None, change: ChangedInventory) -> Inventory:
     if before is None:
         if not change.total:
             raise Invalid(
-                f"host {change.host} has no {change.resource_class}: give a total (at {change.at})"
+                f"host {change.host} has no {change.resource_class}: give a total", at=change.at
             )
         before = Inventory(
             resource_class=change.resource_class, total=change.total, max_unit=change.total
@@ -305,6 +306,6 @@ def _check_zones(every: Iterable[HostAggregate], change: ChangedAggregate) -> No
         for host in sorted(one.hosts) if zone is not None else ():
             if zones.setdefault(host, zone or "") != zone:
                 raise Invalid(
-                    f"host {host} would be in two availability zones, {zones[host]} and {zone} "
-                    f"(at {change.at})"
+                    f"host {host} would be in two availability zones, {zones[host]} and {zone}",
+                    at=change.at,
                 )

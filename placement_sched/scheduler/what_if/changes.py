@@ -82,7 +82,7 @@ def changes_from(
     )
     copies = sum(one.count for one in changes if isinstance(one, AddedHosts))
     if copies > MAX_HOST_COPIES:
-        raise Invalid(f"{copies} hosts are added, at most {MAX_HOST_COPIES} can be (at {at})")
+        raise Invalid(f"{copies} hosts are added, at most {MAX_HOST_COPIES} can be", at=at)
     return changes
 
 
@@ -97,7 +97,7 @@ def _change(key: str, value: Any, at: str) -> CloudChange:
             return AddedHosts(at=path, like=value["like"], count=value.get("count", 1))
         case "inventory":
             if not value.keys() & {"total", "reserved", "allocation_ratio"}:
-                raise Invalid(f"nothing is changed: give a total, for one (at {path})")
+                raise Invalid("nothing is changed: give a total, for one", at=path)
             return ChangedInventory(at=path, **value)
         case "aggregate":
             return ChangedAggregate(
@@ -107,9 +107,7 @@ def _change(key: str, value: Any, at: str) -> CloudChange:
                 remove_hosts=_each_once(value.get("remove_hosts", ())),
                 metadata=value.get("metadata", {}),
             )
-    raise Invalid(
-        f"there is no change {key!r}{suggested('change', key, KINDS, alike=0.4)} (at {at})"
-    )
+    raise Invalid(f"there is no change {key!r}{suggested('change', key, KINDS, alike=0.4)}", at=at)
 
 
 def _each_once(names: Iterable[str]) -> tuple[str, ...]:

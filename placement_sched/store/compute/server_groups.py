@@ -134,7 +134,7 @@ def join(
     would have too many.
     """
     if not lock(connection, uuid):
-        raise Invalid(f"There is no server group {uuid} (at {place})")
+        raise Invalid(f"There is no server group {uuid}", at=place)
     members = _INSTANCES.server_group == uuid
     known = select(func.count()).where(_INSTANCES.uuid.in_(joining))
     if not records_stay:
@@ -145,8 +145,8 @@ def join(
     # A group from before there was a limit may have more, and keeps them.
     if has > max(MAX_GROUP_MEMBERS, before):
         raise Invalid(
-            f"Server group {uuid} would have {has} members, at most {MAX_GROUP_MEMBERS} allowed "
-            f"(at {place})"
+            f"Server group {uuid} would have {has} members, at most {MAX_GROUP_MEMBERS} allowed",
+            at=place,
         )
 
 

@@ -330,7 +330,8 @@ def refuse_too_many_held(number: int, named_at: str | None) -> None:
     if number > MAX_HELD_AMOUNTS:
         raise TooComplex(
             f"the consumers hold more than {MAX_HELD_AMOUNTS} amounts so far, and one request that "
-            f"names several may change that many at most (at {named_at})"
+            f"names several may change that many at most",
+            at=named_at,
         )
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from placement_sched.cli.main import main
 from placement_sched.cli.scheduler.wording import steps_of, worded
+from placement_sched.errors import Error
 from tests.loopback import served
 from tests.placing import report
 
@@ -118,12 +119,9 @@ def test_a_parameter_that_a_server_refuses_is_put_in_the_same_words(told, sqlite
 
 
 def test_a_path_stays_where_no_place_is_known():
-    detail = "JSON does not validate: 5 is not of type 'string' (at $.a[1].b). Failed validating "
-    detail += "'type' in schema['properties']['a'] [...] ['b'] (400)"
-    assert worded(detail, lambda _steps, _key: None) == (
-        "expected a text, not 5 (at $.a[1].b) (400)"
-    )
-    assert worded("nothing of the kind", lambda _steps, _key: "x") == "nothing of the kind"
+    wrong = Error("5 is of no use", at="$.a[1].b")
+    assert worded(wrong, lambda _steps, _key: None) == "5 is of no use (at $.a[1].b)"
+    assert worded(Error("nothing of the kind"), lambda _steps, _key: "x") == "nothing of the kind"
 
 
 def test_a_path_is_taken_apart():

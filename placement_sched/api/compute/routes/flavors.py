@@ -165,7 +165,7 @@ def _read(given: Json) -> Flavor:
         if key in given
     }
     if not 0 < factor <= MAX_FLOAT:
-        raise Invalid(f"{factor} is not in (0, {MAX_FLOAT}] (at $.flavor.rxtx_factor)")
+        raise Invalid(f"{factor} is not in (0, {MAX_FLOAT}]", at="$.flavor.rxtx_factor")
     return Flavor(
         flavorid=str(int(flavorid)) if isinstance(flavorid, float) else str(flavorid),
         name=given["name"],

@@ -116,7 +116,7 @@ def cache_images(call: Call, aggregate_id: str) -> Answer:
     number = _id(aggregate_id)
     asked = [image["id"] for image in call.body["cache"]]
     if len(set(asked)) != len(asked):
-        raise Invalid("Duplicate images in request (at $.cache)")
+        raise Invalid("Duplicate images in request", at="$.cache")
     call.read(host_aggregates.get, number)
     return Answer(status=202)
 

@@ -55,7 +55,8 @@ def report(call: Call, uuid: str) -> Answer:
     uuid = formats.read(formats.uuid, uuid, "uuid")
     if "uuid" in call.body and formats.read(formats.uuid, call.body["uuid"], "$.uuid") != uuid:
         raise Invalid(
-            f"{call.body['uuid']!r} is not the uuid of the path (at $.uuid)",
+            f"{call.body['uuid']!r} is not the uuid of the path",
+            at="$.uuid",
             code="scheduler.bad_value",
         )
     parsed = parse({**call.body, "uuid": uuid}, reports.defaults(call.settings, now))
