@@ -41,7 +41,7 @@ class Stock:
 
     ``free`` has a place for each provider, by the number in ``rows``, of each class, by the place
     of its first in ``firsts``; it goes down as instances are placed. ``stops`` are for the classes
-    in order. Places in ``pooled`` are accounted for by a :class:`SharedPool`, and are part of no way.
+    in order. Places in ``pooled`` are those of a :class:`SharedPool`, and are part of no way.
     """
 
     rows: Mapping[str, int]
@@ -149,19 +149,21 @@ class HostCount:
 class Ledger(HostCount):
     """The account of a host with candidates; ``every`` is by all of these, ``ways`` by those left.
 
-    ``left`` is how many candidates it is still offered with when it takes no more.
+    ``offers`` are candidates with their ways, if instances are placed by rounds. ``left`` is how
+    many candidates it is still offered with when it takes no more.
     """
 
     state: HostState
-    every: list[Way]
-    ways: list[Way]
-    offers: list[tuple[Any, Way]] = field(default_factory=list)
+    every: Sequence[Way]
+    ways: Sequence[Way]
+    offers: Sequence[tuple[Any, Way]] = ()
     left: int = 0
 
     @classmethod
     def of(cls, state: HostState, stock: Stock, pool: SharedPool | None) -> "Ledger":
         """Return the account of a host before anything is placed."""
-        every = [stock.way(each) for each in candidates_of(state)]
+        # The garbage collector leaves tuples of numbers alone: there may be tens of thousands.
+        every = tuple([stock.way(each) for each in candidates_of(state)])
         return cls(state.host, state.uuid, pool=pool, state=state, every=every, ways=every)
 
     def keep_left(self, stock: Stock) -> None:
