@@ -51,15 +51,17 @@ class Stock:
     pooled: set[int] = field(default_factory=set)
 
     @classmethod
-    def of(cls, source: ProviderSource, found: Candidates, classes: Mapping[str, int]) -> "Stock":
+    def of(
+        cls, source: ProviderSource, candidates: Candidates, classes: Mapping[str, int]
+    ) -> "Stock":
         """Return what is free of all that these candidates use; ``classes`` are ids by name.
 
         Of two classes that are equally scarce the one of the lower id is named.
         """
-        layouts = {id(one.layout): one.layout for one in found.requests}.values()
+        layouts = {id(request.layout): request.layout for request in candidates.requests}.values()
         used = {name for layout in layouts for amounts in layout.amounts for name in amounts}
         names = sorted(used, key=classes.__getitem__)
-        ids = [provider.id for provider in found.providers]
+        ids = [provider.id for provider in candidates.providers]
         free: list[int] = []
         columns = source.free_columns(ids, [classes[name] for name in names]) if ids else {}
         for class_id, column in columns.items():
@@ -69,7 +71,7 @@ class Stock:
                 known = source.free([(key, class_id) for key in ids])
                 amounts = [known.get((key, class_id)) for key in ids]
                 free += [each.amount if each else 0 for each in amounts]
-        rows = {provider.uuid: row for row, provider in enumerate(found.providers)}
+        rows = {provider.uuid: row for row, provider in enumerate(candidates.providers)}
         firsts = {name: at * len(ids) for at, name in enumerate(names)}
         return cls(rows, free, firsts, [Stop(name, is_resource=True) for name in names])
 
@@ -85,8 +87,8 @@ class Stock:
             parts = ((uuid, part["resources"]) for uuid, part in given)
         way = [
             (firsts[name] + rows[uuid], amount)
-            for uuid, some in parts
-            for name, amount in some.items()
+            for uuid, resources in parts
+            for name, amount in resources.items()
         ]
         return tuple([each for each in way if each[0] not in self.pooled] if self.pooled else way)
 
@@ -111,11 +113,11 @@ class Stock:
 
     def free_for(self, ways: Iterable[Way]) -> dict[str, int]:
         """Return by class what is free of all that instances take of in these ways."""
-        found: dict[str, int] = {}
+        amounts: dict[str, int] = {}
         for place in {place for way in ways for place, _ in way}:
             name = self.stop(place).reason
-            found[name] = found.get(name, 0) + max(self.free[place], 0)
-        return found
+            amounts[name] = amounts.get(name, 0) + max(self.free[place], 0)
+        return amounts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,17 +192,17 @@ class Ledger(HostCount):
 
 
 def find_pools(
-    found: Candidates, hosts: Sequence[HostState], stock: Stock
+    candidates: Candidates, hosts: Sequence[HostState], stock: Stock
 ) -> Sequence[SharedPool | None] | None:
     """Return for each host the pool it takes of; None if the order of placing counts."""
-    roots = {provider.uuid: provider.root_uuid for provider in found.providers}
+    roots = {provider.uuid: provider.root_uuid for provider in candidates.providers}
     pools: list[SharedPool | None] = [None] * len(hosts)
-    if all(roots[uuid] == one.root_uuid for one in found.requests for uuid in one.uuids):
+    if all(roots[uuid] == each.root_uuid for each in candidates.requests for uuid in each.uuids):
         return pools
     ways = [[stock.way(each) for each in candidates_of(host)] for host in hosts]
     users: dict[int, set[int]] = defaultdict(set)
-    for number, some in enumerate(ways):
-        for place in {place for way in some for place, _ in way}:
+    for number, host_ways in enumerate(ways):
+        for place in {place for way in host_ways for place, _ in way}:
             users[place].add(number)
     shared = {place: numbers for place, numbers in users.items() if len(numbers) > 1}
     for numbers in _components(shared.values()):
@@ -216,10 +218,10 @@ def find_pools(
 def _components(linked: Iterable[set[int]]) -> list[set[int]]:
     """Return the sets that come of joining those with members in common."""
     sets: list[set[int]] = []
-    for some in linked:
-        touching = [one for one in sets if not one.isdisjoint(some)]
-        sets = [one for one in sets if one.isdisjoint(some)]
-        sets.append(some.union(*touching))
+    for members in linked:
+        touching = [each for each in sets if not each.isdisjoint(members)]
+        sets = [each for each in sets if each.isdisjoint(members)]
+        sets.append(members.union(*touching))
     return sets
 
 
@@ -232,9 +234,9 @@ def _pool(
     places = [place for way in options for place, _ in way]
     if () in options or len(places) != len(set(places)):
         return None
-    for some in parts:
-        each_own = {own for _, own in some}
-        if {pooled for pooled, _ in some} != options or len(some) != len(each_own) * len(options):
+    for pairs in parts:
+        owns = {own for _, own in pairs}
+        if {pooled for pooled, _ in pairs} != options or len(pairs) != len(owns) * len(options):
             return None
     last = min(options, key=lambda way: (stock.times(way), way))
     own: Counter[str] = Counter()
