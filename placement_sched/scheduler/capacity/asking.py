@@ -15,8 +15,8 @@ from placement_sched.model.document import Document, Json
 from placement_sched.model.naming import if_few, names_instead, nearest
 from placement_sched.scheduler.capacity.counting import OUT_OF_TIME, CapacityCount, count
 from placement_sched.scheduler.capacity.one_cloud import OneCloud, Per
+from placement_sched.scheduler.capacity.placing import Deadline
 from placement_sched.scheduler.capacity.report import NOTHING, report
-from placement_sched.scheduler.capacity.stepping import Deadline
 from placement_sched.scheduler.explain.named_hosts import unknown_hosts
 from placement_sched.scheduler.narrowing import RequestFilterRun
 from placement_sched.scheduler.pipeline import Scheduler

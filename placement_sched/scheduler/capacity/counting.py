@@ -2,39 +2,42 @@
 
 look      narrow, ask and look as for a selection, but with every candidate    pipeline.py
 pass      filters and names leave out hosts for the first instance             choose.py
-divide    what each host takes, where it has one way: in columns               dividing.py
-count     else host by host: floors of free by asked; step by step where       ledger.py,
-          a filter looks at what earlier instances took                        stepping.py
-together  what hosts take together of pools they share; where the order of     pools.py,
-          placing counts, place one after the other on the best host           in_order.py
-close     take back what a limited request never sees                          window.py
-report    what stops each host, also those without candidates                  never_fitting.py,
-                                                                               report.py
+pool      what hosts take together of providers they share                     ledger.py
+count     fill host by host; place by rounds if a filter looks at what         ledger.py,
+          earlier instances took, or in order if the order of placing counts   placing.py
+close     take back what a limited request never sees                          here
+report    what stops each host, also those without candidates                  report.py
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
+from placement_sched.candidates.search import effective_limit, limiting_option
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, TooComplex
 from placement_sched.model.results.decision import DecisionSeed
 from placement_sched.model.server_group import AFFINITY
-from placement_sched.scheduler.capacity import in_order
-from placement_sched.scheduler.capacity.dividing import divided
-from placement_sched.scheduler.capacity.host_counts import HostCounts
-from placement_sched.scheduler.capacity.ledger import Ledger, Stock, Stop
-from placement_sched.scheduler.capacity.pools import SharedPools, pools_of
-from placement_sched.scheduler.capacity.stepping import (
+from placement_sched.scheduler.capacity.ledger import (
+    UNFINISHED,
+    Ledger,
+    SharedPool,
+    Stock,
+    Stop,
+    find_pools,
+)
+from placement_sched.scheduler.capacity.placing import (
     Deadline,
-    Stepping,
+    first_hosts,
     for_counting,
+    keep_together,
     looks_at_all_hosts,
+    place_by_rounds,
+    place_in_order,
     stops_of,
     watching,
 )
-from placement_sched.scheduler.capacity.window import unseen
 from placement_sched.scheduler.choose import Run
-from placement_sched.scheduler.filtering import FilterRun
 from placement_sched.scheduler.hosts.states import CloudView
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.requests.reading import SchedulingRequest
@@ -44,10 +47,14 @@ _TOO_MANY = (
     "there are more combinations of providers than [placement] allocation_candidates_budget "
     "allows to count: only the candidates that one request sees are counted"
 )
-
+_DRAWN = (
+    "candidates are limited by {option}, and refused hosts alone are {blocked}: which of the "
+    "others a request sees is not determined, so this is what fits if it sees them all"
+)
+_IN_PART = "candidates are limited by {option}: of some hosts only a part of them is seen"
 
 #: Counts again what fits, on the nodes of these uuids alone.
-Recount = Callable[[Collection[str | None]], HostCounts]
+Recount = Callable[[Collection[str | None]], Sequence[Ledger]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +66,9 @@ class CapacityCount:
     """
 
     run: Run
-    counts: HostCounts = field(default_factory=HostCounts)
+    ledgers: Sequence[Ledger] = ()
     doubts: Sequence[str] = ()
     recount: Recount | None = None
-
-
-@dataclass(slots=True)
-class _Accounts:
-    """The accounts of the hosts of a run, in the order of their candidates."""
-
-    run: Run
-    stock: Stock
-    ledgers: Sequence[Ledger]
-    deadline: Deadline
-    doubts: list[str]
-    pools: SharedPools = field(default_factory=SharedPools)
-
-    def counts(self) -> HostCounts:
-        """Return what the accounts came to."""
-        return HostCounts.of(self.ledgers, self.stock, self.pools.components)
 
 
 def count(
@@ -107,88 +98,108 @@ def count(
         doubts.append(_TOO_MANY)
     if run.narrowed.refusal:
         return CapacityCount(run, doubts=doubts)
-    classes = classes_of(run)
-    counts, recount = divided(run, classes), None
-    if counts is None:
-        accounts = _counted(run, classes, deadline, doubts)
-        counts = accounts.counts()
-        if not accounts.pools.settled:
 
-            def recount(uuids: Collection[str | None]) -> HostCounts:
-                again = scheduler.looked(connection, request, seed, uncut=True)
-                hosts = tuple(host for host in again.hosts if host.uuid in uuids)
-                return by_host(replace(again, hosts=hosts), classes, deadline, [])
+    def recount(uuids: Collection[str | None]) -> Sequence[Ledger]:
+        again = scheduler.looked(connection, request, seed, uncut=True)
+        hosts = tuple(host for host in again.hosts if host.uuid in uuids)
+        return count_hosts(replace(again, hosts=hosts), deadline, [])[0]
 
-    never = unseen(run, dict(zip(counts.uuids, counts.left.tolist(), strict=True)))
-    doubts += [never.doubt] if never.doubt else []
+    ledgers, are_apart = count_hosts(run, deadline, doubts)
+    _drop_unseen(run, ledgers, doubts)
     if deadline.passed:
         doubts.append(OUT_OF_TIME.format(seconds=seconds))
-    counts = counts.without(never.uuids, Stop("limit", never.option))
-    return CapacityCount(run, counts, doubts, recount)
+    return CapacityCount(run, ledgers, doubts, None if are_apart else recount)
 
 
-def classes_of(run: Run) -> dict[str, int]:
-    """Return the ids of the resource classes that the search of a run knows, by name."""
+def count_hosts(run: Run, deadline: Deadline, doubts: list[str]) -> tuple[Sequence[Ledger], bool]:
+    """Count on the hosts of a run; False if what some take depends on what others take."""
     searches = (run.searches.asked, run.searches.fallback)
-    found: dict[str, int] = {}
-    for one in searches:
-        found.update(one.search.names.classes if one else {})
-    return found
-
-
-def by_host(run: Run, classes: dict[str, int], deadline: Deadline, doubts: list[str]) -> HostCounts:
-    """Count host by host, or in order where hosts are not independent."""
-    return _counted(run, classes, deadline, doubts).counts()
-
-
-def _counted(run: Run, classes: dict[str, int], deadline: Deadline, doubts: list[str]) -> _Accounts:
+    classes = {k: v for one in searches if one for k, v in one.search.names.classes.items()}
     stock = Stock.of(run.cloud.providers, run.searches.found, classes)
-    ledgers = [Ledger.of(host, stock) for host in run.hosts]
-    accounts = _Accounts(run, stock, ledgers, deadline, doubts)
-    _count(accounts)
-    return accounts
-
-
-def _count(done: _Accounts) -> None:
-    """Count by host, or in order where hosts are not independent."""
-    run, spec = done.run, done.run.narrowed.spec
-    filters = run.chooser.filters_for(spec)
-    done.pools = pools_of(run.searches.found, done.ledgers, done.stock)
-    if not done.pools.settled or looks_at_all_hosts(filters):
+    pools = find_pools(run.searches.found, run.hosts, stock)
+    each_pool = pools or [None] * len(run.hosts)
+    ledgers = [
+        Ledger.of(host, stock, pool) for host, pool in zip(run.hosts, each_pool, strict=True)
+    ]
+    spec = run.narrowed.spec
+    if pools is None or looks_at_all_hosts(run.chooser.filters_for(spec)):
         run.cloud.forget_states()
-        in_order.place(done.run, done.ledgers, done.stock, done.deadline, done.doubts)
-        return
-    group = spec.instance_group
-    if group is not None and AFFINITY in group.policies and not group.hosts:
-        hosts = in_order.first_hosts(run)
-        _count_apart(done, run.chooser.passing(run.hosts, spec))
-        in_order.keep_together(done.ledgers, hosts, done.doubts)
-        return
-    _count_apart(done, run.chooser.passing(run.hosts, spec))
+        place_in_order(run, ledgers, stock, deadline, doubts)
+    else:
+        group = spec.instance_group
+        together = group is not None and AFFINITY in group.policies and not group.hosts
+        hosts = first_hosts(run) if together else []
+        _count_apart(run, ledgers, stock, deadline)
+        if together:
+            keep_together(ledgers, hosts, doubts)
+    return ledgers, pools is not None
 
 
-def _count_apart(done: _Accounts, passing: FilterRun) -> None:
+def _count_apart(run: Run, ledgers: Sequence[Ledger], stock: Stock, deadline: Deadline) -> None:
     """Count what each host takes by itself."""
-    run, spec, stock = done.run, done.run.narrowed.spec, done.stock
+    spec = run.narrowed.spec
+    passing = run.chooser.passing(run.hosts, spec)
     stops, passed = stops_of(passing), {id(host) for host in passing.hosts}
     standing = []
-    for ledger in done.ledgers:
-        host = ledger.host
-        if id(host) in passed:
+    for ledger in ledgers:
+        if id(ledger.state) in passed:
             ledger.keep_left(stock)
             standing.append(ledger)
         else:
             unknown = Stop("candidates")
-            ledger.ended(stops.get((host.host, host.nodename), unknown), stock)
-    filters = watching(run.chooser.filters_for(spec), spec)
-    if filters:
+            ledger.end(stock, stops.get((ledger.host, ledger.state.nodename), unknown))
+    if filters := watching(run.chooser.filters_for(spec), spec):
         run.cloud.forget_states()
-        Stepping(filters, spec, stock, done.deadline).run(standing)
+        place_by_rounds(standing, filters, spec, stock, deadline)
     else:
         for ledger in standing:
             ledger.fill(stock)
-    for one in done.pools.components:
-        if sum(ledger.instances for ledger in one.ledgers) >= one.most:
-            for ledger in one.ledgers:
-                if ledger.stop is None or ledger.stop.is_resource:
-                    ledger.stop = Stop(one.reason, is_resource=True)
+    taken: Counter[SharedPool] = Counter()
+    pooled = [(ledger, ledger.pool) for ledger in ledgers if ledger.pool]
+    for ledger, pool in pooled:
+        taken[pool] += ledger.instances
+    for ledger, pool in pooled:
+        is_open = ledger.stop is UNFINISHED or ledger.stop.is_resource
+        if is_open and taken[pool] >= pool.most:
+            ledger.end(stock, pool.stop)
+
+
+def _drop_unseen(run: Run, ledgers: Sequence[Ledger], doubts: list[str]) -> None:
+    """Take back what was counted on hosts that a request never sees.
+
+    A request looks at the first ``max_placement_results`` candidates. Hosts that are full are not
+    among them, but those that a filter refuses are, and may hide others for ever.
+    """
+    query, settings = run.searches.query, run.request.settings
+    requested = query.limit if query else None
+    limit = effective_limit(requested, settings)
+    if limit is None:
+        return
+    offered = Counter([request.root_uuid for request in run.searches.found.requests])
+    of_root = {ledger.uuid: ledger for ledger in ledgers}
+    left = {
+        root: of_root[root].left if root in of_root else number for root, number in offered.items()
+    }
+    # What is on no compute node stays where it is as well.
+    blocked = sum(left.values())
+    if blocked < limit:
+        return
+    option = limiting_option(requested, settings)
+    options = settings.placement
+    in_turn = options.allocation_candidates_generation_strategy == "breadth-first"
+    at_random = options.randomize_allocation_candidates
+    if at_random or run.searches.fallback or (in_turn and max(offered.values()) > 1):
+        doubts.append(_DRAWN.format(option=option, blocked=blocked))
+        return
+    # In their order, until refused ones alone fill the limit.
+    before, in_part = 0, False
+    for root, number in offered.items():
+        ledger, remaining = of_root.get(root), left[root]
+        hidden = before >= limit
+        is_cut = number > 1 and remaining > 0 and before + number > limit
+        before += remaining
+        if ledger and (hidden or is_cut):
+            in_part = in_part or not hidden
+            ledger.instances, ledger.stop = 0, Stop("limit", option)
+    if in_part:
+        doubts.append(_IN_PART.format(option=option))

@@ -2,65 +2,39 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from placement_sched.candidates.explain.report import first_steps
+from placement_sched.db.sql import grouped
+from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
+from placement_sched.model.placement.candidate import CandidateProvider
 from placement_sched.scheduler.capacity.counting import CapacityCount, Recount
-from placement_sched.scheduler.capacity.host_counts import HostCounts, NumberColumn, sums
-from placement_sched.scheduler.capacity.ledger import Stop
-from placement_sched.scheduler.capacity.never_fitting import never_fitting
+from placement_sched.scheduler.capacity.ledger import HostCount, SharedPool, Stop
 from placement_sched.scheduler.capacity.one_cloud import OneCloud, Per
+from placement_sched.scheduler.choose import Run
+from placement_sched.scheduler.explain.funnel import search_run
 from placement_sched.store.placement import resource_providers
 
 #: The answer where nothing can fit, but for the reason.
 NOTHING: Json = {"capacity": 0, "exact": True, "limited_by": [], "stranded": {}}
-
-
-@dataclass(slots=True)
-class Part:
-    """Some of the hosts: how many instances fit, what stops how many, and what is free there."""
-
-    capacity: int
-    stops: Counter[Stop] = field(default_factory=Counter)
-    stranded: dict[str, int] = field(default_factory=dict)
-
-    def as_json(self) -> Json:
-        """Return the part as the contract shows it."""
-        return {
-            "capacity": self.capacity,
-            "limited_by": [_shown(stop, hosts) for stop, hosts in _sorted(self.stops)],
-            "stranded": {name: free for name, free in sorted(self.stranded.items()) if free},
-        }
-
-
 #: Maximum number of parts that are counted again, each by itself.
 _MAX_RECOUNTED = 100
 #: A uuid in the detail of a constraint.
 _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Members:
-    """Which rows are in which parts, pair by pair; parts are numbered, of ``number``."""
-
-    rows: NDArray[np.int64]
-    parts: NDArray[np.int64]
-    number: int
+#: The step of the candidates search that asks for amounts.
+_RESOURCES = "resources"
 
 
 def report(cloud: OneCloud, done: CapacityCount, per: Per | None) -> Json:
     """Return the answer for one request."""
-    run, counts = done.run, done.counts
+    run, counts = done.run, list[HostCount](done.ledgers)
     if not run.narrowed.refusal:
-        counts = counts.joined(never_fitting(cloud.connection, run, counts.uuids))
-    every = np.arange(len(counts))
-    (whole,) = _parts(counts, _Members(every, np.zeros(len(counts), np.int64), 1))
+        counts += _never_fitting(cloud.connection, run, {count.uuid for count in counts})
     refusal, chosen = run.narrowed.refusal, run.request.chosen
-    shown = whole.as_json()
+    shown = _part(counts)
     answer = {
         "capacity": shown.pop("capacity"),
         "exact": not done.doubts,
@@ -72,6 +46,70 @@ def report(cloud: OneCloud, done: CapacityCount, per: Per | None) -> Json:
     }
     _name(cloud, done, [answer, *answer.get("per", ())])
     return answer
+
+
+def _part(counts: Iterable[HostCount]) -> Json:
+    """Return how many instances fit on these hosts, what stops how many, and what is free there."""
+    capacity, taken = 0, Counter[SharedPool]()
+    stops, stranded = Counter[Stop](), Counter[str]()
+    for count in counts:
+        capacity += count.instances
+        stops[count.stop] += 1
+        if count.pool:
+            taken[count.pool] += count.instances
+        if count.stop.is_resource and count.free:
+            for name, free in count.free.items():
+                stranded[name] += free
+    for pool, instances in taken.items():
+        # The hosts have room for more than the pool has: these stay free on the hosts.
+        more = max(instances - pool.most, 0)
+        capacity -= more
+        for name, amount in pool.own.items():
+            stranded[name] += more * amount
+    ordered = sorted(stops.items(), key=lambda item: (-item[1], item[0]))
+    return {
+        "capacity": capacity,
+        "limited_by": [_shown(stop, hosts) for stop, hosts in ordered],
+        "stranded": {name: free for name, free in sorted(stranded.items()) if free},
+    }
+
+
+def _shown(stop: Stop, hosts: int) -> Json:
+    detail = {"detail": stop.detail} if stop.detail else {}
+    return {"reason": stop.reason, **detail, "hosts": hosts}
+
+
+def _per(cloud: OneCloud, done: CapacityCount, counts: Sequence[HostCount], per: Per) -> list[Json]:
+    """Return the parts of the cloud by name."""
+    names = _names(cloud, done, counts, per)
+    parts = grouped(
+        (name, count) for count, some in zip(counts, names, strict=True) for name in some
+    )
+    recount = done.recount if len(parts) <= _MAX_RECOUNTED else None
+    if recount is not None:
+        parts = {name: _counted_again(recount, some) for name, some in parts.items()}
+    return [{"name": name, **_part(parts[name])} for name in sorted(parts)]
+
+
+def _counted_again(recount: Recount, counts: Sequence[HostCount]) -> list[HostCount]:
+    """Return these hosts as they are if all instances go there."""
+    again = recount({count.uuid for count in counts})
+    known = {count.uuid for count in again}
+    return [*again, *(count for count in counts if count.uuid not in known)]
+
+
+def _names(
+    cloud: OneCloud, done: CapacityCount, counts: Sequence[HostCount], per: Per
+) -> Iterable[Iterable[str]]:
+    """Return for each node the names of the parts that it is in."""
+    view = done.run.cloud
+    if per is not Per.CELL:
+        default = done.run.request.settings.DEFAULT.default_availability_zone
+        return map(cloud.parts_of(view.aggregates, per, default), [count.host for count in counts])
+    uuids = [count.uuid for count in counts if count.uuid]
+    nodes = view.memory.nodes.get(cloud.connection, uuids, view.host_versions)
+    cells = {node.uuid: node.cell_uuid or "" for node in nodes}
+    return ((cells.get(count.uuid or "", ""),) for count in counts)
 
 
 def _name(cloud: OneCloud, done: CapacityCount, parts: Sequence[Json]) -> None:
@@ -89,105 +127,53 @@ def _name(cloud: OneCloud, done: CapacityCount, parts: Sequence[Json]) -> None:
             one["names"] = named
 
 
-def _per(cloud: OneCloud, done: CapacityCount, counts: HostCounts, per: Per) -> list[Json]:
-    """Return the parts of the cloud by name."""
-    rows: list[int] = []
-    parts: list[int] = []
-    numbers: dict[str, int] = {}
-    for row, names in enumerate(_names(cloud, done, counts, per)):
-        for name in names:
-            rows.append(row)
-            parts.append(numbers.setdefault(name, len(numbers)))
-    members = _Members(np.array(rows, np.int64), np.array(parts, np.int64), len(numbers))
-    found = dict(zip(numbers, _parts(counts, members), strict=True))
-    if done.recount is not None and len(found) <= _MAX_RECOUNTED:
-        for name, number in numbers.items():
-            inside = [row for row, part in zip(rows, parts, strict=True) if part == number]
-            found[name] = _alone(done.recount, counts, inside)
-    return [{"name": name, **found[name].as_json()} for name in sorted(found)]
+def _never_fitting(
+    connection: Connection, run: Run, counted: Collection[str | None]
+) -> list[HostCount]:
+    """Return the nodes without a candidate, each with the first step of the search that it fails.
 
-
-def _alone(recount: Recount, counts: HostCounts, rows: Sequence[int]) -> Part:
-    """Return what fits on these nodes if all of it goes there."""
-    again = recount({counts.uuids[row] for row in rows})
-    others = [row for row in rows if counts.uuids[row] not in set(again.uuids)]
-    (part,) = _parts(again, _Members(np.arange(len(again)), np.zeros(len(again), np.int64), 1))
-    zeros = np.zeros(len(others), np.int64)
-    (without,) = _parts(counts, _Members(np.array(others, np.int64), zeros, 1))
-    part.stops += without.stops
-    for name, free in without.stranded.items():
-        part.stranded[name] = part.stranded.get(name, 0) + free
-    return part
-
-
-def _names(
-    cloud: OneCloud, done: CapacityCount, counts: HostCounts, per: Per
-) -> Iterable[Iterable[str]]:
-    """Return for each node the names of the parts that it is in."""
-    view = done.run.cloud
-    if per is not Per.CELL:
-        default = done.run.request.settings.DEFAULT.default_availability_zone
-        return map(cloud.parts_of(view.aggregates, per, default), counts.hosts)
-    uuids = [uuid for uuid in counts.uuids if uuid]
-    nodes = view.memory.nodes.get(cloud.connection, uuids, view.host_versions)
-    cells = {node.uuid: node.cell_uuid or "" for node in nodes}
-    return ((cells.get(uuid or "", ""),) for uuid in counts.uuids)
-
-
-def _parts(counts: HostCounts, members: _Members) -> list[Part]:
-    """Return what each part of the nodes takes, and what stops them."""
-    rows, parts = members.rows, members.parts
-
-    def summed(amounts: NumberColumn) -> list[int]:
-        return sums(parts, amounts[rows], members.number)
-
-    found = [Part(capacity) for capacity in summed(counts.instances)]
-    taken_twice = list(_taken_twice(counts, members))
-    for number, more, _ in taken_twice:
-        found[number].capacity -= more
-    for number, stop, nodes in _stops(counts, members):
-        found[number].stops[stop] += nodes
-    short = np.array([stop.is_resource for stop in counts.stops], np.bool_)[counts.stop_of]
-    for name, column in counts.free.items():
-        for one, free in zip(found, summed(np.where(short, column, 0)), strict=True):
-            one.stranded[name] = free
-    for number, more, own in taken_twice:
-        for name, amount in own.items():
-            found[number].stranded[name] += more * amount
-    return found
-
-
-def _taken_twice(
-    counts: HostCounts, members: _Members
-) -> Iterator[tuple[int, int, Mapping[str, int]]]:
-    """Yield for parts how many instances are counted there that pools have no room for.
-
-    With what each of them takes of its node itself.
+    With what is free there if they lack a resource. ``counted`` are the uuids of the others.
     """
-    for pool in counts.pools:
-        inside = np.isin(members.rows, pool.rows)
-        amounts = counts.instances[members.rows[inside]]
-        here: dict[int, int] = defaultdict(int)
-        for number, taken in zip(members.parts[inside].tolist(), amounts.tolist(), strict=True):
-            here[number] += taken
-        for number, taken in here.items():
-            yield number, max(taken - pool.most, 0), pool.own
+    asked = run.searches.asked
+    if asked is None:
+        return []
+    names = run.cloud.memory.node_names.current(connection)
+    found: dict[str, HostCount] = {}
+    for (kind, detail), uuids in first_steps(search_run(connection, run, asked)):
+        stop = Stop(kind, detail)
+        if kind == _RESOURCES:
+            stop = Stop(detail.partition(":")[0], is_resource=True)
+        for uuid in uuids:
+            if uuid in names and uuid not in counted:
+                found[uuid] = HostCount(host=names[uuid][0], uuid=uuid, stop=stop)
+    short = {uuid: count for uuid, count in found.items() if count.stop.is_resource}
+    for uuid, free in _free_on(run, short).items():
+        short[uuid].free = free
+    return list(found.values())
 
 
-def _stops(counts: HostCounts, members: _Members) -> Iterator[tuple[int, Stop, int]]:
-    """Yield for each part how many of its nodes stop for which reason."""
-    number = max(len(counts.stops), 1)
-    pairs, nodes = np.unique(
-        members.parts * number + counts.stop_of[members.rows], return_counts=True
-    )
-    for pair, some in zip(pairs.tolist(), nodes.tolist(), strict=True):
-        yield pair // number, counts.stops[pair % number], some
-
-
-def _sorted(stops: Counter[Stop]) -> Sequence[tuple[Stop, int]]:
-    return sorted(stops.items(), key=lambda item: (-item[1], item[0]))
-
-
-def _shown(stop: Stop, hosts: int) -> Json:
-    detail = {"detail": stop.detail} if stop.detail else {}
-    return {"reason": stop.reason, **detail, "hosts": hosts}
+def _free_on(run: Run, roots: Collection[str]) -> Mapping[str, dict[str, int]]:
+    """Return by class asked for what is free on the trees of these roots, by root."""
+    asked = run.searches.asked
+    if asked is None or not roots:
+        return {}
+    source = run.cloud.providers
+    searches = (asked, run.searches.fallback)
+    names = {
+        name: one.search.names.classes[name]
+        for one in searches
+        if one is not None
+        for group in one.search.query.groups
+        for name, _ in group.resources
+    }
+    root_of = {key: root for root, key in source.ids_of(roots).items()}
+    if not asked.search.is_single:
+        known = [CandidateProvider(key, root, 0, root, None) for key, root in root_of.items()]
+        root_of = {one.id: one.root_uuid for one in source.whole_trees(known)}
+    columns = source.free_columns(list(root_of), list(names.values()))
+    found: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(names, 0))
+    for name, class_id in names.items():
+        free = np.maximum(columns[class_id], 0).tolist()
+        for root, amount in zip(root_of.values(), free, strict=True):
+            found[root][name] += int(amount)
+    return found

@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.scheduler.capacity import asking
 from placement_sched.scheduler.capacity.counting import count
-from placement_sched.scheduler.capacity.stepping import Deadline
+from placement_sched.scheduler.capacity.placing import Deadline
 from tests.conftest import make_settings
 from tests.placing import flavor, instance, report, spec
 from tests.scheduler.capacity.placed import asked, placed, told
@@ -168,8 +168,8 @@ def test_count_that_takes_longer_than_its_budget_says_that_it_is_a_lower_bound(
     request = scheduler.reader.checked(scheduler.reader.read(spec()))
     with app.app.services.database.read() as connection:
         done = count(scheduler, connection, request, deadline=Deadline.after(budget, Ticking()))
-    assert int(done.counts.instances.sum()) == capacity
-    stops = {done.counts.stops[at].reason for at in done.counts.stop_of.tolist()}
+    assert sum(ledger.instances for ledger in done.ledgers) == capacity
+    stops = {ledger.stop.reason for ledger in done.ledgers}
     if budget:
         assert stops == {"capacity_budget"}
         (doubt,) = done.doubts

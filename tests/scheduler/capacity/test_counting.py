@@ -1,4 +1,4 @@
-"""Counting in columns comes to the same as counting host by host, and flavors share one cloud."""
+"""Filling a host comes to the same as placing one by one, and flavors share one cloud."""
 
 from contextlib import contextmanager
 from random import Random
@@ -9,9 +9,8 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from placement_sched.model.results.decision import DecisionSeed
-from placement_sched.scheduler.capacity.counting import by_host, classes_of
-from placement_sched.scheduler.capacity.dividing import divided
-from placement_sched.scheduler.capacity.stepping import Deadline
+from placement_sched.scheduler.capacity.counting import count_hosts
+from placement_sched.scheduler.capacity.placing import Deadline
 from tests.conftest import make_settings
 from tests.exploring import draws
 from tests.placing import flavor, report, spec
@@ -51,30 +50,29 @@ def looked(services, **fields):
         yield scheduler.looked(connection, request, seed, uncut=True)
 
 
-def shown(counts):
-    """Return all that was counted, by node."""
-    reasons = [counts.stops[at] for at in counts.stop_of.tolist()]
-    columns = {name: column.tolist() for name, column in counts.free.items()}
-    free = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    rows = zip(counts.instances.tolist(), reasons, counts.left.tolist(), free, strict=True)
-    return dict(zip(counts.uuids, rows, strict=True))
+def counted(app, **fields):
+    """Return all that is counted, by node."""
+    doubts = []
+    with looked(app.app.services, **fields) as run:
+        ledgers, are_apart = count_hosts(run, Deadline.after(0), doubts)
+    assert (doubts, are_apart) == ([], True)
+    return {one.uuid: (one.instances, one.stop, one.left, one.free) for one in ledgers}
 
 
 @EXAMPLES
 @given(seed=st.integers(0, 2**32), sizes=SIZES)
-def test_division_comes_to_what_counting_host_by_host_does(on_new, seed, sizes):
-    random = Random(seed)
-    app = on_new(filter_scheduler__enabled_filters=PLAIN)
-    app.post_json(NODES, list(drawn_hosts(random).values()))
+def test_filling_a_host_comes_to_what_placing_one_by_one_does(on_new, seed, sizes):
+    """A filter that looks at the instances of a host is asked before each."""
+    reports = list(drawn_hosts(Random(seed)).values())
     fields = {"flavor": flavor(**sizes)}
-    with looked(app.app.services, **fields) as run:
-        in_columns = divided(run, classes_of(run))
-    doubts = []
-    with looked(app.app.services, **fields) as run:
-        accounts = by_host(run, classes_of(run), Deadline.after(0), doubts)
-    assert doubts == []
-    assert (in_columns is None) is (not run.hosts)
-    assert run.hosts == () or shown(in_columns) == shown(accounts)
+    filled = on_new(filter_scheduler__enabled_filters=PLAIN)
+    by_rounds = on_new(
+        filter_scheduler__enabled_filters=[*PLAIN, "NumInstancesFilter"],
+        filter_scheduler__max_instances_per_host=10_000,
+    )
+    for app in (filled, by_rounds):
+        app.post_json(NODES, reports)
+    assert counted(filled, **fields) == counted(by_rounds, **fields)
 
 
 @EXAMPLES
