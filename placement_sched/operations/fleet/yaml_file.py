@@ -51,11 +51,10 @@ class YamlFile:
     def __init__(self, text: str, name: str) -> None:
         """Decode ``text``, which came from the file ``name``; raises :class:`Invalid`."""
         self._name = name
-        self._made: dict[int, Any] = {}
+        #: Nodes that have been decoded, and that are being decoded; how many values aliases repeat.
+        self._decoded: set[int] = set()
         self._open: set[int] = set()
-        #: How many values each decoded node comes to, and all so far; some by aliases alone.
-        self._sizes: dict[int, int] = {}
-        self._decoded = self._repeated = 0
+        self._repeated = 0
         try:
             self._refuse_deep(text)
             self._root = yaml.compose(text, Loader=yaml.CSafeLoader)
@@ -100,36 +99,24 @@ class YamlFile:
         return type(error)(message, code=error.code, extra=error.extra)
 
     def _value(self, node: Node) -> Any:
-        """Return the value of a node; a node that is anchored is decoded once."""
-        if id(node) in self._made:
-            self._count_again(node)
-            return self._made[id(node)]
         if id(node) in self._open:
             self._refuse("an anchor is used within itself", _start(node))
         if node.tag.removeprefix(_PREFIX) not in _KINDS:
             self._refuse(f"the tag {node.tag} is not known", _start(node))
+        self._repeated += id(node) in self._decoded
+        if self._repeated > MAX_YAML_REPEATED:
+            self._refuse(f"aliases repeat more than {MAX_YAML_REPEATED} values", _start(node))
+        self._decoded.add(id(node))
         self._open.add(id(node))
-        before = self._decoded
-        self._decoded += 1
         value: Any
         if isinstance(node, MappingNode):
             value = self._mapping(node)
         elif isinstance(node, SequenceNode):
-            value = [self._value(one) for one in node.value]
+            value = [self._value(item) for item in node.value]
         else:
             value = self._scalar(node)
         self._open.discard(id(node))
-        self._made[id(node)] = value
-        self._sizes[id(node)] = self._decoded - before
         return value
-
-    def _count_again(self, node: Node) -> None:
-        """Count a node that an alias repeats; refuse what comes to too many values."""
-        size = self._sizes[id(node)]
-        self._decoded += size
-        self._repeated += size
-        if self._repeated > MAX_YAML_REPEATED:
-            self._refuse(f"aliases repeat more than {MAX_YAML_REPEATED} values", _start(node))
 
     def _mapping(self, node: MappingNode) -> dict[str, Any]:
         own: dict[str, Any] = {}
