@@ -13,9 +13,9 @@ from placement_sched.model.retrying import retrying
 from placement_sched.operations.fleet.apply import StepProgress, apply
 from placement_sched.operations.fleet.apply_providers import EntryError
 from placement_sched.operations.fleet.cloud import ConsumerState, State, changed, read_state
-from placement_sched.operations.fleet.dump import document_of, to_yaml
+from placement_sched.operations.fleet.dump import document_of
 from placement_sched.operations.fleet.merge import merge, terms_of
-from placement_sched.operations.fleet.yaml_file import YamlFile
+from placement_sched.operations.fleet.yaml_file import YamlFile, to_yaml
 from placement_sched.operations.nova_cloud import check_sections
 from placement_sched.settings import Settings
 from placement_sched.store import change_counters

@@ -12,6 +12,7 @@ from yaml.reader import ReaderError
 
 from placement_sched.errors import Error, Invalid
 from placement_sched.limits import MAX_YAML_DEPTH, MAX_YAML_REPEATED
+from placement_sched.model.document import Json
 from placement_sched.schemas.formats import DocumentError
 
 T = TypeVar("T")
@@ -205,3 +206,40 @@ def _under(node: Node, key: str | int) -> tuple[Node | None, Node] | None:
             return name, value
     merged = [part for name, value in node.value if name.tag == _MERGE for part in _parts(value)]
     return next((found for part in merged if (found := _under(part, key))), None)
+
+
+_HEADER = "# A cloud, written by placement-sched fleet dump; placement-sched fleet load reads it.\n"
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Writes entries over several lines, and the values in them on one."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
+        """Write every value in full."""
+        return True
+
+
+class _Entry(dict[str, Any]):
+    """A mapping that is written over several lines."""
+
+
+_Dumper.add_representer(
+    _Entry,
+    lambda dumper, data: dumper.represent_mapping(f"{_PREFIX}map", data.items(), flow_style=False),
+)
+
+
+def to_yaml(document: Json) -> str:
+    """Return a document as YAML."""
+    lines: Any = _Entry(document)
+    for key, value in document.items():
+        if isinstance(value, list):
+            lines[key] = [_Entry(one) if isinstance(one, dict) else one for one in value]
+    return _HEADER + yaml.dump(
+        lines,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=100,
+        default_flow_style=None,
+    )
