@@ -206,7 +206,7 @@ def load(connection: Connection, cloud: Json, settings: Settings, now: datetime)
     """Make a cloud within the caller's write transaction, as loading a fleet file does."""
     terms = terms_of(settings, now)
     before, after = merge(connection, cloud, terms)
-    apply(connection, before, after, now, lambda _what: None, terms.policies)
+    apply(connection, before, after, terms, lambda _what: None)
 
 
 def _configured(directory: Path) -> Path:

@@ -17,7 +17,7 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.image import StoredImage
 from placement_sched.model.instance import Instance
-from placement_sched.model.placement.allocation import Amounts
+from placement_sched.model.placement.allocation import ConsumerClaim
 from placement_sched.model.placement.provider import Inventory
 from placement_sched.model.server_group import ServerGroup
 from placement_sched.scheduler.policies.registry import Policies, Ratios, ratios_under
@@ -70,19 +70,6 @@ class FlavorState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerState:
-    """What a consumer holds: amounts by class, by provider uuid; and whose it is."""
-
-    uuid: str
-    project_id: str
-    user_id: str
-    consumer_type: str | None = None
-    allocations: Mapping[str, Amounts]
-    #: As it was read, so that a write notices a concurrent one.
-    generation: int | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """A whole cloud: the things of each kind by what identifies them.
 
@@ -101,7 +88,9 @@ class State:
     providers: dict[str, ProviderState] = field(default_factory=dict)
     aggregates: dict[str, HostAggregate] = field(default_factory=dict)
     instances: dict[str, Instance] = field(default_factory=dict)
-    consumers: dict[str, ConsumerState] = field(default_factory=dict)
+    consumers: dict[str, ConsumerClaim] = field(default_factory=dict)
+    #: The generations of consumers as they were read, so that a write notices a concurrent one.
+    generations: dict[str, int | None] = field(default_factory=dict, compare=False)
     #: Where a file has the entry of a thing: its keys, by kind and what identifies the thing.
     entries: dict[tuple[str, ...], tuple[str | int, ...]] = field(
         default_factory=dict, compare=False
@@ -199,7 +188,7 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
             (one.host, one.binary): one._replace(id=0, updated_at=None)
             for one in services.search(connection)
         },
-        providers=_providers(connection),
+        providers=read_providers(connection),
         aggregates={
             one.uuid: replace(one, id=0, **no_times) for one in host_aggregates.snapshot(connection)
         },
@@ -212,7 +201,7 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
             )
             for one in instances.search(connection)
         },
-        consumers=_consumers(connection, unknown_owner),
+        **_consumers(connection, unknown_owner),
     )
 
 
@@ -224,7 +213,8 @@ def plain_flavor(document: Mapping[str, Any], rows: Mapping[str, Any]) -> Json:
     return dict(document)
 
 
-def _providers(connection: Connection) -> dict[str, ProviderState]:
+def read_providers(connection: Connection) -> dict[str, ProviderState]:
+    """Return all providers by uuid."""
     stocks = inventories.by_provider_id(connection)
     names = traits.by_provider_id(connection)
     joined = aggregates.by_provider_id(connection)
@@ -241,21 +231,22 @@ def _providers(connection: Connection) -> dict[str, ProviderState]:
     }
 
 
-def _consumers(connection: Connection, unknown_owner: tuple[str, str]) -> dict[str, ConsumerState]:
+def _consumers(connection: Connection, unknown_owner: tuple[str, str]) -> Json:
+    """Return the fields of a state that have what consumers hold, and their generations."""
     held: dict[str, dict[str, dict[str, int]]] = {}
     owners = {}
     for one in allocations.everything(connection):
         owners[one.consumer.uuid] = one.consumer
         by_provider = held.setdefault(one.consumer.uuid, {})
         by_provider.setdefault(one.provider_uuid, {})[one.resource_class] = one.used
-    return {
-        uuid: ConsumerState(
-            uuid=uuid,
+    claims = {
+        uuid: ConsumerClaim(
+            consumer=uuid,
+            allocations=held[uuid],
             project_id=owner.project_id or unknown_owner[0],
             user_id=owner.user_id or unknown_owner[1],
             consumer_type=owner.consumer_type,
-            generation=owner.generation,
-            allocations=held[uuid],
         )
         for uuid, owner in owners.items()
     }
+    return {"consumers": claims, "generations": {key: o.generation for key, o in owners.items()}}

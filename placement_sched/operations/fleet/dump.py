@@ -15,12 +15,12 @@ from placement_sched.model.host_aggregate import ZONE_KEY, HostAggregate
 from placement_sched.model.image import StoredImage
 from placement_sched.model.instance import Instance
 from placement_sched.model.naming import is_zone, read_uuid
-from placement_sched.model.placement.allocation import Amounts
+from placement_sched.model.placement.allocation import Amounts, ConsumerClaim
 from placement_sched.model.placement.provider import Inventory
 from placement_sched.model.server_group import ServerGroup
 from placement_sched.operations.aggregate_policies import with_ratios
 from placement_sched.operations.fleet import cloud, merge_instances
-from placement_sched.operations.fleet.cloud import ConsumerState, ProviderState, State, derived_uuid
+from placement_sched.operations.fleet.cloud import ProviderState, State, derived_uuid
 from placement_sched.operations.fleet.draft import Draft, Terms
 from placement_sched.operations.fleet.names import escape, fold, natural_key, patterns_for, unquoted
 from placement_sched.operations.fleet.schema import FLAVOR_KEYS, IMAGE_KEYS, VERSION
@@ -183,7 +183,7 @@ def _service(one: Service, reported: datetime | None) -> Json:
     return entry
 
 
-def _owner(one: ConsumerState) -> Json:
+def _owner(one: ConsumerClaim) -> Json:
     owner: Json = {"project": unquoted(one.project_id), "user": unquoted(one.user_id)}
     return owner if one.consumer_type is None else {**owner, "type": one.consumer_type}
 

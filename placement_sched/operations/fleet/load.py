@@ -9,10 +9,10 @@ from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode, Service
+from placement_sched.model.placement.allocation import ConsumerClaim
 from placement_sched.model.retrying import retrying
-from placement_sched.operations.fleet.apply import StepProgress, apply
-from placement_sched.operations.fleet.apply_providers import EntryError
-from placement_sched.operations.fleet.cloud import ConsumerState, State, changed, read_state
+from placement_sched.operations.fleet.apply import EntryError, StepProgress, apply
+from placement_sched.operations.fleet.cloud import State, changed, read_state
 from placement_sched.operations.fleet.dump import document_of
 from placement_sched.operations.fleet.merge import merge, terms_of
 from placement_sched.operations.fleet.yaml_file import YamlFile, to_yaml
@@ -70,9 +70,9 @@ def differences(before: State, after: State) -> tuple[Difference, ...]:
         shown = {key: one for key, one in things.items() if (field, key) not in implied}
         found += _things(kind, getattr(before, field), shown, name_of)
 
-    def consumer_name(consumer: ConsumerState) -> str:
-        instance = after.instances.get(consumer.uuid)
-        return consumer.uuid if instance is None else instance.display_name
+    def consumer_name(consumer: ConsumerClaim) -> str:
+        instance = after.instances.get(consumer.consumer)
+        return consumer.consumer if instance is None else instance.display_name
 
     kind = "allocations of"
     found += _things(kind, before.consumers, after.consumers, consumer_name)
@@ -181,12 +181,11 @@ class Fleet:
     ) -> tuple[Difference, ...]:
         change_counters.bump(connection, SUBJECT)
         progress("the present cloud")
-        now = self.clock()
-        terms = terms_of(self.settings, now)
+        terms = terms_of(self.settings, self.clock())
         file.read(lambda document: check_sections(document, self.settings))
         before, after = file.read(lambda document: merge(connection, document, terms))
         try:
-            apply(connection, before, after, now, progress, terms.policies)
+            apply(connection, before, after, terms, progress)
         except EntryError as refused:
             raise file.at_entry(refused.cause, refused.keys) from None
         found = differences(before, after)

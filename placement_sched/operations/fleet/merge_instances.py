@@ -9,9 +9,9 @@ from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.instance import Instance
-from placement_sched.model.placement.allocation import INSTANCE_TYPE, Amounts
+from placement_sched.model.placement.allocation import INSTANCE_TYPE, Amounts, ConsumerClaim
 from placement_sched.operations.fleet import cloud
-from placement_sched.operations.fleet.cloud import ConsumerState, derived_uuid
+from placement_sched.operations.fleet.cloud import derived_uuid
 from placement_sched.operations.fleet.draft import Draft
 from placement_sched.operations.fleet.names import for_each
 from placement_sched.schemas.formats import DocumentError, located
@@ -73,7 +73,9 @@ class InstanceMerger:
         uuid = entry["consumer"]
         draft.name_once("consumer", uuid)
         owner = {name: entry[key] for key, name in _CONSUMER.items() if key in entry}
-        self._put_consumer(ConsumerState(uuid=uuid, allocations=self._allocations(entry), **owner))
+        self._put_consumer(
+            ConsumerClaim(consumer=uuid, allocations=self._allocations(entry), **owner)
+        )
 
     def _server_group(self, given: str) -> str:
         groups = self._draft.after.server_groups
@@ -114,7 +116,7 @@ class InstanceMerger:
             return
         self._put_consumer(replace(owner, allocations=allocations))
 
-    def _owner(self, instance: Instance, entry: Json, held: ConsumerState | None) -> ConsumerState:
+    def _owner(self, instance: Instance, entry: Json, held: ConsumerClaim | None) -> ConsumerClaim:
         if "consumer" not in entry and held is not None and not {"project", "user"} & entry.keys():
             return held
         given = {_CONSUMER[key]: value for key, value in entry.get("consumer", {}).items()}
@@ -136,14 +138,11 @@ class InstanceMerger:
                 found[uuid] = amounts
         return found
 
-    def _put_consumer(self, consumer: ConsumerState) -> None:
-        before = self._draft.before.consumers.get(consumer.uuid)
-        if before is not None:
-            consumer = replace(consumer, generation=before.generation)
+    def _put_consumer(self, consumer: ConsumerClaim) -> None:
         if consumer.allocations:
-            self._draft.after.consumers[consumer.uuid] = consumer
+            self._draft.after.consumers[consumer.consumer] = consumer
         else:
-            self._draft.after.consumers.pop(consumer.uuid, None)
+            self._draft.after.consumers.pop(consumer.consumer, None)
 
 
 def check_holdings(draft: Draft) -> None:
@@ -159,12 +158,12 @@ def check_holdings(draft: Draft) -> None:
 
 
 def _refuse_lacking(
-    draft: Draft, one: ConsumerState, provider: cloud.ProviderState, resource_class: str
+    draft: Draft, one: ConsumerClaim, provider: cloud.ProviderState, resource_class: str
 ) -> None:
-    instance = draft.after.instances.get(one.uuid)
-    who = one.uuid if instance is None else instance.display_name
-    holder = draft.after.entry_of_consumer(one.uuid)
-    if holder and draft.before.consumers.get(one.uuid) != one:
+    instance = draft.after.instances.get(one.consumer)
+    who = one.consumer if instance is None else instance.display_name
+    holder = draft.after.entry_of_consumer(one.consumer)
+    if holder and draft.before.consumers.get(one.consumer) != one:
         what = f"{who}: provider {provider.name} has no inventory of {resource_class}"
         raise DocumentError(what, *holder, "allocations")
     if place := draft.after.entry_of("provider", provider.uuid):
@@ -172,10 +171,10 @@ def _refuse_lacking(
         raise DocumentError(what, *place, "inventories")
 
 
-def default_consumer(draft: Draft, instance: Instance) -> ConsumerState:
+def default_consumer(draft: Draft, instance: Instance) -> ConsumerClaim:
     """Return the consumer that an instance is unless the file gives another owner."""
-    return ConsumerState(
-        uuid=instance.uuid,
+    return ConsumerClaim(
+        consumer=instance.uuid,
         project_id=instance.project_id or draft.terms.unknown_owner[0],
         user_id=instance.user_id or draft.terms.unknown_owner[1],
         consumer_type=INSTANCE_TYPE,
