@@ -16,7 +16,8 @@ from placement_sched.model.document import Json
 from placement_sched.model.results.stages import EVERYTHING
 from placement_sched.operations.demo import sample_cloud as sample
 from placement_sched.operations.fleet.apply import apply
-from placement_sched.operations.fleet.merge import merge, terms_of
+from placement_sched.operations.fleet.cloud import terms_of
+from placement_sched.operations.fleet.merge import merge
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.hosts.caches import Memory
 from placement_sched.scheduler.loading import full_conf

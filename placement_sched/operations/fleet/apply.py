@@ -20,8 +20,7 @@ from placement_sched.model.placement.allocation import ConsumerClaim
 from placement_sched.model.placement.provider import Provider
 from placement_sched.operations import host_aggregates, reports
 from placement_sched.operations.fleet import cloud
-from placement_sched.operations.fleet.cloud import ProviderState, State, changed
-from placement_sched.operations.fleet.draft import Terms
+from placement_sched.operations.fleet.cloud import ProviderState, State, Terms, changed
 from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.schemas.node_report import NodeReport
 from placement_sched.store import change_counters, images

@@ -1,9 +1,10 @@
-"""A cloud as a fleet file has it: plain values without row numbers and generations; its reading."""
+"""A cloud as a fleet file has it: plain values without row numbers; its reading, and its draft."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
 from typing import Any, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
@@ -20,7 +21,11 @@ from placement_sched.model.instance import Instance
 from placement_sched.model.placement.allocation import ConsumerClaim
 from placement_sched.model.placement.provider import Inventory
 from placement_sched.model.server_group import ServerGroup
-from placement_sched.scheduler.policies.registry import Policies, Ratios, ratios_under
+from placement_sched.operations import reports
+from placement_sched.scheduler.policies.registry import Policies, Ratios, policies_for, ratios_under
+from placement_sched.schemas.formats import DocumentError
+from placement_sched.schemas.node_report import Defaults
+from placement_sched.settings import Settings
 from placement_sched.store import images
 from placement_sched.store.compute import (
     compute_nodes,
@@ -38,6 +43,8 @@ from placement_sched.store.placement import (
     resource_providers,
     traits,
 )
+
+_CUSTOM = "CUSTOM_"
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -250,3 +257,65 @@ def _consumers(connection: Connection, unknown_owner: tuple[str, str]) -> Json:
         for uuid, owner in owners.items()
     }
     return {"consumers": claims, "generations": {key: o.generation for key, o in owners.items()}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What applies where a file is silent.
+
+    That is the defaults of reports, and the project and user of consumers without any.
+    ``policies`` are those that aggregates may name.
+    """
+
+    defaults: Defaults
+    unknown_owner: tuple[str, str]
+    policies: Policies | None = None
+
+
+def terms_of(settings: Settings, now: datetime) -> Terms:
+    """Return what applies where a file is silent."""
+    return Terms(
+        defaults=reports.defaults(settings, now),
+        unknown_owner=settings.unknown_owner,
+        policies=policies_for(settings),
+    )
+
+
+class Draft:
+    """The cloud ``before`` a load, and as the entries read so far make it (``after``)."""
+
+    def __init__(self, before: State, terms: Terms) -> None:
+        self.before, self.terms, self.after = before, terms, before.copy()
+        #: Root providers whose aggregates, and whose traits, the file gives.
+        self.given_aggregates: set[str] = set()
+        self.given_traits: set[str] = set()
+        self.provider_uuids = {one.name: uuid for uuid, one in before.providers.items()}
+        self.node_uuids = {
+            (one.host, one.hypervisor_hostname): uuid for uuid, one in before.nodes.items()
+        }
+        #: The services that have a uuid, former ones included: two cannot swap theirs in one load.
+        self.service_keys = {one.uuid: key for key, one in before.services.items()}
+        #: The keys of the entry that is being read.
+        self.entry: tuple[str | int, ...] = ()
+
+    def note_entry(self, kind: str, *names: str) -> None:
+        """Note the entry of a thing; raises :class:`DocumentError` if there was one before."""
+        if (kind, *names) in self.after.entries:
+            raise DocumentError(f"the {kind} {' '.join(names)} is already in the file")
+        self.after.entries[(kind, *names)] = self.entry
+
+    def add_classes(self, names: Iterable[str]) -> None:
+        """Add custom resource classes; raises :class:`DocumentError` for an unknown one."""
+        self.after.resource_classes.update(_custom("resource class", names, STANDARD_CLASSES))
+
+    def add_traits(self, names: Iterable[str]) -> None:
+        """Add custom traits; raises :class:`DocumentError` for an unknown one."""
+        self.after.traits.update(_custom("trait", names, STANDARD_TRAITS))
+
+
+def _custom(noun: str, names: Iterable[str], standard: Collection[str]) -> set[str]:
+    found = {name for name in names if name not in standard}
+    for name in sorted(found):
+        if not name.startswith(_CUSTOM) or name == _CUSTOM:
+            raise DocumentError(f"there is no standard {noun} {name}; others begin with {_CUSTOM}")
+    return found

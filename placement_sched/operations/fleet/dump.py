@@ -20,8 +20,7 @@ from placement_sched.model.placement.provider import Inventory
 from placement_sched.model.server_group import ServerGroup
 from placement_sched.operations.aggregate_policies import with_ratios
 from placement_sched.operations.fleet import cloud, merge_instances
-from placement_sched.operations.fleet.cloud import ProviderState, State, derived_uuid
-from placement_sched.operations.fleet.draft import Draft, Terms
+from placement_sched.operations.fleet.cloud import Draft, ProviderState, State, Terms, derived_uuid
 from placement_sched.operations.fleet.names import escape, fold, natural_key, patterns_for, unquoted
 from placement_sched.operations.fleet.schema import FLAVOR_KEYS, IMAGE_KEYS, VERSION
 from placement_sched.operations.root_providers import DISABLED_TRAIT

@@ -12,9 +12,9 @@ from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode, Serv
 from placement_sched.model.placement.allocation import ConsumerClaim
 from placement_sched.model.retrying import retrying
 from placement_sched.operations.fleet.apply import EntryError, StepProgress, apply
-from placement_sched.operations.fleet.cloud import State, changed, read_state
+from placement_sched.operations.fleet.cloud import State, changed, read_state, terms_of
 from placement_sched.operations.fleet.dump import document_of
-from placement_sched.operations.fleet.merge import merge, terms_of
+from placement_sched.operations.fleet.merge import merge
 from placement_sched.operations.fleet.yaml_file import YamlFile, to_yaml
 from placement_sched.operations.nova_cloud import check_sections
 from placement_sched.settings import Settings

@@ -1,8 +1,7 @@
 """Merges a decoded fleet file into the cloud; hosts and instances have modules of their own."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from placement_sched.db.transaction import Connection
@@ -12,44 +11,44 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.host_aggregate import ZONE_KEY
 from placement_sched.model.image import StoredImage, Viewer
 from placement_sched.model.server_group import ANTI_AFFINITY, ServerGroup
-from placement_sched.operations import reports
 from placement_sched.operations.fleet import cloud, merge_hosts
-from placement_sched.operations.fleet.cloud import State, derived_uuid
-from placement_sched.operations.fleet.draft import Draft, Terms
+from placement_sched.operations.fleet.cloud import Draft, State, Terms, derived_uuid
 from placement_sched.operations.fleet.merge_instances import OWNER, InstanceMerger, check_holdings
 from placement_sched.operations.fleet.schema import VERSION, read_file
 from placement_sched.operations.images import SETTABLE, check_allowed, check_settable
-from placement_sched.scheduler.groups import amounts_of
-from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.schemas.formats import DocumentError, located
-from placement_sched.settings import Settings
 from placement_sched.store.compute import flavors
 
 _ADMINISTRATOR = Viewer(project_id="", is_admin=True, may_give=frozenset({"public", "community"}))
 
 
 def _merge_flavor(draft: Draft, entry: Json) -> None:
-    ids = {one.flavor.name: flavorid for flavorid, one in draft.after.flavors.items()}
-    flavorid = _only_of_name(draft, "flavor", ids, entry, "id")
-    before = draft.after.flavors.get(flavorid)
+    flavors, name = draft.after.flavors, entry["name"]
+    named = [flavorid for flavorid, one in flavors.items() if one.flavor.name == name]
+    flavorid = _identify(draft, "flavor", entry, "id", named, name, unique=True)
+    before = flavors.get(flavorid)
     if before is None:
         _require(entry, "flavor", "vcpus", "memory_mb")
         before = cloud.FlavorState(flavor=Flavor(flavorid=flavorid))
     given = {key: value for key, value in entry.items() if key not in {"id", "projects"}}
-    draft.after.flavors[flavorid] = cloud.FlavorState(
+    flavors[flavorid] = cloud.FlavorState(
         flavor=replace(before.flavor, **given),
         projects=frozenset(entry.get("projects", before.projects)),
     )
 
 
-def _only_of_name(draft: Draft, kind: str, ids: Mapping[str, str], entry: Json, key: str) -> str:
-    """Return the id of the one thing of a name; raises :class:`DocumentError` if it is another."""
-    name = entry["name"]
-    found = entry.get(key) or ids.get(name) or derived_uuid(kind, name)
-    draft.name_once(kind, found)
-    if ids.get(name, found) != found:
-        raise DocumentError(f"the name {name} is already used by {kind} {ids[name]}")
-    return str(found)
+def _identify(
+    draft: Draft, kind: str, entry: Json, key: str, named: list[str], *names: str, unique: bool
+) -> str:
+    """Return the id that an entry gives, that of the only object named so, or a derived one."""
+    if key not in entry and len(named) > 1:
+        what = f"{len(named)} {kind}s are named {names[0]}; select one by its {key!r}"
+        raise DocumentError(what)
+    uuid = str(entry.get(key) or (named[0] if named else derived_uuid(kind, *names)))
+    draft.note_entry(kind, uuid)
+    if unique and named and uuid not in named:
+        raise DocumentError(f"the name {names[0]} is already used by {kind} {named[0]}")
+    return uuid
 
 
 def _require(entry: Json, kind: str, *keys: str) -> None:
@@ -63,8 +62,8 @@ def _merge_image(draft: Draft, entry: Json) -> None:
     images, name = draft.after.images, entry.get("name")
     if name is None and "id" not in entry:
         raise DocumentError("an image has an 'id' or a 'name'")
-    found = sorted(uuid for uuid, one in images.items() if one.name == name)
-    uuid = _one_of(draft, "image", entry, "id", found, str(name))
+    named = [uuid for uuid, one in images.items() if one.name == name]
+    uuid = _identify(draft, "image", entry, "id", named, str(name), unique=False)
     before = images.get(uuid) or StoredImage(uuid=uuid)
     _check_properties(entry.get("properties", {}))
     given = {key: value for key, value in entry.items() if key != "id"}
@@ -91,25 +90,16 @@ def _check_properties(names: Iterable[str]) -> None:
         raise DocumentError(what, "properties", name, at_key=True)
 
 
-def _one_of(draft: Draft, kind: str, entry: Json, key: str, found: list[str], *names: str) -> str:
-    """Return the given id, that of the one found, or one derived from these names."""
-    if key not in entry and len(found) > 1:
-        what = f"{len(found)} {kind}s are named {names[0]}; select one by its {key!r}"
-        raise DocumentError(what)
-    uuid = str(entry[key]) if key in entry else found[0] if found else derived_uuid(kind, *names)
-    draft.name_once(kind, uuid)
-    return uuid
-
-
 def _merge_server_group(draft: Draft, entry: Json) -> None:
     """Put a server group, known by its uuid or its name (in a project, if one is given)."""
     groups, name, project = draft.after.server_groups, entry["name"], entry.get("project")
-    found = [
+    named = [
         uuid
         for uuid, one in groups.items()
         if one.name == name and ("project" not in entry or one.project_id == project)
     ]
-    uuid = _one_of(draft, "server group", entry, "uuid", found, name, project or "")
+    names = (name, project or "")
+    uuid = _identify(draft, "server group", entry, "uuid", named, *names, unique=False)
     before = groups.get(uuid)
     if before is None:
         _require(entry, "server group", "policy")
@@ -124,34 +114,24 @@ def _merge_server_group(draft: Draft, entry: Json) -> None:
 
 
 def _merge_aggregate(draft: Draft, entry: Json) -> None:
-    uuids = {one.name: uuid for uuid, one in draft.after.aggregates.items()}
-    uuid = _only_of_name(draft, "aggregate", uuids, entry, "uuid")
-    before = draft.after.aggregates.get(uuid) or cloud.new_aggregate(uuid, entry["name"])
+    aggregates, name = draft.after.aggregates, entry["name"]
+    named = [uuid for uuid, one in aggregates.items() if one.name == name]
+    uuid = _identify(draft, "aggregate", entry, "uuid", named, name, unique=True)
+    before = aggregates.get(uuid) or cloud.new_aggregate(uuid, name)
     metadata = dict(entry.get("metadata", before.metadata))
     if ZONE_KEY in entry:
         if metadata.get(ZONE_KEY, entry[ZONE_KEY]) != entry[ZONE_KEY] and "metadata" in entry:
             raise DocumentError("metadata name a different availability zone", ZONE_KEY)
         metadata[ZONE_KEY] = entry[ZONE_KEY]
     hosts = frozenset(entry.get("hosts", before.hosts))
-    after = replace(before, name=entry["name"], metadata=metadata, hosts=hosts)
-    draft.after.aggregates[uuid] = after
+    aggregates[uuid] = replace(before, name=name, metadata=metadata, hosts=hosts)
 
 
 def _check_aggregate(draft: Draft, entry: Json) -> None:
     """Check that the hosts of an entry are in the file or the cloud."""
-    known = {host for host, _ in (*draft.node_names, *draft.after.services)}
+    known = {host for host, _ in (*draft.node_uuids, *draft.after.services)}
     if unknown := sorted(set(entry.get("hosts", ())) - known):
         raise DocumentError(f"there is no host {unknown[0]}", "hosts")
-
-
-def terms_of(settings: Settings, now: datetime) -> Terms:
-    """Return what applies where a file is silent."""
-    return Terms(
-        defaults=reports.defaults(settings, now),
-        unknown_owner=settings.unknown_owner,
-        requested=lambda flavor: dict(amounts_of(flavor, boot_from_volume=False)),
-        policies=policies_for(settings),
-    )
 
 
 def merge(connection: Connection, document: Any, terms: Terms) -> tuple[State, State]:
@@ -159,13 +139,12 @@ def merge(connection: Connection, document: Any, terms: Terms) -> tuple[State, S
     file = read_file({} if document is None else document)
     if file.get("version", VERSION) != VERSION:
         raise DocumentError(f"only version {VERSION} of the file format is known", "version")
-    before = cloud.read_state(connection, terms.unknown_owner)
-    draft = Draft(before, terms)
+    draft = Draft(cloud.read_state(connection, terms.unknown_owner), terms)
 
     def merge_section(section: str, merge_entry: Callable[[Draft, Json], None]) -> None:
         for index, entry in enumerate(file.get(section, ())):
             draft.entry = (section, index)
-            with located(*draft.entry):
+            with located(section, index):
                 merge_entry(draft, entry)
 
     with located("resource_classes"):
@@ -185,4 +164,5 @@ def merge(connection: Connection, document: Any, terms: Terms) -> tuple[State, S
     merge_section("instances", merger.merge_instances)
     merge_section("allocations", merger.merge_allocations)
     check_holdings(draft)
-    return before, draft.finish()
+    merge_hosts.settle_roots(draft)
+    return draft.before, draft.after

@@ -11,9 +11,9 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.instance import Instance
 from placement_sched.model.placement.allocation import INSTANCE_TYPE, Amounts, ConsumerClaim
 from placement_sched.operations.fleet import cloud
-from placement_sched.operations.fleet.cloud import derived_uuid
-from placement_sched.operations.fleet.draft import Draft
+from placement_sched.operations.fleet.cloud import Draft, derived_uuid
 from placement_sched.operations.fleet.names import for_each
+from placement_sched.scheduler.groups import amounts_of
 from placement_sched.schemas.formats import DocumentError, located
 
 Allocations = Mapping[str, Amounts]
@@ -57,21 +57,21 @@ class InstanceMerger:
                 with located(key):
                     given[key] = None if entry[key] is None else find(entry[key])
         for index, uuid in enumerate(uuids):
-            draft.name_once("instance", uuid)
+            draft.note_entry("instance", uuid)
             changes = dict(given)
-            if names is not None:
+            if "name" in entry:
                 changes["display_name"] = names[index]
-            if hosts is not None:
+            if "host" in entry:
                 changes["host"] = hosts[index]
                 changes["node"] = only_node(self._nodes, hosts[index])
-            if nodes is not None:
+            if "node" in entry:
                 changes["node"] = nodes[index]
             self._put(uuid, changes, entry)
 
     def merge_allocations(self, draft: Draft, entry: Json) -> None:
         """Put what a consumer holds that is not an instance."""
         uuid = entry["consumer"]
-        draft.name_once("consumer", uuid)
+        draft.note_entry("consumer", uuid)
         owner = {name: entry[key] for key, name in _CONSUMER.items() if key in entry}
         self._put_consumer(
             ConsumerClaim(consumer=uuid, allocations=self._allocations(entry), **owner)
@@ -127,7 +127,7 @@ class InstanceMerger:
         found: dict[str, Amounts] = {}
         for text, amounts in entry["allocations"].items():
             with located("allocations", text):
-                uuid = text if text in draft.after.providers else draft.provider_names.get(text)
+                uuid = text if text in draft.after.providers else draft.provider_uuids.get(text)
                 if uuid is None:
                     raise DocumentError(f"there is no provider {text}")
                 if uuid in found:
@@ -184,11 +184,12 @@ def default_consumer(draft: Draft, instance: Instance) -> ConsumerClaim:
 
 def default_allocations(draft: Draft, instance: Instance) -> Allocations:
     """Return what an instance holds by default: what its flavor requests, of its node."""
-    node = draft.node_names.get((instance.host or "", instance.node or ""))
+    node = draft.node_uuids.get((instance.host or "", instance.node or ""))
     if node is None or node not in draft.after.providers or not instance.flavor:
         return {}
     try:
-        requested = draft.terms.requested(Flavor.from_document(instance.flavor))
+        flavor = Flavor.from_document(instance.flavor)
+        requested = dict(amounts_of(flavor, boot_from_volume=False))
     except Invalid:
         return {}
     return {node: requested} if requested else {}
@@ -208,7 +209,7 @@ def _only(noun: str, given: str, found: list[str]) -> str:
     return found[0]
 
 
-def _names(entry: Json) -> tuple[Sequence[str] | None, Sequence[str]]:
+def _names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
     if "uuid" in entry:
         return for_each(entry, "name", len(entry["uuid"]), alone=True), entry["uuid"]
     if "name" not in entry:

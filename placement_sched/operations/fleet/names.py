@@ -143,11 +143,9 @@ def one_for_each(values: Sequence[T], count: int, *, alone: bool = True) -> Sequ
     return values
 
 
-def for_each(entry: Json, key: str, count: int, *, alone: bool = False) -> Sequence[Any] | None:
-    """Return the values of a key, one for each thing; None where the entry has no such key."""
-    if key not in entry:
-        return None
-    if entry[key] is None:
+def for_each(entry: Json, key: str, count: int, *, alone: bool = False) -> Sequence[Any]:
+    """Return the values of a key, one for each thing; None for each if it has none."""
+    if entry.get(key) is None:
         return [None] * count
     with located(key):
         return one_for_each(entry[key], count, alone=alone)
