@@ -7,20 +7,21 @@ Names that a database takes for the same are refused, as MariaDB takes ``p``, ``
 Which ones these are depends on the collation of its columns, so it is the database that decides.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import ConcurrentUpdate, Conflict, Duplicate, Error, Invalid, NotFound
+from placement_sched.errors import ConcurrentUpdate, Conflict, Duplicate, Invalid, NotFound
 from placement_sched.model.host_aggregate import POLICY_KEY, ZONE_KEY, HostAggregate
 from placement_sched.model.placement.allocation import ConsumerClaim
 from placement_sched.model.placement.provider import Provider
 from placement_sched.operations import host_aggregates, reports
 from placement_sched.operations.fleet import cloud
 from placement_sched.operations.fleet.cloud import ProviderState, State, Terms, changed
+from placement_sched.operations.fleet.yaml_file import EntryError
 from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.schemas.node_report import NodeReport
 from placement_sched.store import change_counters, images
@@ -43,15 +44,6 @@ from placement_sched.store.placement.resource_providers import NewProvider
 StepProgress = Callable[[str], None]
 
 
-class EntryError(Exception):
-    """The cloud refuses an entry: what was raised, and the keys that lead to the entry."""
-
-    def __init__(self, cause: Error, keys: Sequence[str | int]) -> None:
-        super().__init__(cause.detail)
-        self.cause = cause
-        self.keys = keys
-
-
 @contextmanager
 def _errors_at(what: str, *keys: str | int) -> Iterator[None]:
     """Re-raise an error of the block as an :class:`EntryError` of the entry at these keys.
@@ -63,8 +55,7 @@ def _errors_at(what: str, *keys: str | int) -> Iterator[None]:
     except ConcurrentUpdate:
         raise
     except (Conflict, Invalid, NotFound) as error:
-        refused = type(error)(f"{what}: {error.detail}", code=error.code, extra=error.extra)
-        raise EntryError(refused, keys) from None
+        raise EntryError(error, f"{what}: {error.detail}", *keys) from None
 
 
 def apply(

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConcurrentUpdate
@@ -11,7 +10,7 @@ from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode, Service
 from placement_sched.model.placement.allocation import ConsumerClaim
 from placement_sched.model.retrying import retrying
-from placement_sched.operations.fleet.apply import EntryError, StepProgress, apply
+from placement_sched.operations.fleet.apply import StepProgress, apply
 from placement_sched.operations.fleet.cloud import State, changed, read_state, terms_of
 from placement_sched.operations.fleet.dump import document_of
 from placement_sched.operations.fleet.merge import merge
@@ -19,8 +18,6 @@ from placement_sched.operations.fleet.yaml_file import YamlFile, to_yaml
 from placement_sched.operations.nova_cloud import check_sections
 from placement_sched.settings import Settings
 from placement_sched.store import change_counters
-
-V = TypeVar("V")
 
 NEW, CHANGED, GONE = "new", "changed", "gone"
 
@@ -65,17 +62,20 @@ def differences(before: State, after: State) -> tuple[Difference, ...]:
     found = [Difference(NEW, "resource class", name) for name in classes]
     found += [Difference(NEW, "trait", name) for name in sorted(after.traits - before.traits)]
     implied = _implied(before, after)
-    for field, (kind, name_of) in _KINDS.items():
-        things = getattr(after, field)
-        shown = {key: one for key, one in things.items() if (field, key) not in implied}
-        found += _things(kind, getattr(before, field), shown, name_of)
 
     def consumer_name(consumer: ConsumerClaim) -> str:
         instance = after.instances.get(consumer.consumer)
         return consumer.consumer if instance is None else instance.display_name
 
     kind = "allocations of"
-    found += _things(kind, before.consumers, after.consumers, consumer_name)
+    for field, (noun, name_of) in {**_KINDS, "consumers": (kind, consumer_name)}.items():
+        former = getattr(before, field)
+        for key, one in changed(former, getattr(after, field)).items():
+            if key in former:
+                details = tuple(_details("", former[key], one))
+                found.append(Difference(CHANGED, noun, name_of(one), details))
+            elif (field, key) not in implied:
+                found.append(Difference(NEW, noun, name_of(one)))
     gone = [one for uuid, one in before.consumers.items() if uuid not in after.consumers]
     return (*found, *(Difference(GONE, kind, consumer_name(one)) for one in gone))
 
@@ -83,23 +83,13 @@ def differences(before: State, after: State) -> tuple[Difference, ...]:
 def _implied(before: State, after: State) -> set[tuple[str, Any]]:
     """Return the services and root providers that are new because their hosts are."""
     new = {uuid: one for uuid, one in after.nodes.items() if uuid not in before.nodes}
-    services = {(one.host, COMPUTE_BINARY) for one in new.values()} - before.services.keys()
+    services = {(one.host, COMPUTE_BINARY) for one in new.values()}
     plain = {
         ("services", key)
         for key in services
         if (one := after.services.get(key)) and not (one.disabled or one.forced_down)
     }
-    return plain | {("providers", uuid) for uuid in new if uuid not in before.providers}
-
-
-def _things(
-    kind: str, before: Mapping[Any, V], after: Mapping[Any, V], name_of: Callable[[V], str]
-) -> Iterator[Difference]:
-    for key, one in changed(before, after).items():
-        if (old := before.get(key)) is None:
-            yield Difference(NEW, kind, name_of(one))
-        else:
-            yield Difference(CHANGED, kind, name_of(one), tuple(_details("", old, one)))
+    return plain | {("providers", uuid) for uuid in new}
 
 
 def _details(place: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -161,7 +151,16 @@ class Fleet:
         :class:`Conflict` where the cloud does not allow it.
         """
         progress("the file")
-        work = partial(self._load, file=YamlFile(text, name), dry_run=dry_run, progress=progress)
+        file = YamlFile(text, name)
+
+        def work(connection: Connection) -> tuple[Difference, ...]:
+            change_counters.bump(connection, SUBJECT)
+            progress("the present cloud")
+            found = file.read(lambda document: self._load(connection, document, progress))
+            if dry_run:
+                raise _DryRunError(*found)
+            return found
+
         try:
             return retrying(lambda: self.database.write(work), _ATTEMPTS)
         except _DryRunError as done:
@@ -170,25 +169,17 @@ class Fleet:
             what = f"concurrent updates; gave up after {_ATTEMPTS} attempts"
             raise ConcurrentUpdate(what) from None
 
+    def _load(
+        self, connection: Connection, document: Any, progress: StepProgress
+    ) -> tuple[Difference, ...]:
+        terms = terms_of(self.settings, self.clock())
+        check_sections(document, self.settings)
+        before, after = merge(connection, document, terms)
+        apply(connection, before, after, terms, progress)
+        return differences(before, after)
+
     def dump(self) -> str:
         """Return the file that, loaded into an empty database, makes this cloud."""
         terms = terms_of(self.settings, self.clock())
         with self.database.snapshot() as connection:
             return to_yaml(document_of(read_state(connection, terms.unknown_owner), terms))
-
-    def _load(
-        self, connection: Connection, file: YamlFile, *, dry_run: bool, progress: StepProgress
-    ) -> tuple[Difference, ...]:
-        change_counters.bump(connection, SUBJECT)
-        progress("the present cloud")
-        terms = terms_of(self.settings, self.clock())
-        file.read(lambda document: check_sections(document, self.settings))
-        before, after = file.read(lambda document: merge(connection, document, terms))
-        try:
-            apply(connection, before, after, terms, progress)
-        except EntryError as refused:
-            raise file.at_entry(refused.cause, refused.keys) from None
-        found = differences(before, after)
-        if dry_run:
-            raise _DryRunError(*found)
-        return found

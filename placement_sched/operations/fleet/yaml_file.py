@@ -46,6 +46,14 @@ def end_of(text: str) -> Position:
     return len(above), len(last)
 
 
+class EntryError(DocumentError):
+    """An error whose cause is an entry of a document, with the keys that lead to it."""
+
+    def __init__(self, cause: Error, what: str, *keys: str | int) -> None:
+        super().__init__(what, *keys)
+        self.cause = cause
+
+
 class YamlFile:
     """A decoded YAML document, with the places of its values in the file."""
 
@@ -87,17 +95,14 @@ class YamlFile:
         return self._root
 
     def read(self, reader: Callable[[Any], T]) -> T:
-        """Return what ``reader`` makes of the document; raises :class:`Invalid` with the place."""
+        """Return what ``reader`` makes of the document; its errors get the place of the fault."""
         try:
             return reader(self.data)
         except DocumentError as error:
             place = self._place(error.keys, at_key=error.at_key)
-            raise Invalid(self._message(error.what, place, error.keys)) from None
-
-    def at_entry(self, error: Error, keys: Sequence[str | int]) -> Error:
-        """Return an error with the place of the value under these keys, or what is nearest."""
-        message = self._message(error.detail, self._place(keys), keys)
-        return type(error)(message, code=error.code, extra=error.extra)
+            message = self._message(error.what, place, error.keys)
+            cause = error.cause if isinstance(error, EntryError) else Invalid("")
+            raise type(cause)(message, code=cause.code, extra=cause.extra) from None
 
     def _value(self, node: Node) -> Any:
         if id(node) in self._open:
