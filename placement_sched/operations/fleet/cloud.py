@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
@@ -96,6 +97,8 @@ class State:
     aggregates: dict[str, HostAggregate] = field(default_factory=dict)
     instances: dict[str, Instance] = field(default_factory=dict)
     consumers: dict[str, ConsumerClaim] = field(default_factory=dict)
+    #: The numbers of flavors' rows.
+    flavor_rows: dict[str, Any] = field(default_factory=dict, compare=False)
     #: The generations of consumers as they were read, so that a write notices a concurrent one.
     generations: dict[str, int | None] = field(default_factory=dict, compare=False)
     #: Where a file has the entry of a thing: its keys, by kind and what identifies the thing.
@@ -119,13 +122,6 @@ class State:
         """Return the hosts whose compute service is disabled."""
         services = self.services.values()
         return frozenset(one.host for one in services if one.disabled and one.is_compute)
-
-    def nodes_by_host(self) -> Mapping[str, list[str]]:
-        """Return the names of each host's nodes."""
-        found: dict[str, list[str]] = defaultdict(list)
-        for node in self.nodes.values():
-            found[node.host].append(node.hypervisor_hostname)
-        return found
 
     def aggregates_by_host(self) -> dict[str, frozenset[str]]:
         """Return the uuids of the aggregates that each host is in."""
@@ -181,6 +177,7 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
             )
             for one in stored
         },
+        flavor_rows=rows,
         images={
             one.uuid: replace(one, id=None, **no_times) for one in images.all_images(connection)
         },
@@ -297,6 +294,18 @@ class Draft:
         self.service_keys = {one.uuid: key for key, one in before.services.items()}
         #: The keys of the entry that is being read.
         self.entry: tuple[str | int, ...] = ()
+
+    @cached_property
+    def _nodes_by_host(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = defaultdict(list)
+        for node in self.after.nodes.values():
+            found[node.host].append(node.hypervisor_hostname)
+        return found
+
+    def only_node(self, host: str | None) -> str | None:
+        """Return the only node of a host, else the name of the host; all hosts are merged."""
+        found = self._nodes_by_host.get(host or "", [])
+        return found[0] if len(found) == 1 else host
 
     def note_entry(self, kind: str, *names: str) -> None:
         """Note the entry of a thing; raises :class:`DocumentError` if there was one before."""

@@ -19,7 +19,7 @@ from placement_sched.model.placement.allocation import Amounts, ConsumerClaim
 from placement_sched.model.placement.provider import Inventory
 from placement_sched.model.server_group import ServerGroup
 from placement_sched.operations.aggregate_policies import with_ratios
-from placement_sched.operations.fleet import cloud, merge_instances
+from placement_sched.operations.fleet import cloud, merge
 from placement_sched.operations.fleet.cloud import Draft, ProviderState, State, Terms, derived_uuid
 from placement_sched.operations.fleet.names import escape, fold, natural_key, patterns_for, unquoted
 from placement_sched.operations.fleet.schema import FLAVOR_KEYS, IMAGE_KEYS, VERSION
@@ -195,7 +195,6 @@ def _name_of(uuid: str, name: str | None, names: Counter[str | None]) -> Any:
 class _Writer:
     def __init__(self, state: State, terms: Terms) -> None:
         self._state, self._terms, self._draft = state, terms, Draft(state, terms)
-        self._nodes = state.nodes_by_host()
         self._images = Counter(one.name for one in state.images.values())
         self._groups = Counter(one.name for one in state.server_groups.values())
         self._aggregates = state.aggregates_by_host()
@@ -219,7 +218,7 @@ class _Writer:
         # Of several groups of one name, each has its uuid.
         entry = {"name": unquoted(name), **({"uuid": one.uuid} if self._groups[name] > 1 else uuid)}
         entry |= {"policy": one.policy, **_filled({"rules": dict(one.rules)})}
-        return entry | _texts(one, ServerGroup(policy=""), merge_instances.OWNER)
+        return entry | _texts(one, ServerGroup(policy=""), merge.OWNER)
 
     def hosts(self) -> list[Json]:
         nodes = sorted(
@@ -310,9 +309,9 @@ class _Writer:
 
     def _instance(self, one: Instance) -> Json:
         entry: Json = {} if one.host is not None else {"host": None}
-        if one.node != merge_instances.only_node(self._nodes, one.host):
+        if one.node != self._draft.only_node(one.host):
             entry["node"] = None if one.node is None else escape(one.node)
-        entry |= _texts(one, merge_instances.BLANK, merge_instances.PLAIN)
+        entry |= _texts(one, merge.BLANK, merge.PLAIN)
         if one.server_group is not None:
             group = self._state.server_groups.get(one.server_group)
             name = group.name if group else None
@@ -322,12 +321,12 @@ class _Writer:
         if one.image is not None:
             entry["image"] = self._image_of(one.image)
         held = self._state.consumers.get(one.uuid)
-        default = merge_instances.default_allocations(self._draft, one)
+        default = merge.default_allocations(self._draft, one)
         if held is None:
             return entry | ({"allocations": {}} if default else {})
         if held.allocations != default:
             entry["allocations"] = self._named(held.allocations)
-        if replace(held, allocations={}) != merge_instances.default_consumer(self._draft, one):
+        if replace(held, allocations={}) != merge.default_consumer(self._draft, one):
             entry["consumer"] = {**_owner(held), "type": held.consumer_type}
         return entry
 

@@ -1,25 +1,41 @@
-"""Merges a decoded fleet file into the cloud; hosts and instances have modules of their own."""
+"""Merges a decoded fleet file into the cloud; hosts have a module of their own."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import Forbidden, TooMuch
+from placement_sched.errors import Forbidden, Invalid, TooMuch
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.host_aggregate import ZONE_KEY
 from placement_sched.model.image import StoredImage, Viewer
+from placement_sched.model.instance import Instance
+from placement_sched.model.placement.allocation import INSTANCE_TYPE, Amounts, ConsumerClaim
 from placement_sched.model.server_group import ANTI_AFFINITY, ServerGroup
 from placement_sched.operations.fleet import cloud, merge_hosts
 from placement_sched.operations.fleet.cloud import Draft, State, Terms, derived_uuid
-from placement_sched.operations.fleet.merge_instances import OWNER, InstanceMerger, check_holdings
+from placement_sched.operations.fleet.names import for_each
 from placement_sched.operations.fleet.schema import VERSION, read_file
 from placement_sched.operations.images import SETTABLE, check_allowed, check_settable
+from placement_sched.scheduler.groups import amounts_of
 from placement_sched.schemas.formats import DocumentError, located
-from placement_sched.store.compute import flavors
 
 _ADMINISTRATOR = Viewer(project_id="", is_admin=True, may_give=frozenset({"public", "community"}))
+Allocations = Mapping[str, Amounts]
+
+#: The fields by the keys of an entry that give them as they are: of owners, consumers, instances.
+OWNER = {"project": "project_id", "user": "user_id"}
+_CONSUMER = {**OWNER, "type": "consumer_type"}
+PLAIN = {**OWNER, "vm_state": "vm_state", "task_state": "task_state"}
+#: The fields of an instance of which nothing is given.
+BLANK = Instance(
+    uuid="",
+    display_name="",
+    vm_state="active",
+    **dict.fromkeys(("host", "node", "project_id", "user_id", "task_state")),
+    **dict.fromkeys(("flavor", "image", "server_group", "decision_uuid")),
+)
 
 
 def _merge_flavor(draft: Draft, entry: Json) -> None:
@@ -134,35 +150,198 @@ def _check_aggregate(draft: Draft, entry: Json) -> None:
         raise DocumentError(f"there is no host {unknown[0]}", "hosts")
 
 
+def _merge_instances(draft: Draft, entry: Json) -> None:
+    names, uuids = _names(entry)
+    hosts = for_each(entry, "host", len(uuids), alone=True)
+    nodes = for_each(entry, "node", len(uuids), alone=True)
+    given = {name: entry[key] for key, name in PLAIN.items() if key in entry}
+    finders = {"server_group": _find_group, "flavor": _find_flavor, "image": _find_image}
+    for key, find in finders.items():
+        if key in entry:
+            with located(key):
+                given[key] = None if entry[key] is None else find(draft, entry[key])
+    for index, uuid in enumerate(uuids):
+        draft.note_entry("instance", uuid)
+        changes = dict(given)
+        if "name" in entry:
+            changes["display_name"] = names[index]
+        if "host" in entry:
+            changes["host"] = hosts[index]
+            changes["node"] = draft.only_node(hosts[index])
+        if "node" in entry:
+            changes["node"] = nodes[index]
+        _put_instance(draft, uuid, changes, entry)
+
+
+def _names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
+    if "uuid" in entry:
+        return for_each(entry, "name", len(entry["uuid"]), alone=True), entry["uuid"]
+    if "name" not in entry:
+        raise DocumentError("an instance has a 'uuid' or a 'name'")
+    return entry["name"], [derived_uuid("instance", name) for name in entry["name"]]
+
+
+def _find(noun: str, given: str, names: Mapping[str, str | None]) -> str:
+    """Return the id of the only thing that has this id, or this name."""
+    found = [given] if given in names else [uuid for uuid, name in names.items() if name == given]
+    if not found:
+        raise DocumentError(f"there is no {noun} {given}")
+    if len(found) > 1:
+        raise DocumentError(f"there are {len(found)} {noun}s {given}")
+    return found[0]
+
+
+def _find_group(draft: Draft, given: str) -> str:
+    groups = draft.after.server_groups
+    return _find("server group", given, {uuid: one.name for uuid, one in groups.items()})
+
+
+def _find_flavor(draft: Draft, given: Json | str) -> Json:
+    if isinstance(given, dict):
+        return cloud.plain_flavor(given, draft.before.flavor_rows)
+    flavors = draft.after.flavors
+    flavorid = _find("flavor", given, {key: one.flavor.name for key, one in flavors.items()})
+    return {**flavors[flavorid].flavor.as_document(), "id": cloud.FLAVOR_ROW}
+
+
+def _find_image(draft: Draft, given: Json | str) -> Json:
+    if isinstance(given, dict):
+        return given
+    images = draft.after.images
+    uuid = _find("image", given, {uuid: one.name for uuid, one in images.items()})
+    return images[uuid].as_request_image()
+
+
+def _put_instance(draft: Draft, uuid: str, changes: Json, entry: Json) -> None:
+    before = draft.after.instances.get(uuid)
+    instance = replace(before or replace(BLANK, uuid=uuid, display_name=uuid), **changes)
+    draft.after.instances[uuid] = instance
+    owner = held = draft.after.consumers.get(uuid)
+    if owner is None or {"consumer", "project", "user"} & entry.keys():
+        given = {_CONSUMER[key]: value for key, value in entry.get("consumer", {}).items()}
+        owner = replace(default_consumer(draft, instance), **given)
+    stays = before is not None and all(
+        getattr(before, name) == getattr(instance, name) for name in ("host", "node", "flavor")
+    )
+    if "allocations" in entry:
+        _put_consumer(draft, owner, _read_allocations(draft, entry))
+    elif not stays:
+        _put_consumer(draft, owner, default_allocations(draft, instance))
+    elif held is not None:
+        _put_consumer(draft, owner, held.allocations)
+
+
+def _merge_allocations(draft: Draft, entry: Json) -> None:
+    draft.note_entry("consumer", entry["consumer"])
+    owner = {name: entry[key] for key, name in _CONSUMER.items() if key in entry}
+    consumer = ConsumerClaim(consumer=entry["consumer"], allocations={}, **owner)
+    _put_consumer(draft, consumer, _read_allocations(draft, entry))
+
+
+def _read_allocations(draft: Draft, entry: Json) -> Allocations:
+    found: dict[str, Amounts] = {}
+    for text, amounts in entry["allocations"].items():
+        with located("allocations", text):
+            uuid = text if text in draft.after.providers else draft.provider_uuids.get(text)
+            if uuid is None:
+                raise DocumentError(f"there is no provider {text}")
+            if uuid in found:
+                raise DocumentError("the provider is listed twice")
+            if not amounts:
+                raise DocumentError("no resources are given")
+            draft.add_classes(amounts)
+            found[uuid] = amounts
+    return found
+
+
+def _put_consumer(draft: Draft, owner: ConsumerClaim, held: Allocations) -> None:
+    if held:
+        draft.after.consumers[owner.consumer] = replace(owner, allocations=held)
+    else:
+        draft.after.consumers.pop(owner.consumer, None)
+
+
+def _check_holdings(draft: Draft) -> None:
+    """Raise :class:`DocumentError` where a consumer holds of a class that its provider lacks.
+
+    It is at the entry of the consumer if that changes, else of the provider that loses the class.
+    """
+    for one in draft.after.consumers.values():
+        for uuid, amounts in one.allocations.items():
+            provider = draft.after.providers.get(uuid)
+            if provider and (lacking := amounts.keys() - provider.inventories.keys()):
+                _refuse_lacking(draft, one, provider, min(lacking))
+
+
+def _refuse_lacking(
+    draft: Draft, one: ConsumerClaim, provider: cloud.ProviderState, resource_class: str
+) -> None:
+    instance = draft.after.instances.get(one.consumer)
+    who = one.consumer if instance is None else instance.display_name
+    holder = draft.after.entry_of_consumer(one.consumer)
+    if holder and draft.before.consumers.get(one.consumer) != one:
+        what = f"{who}: provider {provider.name} has no inventory of {resource_class}"
+        raise DocumentError(what, *holder, "allocations")
+    if place := draft.after.entry_of("provider", provider.uuid):
+        what = f"provider {provider.name}: the inventory of {resource_class} is in use by {who}"
+        raise DocumentError(what, *place, "inventories")
+
+
+def default_consumer(draft: Draft, instance: Instance) -> ConsumerClaim:
+    """Return the consumer that an instance is unless the file gives another owner."""
+    return ConsumerClaim(
+        consumer=instance.uuid,
+        project_id=instance.project_id or draft.terms.unknown_owner[0],
+        user_id=instance.user_id or draft.terms.unknown_owner[1],
+        consumer_type=INSTANCE_TYPE,
+        allocations={},
+    )
+
+
+def default_allocations(draft: Draft, instance: Instance) -> Allocations:
+    """Return what an instance holds by default: what its flavor requests, of its node."""
+    node = draft.node_uuids.get((instance.host or "", instance.node or ""))
+    if node is None or node not in draft.after.providers or not instance.flavor:
+        return {}
+    try:
+        flavor = Flavor.from_document(instance.flavor)
+        requested = dict(amounts_of(flavor, boot_from_volume=False))
+    except Invalid:
+        return {}
+    return {node: requested} if requested else {}
+
+
+#: The sections in the order of their merging, each with what merges an entry of it.
+_SECTIONS: tuple[tuple[str, Callable[[Draft, Json], None]], ...] = (
+    ("flavors", _merge_flavor),
+    ("images", _merge_image),
+    ("server_groups", _merge_server_group),
+    ("aggregates", _merge_aggregate),
+    ("hosts", merge_hosts.merge_hosts),
+    ("services", merge_hosts.merge_services),
+    ("providers", merge_hosts.merge_providers),
+    ("aggregates", _check_aggregate),
+    # Instances need all that is above.
+    ("instances", _merge_instances),
+    ("allocations", _merge_allocations),
+)
+
+
 def merge(connection: Connection, document: Any, terms: Terms) -> tuple[State, State]:
     """Return the cloud as it is, and as a document makes it; raises :class:`DocumentError`."""
     file = read_file({} if document is None else document)
     if file.get("version", VERSION) != VERSION:
         raise DocumentError(f"only version {VERSION} of the file format is known", "version")
     draft = Draft(cloud.read_state(connection, terms.unknown_owner), terms)
-
-    def merge_section(section: str, merge_entry: Callable[[Draft, Json], None]) -> None:
-        for index, entry in enumerate(file.get(section, ())):
-            draft.entry = (section, index)
-            with located(section, index):
-                merge_entry(draft, entry)
-
     with located("resource_classes"):
         draft.add_classes(file.get("resource_classes", ()))
     with located("traits"):
         draft.add_traits(file.get("traits", ()))
-    merge_section("flavors", _merge_flavor)
-    merge_section("images", _merge_image)
-    merge_section("server_groups", _merge_server_group)
-    merge_section("aggregates", _merge_aggregate)
-    merge_section("hosts", merge_hosts.merge_hosts)
-    merge_section("services", merge_hosts.merge_services)
-    merge_section("providers", merge_hosts.merge_providers)
-    merge_section("aggregates", _check_aggregate)
-    # Instances need all that is above.
-    merger = InstanceMerger(draft, flavors.ids_by_flavorid(connection))
-    merge_section("instances", merger.merge_instances)
-    merge_section("allocations", merger.merge_allocations)
-    check_holdings(draft)
+    for section, merge_entry in _SECTIONS:
+        for index, entry in enumerate(file.get(section, ())):
+            draft.entry = (section, index)
+            with located(section, index):
+                merge_entry(draft, entry)
+    _check_holdings(draft)
     merge_hosts.settle_roots(draft)
     return draft.before, draft.after
