@@ -178,35 +178,27 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
             for one in stored
         },
         flavor_rows=rows,
-        images={
-            one.uuid: replace(one, id=None, **no_times) for one in images.all_images(connection)
-        },
-        server_groups={
-            str(one.uuid): replace(one, members=()) for one in server_groups.search(connection)
-        },
-        nodes={
-            one.uuid: replace(one, version=0, **no_times)
-            for one in compute_nodes.search(connection)
-        },
+        images=_by_uuid(images.all_images(connection), id=None, **no_times),
+        server_groups=_by_uuid(server_groups.search(connection), members=()),
+        nodes=_by_uuid(compute_nodes.search(connection), version=0, **no_times),
         services={
             (one.host, one.binary): one._replace(id=0, updated_at=None)
             for one in services.search(connection)
         },
         providers=read_providers(connection),
-        aggregates={
-            one.uuid: replace(one, id=0, **no_times) for one in host_aggregates.snapshot(connection)
-        },
+        aggregates=_by_uuid(host_aggregates.snapshot(connection), id=0, **no_times),
         instances={
-            one.uuid: replace(
-                one,
-                flavor=one.flavor and plain_flavor(one.flavor, rows),
-                decision_uuid=None,
-                **no_times,
-            )
-            for one in instances.search(connection)
+            uuid: replace(one, flavor=one.flavor and plain_flavor(one.flavor, rows))
+            for uuid, one in _by_uuid(
+                instances.search(connection), decision_uuid=None, **no_times
+            ).items()
         },
         **_consumers(connection, unknown_owner),
     )
+
+
+def _by_uuid(things: Iterable[Any], **blank: Any) -> dict[str, Any]:
+    return {str(one.uuid): replace(one, **blank) for one in things}
 
 
 def plain_flavor(document: Mapping[str, Any], rows: Mapping[str, Any]) -> Json:
@@ -283,9 +275,8 @@ class Draft:
 
     def __init__(self, before: State, terms: Terms) -> None:
         self.before, self.terms, self.after = before, terms, before.copy()
-        #: Root providers whose aggregates, and whose traits, the file gives.
-        self.given_aggregates: set[str] = set()
-        self.given_traits: set[str] = set()
+        #: Providers whose "aggregates", and whose "traits", the file gives.
+        self.given_lists: set[tuple[str, str]] = set()
         self.provider_uuids = {one.name: uuid for uuid, one in before.providers.items()}
         self.node_uuids = {
             (one.host, one.hypervisor_hostname): uuid for uuid, one in before.nodes.items()

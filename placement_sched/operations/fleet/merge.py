@@ -266,25 +266,21 @@ def _check_holdings(draft: Draft) -> None:
 
     It is at the entry of the consumer if that changes, else of the provider that loses the class.
     """
-    for one in draft.after.consumers.values():
-        for uuid, amounts in one.allocations.items():
-            provider = draft.after.providers.get(uuid)
-            if provider and (lacking := amounts.keys() - provider.inventories.keys()):
-                _refuse_lacking(draft, one, provider, min(lacking))
-
-
-def _refuse_lacking(
-    draft: Draft, one: ConsumerClaim, provider: cloud.ProviderState, resource_class: str
-) -> None:
-    instance = draft.after.instances.get(one.consumer)
-    who = one.consumer if instance is None else instance.display_name
-    holder = draft.after.entry_of_consumer(one.consumer)
-    if holder and draft.before.consumers.get(one.consumer) != one:
-        what = f"{who}: provider {provider.name} has no inventory of {resource_class}"
-        raise DocumentError(what, *holder, "allocations")
-    if place := draft.after.entry_of("provider", provider.uuid):
-        what = f"provider {provider.name}: the inventory of {resource_class} is in use by {who}"
-        raise DocumentError(what, *place, "inventories")
+    after = draft.after
+    for uuid, one in after.consumers.items():
+        for provider_uuid, amounts in one.allocations.items():
+            provider = after.providers.get(provider_uuid)
+            if not provider or amounts.keys() <= provider.inventories.keys():
+                continue
+            lacking = min(amounts.keys() - provider.inventories.keys())
+            who = after.instances[uuid].display_name if uuid in after.instances else uuid
+            holder = after.entry_of_consumer(uuid)
+            if holder and draft.before.consumers.get(uuid) != one:
+                what = f"{who}: provider {provider.name} has no inventory of {lacking}"
+                raise DocumentError(what, *holder, "allocations")
+            if place := after.entry_of("provider", provider_uuid):
+                what = f"provider {provider.name}: the inventory of {lacking} is in use by {who}"
+                raise DocumentError(what, *place, "inventories")
 
 
 def default_consumer(draft: Draft, instance: Instance) -> ConsumerClaim:

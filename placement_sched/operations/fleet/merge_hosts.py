@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from placement_sched.model import compute_node
 from placement_sched.model.compute_node import RATIOS, ComputeNode, Service
@@ -110,20 +109,18 @@ def _put_root(draft: Draft, entry: Json, node: ComputeNode, *, reported: bool) -
         name=node.hypervisor_hostname,
         inventories=_inventories(entry, others, made),
     )
-    return _put_provider(draft, provider, entry.get("traits"), entry.get("provider_aggregates"))
+    return _put_provider(draft, provider, entry, "provider_aggregates")
 
 
 def _put_provider(
-    draft: Draft, provider: ProviderState, traits: Any, aggregates: Any
+    draft: Draft, provider: ProviderState, entry: Json, key: str = "aggregates"
 ) -> ProviderState:
-    """Put a provider with the traits and aggregates that are given."""
+    """Put a provider with the traits of an entry, and the aggregates under a key of it."""
     uuid, before = provider.uuid, draft.after.providers.get(provider.uuid)
-    if traits is not None:
-        provider = replace(provider, traits=frozenset(traits))
-        draft.given_traits.add(uuid)
-    if aggregates is not None:
-        provider = replace(provider, aggregates=frozenset(aggregates))
-        draft.given_aggregates.add(uuid)
+    given = {"traits": entry.get("traits"), "aggregates": entry.get(key)}
+    lists: Json = {name: frozenset(values) for name, values in given.items() if values is not None}
+    provider = replace(provider, **lists)
+    draft.given_lists.update((uuid, name) for name in lists)
     draft.note_entry("provider", uuid)
     owner = draft.provider_uuids.setdefault(provider.name, uuid)
     if owner != uuid:
@@ -183,7 +180,7 @@ def _merge_entry(draft: Draft, entry: Json, parents: Sequence[_Placed | None]) -
             parent=parent and parent[0].uuid,
             inventories=_inventories(entry, before.inventories, {}),
         )
-        _put_provider(draft, provider, entry.get("traits"), entry.get("aggregates"))
+        _put_provider(draft, provider, entry)
         made.append((provider, parent[1] if parent else name))
     _merge_below(draft, entry, made)
 
@@ -230,20 +227,22 @@ def settle_roots(draft: Draft) -> None:
             continue
         old, old_provider = before.nodes.get(uuid), before.providers.get(uuid)
         former_host = old.host if old and old_provider else ""
-        if uuid not in draft.given_aggregates:
+        members, traits = provider.aggregates, provider.traits
+        if (uuid, "aggregates") not in draft.given_lists:
             left, came = joined[0].get(former_host, nothing), joined[1].get(node.host, nothing)
-            stays = provider.aggregates - (left - came)
-            provider = replace(provider, aggregates=stays | (came - left))
-        traits, given = provider.traits, uuid in draft.given_traits
+            members = members - (left - came) | (came - left)
+        was_disabled, given = node.host in disabled[0], (uuid, "traits") in draft.given_lists
         if node.host in disabled[1]:
-            if given or node.host not in disabled[0] or old_provider is None:
+            if given or not was_disabled or old_provider is None:
                 traits |= {DISABLED_TRAIT}
-        elif node.host in disabled[0] and not given:
+        elif was_disabled and not given:
             traits -= {DISABLED_TRAIT}
         had = NO_RATIOS if old is None else ratios[0].get(old.host, NO_RATIOS)
         has = ratios[1].get(node.host, NO_RATIOS)
-        inventories = _under_policies(provider, old_provider, node, had, has)
-        after.providers[uuid] = replace(provider, traits=traits, inventories=inventories)
+        stock = _under_policies(provider, old_provider, node, had, has)
+        after.providers[uuid] = replace(
+            provider, aggregates=members, traits=traits, inventories=stock
+        )
 
 
 def _under_policies(

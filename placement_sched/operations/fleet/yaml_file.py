@@ -66,7 +66,8 @@ class YamlFile:
         self._repeated = 0
         try:
             self._refuse_deep(text)
-            self._root = yaml.compose(text, Loader=yaml.CSafeLoader)
+            #: The document with the places of its parts; None for an empty one.
+            self.root: Node | None = yaml.compose(text, Loader=yaml.CSafeLoader)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
             place = None if mark is None else (mark.line, mark.column)
@@ -79,7 +80,7 @@ class YamlFile:
             what = f"the character U+{error.character:04X} is not valid in YAML: {error.reason}"
             self._refuse(what, end_of(before))
         #: The document in dicts, lists, texts, numbers, booleans and None.
-        self.data: Any = None if self._root is None else self._value(self._root)
+        self.data: Any = None if self.root is None else self._value(self.root)
 
     def _refuse_deep(self, text: str) -> None:
         """Refuse a document that is nested so deeply that the parser in C would crash."""
@@ -88,11 +89,6 @@ class YamlFile:
             depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
             if depth > MAX_YAML_DEPTH:
                 self._refuse(_TOO_DEEP, _start(event))
-
-    @property
-    def root(self) -> Node | None:
-        """Return the document with the places of its parts; None for an empty one."""
-        return self._root
 
     def read(self, reader: Callable[[Any], T]) -> T:
         """Return what ``reader`` makes of the document; its errors get the place of the fault."""
@@ -169,7 +165,7 @@ class YamlFile:
 
     def _place(self, keys: Sequence[str | int], *, at_key: bool = False) -> Position | None:
         """Return the place of the value (or the key) under these keys, or of what is above it."""
-        node = self._root
+        node = self.root
         place = None if node is None else _start(node)
         for position, key in enumerate(keys, 1):
             found = None if node is None else _under(node, key)
