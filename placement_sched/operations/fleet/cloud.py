@@ -25,7 +25,6 @@ from placement_sched.model.server_group import ServerGroup
 from placement_sched.operations import reports
 from placement_sched.scheduler.policies.registry import Policies, Ratios, policies_for, ratios_under
 from placement_sched.schemas.formats import DocumentError
-from placement_sched.schemas.node_report import Defaults
 from placement_sched.settings import Settings
 from placement_sched.store import images
 from placement_sched.store.compute import (
@@ -101,22 +100,10 @@ class State:
     flavor_rows: dict[str, Any] = field(default_factory=dict, compare=False)
     #: The generations of consumers as they were read, so that a write notices a concurrent one.
     generations: dict[str, int | None] = field(default_factory=dict, compare=False)
-    #: Where a file has the entry of a thing: its keys, by kind and what identifies the thing.
-    entries: dict[tuple[str, ...], tuple[str | int, ...]] = field(
-        default_factory=dict, compare=False
-    )
 
     def copy(self) -> "State":
         """Return the same cloud, to be changed apart from this one."""
         return State(**{one.name: copy(getattr(self, one.name)) for one in fields(self)})
-
-    def entry_of(self, *thing: str) -> tuple[str | int, ...]:
-        """Return the keys of a thing's entry in the file; none where the file does not name it."""
-        return self.entries.get(thing, ())
-
-    def entry_of_consumer(self, uuid: str) -> tuple[str | int, ...]:
-        """Return the keys of a consumer's entry, which is an instance's if it is one."""
-        return self.entry_of("instance", uuid) or self.entry_of("consumer", uuid)
 
     def disabled_hosts(self) -> frozenset[str]:
         """Return the hosts whose compute service is disabled."""
@@ -131,10 +118,8 @@ class State:
                 found[host].add(one.uuid)
         return {host: frozenset(uuids) for host, uuids in found.items()}
 
-    def ratios_by_host(self, policies: Policies | None) -> Mapping[str, Ratios]:
+    def ratios_by_host(self, policies: Policies) -> Mapping[str, Ratios]:
         """Return the ratios of each host whose policy sets any."""
-        if policies is None:
-            return {}
         names: dict[str, list[str]] = defaultdict(list)
         for one in self.aggregates.values():
             for host in one.hosts if one.policy else ():
@@ -248,33 +233,15 @@ def _consumers(connection: Connection, unknown_owner: tuple[str, str]) -> Json:
     return {"consumers": claims, "generations": {key: o.generation for key, o in owners.items()}}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """What applies where a file is silent.
-
-    That is the defaults of reports, and the project and user of consumers without any.
-    ``policies`` are those that aggregates may name.
-    """
-
-    defaults: Defaults
-    unknown_owner: tuple[str, str]
-    policies: Policies | None = None
-
-
-def terms_of(settings: Settings, now: datetime) -> Terms:
-    """Return what applies where a file is silent."""
-    return Terms(
-        defaults=reports.defaults(settings, now),
-        unknown_owner=settings.unknown_owner,
-        policies=policies_for(settings),
-    )
-
-
 class Draft:
     """The cloud ``before`` a load, and as the entries read so far make it (``after``)."""
 
-    def __init__(self, before: State, terms: Terms) -> None:
-        self.before, self.terms, self.after = before, terms, before.copy()
+    def __init__(self, before: State, settings: Settings, now: datetime) -> None:
+        """Take the cloud, and the settings that apply where a file is silent."""
+        self.before, self.after, self.now = before, before.copy(), now
+        self.defaults = reports.defaults(settings, now)
+        self.policies = policies_for(settings)
+        self.unknown_owner = settings.unknown_owner
         #: Providers whose "aggregates", and whose "traits", the file gives.
         self.given_lists: set[tuple[str, str]] = set()
         self.provider_uuids = {one.name: uuid for uuid, one in before.providers.items()}
@@ -283,8 +250,9 @@ class Draft:
         }
         #: The services that have a uuid, former ones included: two cannot swap theirs in one load.
         self.service_keys = {one.uuid: key for key, one in before.services.items()}
-        #: The keys of the entry that is being read.
+        #: The keys of the entry that is being read, and of each thing's, by kind and identity.
         self.entry: tuple[str | int, ...] = ()
+        self._entries: dict[tuple[str, ...], tuple[str | int, ...]] = {}
 
     @cached_property
     def _nodes_by_host(self) -> Mapping[str, list[str]]:
@@ -300,9 +268,17 @@ class Draft:
 
     def note_entry(self, kind: str, *names: str) -> None:
         """Note the entry of a thing; raises :class:`DocumentError` if there was one before."""
-        if (kind, *names) in self.after.entries:
+        if (kind, *names) in self._entries:
             raise DocumentError(f"the {kind} {' '.join(names)} is already in the file")
-        self.after.entries[(kind, *names)] = self.entry
+        self._entries[(kind, *names)] = self.entry
+
+    def entry_of(self, *thing: str) -> tuple[str | int, ...]:
+        """Return the keys of a thing's entry in the file; none where the file does not name it."""
+        return self._entries.get(thing, ())
+
+    def entry_of_consumer(self, uuid: str) -> tuple[str | int, ...]:
+        """Return the keys of a consumer's entry, which is an instance's if it is one."""
+        return self.entry_of("instance", uuid) or self.entry_of("consumer", uuid)
 
     def add_classes(self, names: Iterable[str]) -> None:
         """Add custom resource classes; raises :class:`DocumentError` for an unknown one."""

@@ -20,13 +20,14 @@ from placement_sched.model.placement.provider import Inventory
 from placement_sched.model.server_group import ServerGroup
 from placement_sched.operations.aggregate_policies import with_ratios
 from placement_sched.operations.fleet import cloud, merge
-from placement_sched.operations.fleet.cloud import Draft, ProviderState, State, Terms, derived_uuid
+from placement_sched.operations.fleet.cloud import Draft, ProviderState, State, derived_uuid
 from placement_sched.operations.fleet.names import escape, fold, natural_key, patterns_for, unquoted
 from placement_sched.operations.fleet.schema import FLAVOR_KEYS, IMAGE_KEYS, VERSION
 from placement_sched.operations.root_providers import DISABLED_TRAIT
 from placement_sched.scheduler.policies.registry import NO_RATIOS
 from placement_sched.schemas.fields import INVENTORY
 from placement_sched.schemas.node_report import read_report
+from placement_sched.settings import Settings
 
 #: Keys whose values are written by rules of their own.
 _NOT_PLAIN = frozenset({"name", "id", "extra_specs", "projects", "tags", "properties"})
@@ -42,9 +43,9 @@ _OTHERS = tuple(
 )
 
 
-def document_of(state: State, terms: Terms) -> Json:
+def document_of(state: State, settings: Settings, now: datetime) -> Json:
     """Return the document of a cloud; sections without content are left out."""
-    writer = _Writer(state, terms)
+    writer = _Writer(Draft(state, settings, now))
     return _filled(
         {
             "version": VERSION,
@@ -193,12 +194,13 @@ def _name_of(uuid: str, name: str | None, names: Counter[str | None]) -> Any:
 
 
 class _Writer:
-    def __init__(self, state: State, terms: Terms) -> None:
-        self._state, self._terms, self._draft = state, terms, Draft(state, terms)
+    def __init__(self, draft: Draft) -> None:
+        self._draft, state = draft, draft.before
+        self._state = state
         self._images = Counter(one.name for one in state.images.values())
         self._groups = Counter(one.name for one in state.server_groups.values())
         self._aggregates = state.aggregates_by_host()
-        self._ratios = state.ratios_by_host(terms.policies)
+        self._ratios = state.ratios_by_host(draft.policies)
         self._disabled = state.disabled_hosts()
         self._children: dict[str | None, list[ProviderState]] = defaultdict(list)
         for one in sorted(state.providers.values(), key=lambda one: natural_key(one.name)):
@@ -256,7 +258,7 @@ class _Writer:
         sizes = {name: getattr(node, name) for name in _SIZES}
         # What a report of nothing but sizes makes.
         names = {"host": "h", "hypervisor_hostname": "h", "uuid": derived_uuid("node", "h")}
-        default = read_report({**names, **sizes}, self._terms.defaults).node
+        default = read_report({**names, **sizes}, self._draft.defaults).node
         shown = {
             name: value for name, value in sizes.items() if value or name in {"vcpus", "memory_mb"}
         }

@@ -11,7 +11,7 @@ from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode, Serv
 from placement_sched.model.placement.allocation import ConsumerClaim
 from placement_sched.model.retrying import retrying
 from placement_sched.operations.fleet.apply import StepProgress, apply
-from placement_sched.operations.fleet.cloud import State, changed, read_state, terms_of
+from placement_sched.operations.fleet.cloud import State, changed, read_state
 from placement_sched.operations.fleet.dump import document_of
 from placement_sched.operations.fleet.merge import merge
 from placement_sched.operations.fleet.yaml_file import YamlFile, to_yaml
@@ -172,14 +172,13 @@ class Fleet:
     def _load(
         self, connection: Connection, document: Any, progress: StepProgress
     ) -> tuple[Difference, ...]:
-        terms = terms_of(self.settings, self.clock())
         check_sections(document, self.settings)
-        before, after = merge(connection, document, terms)
-        apply(connection, before, after, terms, progress)
-        return differences(before, after)
+        draft = merge(connection, document, self.settings, self.clock())
+        apply(connection, draft, progress)
+        return differences(draft.before, draft.after)
 
     def dump(self) -> str:
         """Return the file that, loaded into an empty database, makes this cloud."""
-        terms = terms_of(self.settings, self.clock())
         with self.database.snapshot() as connection:
-            return to_yaml(document_of(read_state(connection, terms.unknown_owner), terms))
+            state = read_state(connection, self.settings.unknown_owner)
+        return to_yaml(document_of(state, self.settings, self.clock()))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from placement_sched.db.transaction import Connection
@@ -14,12 +15,13 @@ from placement_sched.model.instance import Instance
 from placement_sched.model.placement.allocation import INSTANCE_TYPE, Amounts, ConsumerClaim
 from placement_sched.model.server_group import ANTI_AFFINITY, ServerGroup
 from placement_sched.operations.fleet import cloud, merge_hosts
-from placement_sched.operations.fleet.cloud import Draft, State, Terms, derived_uuid
+from placement_sched.operations.fleet.cloud import Draft, derived_uuid
 from placement_sched.operations.fleet.names import for_each
 from placement_sched.operations.fleet.schema import VERSION, read_file
 from placement_sched.operations.images import SETTABLE, check_allowed, check_settable
 from placement_sched.scheduler.groups import amounts_of
 from placement_sched.schemas.formats import DocumentError, located
+from placement_sched.settings import Settings
 
 _ADMINISTRATOR = Viewer(project_id="", is_admin=True, may_give=frozenset({"public", "community"}))
 Allocations = Mapping[str, Amounts]
@@ -274,11 +276,11 @@ def _check_holdings(draft: Draft) -> None:
                 continue
             lacking = min(amounts.keys() - provider.inventories.keys())
             who = after.instances[uuid].display_name if uuid in after.instances else uuid
-            holder = after.entry_of_consumer(uuid)
+            holder = draft.entry_of_consumer(uuid)
             if holder and draft.before.consumers.get(uuid) != one:
                 what = f"{who}: provider {provider.name} has no inventory of {lacking}"
                 raise DocumentError(what, *holder, "allocations")
-            if place := after.entry_of("provider", provider_uuid):
+            if place := draft.entry_of("provider", provider_uuid):
                 what = f"provider {provider.name}: the inventory of {lacking} is in use by {who}"
                 raise DocumentError(what, *place, "inventories")
 
@@ -287,8 +289,8 @@ def default_consumer(draft: Draft, instance: Instance) -> ConsumerClaim:
     """Return the consumer that an instance is unless the file gives another owner."""
     return ConsumerClaim(
         consumer=instance.uuid,
-        project_id=instance.project_id or draft.terms.unknown_owner[0],
-        user_id=instance.user_id or draft.terms.unknown_owner[1],
+        project_id=instance.project_id or draft.unknown_owner[0],
+        user_id=instance.user_id or draft.unknown_owner[1],
         consumer_type=INSTANCE_TYPE,
         allocations={},
     )
@@ -323,12 +325,12 @@ _SECTIONS: tuple[tuple[str, Callable[[Draft, Json], None]], ...] = (
 )
 
 
-def merge(connection: Connection, document: Any, terms: Terms) -> tuple[State, State]:
+def merge(connection: Connection, document: Any, settings: Settings, now: datetime) -> Draft:
     """Return the cloud as it is, and as a document makes it; raises :class:`DocumentError`."""
     file = read_file({} if document is None else document)
     if file.get("version", VERSION) != VERSION:
         raise DocumentError(f"only version {VERSION} of the file format is known", "version")
-    draft = Draft(cloud.read_state(connection, terms.unknown_owner), terms)
+    draft = Draft(cloud.read_state(connection, settings.unknown_owner), settings, now)
     with located("resource_classes"):
         draft.add_classes(file.get("resource_classes", ()))
     with located("traits"):
@@ -340,4 +342,4 @@ def merge(connection: Connection, document: Any, terms: Terms) -> tuple[State, S
                 merge_entry(draft, entry)
     _check_holdings(draft)
     merge_hosts.settle_roots(draft)
-    return draft.before, draft.after
+    return draft

@@ -37,7 +37,7 @@ def merge_hosts(draft: Draft, entry: Json) -> None:
         if node is None:
             what = f"'vcpus' and 'memory_mb' are required, as there is no host {host} yet"
             raise DocumentError(what)
-        last = before.last_seen_up if before else draft.terms.defaults.now
+        last = before.last_seen_up if before else draft.now
         seen = entry.get("last_seen_up") or last
         node = replace(node, uuid=uuid, host=host, hypervisor_hostname=name, last_seen_up=seen)
         if "host_ip" in entry:
@@ -68,7 +68,7 @@ def _report(draft: Draft, entry: Json, host: str, name: str, ip: str | None) -> 
         return None
     uuid = derived_uuid("node", host, name)
     names = {"uuid": uuid, "host": host, "hypervisor_hostname": name, "host_ip": ip}
-    return read_report({**given, **names}, draft.terms.defaults).node
+    return read_report({**given, **names}, draft.defaults).node
 
 
 def _service(draft: Draft, host: str, binary: str) -> Service:
@@ -217,7 +217,7 @@ def merge_services(draft: Draft, entry: Json) -> None:
 
 def settle_roots(draft: Draft) -> None:
     """Give roots the aggregates of their hosts, the mark of disabled ones and policies' ratios."""
-    before, after, policies = draft.before, draft.after, draft.terms.policies
+    before, after, policies = draft.before, draft.after, draft.policies
     joined = before.aggregates_by_host(), after.aggregates_by_host()
     disabled = before.disabled_hosts(), after.disabled_hosts()
     ratios = before.ratios_by_host(policies), after.ratios_by_host(policies)
