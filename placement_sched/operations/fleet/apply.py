@@ -263,23 +263,27 @@ def _write_named(
             for one in wanted:
                 _write_named(connection, [one], write, draft)
             return
-        (last,) = wanted
-        others = {one.name for one in resource_providers.by_names(connection, [last.name])}
-        what = f"another provider already has its {'name' if others else 'uuid'}"
-        if spelt := others - {last.name}:
+        (provider,) = wanted
+        names = {other.name for other in resource_providers.by_names(connection, [provider.name])}
+        what = f"another provider already has its {'name' if names else 'uuid'}"
+        if spelt := names - {provider.name}:
             what = f"the database does not distinguish its name from {_quoted(min(spelt))}"
-        with _errors_at(f"provider {_quoted(last.name)}", *draft.entry_of("provider", last.uuid)):
-            raise Duplicate(what) from None
+        what = f"provider {_quoted(provider.name)}: {what}"
+        raise EntryError(
+            Duplicate(what), what, *draft.entry_of("provider", provider.uuid)
+        ) from None
 
 
 def _write_allocations(connection: Connection, draft: Draft) -> None:
-    wanted = list(changed(draft.before.consumers, draft.after.consumers).values())
+    claims = list(changed(draft.before.consumers, draft.after.consumers).values())
     gone = [
-        one for uuid, one in draft.before.consumers.items() if uuid not in draft.after.consumers
+        claim for uuid, claim in draft.before.consumers.items() if uuid not in draft.after.consumers
     ]
-    wanted += [replace(one, consumer_type=None, allocations={}) for one in gone]
+    claims += [replace(claim, consumer_type=None, allocations={}) for claim in gone]
     # A concurrent write since they were read is refused.
-    claims = [replace(one, generation=draft.before.generations.get(one.consumer)) for one in wanted]
+    claims = [
+        replace(claim, generation=draft.before.generations.get(claim.consumer)) for claim in claims
+    ]
     if claims:
         # The file says what is, not what is requested: a host may have shrunk meanwhile.
         allocations.replace(connection, claims, draft.now, recorded=True)
@@ -298,9 +302,9 @@ def _refuse_merged_owners(
             if (kind, name) in found:
                 continue
             other = consumers.as_kept(connection, kind, name) or ""
-            place = draft.entry_of_consumer(claim.consumer)
-            with _errors_at(f"{kind} {_quoted(name)}", *place):
-                raise Duplicate(f"the database does not distinguish its name from {_quoted(other)}")
+            what = f"the database does not distinguish its name from {_quoted(other)}"
+            what = f"{kind} {_quoted(name)}: {what}"
+            raise EntryError(Duplicate(what), what, *draft.entry_of_consumer(claim.consumer))
 
 
 def _quoted(name: str) -> str:

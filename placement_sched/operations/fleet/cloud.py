@@ -183,7 +183,7 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
 
 
 def _by_uuid(things: Iterable[Any], **blank: Any) -> dict[str, Any]:
-    return {str(one.uuid): replace(one, **blank) for one in things}
+    return {str(thing.uuid): replace(thing, **blank) for thing in things}
 
 
 def plain_flavor(document: Mapping[str, Any], rows: Mapping[str, Any]) -> Json:
@@ -256,15 +256,15 @@ class Draft:
 
     @cached_property
     def _nodes_by_host(self) -> Mapping[str, list[str]]:
-        found: dict[str, list[str]] = defaultdict(list)
+        names: dict[str, list[str]] = defaultdict(list)
         for node in self.after.nodes.values():
-            found[node.host].append(node.hypervisor_hostname)
-        return found
+            names[node.host].append(node.hypervisor_hostname)
+        return names
 
     def only_node(self, host: str | None) -> str | None:
         """Return the only node of a host, else the name of the host; all hosts are merged."""
-        found = self._nodes_by_host.get(host or "", [])
-        return found[0] if len(found) == 1 else host
+        names = self._nodes_by_host.get(host or "", [])
+        return names[0] if len(names) == 1 else host
 
     def note_entry(self, kind: str, *names: str) -> None:
         """Note the entry of a thing; raises :class:`DocumentError` if there was one before."""

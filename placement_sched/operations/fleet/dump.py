@@ -101,14 +101,14 @@ def _shared(things: Iterable[tuple[dict[str, str], Json]]) -> list[Json]:
     for names, entry in things:
         # 1 and 1.0 are different numbers in a file, and the order of keys is kept.
         groups.setdefault(json.dumps([list(names), entry]), ([], entry))[0].append(names)
-    found: list[Json] = []
+    entries: list[Json] = []
     for group, entry in groups.values():
         patterns: Json = {
             key: patterns_for([names[key] for names in group], alone=key in {"host", "host_ip"})
             for key in group[0]
         }
-        found.append(patterns | entry)
-    return found
+        entries.append(patterns | entry)
+    return entries
 
 
 def _flavor(one: cloud.FlavorState) -> Json:
@@ -268,8 +268,10 @@ class _Writer:
 
     def _provider(self, provider: ProviderState, root: str = "") -> Json:
         """Return the entry of a provider, with ``{root}`` for the name of the host it is under."""
-        before, found, after = provider.name.partition(root) if root else (provider.name, "", "")
-        pattern = f"{escape(before)}{{root}}{escape(after)}" if found else escape(provider.name)
+        before, root_name, after = (
+            provider.name.partition(root) if root else (provider.name, "", "")
+        )
+        pattern = f"{escape(before)}{{root}}{escape(after)}" if root_name else escape(provider.name)
         uuid = _given_id("uuid", provider.uuid, "provider", provider.name)
         entry = {"name": pattern, **uuid, **_contents(provider)}
         if not root and provider.uuid in self._state.nodes:

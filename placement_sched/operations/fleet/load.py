@@ -70,14 +70,14 @@ def differences(before: State, after: State) -> tuple[Difference, ...]:
     kind = "allocations of"
     for field, (noun, name_of) in {**_KINDS, "consumers": (kind, consumer_name)}.items():
         former = getattr(before, field)
-        for key, one in changed(former, getattr(after, field)).items():
+        for key, thing in changed(former, getattr(after, field)).items():
             if key in former:
-                details = tuple(_details("", former[key], one))
-                found.append(Difference(CHANGED, noun, name_of(one), details))
+                details = tuple(_details("", former[key], thing))
+                found.append(Difference(CHANGED, noun, name_of(thing), details))
             elif (field, key) not in implied:
-                found.append(Difference(NEW, noun, name_of(one)))
-    gone = [one for uuid, one in before.consumers.items() if uuid not in after.consumers]
-    return (*found, *(Difference(GONE, kind, consumer_name(one)) for one in gone))
+                found.append(Difference(NEW, noun, name_of(thing)))
+    gone = [thing for uuid, thing in before.consumers.items() if uuid not in after.consumers]
+    return (*found, *(Difference(GONE, kind, consumer_name(thing)) for thing in gone))
 
 
 def _implied(before: State, after: State) -> set[tuple[str, Any]]:
@@ -156,10 +156,10 @@ class Fleet:
         def work(connection: Connection) -> tuple[Difference, ...]:
             change_counters.bump(connection, SUBJECT)
             progress("the present cloud")
-            found = file.read(lambda document: self._load(connection, document, progress))
+            changes = file.read(lambda document: self._load(connection, document, progress))
             if dry_run:
-                raise _DryRunError(*found)
-            return found
+                raise _DryRunError(*changes)
+            return changes
 
         try:
             return retrying(lambda: self.database.write(work), _ATTEMPTS)

@@ -185,17 +185,17 @@ def _names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
 
 def _find(noun: str, given: str, names: Mapping[str, str | None]) -> str:
     """Return the id of the only thing that has this id, or this name."""
-    found = [given] if given in names else [uuid for uuid, name in names.items() if name == given]
-    if not found:
+    ids = [given] if given in names else [uuid for uuid, name in names.items() if name == given]
+    if not ids:
         raise DocumentError(f"there is no {noun} {given}")
-    if len(found) > 1:
-        raise DocumentError(f"there are {len(found)} {noun}s {given}")
-    return found[0]
+    if len(ids) > 1:
+        raise DocumentError(f"there are {len(ids)} {noun}s {given}")
+    return ids[0]
 
 
 def _find_group(draft: Draft, given: str) -> str:
     groups = draft.after.server_groups
-    return _find("server group", given, {uuid: one.name for uuid, one in groups.items()})
+    return _find("server group", given, {uuid: group.name for uuid, group in groups.items()})
 
 
 def _find_flavor(draft: Draft, given: Json | str) -> Json:
@@ -210,7 +210,7 @@ def _find_image(draft: Draft, given: Json | str) -> Json:
     if isinstance(given, dict):
         return given
     images = draft.after.images
-    uuid = _find("image", given, {uuid: one.name for uuid, one in images.items()})
+    uuid = _find("image", given, {uuid: image.name for uuid, image in images.items()})
     return images[uuid].as_request_image()
 
 
@@ -241,19 +241,19 @@ def _merge_allocations(draft: Draft, entry: Json) -> None:
 
 
 def _read_allocations(draft: Draft, entry: Json) -> Allocations:
-    found: dict[str, Amounts] = {}
+    held: dict[str, Amounts] = {}
     for text, amounts in entry["allocations"].items():
         with located("allocations", text):
             uuid = text if text in draft.after.providers else draft.provider_uuids.get(text)
             if uuid is None:
                 raise DocumentError(f"there is no provider {text}")
-            if uuid in found:
+            if uuid in held:
                 raise DocumentError("the provider is listed twice")
             if not amounts:
                 raise DocumentError("no resources are given")
             draft.add_classes(amounts)
-            found[uuid] = amounts
-    return found
+            held[uuid] = amounts
+    return held
 
 
 def _put_consumer(draft: Draft, owner: ConsumerClaim, held: Allocations) -> None:
@@ -269,15 +269,15 @@ def _check_holdings(draft: Draft) -> None:
     It is at the entry of the consumer if that changes, else of the provider that loses the class.
     """
     after = draft.after
-    for uuid, one in after.consumers.items():
-        for provider_uuid, amounts in one.allocations.items():
+    for uuid, claim in after.consumers.items():
+        for provider_uuid, amounts in claim.allocations.items():
             provider = after.providers.get(provider_uuid)
             if not provider or amounts.keys() <= provider.inventories.keys():
                 continue
             lacking = min(amounts.keys() - provider.inventories.keys())
             who = after.instances[uuid].display_name if uuid in after.instances else uuid
             holder = draft.entry_of_consumer(uuid)
-            if holder and draft.before.consumers.get(uuid) != one:
+            if holder and draft.before.consumers.get(uuid) != claim:
                 what = f"{who}: provider {provider.name} has no inventory of {lacking}"
                 raise DocumentError(what, *holder, "allocations")
             if place := draft.entry_of("provider", provider_uuid):

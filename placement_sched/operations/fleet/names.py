@@ -88,18 +88,18 @@ def fold(names: Sequence[str]) -> list[str]:
 
 
 def _next_name(name: str) -> str | None:
-    found = _LAST_NUMBER.fullmatch(name)
-    if found is None:
+    match = _LAST_NUMBER.fullmatch(name)
+    if match is None:
         return None
-    before, digits, after = found.groups()
+    before, digits, after = match.groups()
     return f"{before}{str(int(digits) + 1).zfill(len(digits))}{after}"
 
 
 def _pattern_of(run: Sequence[str]) -> str:
-    found = _LAST_NUMBER.fullmatch(run[0])
-    if found is None or len(run) == 1:
+    match = _LAST_NUMBER.fullmatch(run[0])
+    if match is None or len(run) == 1:
         return escape(run[0])
-    before, first, after = found.groups()
+    before, first, after = match.groups()
     last = run[-1][len(before) : len(run[-1]) - len(after)]
     return f"{escape(before)}[{first}-{last}]{escape(after)}"
 
