@@ -60,10 +60,11 @@ class YamlFile:
     def __init__(self, text: str, name: str) -> None:
         """Decode ``text``, which came from the file ``name``; raises :class:`Invalid`."""
         self._name = name
-        #: Nodes that have been decoded, and that are being decoded; how many values aliases repeat.
+        #: Nodes that have been decoded, and how many values aliases repeat.
         self._decoded: set[int] = set()
-        self._open: set[int] = set()
         self._repeated = 0
+        #: Nodes that are being decoded, the outer ones first, with the places of repeated ones.
+        self._open: dict[int, Position | None] = {}
         try:
             self._refuse_deep(text)
             #: The document with the places of its parts; None for an empty one.
@@ -105,11 +106,13 @@ class YamlFile:
             self._refuse("an anchor is used within itself", _start(node))
         if node.tag.removeprefix(_PREFIX) not in _KINDS:
             self._refuse(f"the tag {node.tag} is not known", _start(node))
-        self._repeated += id(node) in self._decoded
-        if self._repeated > MAX_YAML_REPEATED:
-            self._refuse(f"aliases repeat more than {MAX_YAML_REPEATED} values", _start(node))
+        is_repeated = id(node) in self._decoded
         self._decoded.add(id(node))
-        self._open.add(id(node))
+        self._open[id(node)] = _start(node) if is_repeated else None
+        self._repeated += is_repeated
+        if self._repeated > MAX_YAML_REPEATED:
+            place = next(filter(None, self._open.values()))
+            self._refuse(f"aliases repeat more than {MAX_YAML_REPEATED} values", place)
         value: Any
         if isinstance(node, MappingNode):
             value = self._mapping(node)
@@ -117,7 +120,7 @@ class YamlFile:
             value = [self._value(item) for item in node.value]
         else:
             value = self._scalar(node)
-        self._open.discard(id(node))
+        del self._open[id(node)]
         return value
 
     def _mapping(self, node: MappingNode) -> dict[str, Any]:
