@@ -80,10 +80,10 @@ class ConsumerClaim:
     """
 
     consumer: str
-    allocations: Mapping[str, Amounts]
     project_id: str
     user_id: str
     consumer_type: str | None = None
+    allocations: Mapping[str, Amounts]
     generation: int | Literal[Generation.UNCHECKED] | None = UNCHECKED
 
 

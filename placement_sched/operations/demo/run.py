@@ -16,7 +16,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.results.stages import EVERYTHING
 from placement_sched.operations.demo import sample_cloud as sample
 from placement_sched.operations.fleet.apply import apply
-from placement_sched.operations.fleet.merge import merge, terms_of
+from placement_sched.operations.fleet.merge import merge
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.hosts.caches import Memory
 from placement_sched.scheduler.loading import full_conf
@@ -204,9 +204,7 @@ def opened(directory: Path, clock: Clock, random: Random) -> Iterator[Demo]:
 
 def load(connection: Connection, cloud: Json, settings: Settings, now: datetime) -> None:
     """Make a cloud within the caller's write transaction, as loading a fleet file does."""
-    terms = terms_of(settings, now)
-    before, after = merge(connection, cloud, terms)
-    apply(connection, before, after, now, lambda _what: None, terms.policies)
+    apply(connection, merge(connection, cloud, settings, now), lambda _what: None)
 
 
 def _configured(directory: Path) -> Path:

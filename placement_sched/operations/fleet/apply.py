@@ -2,186 +2,318 @@
 
 What live hosts and operators go through it goes through as well: reports, the operations on host
 aggregates, and the one write of all allocations. Things of a kind are written together.
+
+Names that a database takes for the same are refused, as MariaDB takes ``p``, ``P`` and ``"p "``.
+Which ones these are depends on the collation of its columns, so it is the database that decides.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import fields, replace
-from datetime import datetime
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from placement_sched.db.transaction import Connection
-from placement_sched.model.compute_node import Service
+from placement_sched.errors import ConcurrentUpdate, Conflict, Duplicate, Invalid, NotFound
 from placement_sched.model.host_aggregate import POLICY_KEY, ZONE_KEY, HostAggregate
 from placement_sched.model.placement.allocation import ConsumerClaim
+from placement_sched.model.placement.provider import Provider
 from placement_sched.operations import host_aggregates, reports
-from placement_sched.operations.fleet import apply_providers, cloud
-from placement_sched.operations.fleet.cloud import State, changed
-from placement_sched.scheduler.policies.registry import Policies
+from placement_sched.operations.fleet import cloud
+from placement_sched.operations.fleet.cloud import Draft, ProviderState, changed
+from placement_sched.operations.fleet.yaml_file import EntryError
 from placement_sched.schemas.node_report import NodeReport
 from placement_sched.store import change_counters, images
 from placement_sched.store.compute import flavors, instances, server_groups, services
 from placement_sched.store.compute import host_aggregates as aggregate_rows
-from placement_sched.store.placement import allocations, inventories, resource_classes, traits
+from placement_sched.store.placement import (
+    aggregates,
+    allocations,
+    consumers,
+    inventories,
+    provider_trees,
+    resource_classes,
+    resource_providers,
+    traits,
+)
+from placement_sched.store.placement.consumers import PROJECT, USER
+from placement_sched.store.placement.resource_providers import NewProvider
 
 #: Is called with the name of what is being written.
 StepProgress = Callable[[str], None]
 
 
-def apply(
-    connection: Connection,
-    before: State,
-    after: State,
-    now: datetime,
-    progress: StepProgress,
-    policies: Policies | None = None,
-) -> None:
-    """Write what differs between the two; the caller has read ``before`` in this transaction.
+@contextmanager
+def _errors_at(what: str, *keys: str | int) -> Iterator[None]:
+    """Re-raise an error of the block as an :class:`EntryError` of the entry at these keys.
 
-    ``policies`` are those that aggregates may name; without them, names are not checked. Raises
-    what the operations raise, and :class:`EntryError` of that where one entry is the cause.
+    A concurrent update is not the fault of an entry, and is raised as it is.
     """
+    try:
+        yield
+    except ConcurrentUpdate:
+        raise
+    except (Conflict, Invalid, NotFound) as error:
+        raise EntryError(error, f"{what}: {error.detail}", *keys) from None
+
+
+def apply(connection: Connection, draft: Draft, progress: StepProgress) -> None:
+    """Write what a draft changes; the caller has read the cloud before it in this transaction.
+
+    Raises what the operations raise, and :class:`EntryError` of that where one entry is the cause.
+    """
+    before, after, now = draft.before, draft.after, draft.now
     progress("resource classes and traits")
     for name in sorted(after.resource_classes - before.resource_classes):
         resource_classes.add(connection, name, now)
     traits.add_missing(connection, sorted(after.traits - before.traits), now)
     progress("flavors, images and server groups")
-    _write_flavors(connection, before, after, now)
-    _write_images(connection, before, after, now)
+    _write_flavors(connection, draft)
+    _write_images(connection, draft)
     groups = changed(before.server_groups, after.server_groups)
     server_groups.put(connection, list(groups.values()), now)
     # As every write of a member does, so that no group is deleted meanwhile.
     joined = {one.server_group for one in after.instances.values() if one.server_group}
     server_groups.lock_many(connection, joined & after.server_groups.keys())
     progress("hosts")
-    _write_nodes(connection, before, after, now)
+    _write_nodes(connection, draft)
     progress("aggregates")
-    _write_aggregates(connection, before, after, now, policies)
+    _write_aggregates(connection, draft)
     progress("providers")
-    superfluous = apply_providers.write_providers(connection, before, after, now)
+    superfluous = _write_providers(connection, draft)
     progress("allocations")
-    _write_allocations(connection, before, after, now)
+    _write_allocations(connection, draft)
     inventories.remove(connection, superfluous)
     progress("instances")
-    _write_instances(connection, before, after, now)
+    _write_instances(connection, draft)
 
 
-def _write_flavors(connection: Connection, before: State, after: State, now: datetime) -> None:
-    differing = changed(before.flavors, after.flavors)
+def _write_flavors(connection: Connection, draft: Draft) -> None:
+    differing = changed(draft.before.flavors, draft.after.flavors)
     if not differing:
         return
     change_counters.bump(connection, flavors.SUBJECT)
-    new = [one.flavor for flavorid, one in differing.items() if flavorid not in before.flavors]
-    flavors.add_many(connection, new, now)
+    new = [
+        one.flavor for flavorid, one in differing.items() if flavorid not in draft.before.flavors
+    ]
+    flavors.add_many(connection, new, draft.now)
     ids = flavors.ids_by_flavorid(connection)
-    for flavorid in differing.keys() & before.flavors.keys():
-        flavors.change(connection, ids[flavorid], differing[flavorid].flavor, now)
+    for flavorid in differing.keys() & draft.before.flavors.keys():
+        flavors.change(connection, ids[flavorid], differing[flavorid].flavor, draft.now)
     projects = {ids[flavorid]: one.projects for flavorid, one in differing.items()}
-    flavors.replace_projects(connection, projects, now)
+    flavors.replace_projects(connection, projects, draft.now)
 
 
-def _write_images(connection: Connection, before: State, after: State, now: datetime) -> None:
-    differing = changed(before.images, after.images)
-    new = [one for uuid, one in differing.items() if uuid not in before.images]
-    images.add_many(connection, [replace(one, created_at=now, updated_at=now) for one in new])
-    for uuid in differing.keys() & before.images.keys():
+def _write_images(connection: Connection, draft: Draft) -> None:
+    differing = changed(draft.before.images, draft.after.images)
+    new = [one for uuid, one in differing.items() if uuid not in draft.before.images]
+    images.add_many(
+        connection, [replace(one, created_at=draft.now, updated_at=draft.now) for one in new]
+    )
+    for uuid in differing.keys() & draft.before.images.keys():
         old = images.by_uuid(connection, uuid, lock=True)
         if old is not None:
-            image = replace(differing[uuid], created_at=old.created_at, updated_at=now)
+            image = replace(differing[uuid], created_at=old.created_at, updated_at=draft.now)
             images.change(connection, old, image)
 
 
-#: The number and the time of its change are the row's.
-_KEPT_OF_SERVICES = set(Service._fields) - {"id", "updated_at"}
-
-
-def _write_nodes(connection: Connection, before: State, after: State, now: datetime) -> None:
-    differing = changed(before.nodes, after.nodes).values()
+def _write_nodes(connection: Connection, draft: Draft) -> None:
+    differing = changed(draft.before.nodes, draft.after.nodes).values()
     # What their providers have is written with the providers.
     reported = [NodeReport(node=node, inventories=False) for node in differing]
-    reports.record_reports(connection, reported, now)
+    reports.record_reports(connection, reported, draft.now)
     hosts = {node.host for node in differing}
     rows = [
-        {
-            **{name: value for name, value in one._asdict().items() if name in _KEPT_OF_SERVICES},
-            "disabled": int(one.disabled),
-            "forced_down": int(one.forced_down),
-        }
-        for key, one in after.services.items()
+        # The number and the time of its change are the row's.
+        {key: value for key, value in one._asdict().items() if key not in {"id", "updated_at"}}
+        | {"disabled": int(one.disabled), "forced_down": int(one.forced_down)}
+        for key, one in draft.after.services.items()
         # A report has made the service and moved its heartbeat, perhaps to another time.
-        if before.services.get(key) != one or one.host in hosts
+        if draft.before.services.get(key) != one or one.host in hosts
     ]
-    services.put(connection, rows, now)
+    services.put(connection, rows, draft.now)
 
 
-def _write_aggregates(
-    connection: Connection, before: State, after: State, now: datetime, policies: Policies | None
-) -> None:
-    differing = changed(before.aggregates, after.aggregates)
-    if not differing:
-        return
-    ids = {one.uuid: one.id for one in aggregate_rows.snapshot(connection)}
-    for uuid, one in differing.items():
-        if uuid not in before.aggregates:
-            with _errors_of(one, after, "name"):
-                ids[uuid] = host_aggregates.create(connection, uuid, one.name, None, now).id
-    triples = [
-        (ids[uuid], before.aggregates.get(uuid) or cloud.new_aggregate(uuid, one.name), one)
-        for uuid, one in differing.items()
-    ]
+def _write_aggregates(connection: Connection, draft: Draft) -> None:
+    triples = _create_aggregates(connection, draft)
     # All hosts leave before any joins, so that none is in two zones meanwhile.
     for number, former, one in triples:
         for host in sorted(former.hosts - one.hosts):
-            with _errors_of(one, after, "hosts"):
-                host_aggregates.remove_host(connection, number, host, now, policies)
+            with _errors_of(one, draft, "hosts"):
+                host_aggregates.remove_host(connection, number, host, draft.now, draft.policies)
     for number, former, one in triples:
-        for key, write, changes in _described(former, one, policies):
-            with _errors_of(one, after, key):
-                write(connection, number, changes, now)
+        if former.name != one.name:
+            with _errors_of(one, draft, ZONE_KEY):
+                host_aggregates.update(connection, number, {"name": one.name}, draft.now)
+        for key, changes in _metadata_changes(former, one):
+            with _errors_of(one, draft, key):
+                host_aggregates.set_metadata(connection, number, changes, draft.now, draft.policies)
     for number, former, one in triples:
         if joining := one.hosts - former.hosts:
-            with _errors_of(one, after, "hosts"):
-                host_aggregates.add_hosts(connection, number, joining, now, policies)
+            with _errors_of(one, draft, "hosts"):
+                host_aggregates.add_hosts(connection, number, joining, draft.now, draft.policies)
 
 
-def _described(
-    former: HostAggregate, one: HostAggregate, policies: Policies | None
-) -> Iterator[tuple[str, Callable[..., HostAggregate], dict[str, str | None]]]:
-    """Yield what changes, each with the key of the entry to blame if refused, and its write."""
-    if former.name != one.name:
-        yield ZONE_KEY, host_aggregates.update, {"name": one.name}
+def _create_aggregates(
+    connection: Connection, draft: Draft
+) -> list[tuple[int, HostAggregate, HostAggregate]]:
+    """Create the new aggregates; return the number of each changed one, as it is and will be."""
+    differing = changed(draft.before.aggregates, draft.after.aggregates)
+    ids = {one.uuid: one.id for one in aggregate_rows.snapshot(connection)} if differing else {}
+    for uuid, one in differing.items():
+        if uuid not in draft.before.aggregates:
+            with _errors_of(one, draft, "name"):
+                ids[uuid] = host_aggregates.create(connection, uuid, one.name, None, draft.now).id
+    return [
+        (ids[uuid], draft.before.aggregates.get(uuid) or cloud.new_aggregate(uuid, one.name), one)
+        for uuid, one in differing.items()
+    ]
+
+
+def _metadata_changes(
+    former: HostAggregate, one: HostAggregate
+) -> Iterator[tuple[str, dict[str, str | None]]]:
+    """Yield what changes, each with the key of the entry to blame if it is refused."""
     metadata: dict[str, str | None] = dict.fromkeys(former.metadata.keys() - one.metadata)
     metadata |= changed(former.metadata, one.metadata)
     policy = {key: metadata.pop(key) for key in (POLICY_KEY,) if key in metadata}
-    for key, changes in ((ZONE_KEY, metadata), ("metadata", policy)):
-        if changes:
-            yield key, partial(host_aggregates.set_metadata, policies=policies), changes
+    if metadata:
+        yield ZONE_KEY, metadata
+    if policy:
+        yield "metadata", policy
 
 
-def _errors_of(one: HostAggregate, after: State, key: str) -> AbstractContextManager[None]:
-    return apply_providers.errors_at(
-        f"aggregate {one.name}", *after.entry_of("aggregate", one.uuid), key
-    )
+def _errors_of(one: HostAggregate, draft: Draft, key: str) -> AbstractContextManager[None]:
+    return _errors_at(f"aggregate {one.name}", *draft.entry_of("aggregate", one.uuid), key)
 
 
-def _write_allocations(connection: Connection, before: State, after: State, now: datetime) -> None:
-    wanted = list(changed(before.consumers, after.consumers).values())
-    gone = [one for uuid, one in before.consumers.items() if uuid not in after.consumers]
-    wanted += [replace(one, consumer_type=None, allocations={}) for one in gone]
-    names = [field.name for field in fields(cloud.ConsumerState) if field.name != "uuid"]
+def _write_providers(connection: Connection, draft: Draft) -> Mapping[int, frozenset[str]]:
+    """Make providers as they are ``after`` the load, but for inventories that are to go.
+
+    Those are returned by provider id; they go when nothing is allocated of them any more. Raises
+    :class:`EntryError` where a name is taken, or a provider would be below itself.
+    """
+    # Reports and aggregates have changed them a moment ago.
+    present = cloud.read_providers(connection)
+    wanted = changed(present, draft.after.providers)
+    kept = {uuid: one for uuid, one in wanted.items() if uuid in present}
+    _create_providers(connection, [wanted[uuid] for uuid in wanted if uuid not in kept], draft)
+    found = resource_providers.by_uuids(connection, wanted)
+
+    def rename(some: list[ProviderState]) -> None:
+        names = {found[one.uuid].id: one.name for one in some}
+        resource_providers.rename_many(connection, names, draft.now)
+
+    renamed = [one for uuid, one in kept.items() if present[uuid].name != one.name]
+    _write_named(connection, renamed, rename, draft)
+    for uuid, one in kept.items():
+        if present[uuid].parent != one.parent:
+            parent = draft.after.providers.get(one.parent or "")
+            below = "" if parent is None else f" below {parent.name}"
+            with _errors_at(f"provider {one.name}{below}", *draft.entry_of("provider", uuid)):
+                provider_trees.move(connection, uuid, one.parent, anywhere=True, now=draft.now)
+    resource_providers.lock(connection, [one.id for one in found.values()])
+    by_id = {found[uuid].id: one for uuid, one in wanted.items()}
+    rows = {number: tuple(one.inventories.values()) for number, one in by_id.items()}
+    of_traits = {number: one.traits for number, one in by_id.items()}
+    joined = {number: one.aggregates for number, one in by_id.items()}
+    differing = inventories.replace_many(connection, rows, draft.now)
+    differing |= traits.replace_many(connection, of_traits, draft.now)
+    differing |= aggregates.replace_many(connection, joined, draft.now)
+    superfluous = {
+        found[uuid].id: frozenset(gone)
+        for uuid, one in kept.items()
+        if (gone := present[uuid].inventories.keys() - one.inventories.keys())
+    }
+    resource_providers.bump_generations(connection, differing | superfluous.keys(), draft.now)
+    return superfluous
+
+
+def _create_providers(connection: Connection, new: list[ProviderState], draft: Draft) -> None:
+    """Create providers, parents before those below them, each depth together."""
+    while new:
+        uuids = {one.uuid for one in new}
+        ready = [one for one in new if one.parent not in uuids]
+        above = {one.parent for one in ready if one.parent is not None}
+        parents = resource_providers.by_uuids(connection, above)
+        if not ready or len(parents) < len(above):
+            raise Invalid("a provider has a parent that does not exist")
+
+        def create(some: list[ProviderState], parents: Mapping[str, Provider] = parents) -> None:
+            rows = [NewProvider(one.uuid, one.name, parents.get(one.parent or "")) for one in some]
+            resource_providers.create_many(connection, rows, draft.now)
+
+        _write_named(connection, ready, create, draft)
+        new = [one for one in new if one.parent in uuids]
+
+
+def _write_named(
+    connection: Connection,
+    wanted: list[ProviderState],
+    write: Callable[[list[ProviderState]], None],
+    draft: Draft,
+) -> None:
+    """Let ``write`` create or rename providers; refuse the entry of one whose name is taken."""
+    if not wanted:
+        return
+    try:
+        with connection.begin_nested():
+            write(wanted)
+    except Duplicate:
+        if len(wanted) > 1:
+            for one in wanted:
+                _write_named(connection, [one], write, draft)
+            return
+        (provider,) = wanted
+        names = {other.name for other in resource_providers.by_names(connection, [provider.name])}
+        what = f"another provider already has its {'name' if names else 'uuid'}"
+        if spelt := names - {provider.name}:
+            what = f"the database does not distinguish its name from {_quoted(min(spelt))}"
+        what = f"provider {_quoted(provider.name)}: {what}"
+        raise EntryError(
+            Duplicate(what), what, *draft.entry_of("provider", provider.uuid)
+        ) from None
+
+
+def _write_allocations(connection: Connection, draft: Draft) -> None:
+    claims = list(changed(draft.before.consumers, draft.after.consumers).values())
+    gone = [
+        claim for uuid, claim in draft.before.consumers.items() if uuid not in draft.after.consumers
+    ]
+    claims += [replace(claim, consumer_type=None, allocations={}) for claim in gone]
+    # A concurrent write since they were read is refused.
     claims = [
-        ConsumerClaim(consumer=one.uuid, **{name: getattr(one, name) for name in names})
-        for one in wanted
+        replace(claim, generation=draft.before.generations.get(claim.consumer)) for claim in claims
     ]
     if claims:
         # The file says what is, not what is requested: a host may have shrunk meanwhile.
-        allocations.replace(connection, claims, now, recorded=True)
-        apply_providers.refuse_merged_owners(connection, claims, after)
+        allocations.replace(connection, claims, draft.now, recorded=True)
+        _refuse_merged_owners(connection, claims, draft)
 
 
-def _write_instances(connection: Connection, before: State, after: State, now: datetime) -> None:
-    differing = changed(before.instances, after.instances).values()
+def _refuse_merged_owners(
+    connection: Connection, claims: list[ConsumerClaim], draft: Draft
+) -> None:
+    """Raise :class:`EntryError` for a consumer whose project or user was written as another."""
+    held = [claim for claim in claims if claim.allocations]
+    given = consumers.owner_names(held)
+    found = consumers.ids_of(connection, {kind: given[kind] for kind in (PROJECT, USER)})
+    for claim in held:
+        for kind, name in ((PROJECT, claim.project_id), (USER, claim.user_id)):
+            if (kind, name) in found:
+                continue
+            other = consumers.as_kept(connection, kind, name) or ""
+            what = f"the database does not distinguish its name from {_quoted(other)}"
+            what = f"{kind} {_quoted(name)}: {what}"
+            raise EntryError(Duplicate(what), what, *draft.entry_of_consumer(claim.consumer))
+
+
+def _quoted(name: str) -> str:
+    """Return a name for a message, in quotation marks where it has a blank at an end."""
+    return name if name and name == name.strip() else repr(name)
+
+
+def _write_instances(connection: Connection, draft: Draft) -> None:
+    differing = changed(draft.before.instances, draft.after.instances).values()
     ids = flavors.ids_by_flavorid(connection) if differing else {}
 
     def with_row(flavor: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -190,4 +322,4 @@ def _write_instances(connection: Connection, before: State, after: State, now: d
         return {**flavor, "id": ids.get(str(flavor.get("flavorid")))}
 
     rows = [replace(one, flavor=with_row(one.flavor)) for one in differing]
-    instances.record(connection, rows, now)
+    instances.record(connection, rows, draft.now)

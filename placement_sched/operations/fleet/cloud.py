@@ -1,9 +1,11 @@
-"""A cloud as a fleet file has it: plain values without row numbers and generations; its reading."""
+"""A cloud as a fleet file has it: plain values without row numbers; its reading, and its draft."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
+from functools import cached_property
 from typing import Any, TypeVar
 from uuid import NAMESPACE_URL, uuid5
 
@@ -17,10 +19,13 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.image import StoredImage
 from placement_sched.model.instance import Instance
-from placement_sched.model.placement.allocation import Amounts
+from placement_sched.model.placement.allocation import ConsumerClaim
 from placement_sched.model.placement.provider import Inventory
 from placement_sched.model.server_group import ServerGroup
-from placement_sched.scheduler.policies.registry import Policies, Ratios, ratios_under
+from placement_sched.operations import reports
+from placement_sched.scheduler.policies.registry import Policies, Ratios, policies_for, ratios_under
+from placement_sched.schemas.formats import DocumentError
+from placement_sched.settings import Settings
 from placement_sched.store import images
 from placement_sched.store.compute import (
     compute_nodes,
@@ -38,6 +43,8 @@ from placement_sched.store.placement import (
     resource_providers,
     traits,
 )
+
+_CUSTOM = "CUSTOM_"
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -70,19 +77,6 @@ class FlavorState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerState:
-    """What a consumer holds: amounts by class, by provider uuid; and whose it is."""
-
-    uuid: str
-    project_id: str
-    user_id: str
-    consumer_type: str | None = None
-    allocations: Mapping[str, Amounts]
-    #: As it was read, so that a write notices a concurrent one.
-    generation: int | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """A whole cloud: the things of each kind by what identifies them.
 
@@ -101,35 +95,20 @@ class State:
     providers: dict[str, ProviderState] = field(default_factory=dict)
     aggregates: dict[str, HostAggregate] = field(default_factory=dict)
     instances: dict[str, Instance] = field(default_factory=dict)
-    consumers: dict[str, ConsumerState] = field(default_factory=dict)
-    #: Where a file has the entry of a thing: its keys, by kind and what identifies the thing.
-    entries: dict[tuple[str, ...], tuple[str | int, ...]] = field(
-        default_factory=dict, compare=False
-    )
+    consumers: dict[str, ConsumerClaim] = field(default_factory=dict)
+    #: The numbers of flavors' rows.
+    flavor_rows: dict[str, Any] = field(default_factory=dict, compare=False)
+    #: The generations of consumers as they were read, so that a write notices a concurrent one.
+    generations: dict[str, int | None] = field(default_factory=dict, compare=False)
 
     def copy(self) -> "State":
         """Return the same cloud, to be changed apart from this one."""
         return State(**{one.name: copy(getattr(self, one.name)) for one in fields(self)})
 
-    def entry_of(self, *thing: str) -> tuple[str | int, ...]:
-        """Return the keys of a thing's entry in the file; none where the file does not name it."""
-        return self.entries.get(thing, ())
-
-    def entry_of_consumer(self, uuid: str) -> tuple[str | int, ...]:
-        """Return the keys of a consumer's entry, which is an instance's if it is one."""
-        return self.entry_of("instance", uuid) or self.entry_of("consumer", uuid)
-
     def disabled_hosts(self) -> frozenset[str]:
         """Return the hosts whose compute service is disabled."""
         services = self.services.values()
         return frozenset(one.host for one in services if one.disabled and one.is_compute)
-
-    def nodes_by_host(self) -> Mapping[str, list[str]]:
-        """Return the names of each host's nodes."""
-        found: dict[str, list[str]] = defaultdict(list)
-        for node in self.nodes.values():
-            found[node.host].append(node.hypervisor_hostname)
-        return found
 
     def aggregates_by_host(self) -> dict[str, frozenset[str]]:
         """Return the uuids of the aggregates that each host is in."""
@@ -139,10 +118,8 @@ class State:
                 found[host].add(one.uuid)
         return {host: frozenset(uuids) for host, uuids in found.items()}
 
-    def ratios_by_host(self, policies: Policies | None) -> Mapping[str, Ratios]:
+    def ratios_by_host(self, policies: Policies) -> Mapping[str, Ratios]:
         """Return the ratios of each host whose policy sets any."""
-        if policies is None:
-            return {}
         names: dict[str, list[str]] = defaultdict(list)
         for one in self.aggregates.values():
             for host in one.hosts if one.policy else ():
@@ -185,35 +162,28 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
             )
             for one in stored
         },
-        images={
-            one.uuid: replace(one, id=None, **no_times) for one in images.all_images(connection)
-        },
-        server_groups={
-            str(one.uuid): replace(one, members=()) for one in server_groups.search(connection)
-        },
-        nodes={
-            one.uuid: replace(one, version=0, **no_times)
-            for one in compute_nodes.search(connection)
-        },
+        flavor_rows=rows,
+        images=_by_uuid(images.all_images(connection), id=None, **no_times),
+        server_groups=_by_uuid(server_groups.search(connection), members=()),
+        nodes=_by_uuid(compute_nodes.search(connection), version=0, **no_times),
         services={
             (one.host, one.binary): one._replace(id=0, updated_at=None)
             for one in services.search(connection)
         },
-        providers=_providers(connection),
-        aggregates={
-            one.uuid: replace(one, id=0, **no_times) for one in host_aggregates.snapshot(connection)
-        },
+        providers=read_providers(connection),
+        aggregates=_by_uuid(host_aggregates.snapshot(connection), id=0, **no_times),
         instances={
-            one.uuid: replace(
-                one,
-                flavor=one.flavor and plain_flavor(one.flavor, rows),
-                decision_uuid=None,
-                **no_times,
-            )
-            for one in instances.search(connection)
+            uuid: replace(one, flavor=one.flavor and plain_flavor(one.flavor, rows))
+            for uuid, one in _by_uuid(
+                instances.search(connection), decision_uuid=None, **no_times
+            ).items()
         },
-        consumers=_consumers(connection, unknown_owner),
+        **_consumers(connection, unknown_owner),
     )
+
+
+def _by_uuid(things: Iterable[Any], **blank: Any) -> dict[str, Any]:
+    return {str(thing.uuid): replace(thing, **blank) for thing in things}
 
 
 def plain_flavor(document: Mapping[str, Any], rows: Mapping[str, Any]) -> Json:
@@ -224,7 +194,8 @@ def plain_flavor(document: Mapping[str, Any], rows: Mapping[str, Any]) -> Json:
     return dict(document)
 
 
-def _providers(connection: Connection) -> dict[str, ProviderState]:
+def read_providers(connection: Connection) -> dict[str, ProviderState]:
+    """Return all providers by uuid."""
     stocks = inventories.by_provider_id(connection)
     names = traits.by_provider_id(connection)
     joined = aggregates.by_provider_id(connection)
@@ -241,21 +212,86 @@ def _providers(connection: Connection) -> dict[str, ProviderState]:
     }
 
 
-def _consumers(connection: Connection, unknown_owner: tuple[str, str]) -> dict[str, ConsumerState]:
+def _consumers(connection: Connection, unknown_owner: tuple[str, str]) -> Json:
+    """Return the fields of a state that have what consumers hold, and their generations."""
     held: dict[str, dict[str, dict[str, int]]] = {}
     owners = {}
     for one in allocations.everything(connection):
         owners[one.consumer.uuid] = one.consumer
         by_provider = held.setdefault(one.consumer.uuid, {})
         by_provider.setdefault(one.provider_uuid, {})[one.resource_class] = one.used
-    return {
-        uuid: ConsumerState(
-            uuid=uuid,
+    claims = {
+        uuid: ConsumerClaim(
+            consumer=uuid,
+            allocations=held[uuid],
             project_id=owner.project_id or unknown_owner[0],
             user_id=owner.user_id or unknown_owner[1],
             consumer_type=owner.consumer_type,
-            generation=owner.generation,
-            allocations=held[uuid],
         )
         for uuid, owner in owners.items()
     }
+    return {"consumers": claims, "generations": {key: o.generation for key, o in owners.items()}}
+
+
+class Draft:
+    """The cloud ``before`` a load, and as the entries read so far make it (``after``)."""
+
+    def __init__(self, before: State, settings: Settings, now: datetime) -> None:
+        """Take the cloud, and the settings that apply where a file is silent."""
+        self.before, self.after, self.now = before, before.copy(), now
+        self.defaults = reports.defaults(settings, now)
+        self.policies = policies_for(settings)
+        self.unknown_owner = settings.unknown_owner
+        #: Providers whose "aggregates", and whose "traits", the file gives.
+        self.given_lists: set[tuple[str, str]] = set()
+        self.provider_uuids = {one.name: uuid for uuid, one in before.providers.items()}
+        self.node_uuids = {
+            (one.host, one.hypervisor_hostname): uuid for uuid, one in before.nodes.items()
+        }
+        #: The services that have a uuid, former ones included: two cannot swap theirs in one load.
+        self.service_keys = {one.uuid: key for key, one in before.services.items()}
+        #: The keys of the entry that is being read, and of each thing's, by kind and identity.
+        self.entry: tuple[str | int, ...] = ()
+        self._entries: dict[tuple[str, ...], tuple[str | int, ...]] = {}
+
+    @cached_property
+    def _nodes_by_host(self) -> Mapping[str, list[str]]:
+        names: dict[str, list[str]] = defaultdict(list)
+        for node in self.after.nodes.values():
+            names[node.host].append(node.hypervisor_hostname)
+        return names
+
+    def only_node(self, host: str | None) -> str | None:
+        """Return the only node of a host, else the name of the host; all hosts are merged."""
+        names = self._nodes_by_host.get(host or "", [])
+        return names[0] if len(names) == 1 else host
+
+    def note_entry(self, kind: str, *names: str) -> None:
+        """Note the entry of a thing; raises :class:`DocumentError` if there was one before."""
+        if (kind, *names) in self._entries:
+            raise DocumentError(f"the {kind} {' '.join(names)} is already in the file")
+        self._entries[(kind, *names)] = self.entry
+
+    def entry_of(self, *thing: str) -> tuple[str | int, ...]:
+        """Return the keys of a thing's entry in the file; none where the file does not name it."""
+        return self._entries.get(thing, ())
+
+    def entry_of_consumer(self, uuid: str) -> tuple[str | int, ...]:
+        """Return the keys of a consumer's entry, which is an instance's if it is one."""
+        return self.entry_of("instance", uuid) or self.entry_of("consumer", uuid)
+
+    def add_classes(self, names: Iterable[str]) -> None:
+        """Add custom resource classes; raises :class:`DocumentError` for an unknown one."""
+        self.after.resource_classes.update(_custom("resource class", names, STANDARD_CLASSES))
+
+    def add_traits(self, names: Iterable[str]) -> None:
+        """Add custom traits; raises :class:`DocumentError` for an unknown one."""
+        self.after.traits.update(_custom("trait", names, STANDARD_TRAITS))
+
+
+def _custom(noun: str, names: Iterable[str], standard: Collection[str]) -> set[str]:
+    found = {name for name in names if name not in standard}
+    for name in sorted(found):
+        if not name.startswith(_CUSTOM) or name == _CUSTOM:
+            raise DocumentError(f"there is no standard {noun} {name}; others begin with {_CUSTOM}")
+    return found

@@ -1,82 +1,52 @@
-"""Dumps a cloud as a fleet file, as short as it can be without losing anything."""
+"""Dumps a cloud as a fleet file; objects that differ only in their names share an entry."""
 
-from collections import Counter
-from collections.abc import Mapping
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
-import yaml
-
+from placement_sched.model import compute_node
+from placement_sched.model.compute_node import ComputeNode, Service
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.host_aggregate import ZONE_KEY, HostAggregate
 from placement_sched.model.image import StoredImage
 from placement_sched.model.instance import Instance
 from placement_sched.model.naming import is_zone, read_uuid
-from placement_sched.model.placement.allocation import Amounts
+from placement_sched.model.placement.allocation import Amounts, ConsumerClaim
+from placement_sched.model.placement.provider import Inventory
 from placement_sched.model.server_group import ServerGroup
-from placement_sched.operations.fleet import cloud, merge_instances
-from placement_sched.operations.fleet.cloud import ConsumerState, State, derived_uuid
-from placement_sched.operations.fleet.draft import Draft, Terms
-from placement_sched.operations.fleet.dump_hosts import (
-    differing,
-    dump_hosts,
-    dump_providers,
-    dump_services,
-    filled,
-    given_id,
-    grouped,
-)
+from placement_sched.operations.aggregate_policies import with_ratios
+from placement_sched.operations.fleet import cloud, merge
+from placement_sched.operations.fleet.cloud import Draft, ProviderState, State, derived_uuid
 from placement_sched.operations.fleet.names import escape, fold, natural_key, patterns_for, unquoted
 from placement_sched.operations.fleet.schema import FLAVOR_KEYS, IMAGE_KEYS, VERSION
+from placement_sched.operations.root_providers import DISABLED_TRAIT
+from placement_sched.scheduler.policies.registry import NO_RATIOS
+from placement_sched.schemas.fields import INVENTORY
+from placement_sched.schemas.node_report import read_report
+from placement_sched.settings import Settings
 
 #: Keys whose values are written by rules of their own.
 _NOT_PLAIN = frozenset({"name", "id", "extra_specs", "projects", "tags", "properties"})
-_FLAVOR = {key: key for key in FLAVOR_KEYS if key not in _NOT_PLAIN}
-_IMAGE = {key: key for key in IMAGE_KEYS if key not in _NOT_PLAIN}
-_HEADER = "# A cloud, written by placement-sched fleet dump; placement-sched fleet load reads it.\n"
-
-
-class _Dumper(yaml.CSafeDumper):
-    """Writes entries over several lines, and the values in them on one."""
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
-        """Write every value in full."""
-        return True
-
-
-class _Entry(dict[str, Any]):
-    """A mapping that is written over several lines."""
-
-
-_Dumper.add_representer(
-    _Entry,
-    lambda dumper, data: dumper.represent_mapping(
-        "tag:yaml.org,2002:map", data.items(), flow_style=False
-    ),
+_FLAVOR = tuple(key for key in FLAVOR_KEYS if key not in _NOT_PLAIN)
+_IMAGE = tuple(key for key in IMAGE_KEYS if key not in _NOT_PLAIN)
+_INVENTORY = (*INVENTORY, "allocation_ratio")
+_NEW_INVENTORY = Inventory(resource_class="", total=0)
+_SIZES = ("vcpus", "memory_mb", "local_gb", "memory_mb_used", "local_gb_used")
+_RATIOS = tuple(compute_node.RATIOS.values())
+_NAMES = ("uuid", "host", "hypervisor_hostname", "host_ip", "last_seen_up")
+_OTHERS = tuple(
+    name for name in compute_node.REPORT_KEYS if name not in {*_SIZES, *_RATIOS, *_NAMES}
 )
 
 
-def to_yaml(document: Json) -> str:
-    """Return a document as YAML."""
-    lines: Any = _Entry(document)
-    for key, value in document.items():
-        if isinstance(value, list):
-            lines[key] = [_Entry(one) if isinstance(one, dict) else one for one in value]
-    return _HEADER + yaml.dump(
-        lines,
-        Dumper=_Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        width=100,
-        default_flow_style=None,
-    )
-
-
-def document_of(state: State, terms: Terms) -> Json:
+def document_of(state: State, settings: Settings, now: datetime) -> Json:
     """Return the document of a cloud; sections without content are left out."""
-    writer = _Writer(state, terms)
-    return filled(
+    writer = _Writer(Draft(state, settings, now))
+    return _filled(
         {
             "version": VERSION,
             "resource_classes": sorted(state.resource_classes),
@@ -85,32 +55,70 @@ def document_of(state: State, terms: Terms) -> Json:
             "images": list(map(writer.image, state.images.values())),
             "server_groups": list(map(writer.group, state.server_groups.values())),
             "aggregates": list(map(_aggregate, state.aggregates.values())),
-            "hosts": dump_hosts(state, terms),
-            "services": dump_services(state),
-            "providers": dump_providers(state),
+            "hosts": writer.hosts(),
+            "services": writer.services(),
+            "providers": writer.providers(),
             "instances": writer.instances(),
             "allocations": writer.allocations(),
         }
     )
 
 
+def _differing(thing: object, default: object, names: Iterable[str], *always: str) -> Json:
+    """Return the fields that have not their default values, and those that are always shown."""
+    return {
+        name: value
+        for name in names
+        if (value := getattr(thing, name)) != getattr(default, name) or name in always
+    }
+
+
+def _texts(thing: object, default: object, names: Mapping[str, str]) -> Json:
+    """Return, by key, the texts of fields that have not their default values."""
+    return {
+        key: value and unquoted(value)
+        for key, name in names.items()
+        if (value := getattr(thing, name)) != getattr(default, name)
+    }
+
+
+def _filled(values: Json) -> Json:
+    return {key: value for key, value in values.items() if value}
+
+
 def _unquoted_values(values: Mapping[str, Any]) -> Json:
     return {key: unquoted(value) for key, value in sorted(values.items())}
 
 
-def _plain(one: object, default: object, names: Mapping[str, str]) -> Json:
-    found = differing(one, default, names)
-    return {key: value and unquoted(value) for key, value in found.items()}
+def _given_id(key: str, value: str, kind: str, *names: str) -> Json:
+    """Return an id by its key, unless it is derived from these names."""
+    return {} if value == derived_uuid(kind, *names) else {key: unquoted(value)}
+
+
+def _shared(things: Iterable[tuple[dict[str, str], Json]]) -> list[Json]:
+    """Return the entries of things, each with its names; equal entries become a single entry."""
+    groups: dict[str, tuple[list[dict[str, str]], Json]] = {}
+    for names, entry in things:
+        # 1 and 1.0 are different numbers in a file, and the order of keys is kept.
+        groups.setdefault(json.dumps([list(names), entry]), ([], entry))[0].append(names)
+    entries: list[Json] = []
+    for group, entry in groups.values():
+        patterns: Json = {
+            key: patterns_for([names[key] for names in group], alone=key in {"host", "host_ip"})
+            for key in group[0]
+        }
+        entries.append(patterns | entry)
+    return entries
 
 
 def _flavor(one: cloud.FlavorState) -> Json:
     flavor = one.flavor
     return {
         "name": unquoted(flavor.name),
-        **given_id("id", str(flavor.flavorid), "flavor", flavor.name),
-        **differing(flavor, Flavor(), _FLAVOR, "vcpus", "memory_mb"),
-        **filled({"extra_specs": _unquoted_values(flavor.extra_specs)}),
-        **filled({"projects": sorted(one.projects)}),
+        **_given_id("id", str(flavor.flavorid), "flavor", flavor.name),
+        **_differing(flavor, Flavor(), _FLAVOR, "vcpus", "memory_mb"),
+        **_filled({"extra_specs": _unquoted_values(flavor.extra_specs)}),
+        **_filled({"projects": sorted(one.projects)}),
     }
 
 
@@ -119,23 +127,84 @@ def _aggregate(one: HostAggregate) -> Json:
     zone = metadata.pop(ZONE_KEY) if is_zone(one.metadata.get(ZONE_KEY) or ":") else None
     return {
         "name": unquoted(one.name),
-        **given_id("uuid", one.uuid, "aggregate", one.name),
+        **_given_id("uuid", one.uuid, "aggregate", one.name),
         **({} if zone is None else {ZONE_KEY: zone}),
-        **filled({"metadata": metadata, "hosts": fold(sorted(one.hosts, key=natural_key))}),
+        **_filled({"metadata": metadata, "hosts": fold(sorted(one.hosts, key=natural_key))}),
     }
 
 
-def _owner(one: ConsumerState) -> Json:
+def _contents(provider: ProviderState) -> Json:
+    inventories = {
+        name: _differing(one, _NEW_INVENTORY, _INVENTORY)
+        for name, one in sorted(provider.inventories.items())
+    }
+    lists = {"traits": sorted(provider.traits), "aggregates": sorted(provider.aggregates)}
+    return _filled({"inventories": inventories, **lists})
+
+
+def _report_value(name: str, value: Any) -> Any:
+    if name == "cpu_info":
+        # As an object where the same text is made of that again; fractions have several forms.
+        fractions: list[str] = []
+        note = fractions.append
+        found = json.loads(value, parse_float=note, parse_constant=note)
+        return found if not fractions and json.dumps(found) == value else value
+    if name == "stats":
+        return {key: unquoted(one) for key, one in value.items()}
+    return json.loads(json.dumps(value))
+
+
+def _names_of_node(node: ComputeNode) -> dict[str, str]:
+    host, name = node.host, node.hypervisor_hostname
+    names = {"host": host, **({} if name == host else {"node": name})}
+    names |= _given_id("uuid", node.uuid, "node", host, name)
+    return names if node.host_ip is None else {**names, "host_ip": node.host_ip}
+
+
+def _names_of_instance(one: Instance) -> dict[str, str]:
+    name, uuid = one.display_name, {"uuid": one.uuid}
+    names = uuid if name == one.uuid else {"name": name}
+    if one.uuid != derived_uuid("instance", name):
+        names |= uuid
+    return names if one.host is None else {**names, "host": one.host}
+
+
+def _service(one: Service, reported: datetime | None) -> Json:
+    """Return the entry of a service whose host's report came then."""
+    entry: Json = {} if one.is_compute else {"binary": unquoted(one.binary)}
+    if one.disabled:
+        entry["status"] = "disabled"
+        if one.disabled_reason is not None:
+            entry["disabled_reason"] = unquoted(one.disabled_reason)
+    if one.forced_down:
+        entry["forced_down"] = True
+    if one.last_seen_up != reported:
+        entry["last_seen_up"] = one.last_seen_up and one.last_seen_up.isoformat()
+    return entry
+
+
+def _owner(one: ConsumerClaim) -> Json:
     owner: Json = {"project": unquoted(one.project_id), "user": unquoted(one.user_id)}
     return owner if one.consumer_type is None else {**owner, "type": one.consumer_type}
 
 
+def _name_of(uuid: str, name: str | None, names: Counter[str | None]) -> Any:
+    """Return the name of a thing that is the only one of its name, else its uuid."""
+    return unquoted(name) if name and names[name] == 1 and not read_uuid(name) else uuid
+
+
 class _Writer:
-    def __init__(self, state: State, terms: Terms) -> None:
-        self._state, self._draft = state, Draft(state, terms)
-        self._nodes = state.nodes_by_host()
+    def __init__(self, draft: Draft) -> None:
+        self._draft, state = draft, draft.before
+        self._state = state
         self._images = Counter(one.name for one in state.images.values())
         self._groups = Counter(one.name for one in state.server_groups.values())
+        self._aggregates = state.aggregates_by_host()
+        self._ratios = state.ratios_by_host(draft.policies)
+        self._disabled = state.disabled_hosts()
+        self._children: dict[str | None, list[ProviderState]] = defaultdict(list)
+        for one in sorted(state.providers.values(), key=lambda one: natural_key(one.name)):
+            self._children[one.parent].append(one)
 
     def image(self, image: StoredImage) -> Json:
         name = image.name
@@ -143,15 +212,96 @@ class _Writer:
         if name is None or self._images[name] > 1 or image.uuid != derived_uuid("image", name):
             entry["id"] = image.uuid
         lists = {"tags": sorted(image.tags), "properties": _unquoted_values(image.properties)}
-        return entry | differing(image, StoredImage(uuid=""), _IMAGE) | filled(lists)
+        return entry | _differing(image, StoredImage(uuid=""), _IMAGE) | _filled(lists)
 
     def group(self, one: ServerGroup) -> Json:
         name = str(one.name)
-        uuid = given_id("uuid", str(one.uuid), "server group", name, one.project_id or "")
+        uuid = _given_id("uuid", str(one.uuid), "server group", name, one.project_id or "")
         # Of several groups of one name, each has its uuid.
         entry = {"name": unquoted(name), **({"uuid": one.uuid} if self._groups[name] > 1 else uuid)}
-        entry |= {"policy": one.policy, **filled({"rules": dict(one.rules)})}
-        return entry | _plain(one, ServerGroup(policy=""), merge_instances.OWNER)
+        entry |= {"policy": one.policy, **_filled({"rules": dict(one.rules)})}
+        return entry | _texts(one, ServerGroup(policy=""), merge.OWNER)
+
+    def hosts(self) -> list[Json]:
+        nodes = sorted(
+            self._state.nodes.values(),
+            key=lambda one: (natural_key(one.host), natural_key(one.hypervisor_hostname)),
+        )
+        return _shared((_names_of_node(node), self._host(node)) for node in nodes)
+
+    def _has_root(self, node: ComputeNode) -> bool:
+        root = self._state.providers.get(node.uuid)
+        return root is not None and root.parent is None and root.name == node.hypervisor_hostname
+
+    def _host(self, node: ComputeNode) -> Json:
+        entry = {**self._report(node), "last_seen_up": node.last_seen_up.isoformat()}
+        if not self._has_root(node):
+            return {**entry, "provider": False}
+        provider = self._state.providers[node.uuid]
+        # Ratios that follow from a policy are left out: they come with the aggregate.
+        policed = with_ratios(node, self._ratios.get(node.host, NO_RATIOS))
+        made = {one.resource_class: one for one in compute_node.inventories_of(policed)}
+        differing: Json = {
+            name: _differing(one, _NEW_INVENTORY, _INVENTORY)
+            for name, one in sorted(provider.inventories.items())
+            if made.get(name) != one
+        }
+        # None is for an inventory that the report makes and the provider lacks.
+        differing |= {name: None for name in made if name not in provider.inventories}
+        traits = provider.traits - ({DISABLED_TRAIT} if node.host in self._disabled else set())
+        entry |= _filled({"inventories": differing, "traits": sorted(traits)})
+        if provider.aggregates != self._aggregates.get(node.host, frozenset()):
+            entry["provider_aggregates"] = sorted(provider.aggregates)
+        return entry | self._below(provider, provider.name)
+
+    def _report(self, node: ComputeNode) -> Json:
+        sizes = {name: getattr(node, name) for name in _SIZES}
+        # What a report of nothing but sizes makes.
+        names = {"host": "h", "hypervisor_hostname": "h", "uuid": derived_uuid("node", "h")}
+        default = read_report({**names, **sizes}, self._draft.defaults).node
+        shown = {
+            name: value for name, value in sizes.items() if value or name in {"vcpus", "memory_mb"}
+        }
+        shown |= {name: getattr(node, name) for name in _RATIOS}
+        others = _differing(node, default, _OTHERS)
+        return shown | {name: _report_value(name, value) for name, value in others.items()}
+
+    def _provider(self, provider: ProviderState, root: str = "") -> Json:
+        """Return the entry of a provider, with ``{root}`` for the name of the host it is under."""
+        before, root_name, after = (
+            provider.name.partition(root) if root else (provider.name, "", "")
+        )
+        pattern = f"{escape(before)}{{root}}{escape(after)}" if root_name else escape(provider.name)
+        uuid = _given_id("uuid", provider.uuid, "provider", provider.name)
+        entry = {"name": pattern, **uuid, **_contents(provider)}
+        if not root and provider.uuid in self._state.nodes:
+            # Given in full, so that nothing follows from the host.
+            entry |= {"traits": sorted(provider.traits), "aggregates": sorted(provider.aggregates)}
+        return entry | self._below(provider, root)
+
+    def _below(self, provider: ProviderState, root: str = "") -> Json:
+        children = self._children[provider.uuid]
+        return _filled({"providers": [self._provider(child, root) for child in children]})
+
+    def providers(self) -> list[Json]:
+        """Return the entries of providers that are not hosts', and of those below them."""
+        hosts = {node.uuid for node in self._state.nodes.values() if self._has_root(node)}
+        return [self._provider(root) for root in self._children[None] if root.uuid not in hosts]
+
+    def services(self) -> list[Json]:
+        """Return the entries of services that are not just what their hosts' reports make."""
+        seen: dict[str, Any] = {}
+        for node in self._state.nodes.values():
+            seen[node.host] = max(node.last_seen_up, seen.get(node.host, node.last_seen_up))
+        services = self._state.services.values()
+        things = []
+        for service in sorted(services, key=lambda one: (one.binary, natural_key(one.host))):
+            reported = seen.get(service.host) if service.is_compute else None
+            uuid = _given_id("uuid", service.uuid, "service", service.host, service.binary)
+            entry = _service(service, reported)
+            if entry or uuid or reported is None:
+                things.append(({"host": service.host, **uuid}, entry))
+        return _shared(things)
 
     def instances(self) -> list[Json]:
         """Return the entries of instances."""
@@ -159,26 +309,13 @@ class _Writer:
             self._state.instances.values(),
             key=lambda one: (natural_key(one.display_name), natural_key(one.host or ""), one.uuid),
         )
-        found: list[Json] = []
-        for entry, (names, uuids, hosts) in grouped(
-            (self._instance(one), [one.display_name, one.uuid, one.host]) for one in instances
-        ):
-            shown: Json = {}
-            if names != uuids:
-                shown["name"] = patterns_for(names)
-            if names == uuids or uuids != [derived_uuid("instance", name) for name in names]:
-                shown["uuid"] = patterns_for(uuids)
-            if hosts[0] is not None:
-                shown["host"] = patterns_for(hosts, alone=True)
-            found.append(shown | entry)
-        return found
+        return _shared((_names_of_instance(one), self._instance(one)) for one in instances)
 
     def _instance(self, one: Instance) -> Json:
-        # Those on hosts share entries, and those on none.
         entry: Json = {} if one.host is not None else {"host": None}
-        if one.node != merge_instances.only_node(self._nodes, one.host):
+        if one.node != self._draft.only_node(one.host):
             entry["node"] = None if one.node is None else escape(one.node)
-        entry |= _plain(one, merge_instances.BLANK, merge_instances.PLAIN)
+        entry |= _texts(one, merge.BLANK, merge.PLAIN)
         if one.server_group is not None:
             group = self._state.server_groups.get(one.server_group)
             name = group.name if group else None
@@ -188,12 +325,12 @@ class _Writer:
         if one.image is not None:
             entry["image"] = self._image_of(one.image)
         held = self._state.consumers.get(one.uuid)
-        default = merge_instances.default_allocations(self._draft, one)
+        default = merge.default_allocations(self._draft, one)
         if held is None:
             return entry | ({"allocations": {}} if default else {})
         if held.allocations != default:
             entry["allocations"] = self._named(held.allocations)
-        if replace(held, allocations={}) != merge_instances.default_consumer(self._draft, one):
+        if replace(held, allocations={}) != merge.default_consumer(self._draft, one):
             entry["consumer"] = {**_owner(held), "type": held.consumer_type}
         return entry
 
@@ -231,8 +368,3 @@ class _Writer:
             name = provider.name if provider and not read_uuid(provider.name) else ""
             found[name or uuid] = dict(sorted(amounts.items()))
         return dict(sorted(found.items()))
-
-
-def _name_of(uuid: str, name: str | None, names: Counter[str | None]) -> Any:
-    """Return the name of a thing that is the only one of its name, else its uuid."""
-    return unquoted(name) if name and names[name] == 1 and not read_uuid(name) else uuid

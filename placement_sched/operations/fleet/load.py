@@ -2,25 +2,22 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode, Service
+from placement_sched.model.placement.allocation import ConsumerClaim
 from placement_sched.model.retrying import retrying
 from placement_sched.operations.fleet.apply import StepProgress, apply
-from placement_sched.operations.fleet.apply_providers import EntryError
-from placement_sched.operations.fleet.cloud import ConsumerState, State, changed, read_state
-from placement_sched.operations.fleet.dump import document_of, to_yaml
-from placement_sched.operations.fleet.merge import merge, terms_of
-from placement_sched.operations.fleet.yaml_file import YamlFile
+from placement_sched.operations.fleet.cloud import State, changed, read_state
+from placement_sched.operations.fleet.dump import document_of
+from placement_sched.operations.fleet.merge import merge
+from placement_sched.operations.fleet.yaml_file import YamlFile, to_yaml
 from placement_sched.operations.nova_cloud import check_sections
 from placement_sched.settings import Settings
 from placement_sched.store import change_counters
-
-V = TypeVar("V")
 
 NEW, CHANGED, GONE = "new", "changed", "gone"
 
@@ -65,41 +62,34 @@ def differences(before: State, after: State) -> tuple[Difference, ...]:
     found = [Difference(NEW, "resource class", name) for name in classes]
     found += [Difference(NEW, "trait", name) for name in sorted(after.traits - before.traits)]
     implied = _implied(before, after)
-    for field, (kind, name_of) in _KINDS.items():
-        things = getattr(after, field)
-        shown = {key: one for key, one in things.items() if (field, key) not in implied}
-        found += _things(kind, getattr(before, field), shown, name_of)
 
-    def consumer_name(consumer: ConsumerState) -> str:
-        instance = after.instances.get(consumer.uuid)
-        return consumer.uuid if instance is None else instance.display_name
+    def consumer_name(consumer: ConsumerClaim) -> str:
+        instance = after.instances.get(consumer.consumer)
+        return consumer.consumer if instance is None else instance.display_name
 
     kind = "allocations of"
-    found += _things(kind, before.consumers, after.consumers, consumer_name)
-    gone = [one for uuid, one in before.consumers.items() if uuid not in after.consumers]
-    return (*found, *(Difference(GONE, kind, consumer_name(one)) for one in gone))
+    for field, (noun, name_of) in {**_KINDS, "consumers": (kind, consumer_name)}.items():
+        former = getattr(before, field)
+        for key, thing in changed(former, getattr(after, field)).items():
+            if key in former:
+                details = tuple(_details("", former[key], thing))
+                found.append(Difference(CHANGED, noun, name_of(thing), details))
+            elif (field, key) not in implied:
+                found.append(Difference(NEW, noun, name_of(thing)))
+    gone = [thing for uuid, thing in before.consumers.items() if uuid not in after.consumers]
+    return (*found, *(Difference(GONE, kind, consumer_name(thing)) for thing in gone))
 
 
 def _implied(before: State, after: State) -> set[tuple[str, Any]]:
     """Return the services and root providers that are new because their hosts are."""
     new = {uuid: one for uuid, one in after.nodes.items() if uuid not in before.nodes}
-    services = {(one.host, COMPUTE_BINARY) for one in new.values()} - before.services.keys()
+    services = {(one.host, COMPUTE_BINARY) for one in new.values()}
     plain = {
         ("services", key)
         for key in services
         if (one := after.services.get(key)) and not (one.disabled or one.forced_down)
     }
-    return plain | {("providers", uuid) for uuid in new if uuid not in before.providers}
-
-
-def _things(
-    kind: str, before: Mapping[Any, V], after: Mapping[Any, V], name_of: Callable[[V], str]
-) -> Iterator[Difference]:
-    for key, one in changed(before, after).items():
-        if (old := before.get(key)) is None:
-            yield Difference(NEW, kind, name_of(one))
-        else:
-            yield Difference(CHANGED, kind, name_of(one), tuple(_details("", old, one)))
+    return plain | {("providers", uuid) for uuid in new}
 
 
 def _details(place: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -161,7 +151,16 @@ class Fleet:
         :class:`Conflict` where the cloud does not allow it.
         """
         progress("the file")
-        work = partial(self._load, file=YamlFile(text, name), dry_run=dry_run, progress=progress)
+        file = YamlFile(text, name)
+
+        def work(connection: Connection) -> tuple[Difference, ...]:
+            change_counters.bump(connection, SUBJECT)
+            progress("the present cloud")
+            changes = file.read(lambda document: self._load(connection, document, progress))
+            if dry_run:
+                raise _DryRunError(*changes)
+            return changes
+
         try:
             return retrying(lambda: self.database.write(work), _ATTEMPTS)
         except _DryRunError as done:
@@ -170,26 +169,16 @@ class Fleet:
             what = f"concurrent updates; gave up after {_ATTEMPTS} attempts"
             raise ConcurrentUpdate(what) from None
 
+    def _load(
+        self, connection: Connection, document: Any, progress: StepProgress
+    ) -> tuple[Difference, ...]:
+        check_sections(document, self.settings)
+        draft = merge(connection, document, self.settings, self.clock())
+        apply(connection, draft, progress)
+        return differences(draft.before, draft.after)
+
     def dump(self) -> str:
         """Return the file that, loaded into an empty database, makes this cloud."""
-        terms = terms_of(self.settings, self.clock())
         with self.database.snapshot() as connection:
-            return to_yaml(document_of(read_state(connection, terms.unknown_owner), terms))
-
-    def _load(
-        self, connection: Connection, file: YamlFile, *, dry_run: bool, progress: StepProgress
-    ) -> tuple[Difference, ...]:
-        change_counters.bump(connection, SUBJECT)
-        progress("the present cloud")
-        now = self.clock()
-        terms = terms_of(self.settings, now)
-        file.read(lambda document: check_sections(document, self.settings))
-        before, after = file.read(lambda document: merge(connection, document, terms))
-        try:
-            apply(connection, before, after, now, progress, terms.policies)
-        except EntryError as refused:
-            raise file.at_entry(refused.cause, refused.keys) from None
-        found = differences(before, after)
-        if dry_run:
-            raise _DryRunError(*found)
-        return found
+            state = read_state(connection, self.settings.unknown_owner)
+        return to_yaml(document_of(state, self.settings, self.clock()))

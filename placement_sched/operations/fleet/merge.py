@@ -1,55 +1,72 @@
-"""Merges a decoded fleet file into the cloud; hosts and instances have modules of their own."""
+"""Merges a decoded fleet file into the cloud; hosts have a module of their own."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import Forbidden, TooMuch
+from placement_sched.errors import Forbidden, Invalid, TooMuch
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.host_aggregate import ZONE_KEY
 from placement_sched.model.image import StoredImage, Viewer
+from placement_sched.model.instance import Instance
+from placement_sched.model.placement.allocation import INSTANCE_TYPE, Amounts, ConsumerClaim
 from placement_sched.model.server_group import ANTI_AFFINITY, ServerGroup
-from placement_sched.operations import reports
 from placement_sched.operations.fleet import cloud, merge_hosts
-from placement_sched.operations.fleet.cloud import State, derived_uuid
-from placement_sched.operations.fleet.draft import Draft, Terms
-from placement_sched.operations.fleet.merge_instances import OWNER, InstanceMerger, check_holdings
+from placement_sched.operations.fleet.cloud import Draft, derived_uuid
+from placement_sched.operations.fleet.names import for_each
 from placement_sched.operations.fleet.schema import VERSION, read_file
 from placement_sched.operations.images import SETTABLE, check_allowed, check_settable
 from placement_sched.scheduler.groups import amounts_of
-from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.schemas.formats import DocumentError, located
 from placement_sched.settings import Settings
-from placement_sched.store.compute import flavors
 
 _ADMINISTRATOR = Viewer(project_id="", is_admin=True, may_give=frozenset({"public", "community"}))
+Allocations = Mapping[str, Amounts]
+
+#: The fields by the keys of an entry that give them as they are: of owners, consumers, instances.
+OWNER = {"project": "project_id", "user": "user_id"}
+_CONSUMER = {**OWNER, "type": "consumer_type"}
+PLAIN = {**OWNER, "vm_state": "vm_state", "task_state": "task_state"}
+#: The fields of an instance of which nothing is given.
+BLANK = Instance(
+    uuid="",
+    display_name="",
+    vm_state="active",
+    **dict.fromkeys(("host", "node", "project_id", "user_id", "task_state")),
+    **dict.fromkeys(("flavor", "image", "server_group", "decision_uuid")),
+)
 
 
 def _merge_flavor(draft: Draft, entry: Json) -> None:
-    ids = {one.flavor.name: flavorid for flavorid, one in draft.after.flavors.items()}
-    flavorid = _only_of_name(draft, "flavor", ids, entry, "id")
-    before = draft.after.flavors.get(flavorid)
+    flavors, name = draft.after.flavors, entry["name"]
+    named = [flavorid for flavorid, one in flavors.items() if one.flavor.name == name]
+    flavorid = _identify(draft, "flavor", entry, "id", named, name, unique=True)
+    before = flavors.get(flavorid)
     if before is None:
         _require(entry, "flavor", "vcpus", "memory_mb")
         before = cloud.FlavorState(flavor=Flavor(flavorid=flavorid))
     given = {key: value for key, value in entry.items() if key not in {"id", "projects"}}
-    draft.after.flavors[flavorid] = cloud.FlavorState(
+    flavors[flavorid] = cloud.FlavorState(
         flavor=replace(before.flavor, **given),
         projects=frozenset(entry.get("projects", before.projects)),
     )
 
 
-def _only_of_name(draft: Draft, kind: str, ids: Mapping[str, str], entry: Json, key: str) -> str:
-    """Return the id of the one thing of a name; raises :class:`DocumentError` if it is another."""
-    name = entry["name"]
-    found = entry.get(key) or ids.get(name) or derived_uuid(kind, name)
-    draft.name_once(kind, found)
-    if ids.get(name, found) != found:
-        raise DocumentError(f"the name {name} is already used by {kind} {ids[name]}")
-    return str(found)
+def _identify(
+    draft: Draft, kind: str, entry: Json, key: str, named: list[str], *names: str, unique: bool
+) -> str:
+    """Return the id that an entry gives, that of the only object named so, or a derived one."""
+    if key not in entry and len(named) > 1:
+        what = f"{len(named)} {kind}s are named {names[0]}; select one by its {key!r}"
+        raise DocumentError(what)
+    uuid = str(entry.get(key) or (named[0] if named else derived_uuid(kind, *names)))
+    draft.note_entry(kind, uuid)
+    if unique and named and uuid not in named:
+        raise DocumentError(f"the name {names[0]} is already used by {kind} {named[0]}")
+    return uuid
 
 
 def _require(entry: Json, kind: str, *keys: str) -> None:
@@ -63,8 +80,8 @@ def _merge_image(draft: Draft, entry: Json) -> None:
     images, name = draft.after.images, entry.get("name")
     if name is None and "id" not in entry:
         raise DocumentError("an image has an 'id' or a 'name'")
-    found = sorted(uuid for uuid, one in images.items() if one.name == name)
-    uuid = _one_of(draft, "image", entry, "id", found, str(name))
+    named = [uuid for uuid, one in images.items() if one.name == name]
+    uuid = _identify(draft, "image", entry, "id", named, str(name), unique=False)
     before = images.get(uuid) or StoredImage(uuid=uuid)
     _check_properties(entry.get("properties", {}))
     given = {key: value for key, value in entry.items() if key != "id"}
@@ -91,25 +108,16 @@ def _check_properties(names: Iterable[str]) -> None:
         raise DocumentError(what, "properties", name, at_key=True)
 
 
-def _one_of(draft: Draft, kind: str, entry: Json, key: str, found: list[str], *names: str) -> str:
-    """Return the given id, that of the one found, or one derived from these names."""
-    if key not in entry and len(found) > 1:
-        what = f"{len(found)} {kind}s are named {names[0]}; select one by its {key!r}"
-        raise DocumentError(what)
-    uuid = str(entry[key]) if key in entry else found[0] if found else derived_uuid(kind, *names)
-    draft.name_once(kind, uuid)
-    return uuid
-
-
 def _merge_server_group(draft: Draft, entry: Json) -> None:
     """Put a server group, known by its uuid or its name (in a project, if one is given)."""
     groups, name, project = draft.after.server_groups, entry["name"], entry.get("project")
-    found = [
+    named = [
         uuid
         for uuid, one in groups.items()
         if one.name == name and ("project" not in entry or one.project_id == project)
     ]
-    uuid = _one_of(draft, "server group", entry, "uuid", found, name, project or "")
+    names = (name, project or "")
+    uuid = _identify(draft, "server group", entry, "uuid", named, *names, unique=False)
     before = groups.get(uuid)
     if before is None:
         _require(entry, "server group", "policy")
@@ -124,65 +132,214 @@ def _merge_server_group(draft: Draft, entry: Json) -> None:
 
 
 def _merge_aggregate(draft: Draft, entry: Json) -> None:
-    uuids = {one.name: uuid for uuid, one in draft.after.aggregates.items()}
-    uuid = _only_of_name(draft, "aggregate", uuids, entry, "uuid")
-    before = draft.after.aggregates.get(uuid) or cloud.new_aggregate(uuid, entry["name"])
+    aggregates, name = draft.after.aggregates, entry["name"]
+    named = [uuid for uuid, one in aggregates.items() if one.name == name]
+    uuid = _identify(draft, "aggregate", entry, "uuid", named, name, unique=True)
+    before = aggregates.get(uuid) or cloud.new_aggregate(uuid, name)
     metadata = dict(entry.get("metadata", before.metadata))
     if ZONE_KEY in entry:
         if metadata.get(ZONE_KEY, entry[ZONE_KEY]) != entry[ZONE_KEY] and "metadata" in entry:
             raise DocumentError("metadata name a different availability zone", ZONE_KEY)
         metadata[ZONE_KEY] = entry[ZONE_KEY]
     hosts = frozenset(entry.get("hosts", before.hosts))
-    after = replace(before, name=entry["name"], metadata=metadata, hosts=hosts)
-    draft.after.aggregates[uuid] = after
+    aggregates[uuid] = replace(before, name=name, metadata=metadata, hosts=hosts)
 
 
 def _check_aggregate(draft: Draft, entry: Json) -> None:
     """Check that the hosts of an entry are in the file or the cloud."""
-    known = {host for host, _ in (*draft.node_names, *draft.after.services)}
+    known = {host for host, _ in (*draft.node_uuids, *draft.after.services)}
     if unknown := sorted(set(entry.get("hosts", ())) - known):
         raise DocumentError(f"there is no host {unknown[0]}", "hosts")
 
 
-def terms_of(settings: Settings, now: datetime) -> Terms:
-    """Return what applies where a file is silent."""
-    return Terms(
-        defaults=reports.defaults(settings, now),
-        unknown_owner=settings.unknown_owner,
-        requested=lambda flavor: dict(amounts_of(flavor, boot_from_volume=False)),
-        policies=policies_for(settings),
+def _merge_instances(draft: Draft, entry: Json) -> None:
+    names, uuids = _names(entry)
+    hosts = for_each(entry, "host", len(uuids), alone=True)
+    nodes = for_each(entry, "node", len(uuids), alone=True)
+    given = {name: entry[key] for key, name in PLAIN.items() if key in entry}
+    finders = {"server_group": _find_group, "flavor": _find_flavor, "image": _find_image}
+    for key, find in finders.items():
+        if key in entry:
+            with located(key):
+                given[key] = None if entry[key] is None else find(draft, entry[key])
+    for index, uuid in enumerate(uuids):
+        draft.note_entry("instance", uuid)
+        changes = dict(given)
+        if "name" in entry:
+            changes["display_name"] = names[index]
+        if "host" in entry:
+            changes["host"] = hosts[index]
+            changes["node"] = draft.only_node(hosts[index])
+        if "node" in entry:
+            changes["node"] = nodes[index]
+        _put_instance(draft, uuid, changes, entry)
+
+
+def _names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
+    if "uuid" in entry:
+        return for_each(entry, "name", len(entry["uuid"]), alone=True), entry["uuid"]
+    if "name" not in entry:
+        raise DocumentError("an instance has a 'uuid' or a 'name'")
+    return entry["name"], [derived_uuid("instance", name) for name in entry["name"]]
+
+
+def _find(noun: str, given: str, names: Mapping[str, str | None]) -> str:
+    """Return the id of the only thing that has this id, or this name."""
+    ids = [given] if given in names else [uuid for uuid, name in names.items() if name == given]
+    if not ids:
+        raise DocumentError(f"there is no {noun} {given}")
+    if len(ids) > 1:
+        raise DocumentError(f"there are {len(ids)} {noun}s {given}")
+    return ids[0]
+
+
+def _find_group(draft: Draft, given: str) -> str:
+    groups = draft.after.server_groups
+    return _find("server group", given, {uuid: group.name for uuid, group in groups.items()})
+
+
+def _find_flavor(draft: Draft, given: Json | str) -> Json:
+    if isinstance(given, dict):
+        return cloud.plain_flavor(given, draft.before.flavor_rows)
+    flavors = draft.after.flavors
+    flavorid = _find("flavor", given, {key: one.flavor.name for key, one in flavors.items()})
+    return {**flavors[flavorid].flavor.as_document(), "id": cloud.FLAVOR_ROW}
+
+
+def _find_image(draft: Draft, given: Json | str) -> Json:
+    if isinstance(given, dict):
+        return given
+    images = draft.after.images
+    uuid = _find("image", given, {uuid: image.name for uuid, image in images.items()})
+    return images[uuid].as_request_image()
+
+
+def _put_instance(draft: Draft, uuid: str, changes: Json, entry: Json) -> None:
+    before = draft.after.instances.get(uuid)
+    instance = replace(before or replace(BLANK, uuid=uuid, display_name=uuid), **changes)
+    draft.after.instances[uuid] = instance
+    owner = held = draft.after.consumers.get(uuid)
+    if owner is None or {"consumer", "project", "user"} & entry.keys():
+        given = {_CONSUMER[key]: value for key, value in entry.get("consumer", {}).items()}
+        owner = replace(default_consumer(draft, instance), **given)
+    stays = before is not None and all(
+        getattr(before, name) == getattr(instance, name) for name in ("host", "node", "flavor")
+    )
+    if "allocations" in entry:
+        _put_consumer(draft, owner, _read_allocations(draft, entry))
+    elif not stays:
+        _put_consumer(draft, owner, default_allocations(draft, instance))
+    elif held is not None:
+        _put_consumer(draft, owner, held.allocations)
+
+
+def _merge_allocations(draft: Draft, entry: Json) -> None:
+    draft.note_entry("consumer", entry["consumer"])
+    owner = {name: entry[key] for key, name in _CONSUMER.items() if key in entry}
+    consumer = ConsumerClaim(consumer=entry["consumer"], allocations={}, **owner)
+    _put_consumer(draft, consumer, _read_allocations(draft, entry))
+
+
+def _read_allocations(draft: Draft, entry: Json) -> Allocations:
+    held: dict[str, Amounts] = {}
+    for text, amounts in entry["allocations"].items():
+        with located("allocations", text):
+            uuid = text if text in draft.after.providers else draft.provider_uuids.get(text)
+            if uuid is None:
+                raise DocumentError(f"there is no provider {text}")
+            if uuid in held:
+                raise DocumentError("the provider is listed twice")
+            if not amounts:
+                raise DocumentError("no resources are given")
+            draft.add_classes(amounts)
+            held[uuid] = amounts
+    return held
+
+
+def _put_consumer(draft: Draft, owner: ConsumerClaim, held: Allocations) -> None:
+    if held:
+        draft.after.consumers[owner.consumer] = replace(owner, allocations=held)
+    else:
+        draft.after.consumers.pop(owner.consumer, None)
+
+
+def _check_holdings(draft: Draft) -> None:
+    """Raise :class:`DocumentError` where a consumer holds of a class that its provider lacks.
+
+    It is at the entry of the consumer if that changes, else of the provider that loses the class.
+    """
+    after = draft.after
+    for uuid, claim in after.consumers.items():
+        for provider_uuid, amounts in claim.allocations.items():
+            provider = after.providers.get(provider_uuid)
+            if not provider or amounts.keys() <= provider.inventories.keys():
+                continue
+            lacking = min(amounts.keys() - provider.inventories.keys())
+            who = after.instances[uuid].display_name if uuid in after.instances else uuid
+            holder = draft.entry_of_consumer(uuid)
+            if holder and draft.before.consumers.get(uuid) != claim:
+                what = f"{who}: provider {provider.name} has no inventory of {lacking}"
+                raise DocumentError(what, *holder, "allocations")
+            if place := draft.entry_of("provider", provider_uuid):
+                what = f"provider {provider.name}: the inventory of {lacking} is in use by {who}"
+                raise DocumentError(what, *place, "inventories")
+
+
+def default_consumer(draft: Draft, instance: Instance) -> ConsumerClaim:
+    """Return the consumer that an instance is unless the file gives another owner."""
+    return ConsumerClaim(
+        consumer=instance.uuid,
+        project_id=instance.project_id or draft.unknown_owner[0],
+        user_id=instance.user_id or draft.unknown_owner[1],
+        consumer_type=INSTANCE_TYPE,
+        allocations={},
     )
 
 
-def merge(connection: Connection, document: Any, terms: Terms) -> tuple[State, State]:
+def default_allocations(draft: Draft, instance: Instance) -> Allocations:
+    """Return what an instance holds by default: what its flavor requests, of its node."""
+    node = draft.node_uuids.get((instance.host or "", instance.node or ""))
+    if node is None or node not in draft.after.providers or not instance.flavor:
+        return {}
+    try:
+        flavor = Flavor.from_document(instance.flavor)
+        requested = dict(amounts_of(flavor, boot_from_volume=False))
+    except Invalid:
+        return {}
+    return {node: requested} if requested else {}
+
+
+#: The sections in the order of their merging, each with what merges an entry of it.
+_SECTIONS: tuple[tuple[str, Callable[[Draft, Json], None]], ...] = (
+    ("flavors", _merge_flavor),
+    ("images", _merge_image),
+    ("server_groups", _merge_server_group),
+    ("aggregates", _merge_aggregate),
+    ("hosts", merge_hosts.merge_hosts),
+    ("services", merge_hosts.merge_services),
+    ("providers", merge_hosts.merge_providers),
+    ("aggregates", _check_aggregate),
+    # Instances need all that is above.
+    ("instances", _merge_instances),
+    ("allocations", _merge_allocations),
+)
+
+
+def merge(connection: Connection, document: Any, settings: Settings, now: datetime) -> Draft:
     """Return the cloud as it is, and as a document makes it; raises :class:`DocumentError`."""
     file = read_file({} if document is None else document)
     if file.get("version", VERSION) != VERSION:
         raise DocumentError(f"only version {VERSION} of the file format is known", "version")
-    before = cloud.read_state(connection, terms.unknown_owner)
-    draft = Draft(before, terms)
-
-    def merge_section(section: str, merge_entry: Callable[[Draft, Json], None]) -> None:
-        for index, entry in enumerate(file.get(section, ())):
-            draft.entry = (section, index)
-            with located(*draft.entry):
-                merge_entry(draft, entry)
-
+    draft = Draft(cloud.read_state(connection, settings.unknown_owner), settings, now)
     with located("resource_classes"):
         draft.add_classes(file.get("resource_classes", ()))
     with located("traits"):
         draft.add_traits(file.get("traits", ()))
-    merge_section("flavors", _merge_flavor)
-    merge_section("images", _merge_image)
-    merge_section("server_groups", _merge_server_group)
-    merge_section("aggregates", _merge_aggregate)
-    merge_section("hosts", merge_hosts.merge_hosts)
-    merge_section("services", merge_hosts.merge_services)
-    merge_section("providers", merge_hosts.merge_providers)
-    merge_section("aggregates", _check_aggregate)
-    # Instances need all that is above.
-    merger = InstanceMerger(draft, flavors.ids_by_flavorid(connection))
-    merge_section("instances", merger.merge_instances)
-    merge_section("allocations", merger.merge_allocations)
-    check_holdings(draft)
-    return before, draft.finish()
+    for section, merge_entry in _SECTIONS:
+        for index, entry in enumerate(file.get(section, ())):
+            draft.entry = (section, index)
+            with located(section, index):
+                merge_entry(draft, entry)
+    _check_holdings(draft)
+    merge_hosts.settle_roots(draft)
+    return draft

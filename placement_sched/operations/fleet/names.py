@@ -24,7 +24,7 @@ _PART = re.compile(
 )
 _RANGE = re.compile(r"(?P<first>[0-9]{1,18})(?:-(?P<last>[0-9]{1,18}))?")
 _SPECIAL = re.compile(r"([\\\[\]{}])")
-_DIGITS = re.compile(r"[0-9]{1,18}")
+_LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,17})([^0-9]*)", re.DOTALL)
 _PLACE = re.compile(r"\\.|\{(?P<name>[^}]*)\}", re.DOTALL)
 
 
@@ -77,30 +77,31 @@ def escape(name: str) -> str:
 
 
 def fold(names: Sequence[str]) -> list[str]:
-    """Return few patterns that stand for these names in this order, by numbers that rise by one."""
-    patterns: list[str] = []
-    at, last = 0, len(names) - 1
-    while at <= last:
-        pattern, length = escape(names[at]), 1
-        for digits in _DIGITS.finditer(names[at]):
-            before, after = names[at][: digits.start()], names[at][digits.end() :]
-            while (
-                at + length <= last
-                and names[at + length] == f"{before}{_counted_on(digits[0], length)}{after}"
-            ):
-                length += 1
-            if length > 1:
-                numbers = f"[{digits[0]}-{_counted_on(digits[0], length - 1)}]"
-                pattern = f"{escape(before)}{numbers}{escape(after)}"
-                break
-        patterns.append(pattern)
-        at += length
-    return patterns
+    """Return few patterns for these names in this order, by last numbers that rise by one."""
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and name == _next_name(runs[-1][-1]):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return [_pattern_of(run) for run in runs]
 
 
-def _counted_on(digits: str, steps: int) -> str:
-    """Return the number so many steps after another, with no fewer digits."""
-    return str(int(digits) + steps).zfill(len(digits))
+def _next_name(name: str) -> str | None:
+    match = _LAST_NUMBER.fullmatch(name)
+    if match is None:
+        return None
+    before, digits, after = match.groups()
+    return f"{before}{str(int(digits) + 1).zfill(len(digits))}{after}"
+
+
+def _pattern_of(run: Sequence[str]) -> str:
+    match = _LAST_NUMBER.fullmatch(run[0])
+    if match is None or len(run) == 1:
+        return escape(run[0])
+    before, first, after = match.groups()
+    last = run[-1][len(before) : len(run[-1]) - len(after)]
+    return f"{escape(before)}[{first}-{last}]{escape(after)}"
 
 
 _NATURAL_PARTS = re.compile(r"[0-9]+|[^0-9]+")
@@ -142,11 +143,9 @@ def one_for_each(values: Sequence[T], count: int, *, alone: bool = True) -> Sequ
     return values
 
 
-def for_each(entry: Json, key: str, count: int, *, alone: bool = False) -> Sequence[Any] | None:
-    """Return the values of a key, one for each thing; None where the entry has no such key."""
-    if key not in entry:
-        return None
-    if entry[key] is None:
+def for_each(entry: Json, key: str, count: int, *, alone: bool = False) -> Sequence[Any]:
+    """Return the values of a key, one for each thing; None for each if it has none."""
+    if entry.get(key) is None:
         return [None] * count
     with located(key):
         return one_for_each(entry[key], count, alone=alone)

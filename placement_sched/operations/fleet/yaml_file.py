@@ -12,6 +12,7 @@ from yaml.reader import ReaderError
 
 from placement_sched.errors import Error, Invalid
 from placement_sched.limits import MAX_YAML_DEPTH, MAX_YAML_REPEATED
+from placement_sched.model.document import Json
 from placement_sched.schemas.formats import DocumentError
 
 T = TypeVar("T")
@@ -45,20 +46,29 @@ def end_of(text: str) -> Position:
     return len(above), len(last)
 
 
+class EntryError(DocumentError):
+    """An error whose cause is an entry of a document, with the keys that lead to it."""
+
+    def __init__(self, cause: Error, what: str, *keys: str | int) -> None:
+        super().__init__(what, *keys)
+        self.cause = cause
+
+
 class YamlFile:
     """A decoded YAML document, with the places of its values in the file."""
 
     def __init__(self, text: str, name: str) -> None:
         """Decode ``text``, which came from the file ``name``; raises :class:`Invalid`."""
         self._name = name
-        self._made: dict[int, Any] = {}
-        self._open: set[int] = set()
-        #: How many values each decoded node comes to, and all so far; some by aliases alone.
-        self._sizes: dict[int, int] = {}
-        self._decoded = self._repeated = 0
+        #: Nodes that have been decoded, and how many values aliases repeat.
+        self._decoded: set[int] = set()
+        self._repeated = 0
+        #: Nodes that are being decoded, the outer ones first, with the places of repeated ones.
+        self._open: dict[int, Position | None] = {}
         try:
             self._refuse_deep(text)
-            self._root = yaml.compose(text, Loader=yaml.CSafeLoader)
+            #: The document with the places of its parts; None for an empty one.
+            self.root: Node | None = yaml.compose(text, Loader=yaml.CSafeLoader)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
             place = None if mark is None else (mark.line, mark.column)
@@ -71,7 +81,7 @@ class YamlFile:
             what = f"the character U+{error.character:04X} is not valid in YAML: {error.reason}"
             self._refuse(what, end_of(before))
         #: The document in dicts, lists, texts, numbers, booleans and None.
-        self.data: Any = None if self._root is None else self._value(self._root)
+        self.data: Any = None if self.root is None else self._value(self.root)
 
     def _refuse_deep(self, text: str) -> None:
         """Refuse a document that is nested so deeply that the parser in C would crash."""
@@ -81,55 +91,37 @@ class YamlFile:
             if depth > MAX_YAML_DEPTH:
                 self._refuse(_TOO_DEEP, _start(event))
 
-    @property
-    def root(self) -> Node | None:
-        """Return the document with the places of its parts; None for an empty one."""
-        return self._root
-
     def read(self, reader: Callable[[Any], T]) -> T:
-        """Return what ``reader`` makes of the document; raises :class:`Invalid` with the place."""
+        """Return what ``reader`` makes of the document; its errors get the place of the fault."""
         try:
             return reader(self.data)
         except DocumentError as error:
             place = self._place(error.keys, at_key=error.at_key)
-            raise Invalid(self._message(error.what, place, error.keys)) from None
-
-    def at_entry(self, error: Error, keys: Sequence[str | int]) -> Error:
-        """Return an error with the place of the value under these keys, or what is nearest."""
-        message = self._message(error.detail, self._place(keys), keys)
-        return type(error)(message, code=error.code, extra=error.extra)
+            message = self._message(error.what, place, error.keys)
+            cause = error.cause if isinstance(error, EntryError) else Invalid("")
+            raise type(cause)(message, code=cause.code, extra=cause.extra) from None
 
     def _value(self, node: Node) -> Any:
-        """Return the value of a node; a node that is anchored is decoded once."""
-        if id(node) in self._made:
-            self._count_again(node)
-            return self._made[id(node)]
         if id(node) in self._open:
             self._refuse("an anchor is used within itself", _start(node))
         if node.tag.removeprefix(_PREFIX) not in _KINDS:
             self._refuse(f"the tag {node.tag} is not known", _start(node))
-        self._open.add(id(node))
-        before = self._decoded
-        self._decoded += 1
+        is_repeated = id(node) in self._decoded
+        self._decoded.add(id(node))
+        self._open[id(node)] = _start(node) if is_repeated else None
+        self._repeated += is_repeated
+        if self._repeated > MAX_YAML_REPEATED:
+            place = next(filter(None, self._open.values()))
+            self._refuse(f"aliases repeat more than {MAX_YAML_REPEATED} values", place)
         value: Any
         if isinstance(node, MappingNode):
             value = self._mapping(node)
         elif isinstance(node, SequenceNode):
-            value = [self._value(one) for one in node.value]
+            value = [self._value(item) for item in node.value]
         else:
             value = self._scalar(node)
-        self._open.discard(id(node))
-        self._made[id(node)] = value
-        self._sizes[id(node)] = self._decoded - before
+        del self._open[id(node)]
         return value
-
-    def _count_again(self, node: Node) -> None:
-        """Count a node that an alias repeats; refuse what comes to too many values."""
-        size = self._sizes[id(node)]
-        self._decoded += size
-        self._repeated += size
-        if self._repeated > MAX_YAML_REPEATED:
-            self._refuse(f"aliases repeat more than {MAX_YAML_REPEATED} values", _start(node))
 
     def _mapping(self, node: MappingNode) -> dict[str, Any]:
         own: dict[str, Any] = {}
@@ -176,7 +168,7 @@ class YamlFile:
 
     def _place(self, keys: Sequence[str | int], *, at_key: bool = False) -> Position | None:
         """Return the place of the value (or the key) under these keys, or of what is above it."""
-        node = self._root
+        node = self.root
         place = None if node is None else _start(node)
         for position, key in enumerate(keys, 1):
             found = None if node is None else _under(node, key)
@@ -218,3 +210,40 @@ def _under(node: Node, key: str | int) -> tuple[Node | None, Node] | None:
             return name, value
     merged = [part for name, value in node.value if name.tag == _MERGE for part in _parts(value)]
     return next((found for part in merged if (found := _under(part, key))), None)
+
+
+_HEADER = "# A cloud, written by placement-sched fleet dump; placement-sched fleet load reads it.\n"
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Writes entries over several lines, and the values in them on one."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
+        """Write every value in full."""
+        return True
+
+
+class _Entry(dict[str, Any]):
+    """A mapping that is written over several lines."""
+
+
+_Dumper.add_representer(
+    _Entry,
+    lambda dumper, data: dumper.represent_mapping(f"{_PREFIX}map", data.items(), flow_style=False),
+)
+
+
+def to_yaml(document: Json) -> str:
+    """Return a document as YAML."""
+    lines: Any = _Entry(document)
+    for key, value in document.items():
+        if isinstance(value, list):
+            lines[key] = [_Entry(one) if isinstance(one, dict) else one for one in value]
+    return _HEADER + yaml.dump(
+        lines,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        width=100,
+        default_flow_style=None,
+    )

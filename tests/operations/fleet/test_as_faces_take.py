@@ -5,8 +5,8 @@ from urllib.parse import quote
 import pytest
 
 from placement_sched.errors import Invalid
-from placement_sched.operations.fleet.dump import to_yaml
 from placement_sched.operations.fleet.names import escape
+from placement_sched.operations.fleet.yaml_file import to_yaml
 from tests.clouds import uuid_of
 from tests.conftest import empty
 from tests.operations.fleet.conftest import Loaded

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from placement_sched.operations.fleet.dump import to_yaml
 from placement_sched.operations.fleet.load import differences
+from placement_sched.operations.fleet.yaml_file import to_yaml
 from tests.conftest import empty
 from tests.exploring import draws
 from tests.operations.fleet.clouds import documents

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.errors import Invalid
-from placement_sched.operations.fleet.dump import to_yaml
-from placement_sched.operations.fleet.yaml_file import YamlFile
+from placement_sched.operations.fleet.yaml_file import YamlFile, to_yaml
 from placement_sched.schemas.formats import DocumentError
 
 
