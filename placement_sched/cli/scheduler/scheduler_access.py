@@ -1,17 +1,15 @@
 """The scheduler that a command uses: of a server, over HTTP, or on the configured database."""
 
 import argparse
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from http.client import HTTPException
-from urllib.error import HTTPError, URLError
+from operator import itemgetter
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
-from urllib.request import Request, urlopen
 
 import orjson
+from requests import ConnectTimeout
 
 from placement_sched.api.microversion import Version
 from placement_sched.api.scheduler import placing, planning, recorded
@@ -19,8 +17,9 @@ from placement_sched.api.scheduler.routes import capacity, hosts
 from placement_sched.api.schema import Schemas, check_texts
 from placement_sched.app import make_services
 from placement_sched.cli.database import refuse_absent_file, shown
-from placement_sched.errors import Error, Invalid, NoValidHost, Unavailable
+from placement_sched.errors import Error, Invalid, NoValidHost, ServiceFailed, Unavailable
 from placement_sched.model.document import Json
+from placement_sched.remote.service import RemoteService, ServiceResponse, by_token, causes
 from placement_sched.scheduler.hosts.caches import Memory
 from placement_sched.scheduler.hosts.shown import one_shown as host_shown
 from placement_sched.scheduler.loading import read_settings
@@ -171,15 +170,21 @@ def check_token(token: str) -> None:
 
 
 class SchedulerClient:
-    """Asks the server at ``base``; ``timeout`` is in seconds. Raises its :class:`Error`."""
+    """Client of the server at ``base``; ``timeout`` is in seconds. Raises its :class:`Error`."""
 
     def __init__(self, base: str, token: str, timeout: float = TIMEOUT) -> None:
         check_address("--url", base)
+        if not urlsplit(base).path.isascii():
+            raise Invalid(f"--url {base}: not ASCII")
         check_token(token)
         #: The server asked.
         self.place = base.rstrip("/")
-        self._token = token
         self._timeout = timeout
+        # A repeated selection could claim twice, and a kept connection may be closed by the server
+        # at the moment of the next request.
+        self._adapter = by_token(base, token, timeout=timeout, retries=0)
+        self._adapter.additional_headers["Connection"] = "close"
+        self._service = RemoteService(self._adapter, "scheduler")
 
     def explain(self, body: Json) -> Json:
         """Return the explanation of ``body``; raise :class:`Error` with the server's message."""
@@ -206,30 +211,30 @@ class SchedulerClient:
 
     def policies(self) -> list[Json]:
         """Return every scheduling policy; raise :class:`Error` with the server's message."""
-        found: list[Json] = self._ask("/scheduler/v1/policies", {})["policies"]
-        return found
+        policies: list[Json] = self._ask("policies")["policies"]
+        return policies
 
     def policy(self, name: str) -> Json:
         """Return one scheduling policy; raise :class:`Error` with the server's message."""
-        return self._ask(f"/scheduler/v1/policies/{_in_path(name)}", {})
+        return self._ask(f"policies/{_in_path(name)}")
 
     def decisions(self, query: Mapping[str, str]) -> Json:
         """Return recorded decisions, and the marker of the ``next`` page."""
-        page = self._ask(f"/scheduler/v1/decisions?{_query(query)}", {})
+        page = self._ask(f"decisions?{_query(query)}")
         following = [parse_qs(urlsplit(link["href"]).query) for link in page.pop("links")]
         return {**page, "next": following[0]["marker"][-1] if following else None}
 
     def decision(self, uuid: str) -> Json:
         """Return one recorded decision; raise :class:`Error` with the server's message."""
-        return self._ask(f"/scheduler/v1/decisions/{uuid}", {})
+        return self._ask(f"decisions/{uuid}")
 
     def hosts(self, query: Sequence[tuple[str, str]]) -> Json:
         """Return the hosts that the pairs of a query string ask for."""
-        return self._ask(f"/scheduler/v1/hosts?{_query(query)}", {})
+        return self._ask(f"hosts?{_query(query)}")
 
     def host(self, name: str) -> Json:
         """Return one host whole; raise :class:`Error` with the server's message."""
-        return self._ask(f"/scheduler/v1/hosts/{_in_path(name)}", {})
+        return self._ask(f"hosts/{_in_path(name)}")
 
     def replay(self, uuid: str, body: Json) -> Json:
         """Return a recorded decision, how its request fares now, and what differs."""
@@ -237,37 +242,37 @@ class SchedulerClient:
 
     def aggregate_names(self) -> dict[str, str]:
         """Return the names of host aggregates by uuid; none where this caller may not see them."""
-        version = {"OpenStack-API-Version": "compute 2.41"}
-        try:
-            answer = self._ask("/compute/v2.1/os-aggregates", version)
-        except Error:
-            return {}
-        return {one["uuid"]: one["name"] for one in answer["aggregates"]}
+        compute = RemoteService(self._adapter, "compute", version="2.41")
+        path = f"{self.place}/compute/v2.1/os-aggregates"
+        with suppress(ServiceFailed):
+            return dict(compute.listed(path, "aggregates", itemgetter("uuid", "name")))
+        return {}
 
     def _post(self, action: str, body: Json) -> Json:
-        type_ = {"Content-Type": "application/json"}
         check_texts(body, _WRONG)
-        return self._ask(f"/scheduler/v1/{action}", type_, json.dumps(body).encode())
+        return self._ask(action, body)
 
-    def _ask(self, path: str, headers: dict[str, str], body: bytes | None = None) -> Json:
-        base = self.place
-        headers |= {"Accept": "application/json", "X-Auth-Token": self._token}
-        request = Request(base + path, body, headers)  # noqa: S310 - the scheme was checked
+    def _ask(self, path: str, body: Json | None = None) -> Json:
         try:
-            with urlopen(request, timeout=self._timeout) as answer:  # noqa: S310 - as above
-                return _decoded(answer.read(), base)
-        except HTTPError as refusal:
-            raise _error(refusal, base) from None
-        except UnicodeError:
-            raise Invalid(f"--url {base}: not ASCII") from None
-        except TimeoutError:
+            # keystoneauth would replace "%" in a base address, but not in a whole one.
+            response = self._service.send(
+                "GET" if body is None else "POST", f"{self.place}/scheduler/v1/{path}", body=body
+            )
+        except ServiceFailed as failure:
+            kinds = set(map(type, causes(failure)))
+            if TimeoutError not in kinds or ConnectTimeout in kinds:
+                raise
             raise Unavailable(
-                f"{base} did not answer within {self._timeout:g} s; it may still be working "
+                f"{self.place} did not answer within {self._timeout:g} s; it may still be working "
                 "on the request: wait longer with --timeout SECONDS"
             ) from None
-        except (URLError, HTTPException, OSError) as failure:
-            reason = getattr(failure, "reason", failure)
-            raise Unavailable(f"{base} does not answer: {reason}") from None
+        if not 200 <= response.status < 300:
+            raise _error(response, self.place)
+        if isinstance(response.document, dict):
+            return response.document
+        raise Error(
+            f"{self.place} did not answer with JSON; check that it is a placement-sched server"
+        )
 
 
 def _in_path(name: str) -> str:
@@ -310,21 +315,13 @@ def open_scheduler(arguments: argparse.Namespace) -> Iterator[SchedulerApi]:
         services.database.dispose()
 
 
-def _error(refusal: HTTPError, base: str) -> Error:
+def _error(response: ServiceResponse, base: str) -> Error:
     try:
-        error = json.loads(refusal.read())["errors"][0]
+        error = response.document["errors"][0]
         detail, code = error["detail"], error.get("code", "")
-    except (ValueError, LookupError, TypeError):
-        return Error(f"unexpected response from {base}: {refusal.code} {refusal.reason}")
+    except (LookupError, TypeError):
+        return Error(f"unexpected response from {base}: {response.status} {response.reason}")
     if code == NoValidHost.code:
         return NoValidHost(detail, extra={"funnel": error.get("funnel")})
     request_id = error.get("request_id")
-    return Error(f"{detail} ({refusal.code}{f', {request_id}' if request_id else ''})")
-
-
-def _decoded(body: bytes, base: str) -> Json:
-    with suppress(ValueError):
-        document = json.loads(body)
-        if isinstance(document, dict):
-            return document
-    raise Error(f"{base} did not answer with JSON; check that it is a placement-sched server")
+    return Error(f"{detail} ({response.status}{f', {request_id}' if request_id else ''})")
