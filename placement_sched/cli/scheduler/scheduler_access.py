@@ -33,6 +33,17 @@ _LONGEST = 86_400
 TIMEOUT = 120
 #: How the sentence begins about a document that does not fit its schema.
 _WRONG = "JSON does not validate"
+_ANY_STATUS = range(1000)
+
+#: What takes the body of a POST to ``/scheduler/v1``, and the schemas of that body.
+_ACTIONS = {
+    "capacity": (capacity.CAPACITY, capacity.answer),
+    "explain": (placing.EXPLAIN, placing.explain),
+    "plan": (planning.PLAN, planning.plan),
+    "rebalance": (planning.REBALANCE, planning.rebalance),
+    "select_destinations": (placing.SELECT, placing.select),
+}
+_SHOWN = {"decisions": recorded.one_shown, "hosts": host_shown, "policies": one_shown}
 
 
 class DirectScheduler:
@@ -46,54 +57,30 @@ class DirectScheduler:
         #: The database asked, without its password.
         self.place = shown(scheduler.database)
         self.policies = partial(all_shown, scheduler)
-        self.policy = partial(one_shown, scheduler)
 
     def aggregate_names(self) -> dict[str, str]:
         """Return the names of host aggregates by uuid."""
         with self._scheduler.database.read() as connection:
             return {one.uuid: one.name for one in host_aggregates.all_aggregates(connection)}
 
-    def explain(self, body: Json) -> Json:
-        """Return the explanation of ``body``, nothing claimed."""
-        _check(placing.EXPLAIN, body)
-        return placing.explain(self._scheduler, body)
+    def post(self, action: str, body: Json) -> Json:
+        """Return the answer to ``body``; :class:`NoValidHost` has the funnel in ``extra``."""
+        schemas, answer = _ACTIONS[action]
+        _check(schemas, body)
+        return answer(self._scheduler, body)
 
-    def capacity(self, body: Json) -> Json:
-        """Return how many more instances of ``body`` fit."""
-        _check(capacity.CAPACITY, body)
-        return capacity.answer(self._scheduler, body)
-
-    def select(self, body: Json) -> Json:
-        """Return the selections for ``body``; :class:`NoValidHost` has the funnel in ``extra``."""
-        _check(placing.SELECT, body)
-        return placing.select(self._scheduler, body)
-
-    def plan(self, body: Json) -> Json:
-        """Return what changes come to, and which instances would move where."""
-        _check(planning.PLAN, body)
-        return planning.plan(self._scheduler, body)
-
-    def rebalance(self, body: Json) -> Json:
-        """Return moves towards a goal."""
-        _check(planning.REBALANCE, body)
-        return planning.rebalance(self._scheduler, body)
+    def show(self, collection: str, name: str) -> Json:
+        """Return one decision, host or policy; raise :class:`NotFound`."""
+        return _as_json(_SHOWN[collection](self._scheduler, name))
 
     def decisions(self, query: Mapping[str, str]) -> Json:
         """Return recorded decisions, and the marker of the ``next`` page."""
         _check(recorded.LIST, dict(query))
         return _as_json(recorded.listed(self._scheduler, query))
 
-    def decision(self, uuid: str) -> Json:
-        """Return one recorded decision; raise :class:`NotFound`."""
-        return _as_json(recorded.one_shown(self._scheduler, uuid))
-
     def hosts(self, query: Sequence[tuple[str, str]]) -> Json:
         """Return the hosts that the pairs of a query string ask for."""
         return _as_json(hosts.listed(self._scheduler, query))
-
-    def host(self, name: str) -> Json:
-        """Return one host whole; raise :class:`NotFound`."""
-        return _as_json(host_shown(self._scheduler, name))
 
     def replay(self, uuid: str, body: Json) -> Json:
         """Return a recorded decision, how its request fares now, and what differs."""
@@ -162,6 +149,8 @@ def check_address(flag: str, url: str) -> None:
 
 def check_token(token: str) -> None:
     """Raise :class:`Invalid` for a token that is not allowed in a header, without showing it."""
+    if not token.strip():
+        raise Invalid("the token (--token, else $OS_TOKEN) is empty")
     # Clients write headers in latin-1.
     if not token.isprintable() or max(token, default="") > "\xff":
         raise Invalid(
@@ -186,59 +175,33 @@ class SchedulerClient:
         self._adapter.additional_headers["Connection"] = "close"
         self._service = RemoteService(self._adapter, "scheduler")
 
-    def explain(self, body: Json) -> Json:
-        """Return the explanation of ``body``; raise :class:`Error` with the server's message."""
-        return self._post("explain", body)
+    def post(self, action: str, body: Json) -> Json:
+        """Return the answer to ``body``; :class:`NoValidHost` has the funnel in ``extra``."""
+        check_texts(body, _WRONG)
+        return self._ask(action, body=body)
 
-    def select(self, body: Json) -> Json:
-        """Return the selections for ``body``.
-
-        Raises :class:`NoValidHost` with the funnel in ``extra``, and :class:`Error` else.
-        """
-        return self._post("select_destinations", body)
-
-    def plan(self, body: Json) -> Json:
-        """Return what changes come to; raise :class:`Error` with the server's message."""
-        return self._post("plan", body)
-
-    def rebalance(self, body: Json) -> Json:
-        """Return moves towards a goal; raise :class:`Error` with the server's message."""
-        return self._post("rebalance", body)
-
-    def capacity(self, body: Json) -> Json:
-        """Return how many more fit; raise :class:`Error` with the server's message."""
-        return self._post("capacity", body)
+    def show(self, collection: str, name: str) -> Json:
+        """Return one decision, host or policy."""
+        return self._ask(collection, name)
 
     def policies(self) -> list[Json]:
-        """Return every scheduling policy; raise :class:`Error` with the server's message."""
+        """Return every scheduling policy."""
         policies: list[Json] = self._ask("policies")["policies"]
         return policies
 
-    def policy(self, name: str) -> Json:
-        """Return one scheduling policy; raise :class:`Error` with the server's message."""
-        return self._ask(f"policies/{_in_path(name)}")
-
     def decisions(self, query: Mapping[str, str]) -> Json:
         """Return recorded decisions, and the marker of the ``next`` page."""
-        page = self._ask(f"decisions?{_query(query)}")
+        page = self._ask("decisions", query=list(query.items()))
         following = [parse_qs(urlsplit(link["href"]).query) for link in page.pop("links")]
         return {**page, "next": following[0]["marker"][-1] if following else None}
 
-    def decision(self, uuid: str) -> Json:
-        """Return one recorded decision; raise :class:`Error` with the server's message."""
-        return self._ask(f"decisions/{uuid}")
-
     def hosts(self, query: Sequence[tuple[str, str]]) -> Json:
         """Return the hosts that the pairs of a query string ask for."""
-        return self._ask(f"hosts?{_query(query)}")
-
-    def host(self, name: str) -> Json:
-        """Return one host whole; raise :class:`Error` with the server's message."""
-        return self._ask(f"hosts/{_in_path(name)}")
+        return self._ask("hosts", query=query)
 
     def replay(self, uuid: str, body: Json) -> Json:
         """Return a recorded decision, how its request fares now, and what differs."""
-        return self._post(f"decisions/{uuid}/replay", body)
+        return self._ask("decisions", uuid, "replay", body=body)
 
     def aggregate_names(self) -> dict[str, str]:
         """Return the names of host aggregates by uuid; none where this caller may not see them."""
@@ -248,16 +211,20 @@ class SchedulerClient:
             return dict(compute.listed(path, "aggregates", itemgetter("uuid", "name")))
         return {}
 
-    def _post(self, action: str, body: Json) -> Json:
-        check_texts(body, _WRONG)
-        return self._ask(action, body)
-
-    def _ask(self, path: str, body: Json | None = None) -> Json:
+    def _ask(
+        self, *path: str, query: Sequence[tuple[str, str]] = (), body: Json | None = None
+    ) -> Json:
+        if not {".", ".."}.isdisjoint(path):
+            raise Invalid(f"{path[-1]!r} is not allowed in a URL")
         try:
             # keystoneauth would replace "%" in a base address, but not in a whole one.
-            response = self._service.send(
-                "GET" if body is None else "POST", f"{self.place}/scheduler/v1/{path}", body=body
-            )
+            url = "/".join([self.place, "scheduler/v1", *(quote(step, safe="") for step in path)])
+            url += f"?{urlencode(query)}" if query else ""
+        except UnicodeEncodeError as wrong:
+            raise Invalid(f"{wrong.object!r} is not valid UTF-8") from None
+        try:
+            method = "GET" if body is None else "POST"
+            response = self._service.ask(method, url, body=body, taken=_ANY_STATUS)
         except ServiceFailed as failure:
             kinds = set(map(type, causes(failure)))
             if TimeoutError not in kinds or ConnectTimeout in kinds:
@@ -273,25 +240,6 @@ class SchedulerClient:
         raise Error(
             f"{self.place} did not answer with JSON; check that it is a placement-sched server"
         )
-
-
-def _in_path(name: str) -> str:
-    with _utf8():
-        return quote(name, safe="")
-
-
-def _query(query: Mapping[str, str] | Sequence[tuple[str, str]]) -> str:
-    with _utf8():
-        return urlencode(query)
-
-
-@contextmanager
-def _utf8() -> Iterator[None]:
-    """Raise :class:`Invalid` for an argument that is not UTF-8, of which no URL can be made."""
-    try:
-        yield
-    except UnicodeEncodeError as wrong:
-        raise Invalid(f"{wrong.object!r} is not valid UTF-8") from None
 
 
 #: What a command places requests with.
