@@ -6,7 +6,7 @@ They are asked by keystoneauth, with one microversion; errors are those of this 
 import logging
 import os
 import ssl
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -91,14 +91,20 @@ class RemoteService:
             raise self.failed(f"the cloud's catalogue has no {self.kind} service")
         return str(address).rstrip("/")
 
-    def send(
-        self, method: str, path: str, *, params: Mapping[str, Any] | None = None, body: Any = None
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str | int] | None = None,
+        body: Any = None,
+        taken: Container[int] = (200,),
     ) -> ServiceResponse:
-        """Return the response, whatever its status; :class:`ServiceFailed` if there is none."""
+        """Return the response; :class:`ServiceFailed` unless ``taken`` and of the microversion."""
         place, adapter = self.place, self._adapter
         retries, statuses = adapter.connect_retries, adapter.status_code_retries
         try:
-            response = adapter.request(
+            sent = adapter.request(
                 path,
                 method,
                 params=params or {},
@@ -120,29 +126,17 @@ class RemoteService:
             raise self.failed(f"{place} cannot be reached: {_reason(failure)}") from None
         document = None
         with suppress(ValueError):
-            document = response.json()
-        return ServiceResponse(response.status_code, response.reason, response.headers, document)
-
-    def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str | int] | None = None,
-        body: Any = None,
-        taken: Collection[int] = (200,),
-    ) -> ServiceResponse:
-        """Return the response; :class:`ServiceFailed` unless ``taken`` and of the microversion."""
-        response = self.send(method, path, params=params, body=body)
-        self._refuse_other_version(response)
+            document = sent.json()
+        response = ServiceResponse(sent.status_code, sent.reason, sent.headers, document)
+        self._refuse_other_version(response, place)
         if response.status in taken:
             return response
         hint = ""
         if response.status == 401:
             hint = "; is the token right?"
-        elif response.status == 404 and not isinstance(response.document, dict):
+        elif response.status == 404 and not isinstance(document, dict):
             hint = "; is the address that of the API itself?"
-        raise self.failed(f"{self.place} answered {response.text} to {method} {path}{hint}")
+        raise self.failed(f"{place} answered {response.text} to {method} {path}{hint}")
 
     def listed(self, path: str, key: str, read: Callable[[Any], T], **params: str | int) -> list[T]:
         """Return what ``read`` makes of each item of a list; raises :class:`ServiceFailed`."""
@@ -163,7 +157,7 @@ class RemoteService:
         """Return an error of this service."""
         return ServiceFailed(detail, service=self.kind)
 
-    def _refuse_other_version(self, response: ServiceResponse) -> None:
+    def _refuse_other_version(self, response: ServiceResponse, place: str) -> None:
         if self._version is None:
             return
         # A service without microversions ignores the requested version.
@@ -171,7 +165,7 @@ class RemoteService:
         is_other = response.status < 400 and sent != [self.kind, self._version]
         if response.status == 406 or is_other:
             raise self.failed(
-                f"{self.place} is too old, or no {self.kind} API: {self.kind} microversion "
+                f"{place} is too old, or no {self.kind} API: {self.kind} microversion "
                 f"{self._version} ({self._since}) is needed, and it answered {response.text}"
             )
 
@@ -197,9 +191,6 @@ _SPEAKING = ("keystoneauth", "openstack", "stevedore")
 
 #: The entry points among which ``auth_type`` names one.
 _PLUGINS = "keystoneauth1.plugin"
-
-#: What openstacksdk raises, of clouds.yaml files that are not of the shape it reads them in.
-_SHAPELESS = (TypeError, AttributeError, ValueError, LookupError)
 
 
 @contextmanager
@@ -279,53 +270,40 @@ def by_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | N
     return adapter
 
 
-class Cloud:
-    """A cloud of clouds.yaml, read by openstacksdk, as the openstack command reads it.
+def by_cloud(name: str, kinds: Collection[str]) -> dict[str, Adapter]:
+    """Return adapters for services of a cloud in clouds.yaml, which openstacksdk reads.
 
-    Raises :class:`Invalid` where openstacksdk is not installed, or does not know the cloud.
+    Raises :class:`Invalid` if openstacksdk is not installed, or does not know the cloud.
     """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        try:
-            # Installed only where it is wanted, and it takes half a second to load: not for all.
-            config: Any = import_module("openstack.config")
-        except ImportError:
-            raise Invalid(
-                "--os-cloud needs openstacksdk: pip install 'placement_sched[clouds]'"
-            ) from None
-        self._failures = (ClientException, import_module("openstack.exceptions").SDKException)
-        with self._read():
-            self._region: Any = config.OpenStackConfig().get_one(cloud=name)
-
-    def adapter(self, service: str) -> Adapter:
-        """Return an adapter for a service of the cloud, ``placement`` or ``compute``."""
-        with self._read():
-            return Adapter(
-                self._region.get_session(),
-                service_type=self._region.get_service_type(service),
-                service_name=self._region.get_service_name(service),
-                interface=self._region.get_interface(service),
-                region_name=self._region.get_region_name(service),
-                endpoint_override=self._region.get_endpoint(service),
+    try:
+        # An extra of this package that takes half a second to load.
+        config: Any = import_module("openstack.config")
+    except ImportError:
+        raise Invalid(
+            "--os-cloud needs openstacksdk: pip install 'placement_sched[clouds]'"
+        ) from None
+    warnings = BufferingHandler(1000)  # for instance that a file is skipped, and why
+    warnings.setLevel(logging.WARNING)
+    logger = logging.getLogger("openstack")
+    logger.addHandler(warnings)
+    try:
+        region = config.OpenStackConfig().get_one(cloud=name)
+        return {
+            kind: Adapter(
+                region.get_session(),
+                service_type=region.get_service_type(kind),
+                service_name=region.get_service_name(kind),
+                interface=region.get_interface(kind),
+                region_name=region.get_region_name(kind),
+                endpoint_override=region.get_endpoint(kind),
             )
-
-    @contextmanager
-    def _read(self) -> Iterator[None]:
-        said = BufferingHandler(1000)  # for instance that a file is skipped, and why
-        said.setLevel(logging.WARNING)
-        logger = logging.getLogger("openstack")
-        logger.addHandler(said)
-        try:
-            yield
-        except self._failures as failure:
-            lines = [record.getMessage() for record in said.buffer]
-            raise self._wrong(" ".join([str(failure), *lines])) from None
-        except _SHAPELESS as failure:
-            text = f"openstacksdk cannot use this cloud of clouds.yaml: {failure}"
-            raise self._wrong(text) from None
-        finally:
-            logger.removeHandler(said)
-
-    def _wrong(self, words: str) -> Invalid:
-        return Invalid(f"--os-cloud {self._name}: {' '.join(words.split())}")
+            for kind in kinds
+        }
+    except (ClientException, import_module("openstack.exceptions").SDKException) as failure:
+        lines = [str(failure), *(record.getMessage() for record in warnings.buffer)]
+    except (TypeError, AttributeError, ValueError, LookupError) as failure:
+        # The file is YAML, but not of the shape that openstacksdk expects.
+        lines = [f"openstacksdk cannot use this cloud of clouds.yaml: {failure}"]
+    finally:
+        logger.removeHandler(warnings)
+    raise Invalid(f"--os-cloud {name}: {' '.join(' '.join(lines).split())}")
