@@ -183,7 +183,7 @@ def _reason(failure: Exception) -> str:
     for cause in causes(failure):
         if isinstance(cause, OSError | HTTPException) and not isinstance(cause, RequestException):
             reason = cause
-    return " ".join(str(getattr(reason, "strerror", None) or reason).split())
+    return " ".join((getattr(reason, "strerror", None) or str(reason) or str(failure)).split())
 
 
 #: The libraries that log on their own when a cloud cannot be read or reached.
