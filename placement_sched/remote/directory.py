@@ -25,7 +25,9 @@ class RemoteDirectory:
         """Return aggregates and hosts as they are now; raises :class:`ServiceFailed`."""
         listed = self._service.listed
         aggregates = listed("/os-aggregates", "aggregates", _aggregate)
-        serving = listed("/os-services", "services", _host, binary="nova-compute")
+        serving = listed(
+            "/os-services", "services", lambda service: str(service["host"]), binary="nova-compute"
+        )
         nodes: dict[str, set[str]] = defaultdict(set)
         for host, uuid in self._hypervisors():
             nodes[host].add(uuid)
@@ -62,10 +64,6 @@ def _aggregate(document: Mapping[str, Any]) -> HostAggregate:
         hosts=frozenset(map(str, document["hosts"])),
         metadata={str(key): str(value) for key, value in document["metadata"].items()},
     )
-
-
-def _host(document: Mapping[str, Any]) -> str:
-    return str(document["host"])
 
 
 def _node(document: Mapping[str, Any]) -> tuple[str, str]:

@@ -136,7 +136,8 @@ class RemotePlacement:
             if answer.status == 404:
                 continue
             with self._service.reading(path):
-                found[uuid] = SeenProvider(int(answer.document["generation"]), answer.modified)
+                modified = answer.headers.get("Last-Modified", "")
+                found[uuid] = SeenProvider(int(answer.document["generation"]), modified)
         return found
 
     def _providers(self, **params: str) -> frozenset[str]:

@@ -4,14 +4,17 @@ They are asked by keystoneauth, with one microversion; errors are those of this 
 """
 
 import logging
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+import os
+import ssl
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from importlib import import_module
 from importlib.metadata import entry_points
 from logging.handlers import BufferingHandler
 from typing import Any, TypeVar
+from urllib.parse import urljoin
 
 from keystoneauth1 import loading
 from keystoneauth1.adapter import Adapter
@@ -20,7 +23,7 @@ from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 from oslo_config import cfg
-from requests import Response
+from requests import RequestException, Response
 
 from placement_sched.errors import ConfigurationError, Invalid, ServiceFailed
 
@@ -42,16 +45,28 @@ _QUIET.propagate = False
 
 @dataclass(frozen=True, slots=True)
 class ServiceResponse:
-    """What a service answered: the status, the JSON document, or None, and when it last changed."""
+    """A response of a service; ``document`` is None if its body is not JSON."""
 
     status: int
+    reason: str
+    headers: Mapping[str, str]
     document: Any
-    text: str
-    modified: str
+
+    @property
+    def text(self) -> str:
+        """Status, reason and, if placement, nova or keystone sent an error, its sentence."""
+        first: Any = None
+        if isinstance(self.document, dict):
+            first = self.document.get("errors") or next(iter(self.document.values()), None)
+        if isinstance(first, list):
+            first = first[0] if first else None
+        text = (first.get("detail") or first.get("message")) if isinstance(first, dict) else None
+        sentence = " ".join(text.split()) if isinstance(text, str) else ""
+        return f"{self.status} {self.reason}{f' ({sentence})' if sentence else ''}"
 
 
 class RemoteService:
-    """Asks one service with one microversion, which is available since the release ``since``.
+    """Client of one service with one microversion, which is available since release ``since``.
 
     ``kind`` is its type in OpenStack's service catalogue: ``placement``, ``compute`` or
     ``network``, which has no microversions.
@@ -67,16 +82,14 @@ class RemoteService:
 
     @property
     def place(self) -> str:
-        """The address of the service; raises :class:`ServiceFailed` where none is known."""
-        found = self._adapter.endpoint_override
-        if found is None:
-            try:
-                found = self._adapter.get_endpoint()
-            except ClientException as failure:
-                raise self.failed(f"{self.kind}: {_words(failure)}") from None
-        if found is None:
+        """The address of the service; raises :class:`ServiceFailed` if there is none."""
+        try:
+            address = self._adapter.get_endpoint()
+        except ClientException as failure:
+            raise self.failed(f"{self.kind}: {_reason(failure)}") from None
+        if address is None:
             raise self.failed(f"the cloud's catalogue has no {self.kind} service")
-        return str(found).rstrip("/")
+        return str(address).rstrip("/")
 
     def ask(
         self,
@@ -85,13 +98,13 @@ class RemoteService:
         *,
         params: Mapping[str, str | int] | None = None,
         body: Any = None,
-        taken: Collection[int] = (200,),
+        taken: Container[int] = (200,),
     ) -> ServiceResponse:
-        """Return the answer; :class:`ServiceFailed` unless ``taken`` and of the microversion."""
+        """Return the response; :class:`ServiceFailed` unless ``taken`` and of the microversion."""
         place, adapter = self.place, self._adapter
         retries, statuses = adapter.connect_retries, adapter.status_code_retries
         try:
-            response = adapter.request(
+            sent = adapter.request(
                 path,
                 method,
                 params=params or {},
@@ -107,18 +120,23 @@ class RemoteService:
                 retriable_status_codes=adapter.retriable_status_codes or [502, 503, 504],
             )
         except ClientException as failure:
-            raise self.failed(f"{place} does not answer: {_words(failure)}") from None
+            raise self.failed(f"{place} does not answer: {_reason(failure)}") from None
         except (ValueError, OSError) as failure:
-            # Address, token, timeout or file of certificates: requests looks at them only now.
-            raise self.failed(f"{place} cannot be reached: {_words(failure)}") from None
+            # requests checks address, token, timeout and file of certificates only now.
+            raise self.failed(f"{place} cannot be reached: {_reason(failure)}") from None
+        document = None
+        with suppress(ValueError):
+            document = sent.json()
+        response = ServiceResponse(sent.status_code, sent.reason, sent.headers, document)
         self._refuse_other_version(response, place)
-        if response.status_code not in taken:
-            raise self.failed(
-                f"{place} answered {_message(response)} to {method} {path}{_hint(response)}"
-            )
-        modified = response.headers.get("Last-Modified", "")
-        document, text = _document(response), _message(response)
-        return ServiceResponse(response.status_code, document, text, modified)
+        if response.status in taken:
+            return response
+        hint = ""
+        if response.status == 401:
+            hint = "; is the token right?"
+        elif response.status == 404 and not isinstance(document, dict):
+            hint = "; is the address that of the API itself?"
+        raise self.failed(f"{place} answered {response.text} to {method} {path}{hint}")
 
     def listed(self, path: str, key: str, read: Callable[[Any], T], **params: str | int) -> list[T]:
         """Return what ``read`` makes of each item of a list; raises :class:`ServiceFailed`."""
@@ -128,7 +146,7 @@ class RemoteService:
 
     @contextmanager
     def reading(self, path: str, method: str = "GET") -> Iterator[None]:
-        """Raise :class:`ServiceFailed` where what is read is not of the shape that the API has."""
+        """Raise :class:`ServiceFailed` if a document does not have the shape of the API."""
         try:
             yield
         except (LookupError, TypeError, ValueError, AttributeError):
@@ -139,51 +157,33 @@ class RemoteService:
         """Return an error of this service."""
         return ServiceFailed(detail, service=self.kind)
 
-    def _refuse_other_version(self, response: Response, place: str) -> None:
+    def _refuse_other_version(self, response: ServiceResponse, place: str) -> None:
         if self._version is None:
             return
-        # One that has no microversions answers as if none were asked for.
-        spoken = response.headers.get("OpenStack-API-Version", "").split()
-        if response.status_code == 406 or (response.ok and spoken != [self.kind, self._version]):
+        # A service without microversions ignores the requested version.
+        sent = response.headers.get("OpenStack-API-Version", "").split()
+        is_other = response.status < 400 and sent != [self.kind, self._version]
+        if response.status == 406 or is_other:
             raise self.failed(
                 f"{place} is too old, or no {self.kind} API: {self.kind} microversion "
-                f"{self._version} ({self._since}) is needed, and it answered {_message(response)}"
+                f"{self._version} ({self._since}) is needed, and it answered {response.text}"
             )
 
 
-def _document(response: Response) -> Any:
-    try:
-        return response.json()
-    except ValueError:
-        return None
+def causes(failure: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception and, one after the other, the exceptions that it was raised for."""
+    while failure is not None:
+        yield failure
+        failure = failure.__context__
 
 
-def _message(response: Response) -> str:
-    """Return status, reason and the sentence of an error as placement, nova or keystone have it."""
-    head = f"{response.status_code} {response.reason}"
-    document = _document(response)
-    if not isinstance(document, dict):
-        return head
-    first = document.get("errors") or next(iter(document.values()), None)
-    if isinstance(first, list):
-        first = first[0] if first else None
-    text = (first.get("detail") or first.get("message")) if isinstance(first, dict) else None
-    sentence = " ".join(text.split()) if isinstance(text, str) else ""
-    return f"{head} ({sentence})" if sentence else head
-
-
-def _hint(response: Response) -> str:
-    if response.status_code == 401:
-        return "; is the token right?"
-    if response.status_code == 404 and not isinstance(_document(response), dict):
-        return "; is the address that of the API itself?"
-    return ""
-
-
-def _words(failure: Exception) -> str:
-    text = " ".join(str(failure).split())
-    reason = re.search(r"\[Errno -?\d+\] ([^'\")]+)", text)
-    return reason[1] if reason else text
+def _reason(failure: Exception) -> str:
+    """Return the reason of the operating system, of TLS or of Python's HTTP client, if any."""
+    reason: BaseException = failure
+    for cause in causes(failure):
+        if isinstance(cause, OSError | HTTPException) and not isinstance(cause, RequestException):
+            reason = cause
+    return " ".join((getattr(reason, "strerror", None) or str(reason) or str(failure)).split())
 
 
 #: The libraries that log on their own when a cloud cannot be read or reached.
@@ -191,9 +191,6 @@ _SPEAKING = ("keystoneauth", "openstack", "stevedore")
 
 #: The entry points among which ``auth_type`` names one.
 _PLUGINS = "keystoneauth1.plugin"
-
-#: What openstacksdk raises, of clouds.yaml files that are not of the shape it reads them in.
-_SHAPELESS = (TypeError, AttributeError, ValueError, LookupError)
 
 
 @contextmanager
@@ -213,9 +210,29 @@ def library_logs_silenced() -> Iterator[None]:
             logger.propagate = propagated
 
 
-def by_token(url: str, token: str) -> Adapter:
-    """Return an adapter for the service at ``url``, with a token of keystone or noauth2."""
-    return Adapter(Session(auth=Token(url, token)), endpoint_override=url.rstrip("/"))
+def by_token(
+    url: str, token: str, *, timeout: float | None = None, retries: int | None = None
+) -> Adapter:
+    """Return an adapter for the service at ``url``, with a token of keystone or noauth2.
+
+    Certificates are verified with ``$REQUESTS_CA_BUNDLE``, else as Python does on this machine.
+    """
+    paths = ssl.get_default_verify_paths()
+    trusted = os.environ.get("REQUESTS_CA_BUNDLE") or paths.cafile or paths.capath or True
+    session = Session(auth=Token(url, token.strip()), verify=trusted, timeout=timeout)
+    session.session.hooks["response"].append(_complete_location)
+    return Adapter(
+        session,
+        endpoint_override=url.rstrip("/"),
+        connect_retries=retries,
+        status_code_retries=retries,
+    )
+
+
+def _complete_location(response: Response, **_: Any) -> None:
+    # keystoneauth follows redirects to absolute addresses only.
+    if "Location" in response.headers:
+        response.headers["Location"] = urljoin(response.url, response.headers["Location"])
 
 
 def check_installed(group: str, auth_type: str | None) -> None:
@@ -243,63 +260,50 @@ def by_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | N
         if auth is None and conf[group].endpoint_override is None:
             return None
         session = loading.load_session_from_conf_options(conf, group, auth=auth or NoAuth())
-        found = loading.load_adapter_from_conf_options(conf, group, session=session)
+        adapter = loading.load_adapter_from_conf_options(conf, group, session=session)
     except (ClientException, cfg.Error, TypeError, ValueError) as wrong:
         raise ConfigurationError(f"[{group}]: {' '.join(str(wrong).split())}") from None
-    if found.connect_retries is None:
-        found.connect_retries = retries
-    if found.status_code_retries is None:
-        found.status_code_retries = retries
-    return found
+    if adapter.connect_retries is None:
+        adapter.connect_retries = retries
+    if adapter.status_code_retries is None:
+        adapter.status_code_retries = retries
+    return adapter
 
 
-class Cloud:
-    """A cloud of clouds.yaml, read by openstacksdk, as the openstack command reads it.
+def by_cloud(name: str, kinds: Collection[str]) -> dict[str, Adapter]:
+    """Return adapters for services of a cloud in clouds.yaml, which openstacksdk reads.
 
-    Raises :class:`Invalid` where openstacksdk is not installed, or does not know the cloud.
+    Raises :class:`Invalid` if openstacksdk is not installed, or does not know the cloud.
     """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        try:
-            # Installed only where it is wanted, and it takes half a second to load: not for all.
-            config: Any = import_module("openstack.config")
-        except ImportError:
-            raise Invalid(
-                "--os-cloud needs openstacksdk: pip install 'placement_sched[clouds]'"
-            ) from None
-        self._failures = (ClientException, import_module("openstack.exceptions").SDKException)
-        with self._read():
-            self._region: Any = config.OpenStackConfig().get_one(cloud=name)
-
-    def adapter(self, service: str) -> Adapter:
-        """Return an adapter for a service of the cloud, ``placement`` or ``compute``."""
-        with self._read():
-            return Adapter(
-                self._region.get_session(),
-                service_type=self._region.get_service_type(service),
-                service_name=self._region.get_service_name(service),
-                interface=self._region.get_interface(service),
-                region_name=self._region.get_region_name(service),
-                endpoint_override=self._region.get_endpoint(service),
+    try:
+        # An extra of this package that takes half a second to load.
+        config: Any = import_module("openstack.config")
+    except ImportError:
+        raise Invalid(
+            "--os-cloud needs openstacksdk: pip install 'placement_sched[clouds]'"
+        ) from None
+    warnings = BufferingHandler(1000)  # for instance that a file is skipped, and why
+    warnings.setLevel(logging.WARNING)
+    logger = logging.getLogger("openstack")
+    logger.addHandler(warnings)
+    try:
+        region = config.OpenStackConfig().get_one(cloud=name)
+        return {
+            kind: Adapter(
+                region.get_session(),
+                service_type=region.get_service_type(kind),
+                service_name=region.get_service_name(kind),
+                interface=region.get_interface(kind),
+                region_name=region.get_region_name(kind),
+                endpoint_override=region.get_endpoint(kind),
             )
-
-    @contextmanager
-    def _read(self) -> Iterator[None]:
-        said = BufferingHandler(1000)  # for instance that a file is skipped, and why
-        said.setLevel(logging.WARNING)
-        logger = logging.getLogger("openstack")
-        logger.addHandler(said)
-        try:
-            yield
-        except self._failures as failure:
-            lines = [record.getMessage() for record in said.buffer]
-            raise self._wrong(" ".join([str(failure), *lines])) from None
-        except _SHAPELESS as failure:
-            text = f"openstacksdk cannot use this cloud of clouds.yaml: {failure}"
-            raise self._wrong(text) from None
-        finally:
-            logger.removeHandler(said)
-
-    def _wrong(self, words: str) -> Invalid:
-        return Invalid(f"--os-cloud {self._name}: {' '.join(words.split())}")
+            for kind in kinds
+        }
+    except (ClientException, import_module("openstack.exceptions").SDKException) as failure:
+        lines = [str(failure), *(record.getMessage() for record in warnings.buffer)]
+    except (TypeError, AttributeError, ValueError, LookupError) as failure:
+        # The file is YAML, but not of the shape that openstacksdk expects.
+        lines = [f"openstacksdk cannot use this cloud of clouds.yaml: {failure}"]
+    finally:
+        logger.removeHandler(warnings)
+    raise Invalid(f"--os-cloud {name}: {' '.join(' '.join(lines).split())}")

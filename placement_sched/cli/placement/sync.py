@@ -29,7 +29,7 @@ from placement_sched.remote import directory as compute_api
 from placement_sched.remote import placement as placement_api
 from placement_sched.remote.directory import RemoteDirectory
 from placement_sched.remote.placement import RemotePlacement
-from placement_sched.remote.service import Cloud, RemoteService, by_token, library_logs_silenced
+from placement_sched.remote.service import RemoteService, by_cloud, by_token, library_logs_silenced
 from placement_sched.remote.trait_file import opened
 from placement_sched.scheduler.loading import read_settings
 
@@ -99,12 +99,11 @@ def _adapters(arguments: argparse.Namespace) -> dict[str, Adapter]:
     if arguments.os_cloud is None:
         check_token(arguments.token)
         return {kind: by_token(url, arguments.token) for kind, url in urls.items() if url}
-    cloud = Cloud(arguments.os_cloud)
-    found = {kind: cloud.adapter(kind) for kind in urls}
+    adapters = by_cloud(arguments.os_cloud, urls)
     for kind, url in urls.items():
         if url is not None:
-            found[kind].endpoint_override = url
-    return found
+            adapters[kind].endpoint_override = url
+    return adapters
 
 
 #: nova-manage's exit status for an unexpected failure.

@@ -55,7 +55,7 @@ def _run(arguments: argparse.Namespace) -> int:
     """Print the capacity; 0 also where nothing fits."""
     body = _body(arguments)
     with open_scheduler(arguments) as scheduler, request.in_words_of_options(arguments):
-        answer = scheduler.capacity(body)
+        answer = scheduler.post("capacity", body)
         names = scheduler.aggregate_names()
         if arguments.html is not None:
             heading = report_file.headed("Capacity", scheduler.place)

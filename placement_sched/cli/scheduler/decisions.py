@@ -173,7 +173,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 def run_show(arguments: argparse.Namespace) -> int:
     """Print one decision; with ``--html`` write its report, too."""
     with open_scheduler(arguments) as scheduler, in_words_of(_option_of):
-        decision = scheduler.decision(_which(scheduler, arguments))
+        decision = scheduler.show("decisions", _which(scheduler, arguments))
         names = scheduler.aggregate_names()
         if arguments.html is not None:
             heading = report_file.headed(f"Decision {decision['uuid']}", scheduler.place)

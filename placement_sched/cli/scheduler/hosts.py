@@ -68,7 +68,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 def run_show(arguments: argparse.Namespace) -> int:
     """Print one host."""
     with open_scheduler(arguments) as scheduler:
-        host = scheduler.host(arguments.host)
+        host = scheduler.show("hosts", arguments.host)
     if arguments.format == "json":
         print_json(host)
         return 0

@@ -75,7 +75,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return worded(failure, place_of)
 
     with open_scheduler(arguments) as scheduler, waiting("planning"), reworded(in_words):
-        found = scheduler.plan(body)
+        found = scheduler.post("plan", body)
     if arguments.format == "json":
         print_json(found)
         return 0

@@ -64,7 +64,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 def run_show(arguments: argparse.Namespace) -> int:
     """Print every option of a policy that may vary from request to request."""
     with open_scheduler(arguments) as scheduler:
-        policy = scheduler.policy(arguments.name)
+        policy = scheduler.show("policies", arguments.name)
     if arguments.format == "json":
         print_json(policy)
         return 0

@@ -56,7 +56,7 @@ def _run(arguments: argparse.Namespace) -> int:
     """Print the advice; 0 also where there is none."""
     body = _body(arguments)
     with open_scheduler(arguments) as scheduler, waiting("searching"), in_words_of(_place_of):
-        found = scheduler.rebalance(body)
+        found = scheduler.post("rebalance", body)
     if arguments.format == "json":
         print_json(found)
         return 0

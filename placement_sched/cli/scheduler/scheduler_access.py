@@ -1,17 +1,15 @@
 """The scheduler that a command uses: of a server, over HTTP, or on the configured database."""
 
 import argparse
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from http.client import HTTPException
-from urllib.error import HTTPError, URLError
+from operator import itemgetter
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
-from urllib.request import Request, urlopen
 
 import orjson
+from requests import ConnectTimeout
 
 from placement_sched.api.microversion import Version
 from placement_sched.api.scheduler import placing, planning, recorded
@@ -19,8 +17,9 @@ from placement_sched.api.scheduler.routes import capacity, hosts
 from placement_sched.api.schema import Schemas, check_texts
 from placement_sched.app import make_services
 from placement_sched.cli.database import refuse_absent_file, shown
-from placement_sched.errors import Error, Invalid, NoValidHost, Unavailable
+from placement_sched.errors import Error, Invalid, NoValidHost, ServiceFailed, Unavailable
 from placement_sched.model.document import Json
+from placement_sched.remote.service import RemoteService, ServiceResponse, by_token, causes
 from placement_sched.scheduler.hosts.caches import Memory
 from placement_sched.scheduler.hosts.shown import one_shown as host_shown
 from placement_sched.scheduler.loading import read_settings
@@ -34,6 +33,17 @@ _LONGEST = 86_400
 TIMEOUT = 120
 #: How the sentence begins about a document that does not fit its schema.
 _WRONG = "JSON does not validate"
+_ANY_STATUS = range(1000)
+
+#: What takes the body of a POST to ``/scheduler/v1``, and the schemas of that body.
+_ACTIONS = {
+    "capacity": (capacity.CAPACITY, capacity.answer),
+    "explain": (placing.EXPLAIN, placing.explain),
+    "plan": (planning.PLAN, planning.plan),
+    "rebalance": (planning.REBALANCE, planning.rebalance),
+    "select_destinations": (placing.SELECT, placing.select),
+}
+_SHOWN = {"decisions": recorded.one_shown, "hosts": host_shown, "policies": one_shown}
 
 
 class DirectScheduler:
@@ -47,54 +57,30 @@ class DirectScheduler:
         #: The database asked, without its password.
         self.place = shown(scheduler.database)
         self.policies = partial(all_shown, scheduler)
-        self.policy = partial(one_shown, scheduler)
 
     def aggregate_names(self) -> dict[str, str]:
         """Return the names of host aggregates by uuid."""
         with self._scheduler.database.read() as connection:
             return {one.uuid: one.name for one in host_aggregates.all_aggregates(connection)}
 
-    def explain(self, body: Json) -> Json:
-        """Return the explanation of ``body``, nothing claimed."""
-        _check(placing.EXPLAIN, body)
-        return placing.explain(self._scheduler, body)
+    def post(self, action: str, body: Json) -> Json:
+        """Return the answer to ``body``; :class:`NoValidHost` has the funnel in ``extra``."""
+        schemas, answer = _ACTIONS[action]
+        _check(schemas, body)
+        return answer(self._scheduler, body)
 
-    def capacity(self, body: Json) -> Json:
-        """Return how many more instances of ``body`` fit."""
-        _check(capacity.CAPACITY, body)
-        return capacity.answer(self._scheduler, body)
-
-    def select(self, body: Json) -> Json:
-        """Return the selections for ``body``; :class:`NoValidHost` has the funnel in ``extra``."""
-        _check(placing.SELECT, body)
-        return placing.select(self._scheduler, body)
-
-    def plan(self, body: Json) -> Json:
-        """Return what changes come to, and which instances would move where."""
-        _check(planning.PLAN, body)
-        return planning.plan(self._scheduler, body)
-
-    def rebalance(self, body: Json) -> Json:
-        """Return moves towards a goal."""
-        _check(planning.REBALANCE, body)
-        return planning.rebalance(self._scheduler, body)
+    def show(self, collection: str, name: str) -> Json:
+        """Return one decision, host or policy; raise :class:`NotFound`."""
+        return _as_json(_SHOWN[collection](self._scheduler, name))
 
     def decisions(self, query: Mapping[str, str]) -> Json:
         """Return recorded decisions, and the marker of the ``next`` page."""
         _check(recorded.LIST, dict(query))
         return _as_json(recorded.listed(self._scheduler, query))
 
-    def decision(self, uuid: str) -> Json:
-        """Return one recorded decision; raise :class:`NotFound`."""
-        return _as_json(recorded.one_shown(self._scheduler, uuid))
-
     def hosts(self, query: Sequence[tuple[str, str]]) -> Json:
         """Return the hosts that the pairs of a query string ask for."""
         return _as_json(hosts.listed(self._scheduler, query))
-
-    def host(self, name: str) -> Json:
-        """Return one host whole; raise :class:`NotFound`."""
-        return _as_json(host_shown(self._scheduler, name))
 
     def replay(self, uuid: str, body: Json) -> Json:
         """Return a recorded decision, how its request fares now, and what differs."""
@@ -163,6 +149,8 @@ def check_address(flag: str, url: str) -> None:
 
 def check_token(token: str) -> None:
     """Raise :class:`Invalid` for a token that is not allowed in a header, without showing it."""
+    if not token.strip():
+        raise Invalid("the token (--token, else $OS_TOKEN) is empty")
     # Clients write headers in latin-1.
     if not token.isprintable() or max(token, default="") > "\xff":
         raise Invalid(
@@ -171,122 +159,87 @@ def check_token(token: str) -> None:
 
 
 class SchedulerClient:
-    """Asks the server at ``base``; ``timeout`` is in seconds. Raises its :class:`Error`."""
+    """Client of the server at ``base``; ``timeout`` is in seconds. Raises its :class:`Error`."""
 
     def __init__(self, base: str, token: str, timeout: float = TIMEOUT) -> None:
         check_address("--url", base)
+        if not urlsplit(base).path.isascii():
+            raise Invalid(f"--url {base}: not ASCII")
         check_token(token)
         #: The server asked.
         self.place = base.rstrip("/")
-        self._token = token
         self._timeout = timeout
+        # A repeated selection could claim twice, and a kept connection may be closed by the server
+        # at the moment of the next request.
+        self._adapter = by_token(base, token, timeout=timeout, retries=0)
+        self._adapter.additional_headers["Connection"] = "close"
+        self._service = RemoteService(self._adapter, "scheduler")
 
-    def explain(self, body: Json) -> Json:
-        """Return the explanation of ``body``; raise :class:`Error` with the server's message."""
-        return self._post("explain", body)
+    def post(self, action: str, body: Json) -> Json:
+        """Return the answer to ``body``; :class:`NoValidHost` has the funnel in ``extra``."""
+        check_texts(body, _WRONG)
+        return self._ask(action, body=body)
 
-    def select(self, body: Json) -> Json:
-        """Return the selections for ``body``.
-
-        Raises :class:`NoValidHost` with the funnel in ``extra``, and :class:`Error` else.
-        """
-        return self._post("select_destinations", body)
-
-    def plan(self, body: Json) -> Json:
-        """Return what changes come to; raise :class:`Error` with the server's message."""
-        return self._post("plan", body)
-
-    def rebalance(self, body: Json) -> Json:
-        """Return moves towards a goal; raise :class:`Error` with the server's message."""
-        return self._post("rebalance", body)
-
-    def capacity(self, body: Json) -> Json:
-        """Return how many more fit; raise :class:`Error` with the server's message."""
-        return self._post("capacity", body)
+    def show(self, collection: str, name: str) -> Json:
+        """Return one decision, host or policy."""
+        return self._ask(collection, name)
 
     def policies(self) -> list[Json]:
-        """Return every scheduling policy; raise :class:`Error` with the server's message."""
-        found: list[Json] = self._ask("/scheduler/v1/policies", {})["policies"]
-        return found
-
-    def policy(self, name: str) -> Json:
-        """Return one scheduling policy; raise :class:`Error` with the server's message."""
-        return self._ask(f"/scheduler/v1/policies/{_in_path(name)}", {})
+        """Return every scheduling policy."""
+        policies: list[Json] = self._ask("policies")["policies"]
+        return policies
 
     def decisions(self, query: Mapping[str, str]) -> Json:
         """Return recorded decisions, and the marker of the ``next`` page."""
-        page = self._ask(f"/scheduler/v1/decisions?{_query(query)}", {})
+        page = self._ask("decisions", query=list(query.items()))
         following = [parse_qs(urlsplit(link["href"]).query) for link in page.pop("links")]
         return {**page, "next": following[0]["marker"][-1] if following else None}
 
-    def decision(self, uuid: str) -> Json:
-        """Return one recorded decision; raise :class:`Error` with the server's message."""
-        return self._ask(f"/scheduler/v1/decisions/{uuid}", {})
-
     def hosts(self, query: Sequence[tuple[str, str]]) -> Json:
         """Return the hosts that the pairs of a query string ask for."""
-        return self._ask(f"/scheduler/v1/hosts?{_query(query)}", {})
-
-    def host(self, name: str) -> Json:
-        """Return one host whole; raise :class:`Error` with the server's message."""
-        return self._ask(f"/scheduler/v1/hosts/{_in_path(name)}", {})
+        return self._ask("hosts", query=query)
 
     def replay(self, uuid: str, body: Json) -> Json:
         """Return a recorded decision, how its request fares now, and what differs."""
-        return self._post(f"decisions/{uuid}/replay", body)
+        return self._ask("decisions", uuid, "replay", body=body)
 
     def aggregate_names(self) -> dict[str, str]:
         """Return the names of host aggregates by uuid; none where this caller may not see them."""
-        version = {"OpenStack-API-Version": "compute 2.41"}
-        try:
-            answer = self._ask("/compute/v2.1/os-aggregates", version)
-        except Error:
-            return {}
-        return {one["uuid"]: one["name"] for one in answer["aggregates"]}
+        compute = RemoteService(self._adapter, "compute", version="2.41")
+        path = f"{self.place}/compute/v2.1/os-aggregates"
+        with suppress(ServiceFailed):
+            return dict(compute.listed(path, "aggregates", itemgetter("uuid", "name")))
+        return {}
 
-    def _post(self, action: str, body: Json) -> Json:
-        type_ = {"Content-Type": "application/json"}
-        check_texts(body, _WRONG)
-        return self._ask(f"/scheduler/v1/{action}", type_, json.dumps(body).encode())
-
-    def _ask(self, path: str, headers: dict[str, str], body: bytes | None = None) -> Json:
-        base = self.place
-        headers |= {"Accept": "application/json", "X-Auth-Token": self._token}
-        request = Request(base + path, body, headers)  # noqa: S310 - the scheme was checked
+    def _ask(
+        self, *path: str, query: Sequence[tuple[str, str]] = (), body: Json | None = None
+    ) -> Json:
+        if not {".", ".."}.isdisjoint(path):
+            raise Invalid(f"{path[-1]!r} is not allowed in a URL")
         try:
-            with urlopen(request, timeout=self._timeout) as answer:  # noqa: S310 - as above
-                return _decoded(answer.read(), base)
-        except HTTPError as refusal:
-            raise _error(refusal, base) from None
-        except UnicodeError:
-            raise Invalid(f"--url {base}: not ASCII") from None
-        except TimeoutError:
+            # keystoneauth would replace "%" in a base address, but not in a whole one.
+            url = "/".join([self.place, "scheduler/v1", *(quote(step, safe="") for step in path)])
+            url += f"?{urlencode(query)}" if query else ""
+        except UnicodeEncodeError as wrong:
+            raise Invalid(f"{wrong.object!r} is not valid UTF-8") from None
+        try:
+            method = "GET" if body is None else "POST"
+            response = self._service.ask(method, url, body=body, taken=_ANY_STATUS)
+        except ServiceFailed as failure:
+            kinds = set(map(type, causes(failure)))
+            if TimeoutError not in kinds or ConnectTimeout in kinds:
+                raise
             raise Unavailable(
-                f"{base} did not answer within {self._timeout:g} s; it may still be working "
+                f"{self.place} did not answer within {self._timeout:g} s; it may still be working "
                 "on the request: wait longer with --timeout SECONDS"
             ) from None
-        except (URLError, HTTPException, OSError) as failure:
-            reason = getattr(failure, "reason", failure)
-            raise Unavailable(f"{base} does not answer: {reason}") from None
-
-
-def _in_path(name: str) -> str:
-    with _utf8():
-        return quote(name, safe="")
-
-
-def _query(query: Mapping[str, str] | Sequence[tuple[str, str]]) -> str:
-    with _utf8():
-        return urlencode(query)
-
-
-@contextmanager
-def _utf8() -> Iterator[None]:
-    """Raise :class:`Invalid` for an argument that is not UTF-8, of which no URL can be made."""
-    try:
-        yield
-    except UnicodeEncodeError as wrong:
-        raise Invalid(f"{wrong.object!r} is not valid UTF-8") from None
+        if not 200 <= response.status < 300:
+            raise _error(response, self.place)
+        if isinstance(response.document, dict):
+            return response.document
+        raise Error(
+            f"{self.place} did not answer with JSON; check that it is a placement-sched server"
+        )
 
 
 #: What a command places requests with.
@@ -310,23 +263,15 @@ def open_scheduler(arguments: argparse.Namespace) -> Iterator[SchedulerApi]:
         services.database.dispose()
 
 
-def _error(refusal: HTTPError, base: str) -> Error:
+def _error(response: ServiceResponse, base: str) -> Error:
     try:
-        error = json.loads(refusal.read())["errors"][0]
+        error = response.document["errors"][0]
         detail, code = error["detail"], error.get("code", "")
-    except (ValueError, LookupError, TypeError):
-        return Error(f"unexpected response from {base}: {refusal.code} {refusal.reason}")
+    except (LookupError, TypeError):
+        return Error(f"unexpected response from {base}: {response.status} {response.reason}")
     if code == NoValidHost.code:
         return NoValidHost(detail, extra={"funnel": error.get("funnel")})
     request_id = error.get("request_id")
-    rest = f" ({refusal.code}{f', {request_id}' if request_id else ''})"
+    rest = f" ({response.status}{f', {request_id}' if request_id else ''})"
     fault = {**error["fault"], "rest": rest} if error.get("fault") else None
     return Error(f"{detail}{rest}", fault=fault)
-
-
-def _decoded(body: bytes, base: str) -> Json:
-    with suppress(ValueError):
-        document = json.loads(body)
-        if isinstance(document, dict):
-            return document
-    raise Error(f"{base} did not answer with JSON; check that it is a placement-sched server")

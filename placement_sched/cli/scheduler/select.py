@@ -82,7 +82,7 @@ def _run_explain(arguments: argparse.Namespace) -> int:
     with open_scheduler(arguments) as scheduler, request.in_words_of_options(arguments):
         if arguments.compare is not None:
             return _compare(scheduler, body, arguments)
-        explanation = scheduler.explain(body)
+        explanation = scheduler.post("explain", body)
         verdicts = explanation.get("verdicts", [])
         if arguments.html is not None:
             names = scheduler.aggregate_names()
@@ -128,7 +128,7 @@ def _compare(scheduler: SchedulerApi, body: Json, arguments: argparse.Namespace)
     if len(policies) < 2 or not all(policies):
         raise Invalid("--compare: name at least two policies, separated by commas")
     body = request.with_instances(body)
-    explanations = {name: scheduler.explain({**body, "policy": name}) for name in policies}
+    explanations = {name: scheduler.post("explain", {**body, "policy": name}) for name in policies}
     if arguments.format == "json":
         print_json(explanations)
     else:
@@ -151,15 +151,17 @@ def _run_select(arguments: argparse.Namespace) -> int:
     with open_scheduler(arguments) as scheduler, request.in_words_of_options(arguments):
         if arguments.format == "json":
             try:
-                print_json(scheduler.select(body))
+                print_json(scheduler.post("select_destinations", body))
             except NoValidHost as failure:
                 print_json({"code": failure.code, "detail": failure.detail, **failure.extra})
                 raise
             return 0
-        explanation = scheduler.explain({"request_spec": body["request_spec"], "max_rejected": 0})
+        explanation = scheduler.post(
+            "explain", {"request_spec": body["request_spec"], "max_rejected": 0}
+        )
         names = scheduler.aggregate_names()
         try:
-            answer = scheduler.select(body)
+            answer = scheduler.post("select_destinations", body)
         except NoValidHost as failure:
             # Where the request explained still found a host, the selection's own funnel counts.
             found = {} if explanation["outcome"] == "no_valid_host" else failure.extra
