@@ -78,7 +78,7 @@ class Attestation:
         body = {"count": len(hosts), "hosts": list(hosts)}
         answer = self._service.ask("POST", _PATH, body=body, taken=_TAKEN)
         with self._service.reading(_PATH, "POST"):
-            return dict(map(_level, answer.document["hosts"]))
+            return dict(map(_level, answer.json()["hosts"]))
 
 
 def _level(one: Mapping[str, Any]) -> tuple[str, Level]:

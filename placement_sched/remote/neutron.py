@@ -6,9 +6,10 @@ from typing import Any
 from urllib.parse import quote
 
 from keystoneauth1.adapter import Adapter
+from requests import Response
 
 from placement_sched.model.requested import NORMAL, Port
-from placement_sched.remote.service import RemoteService, ServiceResponse
+from placement_sched.remote.service import RemoteService, describe, read_json
 
 #: The only version of the Networking API; a catalogue's address may end with it or not.
 _VERSION = "/v2.0"
@@ -84,16 +85,17 @@ class Neutron:
 
     def _shown(self, path: str, key: str) -> Mapping[str, Any] | None:
         answer = self._ask(path, {}, taken=(200, 404))
-        if answer.status == 404:
+        if answer.status_code == 404:
             # Only neutron itself, and no proxy, says that there is nothing.
-            if isinstance(answer.document, dict) and "NeutronError" in answer.document:
+            document = read_json(answer)
+            if isinstance(document, dict) and "NeutronError" in document:
                 return None
             raise self._service.failed(
-                f"{self._service.place} answered {answer.text} to GET {path}; is the address that "
-                "of neutron?"
+                f"{self._service.place} answered {describe(answer)} to GET {path}; is the address "
+                "that of neutron?"
             )
         with self._service.reading(path):
-            found: Mapping[str, Any] = answer.document[key]
+            found: Mapping[str, Any] = answer.json()[key]
             if not isinstance(found, dict):
                 raise TypeError
         return found
@@ -102,8 +104,9 @@ class Neutron:
         found: list[Any] = []
         after: dict[str, str] = {}
         while True:
-            document = self._ask(path, {**params, **after}).document
+            answer = self._ask(path, {**params, **after})
             with self._service.reading(path):
+                document = answer.json()
                 page = list(document[key])
                 found += page
                 more = any(one["rel"] == "next" for one in document.get(f"{key}_links") or ())
@@ -113,6 +116,6 @@ class Neutron:
 
     def _ask(
         self, path: str, params: Mapping[str, str], *, taken: Collection[int] = (200,)
-    ) -> ServiceResponse:
+    ) -> Response:
         prefix = "" if self._service.place.endswith(_VERSION) else _VERSION
         return self._service.ask("GET", prefix + path, params=params, taken=taken)

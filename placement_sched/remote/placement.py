@@ -1,7 +1,7 @@
 """A placement asked over its API: OpenStack's or this one.
 
 The API changes one provider at a time: read it with its generation, write it with that generation,
-and begin again where another client was faster.
+and begin again if another client was faster.
 """
 
 import random
@@ -12,25 +12,30 @@ from typing import Any
 from urllib.parse import quote
 
 from placement_sched.errors import ConcurrentUpdate, ServiceFailed
-from placement_sched.model.placement.sync import Changed, ProviderTrait, TraitRecord
+from placement_sched.model.placement.sync import (
+    Change,
+    Changed,
+    ProviderTrait,
+    SyncedAttribute,
+    TraitRecord,
+)
 from placement_sched.model.retrying import retrying
-from placement_sched.remote.service import RemoteService
-from placement_sched.remote.trait_file import SeenProvider, TraitFile
+from placement_sched.remote.service import RemoteService, describe
+from placement_sched.remote.trait_file import SeenProvider, TraitEntry, TraitFile
 
-#: Aggregates are written with a generation since 1.19 (placement API, "Microversion history").
-VERSION, SINCE = "1.19", "Rocky"
-#: How often one provider is tried that others keep changing.
+#: Maximum number of attempts to change a provider that other clients keep changing.
 TRIES = 10
-#: Seconds of the longest first pause before it is tried again; later ones grow.
+#: Seconds of the longest first pause before the next attempt; later pauses grow.
 PAUSE = 0.05
 
-_Change = Callable[[frozenset[str]], frozenset[str]]
+#: The query parameter that selects the providers with an aggregate or trait.
+_PARAMETERS = {"aggregates": "member_of", "traits": "required"}
 
 
 class RemotePlacement:
-    """Reads and changes providers' aggregates and traits; ``record`` keeps what traits it put."""
+    """Reads and changes providers' aggregates and traits; ``record`` has the traits it added."""
 
-    #: Each is two requests, and noted at once: whatever happens next, what was done is known.
+    #: A change is two requests, and recorded at once: if the run fails, what was done is recorded.
     batch = 1
 
     def __init__(
@@ -39,149 +44,138 @@ class RemotePlacement:
         record: TraitFile | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._service = service
-        self._record = record
-        self._pause = pause
+        self._service, self._record, self._pause = service, record, pause
         self._seen: dict[str, SeenProvider] = {}
 
-    def members(self, aggregates: Collection[str]) -> Mapping[str, frozenset[str]]:
-        """Return the uuids of the providers in each of these aggregates, a request for each."""
-        return {uuid: self._providers(member_of=uuid) for uuid in sorted(aggregates)}
+    @property
+    def has_record(self) -> bool:
+        """Whether there is a record of added traits, without which none is removed."""
+        return self._record is not None
 
-    def join(self, aggregate: str, providers: Collection[str]) -> Changed:
-        """Put providers into an aggregate."""
-        return self._each(providers, "aggregates", lambda found: found | {aggregate})
-
-    def leave(self, aggregate: str, providers: Collection[str]) -> Changed:
-        """Take providers out of an aggregate."""
-        return self._each(providers, "aggregates", lambda found: found - {aggregate})
+    def providers_with(
+        self, attribute: SyncedAttribute, names: Collection[str]
+    ) -> Mapping[str, frozenset[str]]:
+        """Return the uuids of the providers with each aggregate or trait, a request for each."""
+        path, parameter = "/resource_providers", _PARAMETERS[attribute]
+        return {
+            name: frozenset(
+                self._service.listed(path, "resource_providers", _uuid, **{parameter: name})
+            )
+            for name in sorted(names)
+        }
 
     def known_traits(self, names: Collection[str]) -> frozenset[str]:
-        """Return which of these traits there are."""
+        """Return the names of traits that exist."""
         # All are read: ?name=in: would take a name with a comma apart.
         return frozenset(names).intersection(self._service.listed("/traits", "traits", str))
 
     def create_trait(self, name: str) -> None:
-        """Make a trait, unless it is there."""
+        """Create a trait if it does not exist."""
         self._service.ask("PUT", f"/traits/{quote(name, safe='')}", taken=(201, 204))
 
-    def carriers(self, traits: Collection[str]) -> Mapping[str, frozenset[str]]:
-        """Return the uuids of the providers that have each of these traits, a request for each."""
-        return {name: self._providers(required=name) for name in sorted(traits)}
-
     def existing(self, providers: Collection[str]) -> frozenset[str]:
-        """Return which of these providers there are, a request for each."""
+        """Return the uuids of providers that exist, a request for each."""
         return frozenset(self._look(providers))
 
-    def put_on(self, trait: str, providers: Mapping[str, str]) -> Changed:
-        """Put a trait on providers, and note it in the record once it is there."""
-        changed = self._each(providers, "traits", lambda found: found | {trait})
-        if self._record is not None:
-            seen: dict[str, SeenProvider] = {}
-            # A service that fails now is reported by the next request.
-            with suppress(ServiceFailed):
-                seen = self._look(changed.done)
-            self._record.remember({(uuid, trait): providers[uuid] for uuid in changed.done}, seen)
-        return changed
-
-    def take_off(self, trait: str, providers: Collection[str]) -> Changed:
-        """Take a trait from providers, and take it out of the record."""
-        changed = self._each(providers, "traits", lambda found: found - {trait})
-        if self._record is not None:
-            over = set(providers) - changed.failed.keys()
-            self._record.forget({(uuid, trait) for uuid in over})
-        return changed
-
-    @property
-    def remembers(self) -> bool:
-        """Whether there is a record, without which nothing is taken off."""
-        return self._record is not None
-
-    def put_there(self) -> TraitRecord:
-        """Return what was put where; each provider is looked at, a request for each."""
-        if self._record is None:
-            return TraitRecord()
-        pairs, before = self._record.pairs, self._record.seen
-        self._seen = self._look({uuid for uuid, _ in pairs})
-        outlived = frozenset(
-            pair
-            for pair in pairs
-            if pair[0] not in self._seen
-            or (pair in before and not before[pair].followed_by(self._seen[pair[0]]))
-        )
-        left = {pair: aggregate for pair, aggregate in pairs.items() if pair not in outlived}
-        return TraitRecord(left, outlived)
-
-    def settle(self, outlived: Collection[ProviderTrait]) -> None:
-        """Remove deleted providers from the record; update the others."""
-        if self._record is not None:
-            self._record.forget(outlived)
-            self._record.see(self._seen)
-
-    def remember(self, pairs: Mapping[ProviderTrait, str]) -> None:
-        """Note for these pairs of the record another aggregate."""
-        if self._record is not None:
-            self._record.remember(pairs)
-
-    def forget(self, pairs: Collection[ProviderTrait]) -> None:
-        """Take these pairs out of the record."""
-        if self._record is not None:
-            self._record.forget(pairs)
-
-    def _look(self, providers: Collection[str]) -> dict[str, SeenProvider]:
-        found = {}
-        for uuid in sorted(providers):
-            path = f"/resource_providers/{quote(uuid, safe='')}"
-            answer = self._service.ask("GET", path, taken=(200, 404))
-            if answer.status == 404:
-                continue
-            with self._service.reading(path):
-                found[uuid] = SeenProvider(int(answer.document["generation"]), answer.modified)
-        return found
-
-    def _providers(self, **params: str) -> frozenset[str]:
-        def uuid_of(one: Mapping[str, Any]) -> str:
-            return str(one["uuid"])
-
-        path = "/resource_providers"
-        return frozenset(self._service.listed(path, "resource_providers", uuid_of, **params))
-
-    def _each(self, providers: Collection[str], what: str, change: _Change) -> Changed:
-        outcomes = {uuid: self._change(uuid, what, change) for uuid in sorted(providers)}
-        return Changed(
+    def change(self, change: Change) -> Changed:
+        """Add an aggregate or trait to providers, or remove it, and record changes of traits."""
+        outcomes = {uuid: self._change(uuid, change) for uuid in sorted(change.providers)}
+        changed = Changed(
             frozenset(uuid for uuid, outcome in outcomes.items() if outcome is True),
             frozenset(uuid for uuid, outcome in outcomes.items() if outcome is None),
             {uuid: outcome for uuid, outcome in outcomes.items() if isinstance(outcome, str)},
         )
+        if self._record is None or change.attribute != "traits":
+            return changed
+        entries = dict(self._record.entries)
+        if change.adding:
+            seen: dict[str, SeenProvider] = {}
+            # A service that fails now is reported by the next request.
+            with suppress(ServiceFailed):
+                seen = self._look(changed.done)
+            for uuid in changed.done:
+                before = entries.get((uuid, change.name), TraitEntry("")).seen
+                entry = TraitEntry(change.providers[uuid], seen.get(uuid, before))
+                entries[uuid, change.name] = entry
+        else:
+            for uuid in change.providers.keys() - changed.failed.keys():
+                entries.pop((uuid, change.name), None)
+        self._record.replace(entries)
+        return changed
 
-    def _change(self, uuid: str, what: str, change: _Change) -> bool | str | None:
+    def read_record(self) -> TraitRecord:
+        """Return the recorded traits; each provider is looked at, a request for each."""
+        if self._record is None:
+            return TraitRecord()
+        entries = self._record.entries
+        self._seen = self._look({uuid for uuid, _ in entries})
+        outlived = set()
+        for pair, entry in entries.items():
+            now = self._seen.get(pair[0])
+            if now is None or (entry.seen is not None and not entry.seen.followed_by(now)):
+                outlived.add(pair)
+        pairs = {pair: each.aggregate for pair, each in entries.items() if pair not in outlived}
+        return TraitRecord(pairs, frozenset(outlived))
+
+    def update_record(
+        self,
+        outlived: Collection[ProviderTrait],
+        rebound: Mapping[ProviderTrait, str],
+        forgotten: Collection[ProviderTrait],
+    ) -> None:
+        """Remove pairs from the record, record another aggregate for some, and all providers."""
+        if self._record is not None:
+            self._record.replace(
+                {
+                    pair: TraitEntry(rebound.get(pair, aggregate), self._seen.get(pair[0], seen))
+                    for pair, (aggregate, seen) in self._record.entries.items()
+                    if pair not in {*outlived, *forgotten}
+                }
+            )
+
+    def _look(self, providers: Collection[str]) -> dict[str, SeenProvider]:
+        seen = {}
+        for uuid in sorted(providers):
+            path = f"/resource_providers/{quote(uuid, safe='')}"
+            answer = self._service.ask("GET", path, taken=(200, 404))
+            if answer.status_code == 404:
+                continue
+            with self._service.reading(path):
+                modified = answer.headers.get("Last-Modified", "")
+                seen[uuid] = SeenProvider(int(answer.json()["generation"]), modified)
+        return seen
+
+    def _change(self, uuid: str, change: Change) -> bool | str | None:
         """Return whether anything was to change (None: no such provider), or why it failed."""
-        path = f"/resource_providers/{quote(uuid, safe='')}/{what}"
+        attribute, name, _, adding = change
+        path = f"/resource_providers/{quote(uuid, safe='')}/{attribute}"
 
-        def once() -> bool | str | None:
+        def attempt() -> bool | str | None:
             read = self._service.ask("GET", path, taken=(200, 404))
-            if read.status == 404:
+            if read.status_code == 404:
                 return None
-            with self._service.reading(f"/{what}"):
-                found = frozenset(map(str, read.document[what]))
-            wanted = change(found)
-            if wanted == found:
+            with self._service.reading(f"/{attribute}"):
+                document = read.json()
+                names = set(map(str, document[attribute]))
+                generation = document["resource_provider_generation"]
+            if (name in names) is adding:
                 return False
-            body = {
-                "resource_provider_generation": read.document["resource_provider_generation"],
-                what: sorted(wanted),
-            }
+            body = {"resource_provider_generation": generation, attribute: sorted(names ^ {name})}
             written = self._service.ask("PUT", path, body=body, taken=(200, 400, 404, 409))
-            if written.status == 400:
-                return written.text
-            if written.status != 200:
+            if written.status_code == 400:
+                return describe(written)
+            if written.status_code != 200:
                 raise ConcurrentUpdate(f"concurrent updates; gave up after {TRIES} attempts")
             return True
 
-        def pause(attempt: int) -> None:
-            self._pause(random.uniform(0, PAUSE * attempt))  # noqa: S311 - jitter
+        def pause(number: int) -> None:
+            self._pause(random.uniform(0, PAUSE * number))  # noqa: S311 - jitter
 
         try:
-            return retrying(once, TRIES, between=pause)
+            return retrying(attempt, TRIES, between=pause)
         except ConcurrentUpdate as failure:
             return failure.detail
+
+
+def _uuid(provider: Mapping[str, Any]) -> str:
+    return str(provider["uuid"])

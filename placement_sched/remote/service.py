@@ -5,9 +5,8 @@ They are asked by keystoneauth, with one microversion; errors are those of this 
 
 import logging
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import entry_points
 from logging.handlers import BufferingHandler
@@ -31,6 +30,14 @@ TIMEOUT = 60
 #: How often to ask again when there is no answer, or a proxy says so (502, 503, 504), likewise.
 RETRIES = 2
 
+#: The microversion of a kind of service, and the release that has it. Aggregates of placement are
+#: written with a generation since 1.19; compute aggregates have uuids since 2.41, hypervisors since
+#: 2.53 ("Microversion history" of both references).
+MICROVERSIONS: Mapping[str, tuple[str, str]] = {
+    "placement": ("1.19", "Rocky"),
+    "compute": ("2.53", "Pike"),
+}
+
 #: What answers are documented by, where it is not called as the type of the service is.
 _APIS = {"network": "the networking API says", "attestation": "an attestation service does"}
 
@@ -40,30 +47,15 @@ _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceResponse:
-    """What a service answered: the status, the JSON document, or None, and when it last changed."""
-
-    status: int
-    document: Any
-    text: str
-    modified: str
-
-
 class RemoteService:
-    """Asks one service with one microversion, which is available since the release ``since``.
+    """Asks one service with the microversion that this service speaks, if the kind has any.
 
-    ``kind`` is its type in OpenStack's service catalogue: ``placement``, ``compute`` or
-    ``network``, which has no microversions.
+    ``kind`` is its type in OpenStack's service catalogue.
     """
 
-    def __init__(
-        self, adapter: Adapter, kind: str, *, version: str | None = None, since: str = ""
-    ) -> None:
-        self._adapter = adapter
-        self.kind = kind
-        self._version = version
-        self._since = since
+    def __init__(self, adapter: Adapter, kind: str) -> None:
+        self._adapter, self.kind = adapter, kind
+        self._version, self._since = MICROVERSIONS.get(kind, ("", ""))
 
     @property
     def place(self) -> str:
@@ -86,7 +78,7 @@ class RemoteService:
         params: Mapping[str, str | int] | None = None,
         body: Any = None,
         taken: Collection[int] = (200,),
-    ) -> ServiceResponse:
+    ) -> Response:
         """Return the answer; :class:`ServiceFailed` unless ``taken`` and of the microversion."""
         place, adapter = self.place, self._adapter
         retries, statuses = adapter.connect_retries, adapter.status_code_retries
@@ -97,7 +89,7 @@ class RemoteService:
                 params=params or {},
                 json=body,
                 headers={"Accept": "application/json"},
-                microversion=self._version,
+                microversion=self._version or None,
                 microversion_service_type=self.kind,
                 raise_exc=False,
                 timeout=adapter.session.timeout or TIMEOUT,
@@ -114,17 +106,15 @@ class RemoteService:
         self._refuse_other_version(response, place)
         if response.status_code not in taken:
             raise self.failed(
-                f"{place} answered {_message(response)} to {method} {path}{_hint(response)}"
+                f"{place} answered {describe(response)} to {method} {path}{_hint(response)}"
             )
-        modified = response.headers.get("Last-Modified", "")
-        document, text = _document(response), _message(response)
-        return ServiceResponse(response.status_code, document, text, modified)
+        return response
 
     def listed(self, path: str, key: str, read: Callable[[Any], T], **params: str | int) -> list[T]:
         """Return what ``read`` makes of each item of a list; raises :class:`ServiceFailed`."""
-        document = self.ask("GET", path, params=params).document
+        response = self.ask("GET", path, params=params)
         with self.reading(path):
-            return [read(one) for one in document[key]]
+            return [read(item) for item in response.json()[key]]
 
     @contextmanager
     def reading(self, path: str, method: str = "GET") -> Iterator[None]:
@@ -140,28 +130,29 @@ class RemoteService:
         return ServiceFailed(detail, service=self.kind)
 
     def _refuse_other_version(self, response: Response, place: str) -> None:
-        if self._version is None:
+        if not self._version:
             return
         # One that has no microversions answers as if none were asked for.
         spoken = response.headers.get("OpenStack-API-Version", "").split()
         if response.status_code == 406 or (response.ok and spoken != [self.kind, self._version]):
             raise self.failed(
                 f"{place} is too old, or no {self.kind} API: {self.kind} microversion "
-                f"{self._version} ({self._since}) is needed, and it answered {_message(response)}"
+                f"{self._version} ({self._since}) is needed, and it answered {describe(response)}"
             )
 
 
-def _document(response: Response) -> Any:
+def read_json(response: Response) -> Any:
+    """Return the document of a response, or None if it is not JSON."""
     try:
         return response.json()
     except ValueError:
         return None
 
 
-def _message(response: Response) -> str:
+def describe(response: Response) -> str:
     """Return status, reason and the sentence of an error as placement, nova or keystone have it."""
     head = f"{response.status_code} {response.reason}"
-    document = _document(response)
+    document = read_json(response)
     if not isinstance(document, dict):
         return head
     first = document.get("errors") or next(iter(document.values()), None)
@@ -175,7 +166,7 @@ def _message(response: Response) -> str:
 def _hint(response: Response) -> str:
     if response.status_code == 401:
         return "; is the token right?"
-    if response.status_code == 404 and not isinstance(_document(response), dict):
+    if response.status_code == 404 and not isinstance(read_json(response), dict):
         return "; is the address that of the API itself?"
     return ""
 
@@ -253,53 +244,40 @@ def by_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | N
     return found
 
 
-class Cloud:
-    """A cloud of clouds.yaml, read by openstacksdk, as the openstack command reads it.
+def cloud_adapters(name: str, kinds: Iterable[str]) -> dict[str, Adapter]:
+    """Return an adapter for each kind of service of a cloud in clouds.yaml.
 
-    Raises :class:`Invalid` where openstacksdk is not installed, or does not know the cloud.
+    Raises :class:`Invalid` if openstacksdk is not installed, or does not know the cloud.
     """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        try:
-            # Installed only where it is wanted, and it takes half a second to load: not for all.
-            config: Any = import_module("openstack.config")
-        except ImportError:
-            raise Invalid(
-                "--os-cloud needs openstacksdk: pip install 'placement_sched[clouds]'"
-            ) from None
-        self._failures = (ClientException, import_module("openstack.exceptions").SDKException)
-        with self._read():
-            self._region: Any = config.OpenStackConfig().get_one(cloud=name)
-
-    def adapter(self, service: str) -> Adapter:
-        """Return an adapter for a service of the cloud, ``placement`` or ``compute``."""
-        with self._read():
-            return Adapter(
-                self._region.get_session(),
-                service_type=self._region.get_service_type(service),
-                service_name=self._region.get_service_name(service),
-                interface=self._region.get_interface(service),
-                region_name=self._region.get_region_name(service),
-                endpoint_override=self._region.get_endpoint(service),
+    try:
+        # Optional, and it takes half a second to load: only for the commands that need it.
+        config: Any = import_module("openstack.config")
+    except ImportError:
+        raise Invalid(
+            "--os-cloud needs openstacksdk: pip install 'placement_sched[clouds]'"
+        ) from None
+    failures = (ClientException, import_module("openstack.exceptions").SDKException)
+    warnings = BufferingHandler(1000)  # for instance that a file is skipped, and why
+    warnings.setLevel(logging.WARNING)
+    logger = logging.getLogger("openstack")
+    logger.addHandler(warnings)
+    try:
+        region = config.OpenStackConfig().get_one(cloud=name)
+        return {
+            kind: Adapter(
+                region.get_session(),
+                service_type=region.get_service_type(kind),
+                service_name=region.get_service_name(kind),
+                interface=region.get_interface(kind),
+                region_name=region.get_region_name(kind),
+                endpoint_override=region.get_endpoint(kind),
             )
-
-    @contextmanager
-    def _read(self) -> Iterator[None]:
-        said = BufferingHandler(1000)  # for instance that a file is skipped, and why
-        said.setLevel(logging.WARNING)
-        logger = logging.getLogger("openstack")
-        logger.addHandler(said)
-        try:
-            yield
-        except self._failures as failure:
-            lines = [record.getMessage() for record in said.buffer]
-            raise self._wrong(" ".join([str(failure), *lines])) from None
-        except _SHAPELESS as failure:
-            text = f"openstacksdk cannot use this cloud of clouds.yaml: {failure}"
-            raise self._wrong(text) from None
-        finally:
-            logger.removeHandler(said)
-
-    def _wrong(self, words: str) -> Invalid:
-        return Invalid(f"--os-cloud {self._name}: {' '.join(words.split())}")
+            for kind in kinds
+        }
+    except failures as failure:
+        words = " ".join([str(failure), *(record.getMessage() for record in warnings.buffer)])
+    except _SHAPELESS as failure:
+        words = f"openstacksdk cannot use this cloud of clouds.yaml: {failure}"
+    finally:
+        logger.removeHandler(warnings)
+    raise Invalid(f"--os-cloud {name}: {' '.join(words.split())}")

@@ -5,133 +5,70 @@ uuid. What is missing in placement is added. Stale members are reported, and rem
 leaves them to operators, because it cannot know who added them.
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
 from placement_sched.errors import ServiceFailed
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.placement.sync import (
-    Disagreement,
-    HostMap,
-    SyncCode,
-    SyncProblem,
-    gravest,
-)
+from placement_sched.model.placement.sync import Change, SyncCode
 from placement_sched.operations import Progress
-from placement_sched.operations.sync import ports
-
-
-@dataclass(frozen=True, slots=True)
-class AggregateSync:
-    """What was done to an aggregate; ``stale`` providers do not belong to it and are still in."""
-
-    aggregate: HostAggregate
-    added: frozenset[str]
-    removed: frozenset[str]
-    stale: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class AggregatesSynced:
-    """What was done to all aggregates that were not as they should be, and what could not be."""
-
-    hosts: HostMap
-    aggregates: tuple[AggregateSync, ...]
-    problems: tuple[SyncProblem, ...]
-
-    @property
-    def code(self) -> SyncCode:
-        """nova-manage's return code."""
-        return gravest(self.problems)
+from placement_sched.operations.sync.run import Note, Placement, ReadHosts, SyncRun, by_name
 
 
 def sync_aggregates(
-    directory: ports.Directory,
-    placement: ports.Placement,
+    read_hosts: ReadHosts,
+    placement: Placement,
     *,
     remove_stale: bool = False,
-    note: ports.Note = lambda _: None,
+    note: Note = lambda _: None,
     progress: Progress = lambda _done, _all: None,
-) -> AggregatesSynced:
+) -> SyncRun:
     """Put the root providers of aggregates' hosts into the provider aggregates.
 
-    A host of several compute nodes is left as it is (nova's code 1), and one that lacks something
-    (4, 5, 6) does not keep the others from being synchronised. A service that fails ends it: with
-    placement that is code 2, and everything done before is reported; another raises
-    :class:`ServiceFailed`. Raises :class:`Unavailable` where the database does not answer.
+    A host of several compute nodes is left as it is (nova's code 1), and a host that lacks a
+    service, node or provider (4, 5, 6) does not prevent the others from being synchronised. A
+    failing service ends it: if that is placement, the code is 2, and everything done before is
+    reported; another raises :class:`ServiceFailed`. Raises :class:`Unavailable` if the database
+    does not answer.
     """
-    hosts = directory.read()
-    several, lacking = ports.hosts_without_provider(hosts, hosts.aggregates)
-    run = _Run(placement, hosts, note, progress, [*several, *lacking])
-    left_alone = {uuid for problem in several for uuid in hosts.nodes[problem.about]}
-    differing: list[Disagreement] = []
+    hosts = read_hosts()
+    run = SyncRun(placement, hosts, note, progress)
+    run.report_hosts(hosts.aggregates)
+    several = [each.about for each in run.problems if each.code is SyncCode.SEVERAL_NODES]
+    ambiguous = {uuid for host in several for uuid in hosts.nodes[host]}
+    changes = []
     try:
-        members = placement.members([one.uuid for one in hosts.aggregates])
-        differing += hosts.disagreements(members)
-        run.mend(differing, left_alone, remove_stale=remove_stale)
-        run.look_again(directory)
+        uuids = [aggregate.uuid for aggregate in hosts.aggregates]
+        for differing in hosts.disagreements(placement.providers_with("aggregates", uuids)):
+            uuid = differing.aggregate.uuid
+            run.stale |= {(provider, uuid) for provider in differing.stale}
+            changes.append(_change(uuid, differing.lacking - ambiguous, adding=True))
+            if remove_stale:
+                changes.append(_change(uuid, differing.stale, adding=False))
+        run.change_all(changes)
+        if run.added or run.removed:
+            _undo_outdated(run, read_hosts)
     except ServiceFailed as failure:
-        run.problems.append(ports.stopped(failure))
-    synced = tuple(
-        AggregateSync(
-            one.aggregate,
-            added=frozenset(run.added[one.aggregate.uuid]),
-            removed=frozenset(run.removed[one.aggregate.uuid]),
-            stale=one.stale - run.removed[one.aggregate.uuid],
-        )
-        for one in differing
-    )
-    kept = tuple(one for one in synced if one.added or one.removed or one.stale)
-    return AggregatesSynced(hosts, kept, tuple(sorted(run.problems)))
+        run.stop(failure)
+    run.stale -= run.removed
+    run.problems.sort()
+    return run
 
 
-@dataclass
-class _Run(ports.SyncRun):
-    """What has been done, as uuids of providers by that of the aggregate."""
+def _undo_outdated(run: SyncRun, read_hosts: ReadHosts) -> None:
+    """Undo changes that no longer match, as host aggregates may have changed since.
 
-    added: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    removed: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    A request that adds a host during the run finds its provider in the aggregate, if it is a stale
+    member, and changes nothing; so a provider that was removed since has to be added again.
+    """
+    now = read_hosts()
+    added, removed = by_name(run.added), by_name(run.removed)
+    for uuid in [aggregate.uuid for aggregate in run.hosts.aggregates]:
+        current = now.by_uuid(uuid)
+        wanted = frozenset[str]() if current is None else now.nodes_in(current)
+        if back := removed[uuid] & wanted:
+            run.change(_change(uuid, back, adding=True))
+        if gone := (added[uuid] & now.host_of.keys()) - wanted:
+            run.change(_change(uuid, gone, adding=False))
 
-    def mend(
-        self, differing: Iterable[Disagreement], left_alone: Collection[str], *, remove_stale: bool
-    ) -> None:
-        """Put in what is lacking, and take out what is stale if that is asked."""
-        work: list[tuple[HostAggregate, list[str], bool]] = []
-        for one in differing:
-            lacking = self.batches(one.lacking.difference(left_alone))
-            work += [(one.aggregate, batch, True) for batch in lacking]
-            stale = self.batches(one.stale if remove_stale else ())
-            work += [(one.aggregate, batch, False) for batch in stale]
-        total, done = sum(len(batch) for _, batch, _ in work), 0
-        for aggregate, batch, joining in work:
-            self._change(aggregate, batch, joining=joining)
-            done += len(batch)
-            self.progress(done, total)
 
-    def look_again(self, directory: ports.Directory) -> None:
-        """Undo changes that no longer match, as host aggregates may have changed meanwhile.
-
-        A request that adds a host just then finds its provider in the aggregate, if it is a stale
-        one, and changes nothing; so what was removed meanwhile has to be added again.
-        """
-        if not any(self.added.values()) and not any(self.removed.values()):
-            return
-        now = directory.read()
-        for aggregate in self.hosts.aggregates:
-            found = now.by_uuid(aggregate.uuid)
-            wanted = frozenset[str]() if found is None else now.nodes_in(found)
-            if back := self.removed[aggregate.uuid] & wanted:
-                self._change(aggregate, back, joining=True)
-            if gone := (self.added[aggregate.uuid] & now.host_of.keys()) - wanted:
-                self._change(aggregate, gone, joining=False)
-
-    def _change(self, aggregate: HostAggregate, uuids: Collection[str], *, joining: bool) -> None:
-        change = self.placement.join if joining else self.placement.leave
-        changed = change(aggregate.uuid, uuids)
-        mine, other = (self.added, self.removed) if joining else (self.removed, self.added)
-        undone = changed.done & other[aggregate.uuid]
-        mine[aggregate.uuid] |= changed.done - undone
-        other[aggregate.uuid] -= undone
-        done = f" {'added to' if joining else 'removed from'} {aggregate.name}"
-        self.report(changed, f"aggregate {aggregate.name}", after=done)
+def _change(aggregate: str, providers: Iterable[str], *, adding: bool) -> Change:
+    return Change("aggregates", aggregate, dict.fromkeys(providers, aggregate), adding)
