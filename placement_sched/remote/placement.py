@@ -8,10 +8,11 @@ import random
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from placement_sched.errors import ConcurrentUpdate, ServiceFailed
+from placement_sched.errors import ConcurrentUpdate, Invalid, NotFound, ServiceFailed
 from placement_sched.model.placement.sync import (
     Change,
     Changed,
@@ -79,29 +80,32 @@ class RemotePlacement:
 
     def change(self, change: Change) -> Changed:
         """Add an aggregate or trait to providers, or remove it, and record changes of traits."""
-        outcomes = {uuid: self._change(uuid, change) for uuid in sorted(change.providers)}
-        changed = Changed(
-            frozenset(uuid for uuid, outcome in outcomes.items() if outcome is True),
-            frozenset(uuid for uuid, outcome in outcomes.items() if outcome is None),
-            {uuid: outcome for uuid, outcome in outcomes.items() if isinstance(outcome, str)},
-        )
-        if self._record is None or change.attribute != "traits":
-            return changed
-        entries = dict(self._record.entries)
-        if change.adding:
+        done, missing, failed = set(), set(), {}
+        for uuid in sorted(change.providers):
+            try:
+                attempt = partial(self._change, uuid, change)
+                if retrying(attempt, TRIES, between=self._wait):
+                    done.add(uuid)
+            except NotFound:
+                missing.add(uuid)
+            except (ConcurrentUpdate, Invalid) as failure:
+                failed[uuid] = failure.detail
+        if self._record is not None and change.attribute == "traits":
+            entries = dict(self._record.entries)
             seen: dict[str, SeenProvider] = {}
-            # A service that fails now is reported by the next request.
-            with suppress(ServiceFailed):
-                seen = self._look(changed.done)
-            for uuid in changed.done:
-                before = entries.get((uuid, change.name), TraitEntry("")).seen
-                entry = TraitEntry(change.providers[uuid], seen.get(uuid, before))
-                entries[uuid, change.name] = entry
-        else:
-            for uuid in change.providers.keys() - changed.failed.keys():
-                entries.pop((uuid, change.name), None)
-        self._record.replace(entries)
-        return changed
+            if change.adding:
+                # A service that fails now is reported by the next request.
+                with suppress(ServiceFailed):
+                    seen = self._look(done)
+                for uuid in done:
+                    before = entries.get((uuid, change.name), TraitEntry("")).seen
+                    entry = TraitEntry(change.providers[uuid], seen.get(uuid, before))
+                    entries[uuid, change.name] = entry
+            else:
+                for uuid in change.providers.keys() - failed.keys():
+                    entries.pop((uuid, change.name), None)
+            self._record.replace(entries)
+        return Changed(frozenset(done), frozenset(missing), failed)
 
     def read_record(self) -> TraitRecord:
         """Return the recorded traits; each provider is looked at, a request for each."""
@@ -125,13 +129,13 @@ class RemotePlacement:
     ) -> None:
         """Remove pairs from the record, record another aggregate for some, and all providers."""
         if self._record is not None:
-            self._record.replace(
-                {
-                    pair: TraitEntry(rebound.get(pair, aggregate), self._seen.get(pair[0], seen))
-                    for pair, (aggregate, seen) in self._record.entries.items()
-                    if pair not in {*outlived, *forgotten}
-                }
-            )
+            gone = {*outlived, *forgotten}
+            entries = {
+                pair: TraitEntry(rebound.get(pair, aggregate), self._seen.get(pair[0], seen))
+                for pair, (aggregate, seen) in self._record.entries.items()
+                if pair not in gone
+            }
+            self._record.replace(entries)
 
     def _look(self, providers: Collection[str]) -> dict[str, SeenProvider]:
         seen = {}
@@ -145,36 +149,29 @@ class RemotePlacement:
                 seen[uuid] = SeenProvider(int(answer.json()["generation"]), modified)
         return seen
 
-    def _change(self, uuid: str, change: Change) -> bool | str | None:
-        """Return whether anything was to change (None: no such provider), or why it failed."""
+    def _change(self, uuid: str, change: Change) -> bool:
+        """Return whether anything was to change; raises :class:`NotFound`, :class:`Invalid`."""
         attribute, name, _, adding = change
         path = f"/resource_providers/{quote(uuid, safe='')}/{attribute}"
+        read = self._service.ask("GET", path, taken=(200, 404))
+        if read.status_code == 404:
+            raise NotFound(describe(read))
+        with self._service.reading(f"/{attribute}"):
+            document = read.json()
+            names = set(map(str, document[attribute]))
+            generation = document["resource_provider_generation"]
+        if (name in names) is adding:
+            return False
+        body = {"resource_provider_generation": generation, attribute: sorted(names ^ {name})}
+        written = self._service.ask("PUT", path, body=body, taken=(200, 400, 404, 409))
+        if written.status_code == 400:
+            raise Invalid(describe(written))
+        if written.status_code != 200:
+            raise ConcurrentUpdate(f"concurrent updates; gave up after {TRIES} attempts")
+        return True
 
-        def attempt() -> bool | str | None:
-            read = self._service.ask("GET", path, taken=(200, 404))
-            if read.status_code == 404:
-                return None
-            with self._service.reading(f"/{attribute}"):
-                document = read.json()
-                names = set(map(str, document[attribute]))
-                generation = document["resource_provider_generation"]
-            if (name in names) is adding:
-                return False
-            body = {"resource_provider_generation": generation, attribute: sorted(names ^ {name})}
-            written = self._service.ask("PUT", path, body=body, taken=(200, 400, 404, 409))
-            if written.status_code == 400:
-                return describe(written)
-            if written.status_code != 200:
-                raise ConcurrentUpdate(f"concurrent updates; gave up after {TRIES} attempts")
-            return True
-
-        def pause(number: int) -> None:
-            self._pause(random.uniform(0, PAUSE * number))  # noqa: S311 - jitter
-
-        try:
-            return retrying(attempt, TRIES, between=pause)
-        except ConcurrentUpdate as failure:
-            return failure.detail
+    def _wait(self, attempt: int) -> None:
+        self._pause(random.uniform(0, PAUSE * attempt))  # noqa: S311 - jitter
 
 
 def _uuid(provider: Mapping[str, Any]) -> str:

@@ -53,7 +53,24 @@ class TraitFile:
 
     def __init__(self, path: Path, placement: str) -> None:
         self._path, self._placement = path, placement
-        self.entries: Mapping[ProviderTrait, TraitEntry] = _read(path, placement)
+        self.entries: Mapping[ProviderTrait, TraitEntry] = {}
+        with _naming(path):
+            try:
+                text = path.read_bytes()
+            except FileNotFoundError:
+                return
+        try:
+            # Format 1 had a document in each line, the format in the first.
+            document = orjson.loads(text.partition(b"\n")[0] or text)
+            number, about = document["format"], document["placement"]
+            if number == _FORMAT:
+                self.entries = dict(map(_entry, document["traits"]))
+        except (ValueError, LookupError, TypeError):
+            raise Invalid(f"--state {path}: this is not a record of sync_traits") from None
+        if number != _FORMAT:
+            raise Invalid(f"--state {path}: a record of format {number}, not of {_FORMAT}")
+        if about != placement:
+            raise Invalid(f"--state {path}: the record of {about}, not of {placement}")
 
     def replace(self, entries: Mapping[ProviderTrait, TraitEntry]) -> None:
         """Write these as the only entries, if they differ from those of the file."""
@@ -96,26 +113,6 @@ def opened(path: Path, placement: str) -> Iterator[TraitFile]:
         except BlockingIOError:
             raise Conflict(f"--state {path}: another sync_traits is at work with it") from None
         yield TraitFile(path, placement)
-
-
-def _read(path: Path, placement: str) -> dict[ProviderTrait, TraitEntry]:
-    with _naming(path):
-        try:
-            text = path.read_bytes()
-        except FileNotFoundError:
-            return {}
-    try:
-        # Format 1 had a document in each line, the format in the first.
-        document = orjson.loads(text.partition(b"\n")[0] or text)
-        number, about = document["format"], document["placement"]
-        entries = dict(map(_entry, document["traits"])) if number == _FORMAT else {}
-    except (ValueError, LookupError, TypeError):
-        raise Invalid(f"--state {path}: this is not a record of sync_traits") from None
-    if number != _FORMAT:
-        raise Invalid(f"--state {path}: a record of format {number}, not of {_FORMAT}")
-    if about != placement:
-        raise Invalid(f"--state {path}: the record of {about}, not of {placement}")
-    return entries
 
 
 def _entry(document: Mapping[str, Any]) -> tuple[ProviderTrait, TraitEntry]:
