@@ -2,11 +2,12 @@
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
 from placement_sched.cli.database import open_database, refuse_absent_file
@@ -18,10 +19,14 @@ from placement_sched.model.document import Json
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.naming import in_short
 from placement_sched.model.placement.sync import HostMap
-from placement_sched.operations.sync.aggregates import sync_aggregates
 from placement_sched.operations.sync.own_placement import OwnPlacement, read_own_hosts
-from placement_sched.operations.sync.run import Note, Placement, ReadHosts, SyncRun, by_name
-from placement_sched.operations.sync.traits import sync_traits
+from placement_sched.operations.sync.provider_sync import (
+    Placement,
+    SyncRun,
+    by_name,
+    sync_aggregates,
+    sync_traits,
+)
 from placement_sched.remote.directory import read_remote_hosts
 from placement_sched.remote.placement import RemotePlacement
 from placement_sched.remote.service import (
@@ -58,45 +63,6 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     add_token(where, "these addresses")
     cloud_help = "use the addresses and credentials of this cloud in clouds.yaml for both"
     where.add_argument("--os-cloud", metavar="NAME", help=cloud_help)
-
-
-@contextmanager
-def _open_places(arguments: argparse.Namespace) -> Iterator[tuple[ReadHosts, Placement]]:
-    """Give how to read aggregates, and where to change providers, as the arguments say."""
-    state: Path | None = getattr(arguments, "state", None)
-    with library_logs_silenced(), ExitStack() as stack:
-        services = _open_services(arguments)
-        compute, remote = services.get("compute"), services.get("placement")
-        if state is not None and remote is None:
-            raise Invalid("--state is only valid with a remote placement (--url, --os-cloud)")
-        if compute is None or remote is None:
-            database = stack.enter_context(open_database(read_settings(arguments.config_file)))
-            refuse_absent_file(database, "--url, --compute-url and --os-cloud use services")
-        read_hosts = (
-            partial(read_remote_hosts, compute) if compute else partial(read_own_hosts, database)
-        )
-        if remote is None:
-            yield read_hosts, OwnPlacement(database, utcnow, own_hosts=compute is None)
-        else:
-            record = stack.enter_context(opened(state, remote.place)) if state else None
-            yield read_hosts, RemotePlacement(remote, record)
-
-
-def _open_services(arguments: argparse.Namespace) -> dict[str, RemoteService]:
-    """Return placement and the compute API by kind, but not what is in the database."""
-    urls = {"placement": arguments.url, "compute": arguments.compute_url}
-    for flag, url in (("--url", arguments.url), ("--compute-url", arguments.compute_url)):
-        if url is not None:
-            check_address(flag, url)
-    if arguments.os_cloud is None:
-        check_token(arguments.token)
-        adapters = {kind: by_token(url, arguments.token) for kind, url in urls.items() if url}
-    else:
-        adapters = cloud_adapters(arguments.os_cloud, urls)
-        for kind, url in urls.items():
-            if url is not None:
-                adapters[kind].endpoint_override = url
-    return {kind: RemoteService(adapter, kind) for kind, adapter in adapters.items()}
 
 
 #: nova-manage's exit status for an unexpected failure.
@@ -157,10 +123,7 @@ def register(group: Commands) -> None:
 
 
 def _run_aggregates(arguments: argparse.Namespace) -> int:
-    with _open_places(arguments) as places, progressing("synchronising aggregates") as progress:
-        run = sync_aggregates(
-            *places, remove_stale=arguments.remove_stale, note=_note(arguments), progress=progress
-        )
+    run = _synchronise(arguments, sync_aggregates, remove_stale=arguments.remove_stale)
     changed = [
         {"uuid": aggregate.uuid, "name": aggregate.name}
         | {change: _entries(run.hosts, uuids) for change, uuids in changes.items()}
@@ -170,14 +133,8 @@ def _run_aggregates(arguments: argparse.Namespace) -> int:
 
 
 def _run_traits(arguments: argparse.Namespace) -> int:
-    with _open_places(arguments) as places, progressing("synchronising traits") as progress:
-        run = sync_traits(
-            *places,
-            aggregate=arguments.aggregate,
-            dry_run=arguments.dry_run,
-            note=_note(arguments),
-            progress=progress,
-        )
+    options = {"aggregate": arguments.aggregate, "dry_run": arguments.dry_run}
+    run = _synchronise(arguments, sync_traits, state=arguments.state, **options)
     put, taken_off = (
         [
             entry
@@ -196,6 +153,58 @@ def _run_traits(arguments: argparse.Namespace) -> int:
     return _report(arguments, run, document, _traits_lines(run))
 
 
+def _synchronise(
+    arguments: argparse.Namespace,
+    sync: Callable[..., SyncRun],
+    *,
+    state: Path | None = None,
+    **options: Any,
+) -> SyncRun:
+    """Synchronise the services or the database that the arguments name."""
+
+    def note(line: str) -> None:
+        if arguments.verbose:
+            print(line, file=sys.stderr if arguments.format == "json" else sys.stdout)
+
+    with library_logs_silenced(), ExitStack() as stack:
+        services = _open_services(arguments)
+        compute, remote = services.get("compute"), services.get("placement")
+        if state is not None and remote is None:
+            raise Invalid("--state is only valid with a remote placement (--url, --os-cloud)")
+        if compute is None or remote is None:
+            database = stack.enter_context(open_database(read_settings(arguments.config_file)))
+            refuse_absent_file(database, "--url, --compute-url and --os-cloud use services")
+        read_hosts = (
+            partial(read_remote_hosts, compute) if compute else partial(read_own_hosts, database)
+        )
+        placement: Placement
+        if remote is None:
+            placement = OwnPlacement(database, utcnow, own_hosts=compute is None)
+        else:
+            record = stack.enter_context(opened(state, remote.place)) if state else None
+            placement = RemotePlacement(remote, record)
+        what = sync.__name__.removeprefix("sync_")
+        progress = stack.enter_context(progressing(f"synchronising {what}"))
+        return sync(read_hosts, placement, note=note, progress=progress, **options)
+
+
+def _open_services(arguments: argparse.Namespace) -> dict[str, RemoteService]:
+    """Return placement and the compute API by kind, but not what is in the database."""
+    urls = {"placement": arguments.url, "compute": arguments.compute_url}
+    for flag, url in (("--url", arguments.url), ("--compute-url", arguments.compute_url)):
+        if url is not None:
+            check_address(flag, url)
+    if arguments.os_cloud is None:
+        check_token(arguments.token)
+        adapters = {kind: by_token(url, arguments.token) for kind, url in urls.items() if url}
+    else:
+        adapters = cloud_adapters(arguments.os_cloud, urls)
+        for kind, url in urls.items():
+            if url is not None:
+                adapters[kind].endpoint_override = url
+    return {kind: RemoteService(adapter, kind) for kind, adapter in adapters.items()}
+
+
 def _report(
     arguments: argparse.Namespace, run: SyncRun, document: Json, lines: Iterable[str]
 ) -> int:
@@ -204,14 +213,6 @@ def _report(
     print_result(arguments, {"code": run.code, **document, "problems": problems}, lines)
     sys.stderr.writelines(f"placement-sched: {problem.detail}\n" for problem in run.problems)
     return run.code
-
-
-def _note(arguments: argparse.Namespace) -> Note:
-    """Return a function that prints each change: to stdout, or to stderr beside JSON."""
-    if not arguments.verbose:
-        return lambda _: None
-    stream = sys.stderr if arguments.format == "json" else sys.stdout
-    return lambda line: print(line, file=stream)
 
 
 def _changed_aggregates(run: SyncRun) -> Iterator[tuple[HostAggregate, dict[str, set[str]]]]:

@@ -26,13 +26,14 @@ def read_own_hosts(database: Database) -> HostMap:
         return host_aggregates.host_map(connection)
 
 
-def required_traits(hosts: HostMap) -> dict[ProviderTrait, list[str]]:
-    """Return the uuids of the aggregates that require each trait on each provider, in order."""
-    required: dict[ProviderTrait, list[str]] = defaultdict(list)
+def required_pairs(hosts: HostMap, attribute: SyncedAttribute) -> dict[tuple[str, str], list[str]]:
+    """Return the uuids of the aggregates that require each trait or aggregate on each provider."""
+    required: dict[tuple[str, str], list[str]] = defaultdict(list)
     for aggregate in hosts.aggregates:
-        for trait in aggregate.reserving_traits:
-            for node in hosts.nodes_in(aggregate):
-                required[node, trait].append(aggregate.uuid)
+        is_trait, nodes = attribute == "traits", hosts.nodes_in(aggregate)
+        for name in aggregate.reserving_traits if is_trait else [aggregate.uuid]:
+            for node in nodes:
+                required[node, name].append(aggregate.uuid)
     return dict(required)
 
 
@@ -84,11 +85,11 @@ class OwnPlacement:
             attribute, name, providers, adding = change
             if self._own_hosts:
                 change_counters.hold(connection, host_aggregates.SUBJECT)
-                required = _required(host_aggregates.host_map(connection), attribute, name)
+                required = required_pairs(host_aggregates.host_map(connection), attribute)
                 providers = {
-                    uuid: required.get(uuid, aggregate)
+                    uuid: required.get((uuid, name), [aggregate])[0]
                     for uuid, aggregate in providers.items()
-                    if (uuid in required) is adding
+                    if ((uuid, name) in required) is adding
                 }
             existing = resource_providers.by_uuids(connection, providers)
             ids = {uuid: provider.id for uuid, provider in existing.items()}
@@ -131,12 +132,3 @@ class OwnPlacement:
 
         if outlived or rebound or forgotten:
             self._database.write(work)
-
-
-def _required(hosts: HostMap, attribute: SyncedAttribute, name: str) -> Mapping[str, str]:
-    """Return the providers that must have an aggregate or trait, with the aggregate's uuid."""
-    if attribute == "aggregates":
-        aggregate = hosts.by_uuid(name)
-        return {} if aggregate is None else dict.fromkeys(hosts.nodes_in(aggregate), name)
-    required = required_traits(hosts).items()
-    return {provider: uuids[0] for (provider, trait), uuids in required if trait == name}

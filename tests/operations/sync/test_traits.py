@@ -10,9 +10,8 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import NotFound
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.placement.sync import HostMap, SyncCode
-from placement_sched.operations.sync.aggregates import sync_aggregates
 from placement_sched.operations.sync.own_placement import OwnPlacement
-from placement_sched.operations.sync.traits import sync_traits
+from placement_sched.operations.sync.provider_sync import sync_aggregates, sync_traits
 from placement_sched.store import synced_traits
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates as provider_aggregates
