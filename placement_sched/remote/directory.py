@@ -1,7 +1,7 @@
 """Host aggregates and hosts as the compute API of nova, or of this service, shows them."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from placement_sched.model.host_aggregate import HostAggregate
@@ -16,9 +16,11 @@ PAGE = 1000
 def read_remote_hosts(service: RemoteService) -> HostMap:
     """Return aggregates and hosts of a compute API now; raises :class:`ServiceFailed`."""
     aggregates = service.listed("/os-aggregates", "aggregates", _aggregate)
-    serving = service.listed("/os-services", "services", _host, binary="nova-compute")
+    serving = service.listed(
+        "/os-services", "services", lambda each: str(each["host"]), binary="nova-compute"
+    )
     nodes: dict[str, set[str]] = defaultdict(set)
-    for host, uuid in _list_hypervisors(service):
+    for uuid, host in _hypervisors(service).items():
         nodes[host].add(uuid)
     return HostMap(
         aggregates=tuple(sorted(aggregates, key=lambda aggregate: aggregate.id)),
@@ -27,22 +29,19 @@ def read_remote_hosts(service: RemoteService) -> HostMap:
     )
 
 
-def _list_hypervisors(service: RemoteService) -> Iterator[tuple[str, str]]:
-    """Yield host and uuid of each compute node, page by page.
+def _hypervisors(service: RemoteService) -> dict[str, str]:
+    """Return the host of each compute node by its uuid, read page by page.
 
     However short a page is, another may follow; the last is a page that brings nothing new. nova
     and this service give every other list whole.
     """
-    seen: set[str] = set()
-    after: dict[str, str] = {}
+    path, hosts, after = "/os-hypervisors/detail", dict[str, str](), dict[str, str]()
     while True:
-        page = service.listed("/os-hypervisors/detail", "hypervisors", _node, limit=PAGE, **after)
-        fresh = [(host, uuid) for host, uuid in page if uuid not in seen]
-        if not fresh:
-            return
-        yield from fresh
-        seen.update(uuid for _, uuid in fresh)
-        after = {"marker": page[-1][1]}
+        page = service.listed(path, "hypervisors", _node, limit=PAGE, **after)
+        if hosts.keys() >= dict(page).keys():
+            return hosts
+        hosts = dict(page) | hosts
+        after = {"marker": page[-1][0]}
 
 
 def _aggregate(document: Mapping[str, Any]) -> HostAggregate:
@@ -55,9 +54,5 @@ def _aggregate(document: Mapping[str, Any]) -> HostAggregate:
     )
 
 
-def _host(document: Mapping[str, Any]) -> str:
-    return str(document["host"])
-
-
 def _node(document: Mapping[str, Any]) -> tuple[str, str]:
-    return str(document["service"]["host"]), str(document["id"])
+    return str(document["id"]), str(document["service"]["host"])

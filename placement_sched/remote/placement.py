@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any
 from urllib.parse import quote
 
 from placement_sched.errors import ConcurrentUpdate, Invalid, NotFound, ServiceFailed
@@ -58,12 +57,13 @@ class RemotePlacement:
     ) -> Mapping[str, frozenset[str]]:
         """Return the uuids of the providers with each aggregate or trait, a request for each."""
         path, parameter = "/resource_providers", _PARAMETERS[attribute]
-        return {
-            name: frozenset(
-                self._service.listed(path, "resource_providers", _uuid, **{parameter: name})
+
+        def read(name: str) -> list[str]:
+            return self._service.listed(
+                path, "resource_providers", lambda each: str(each["uuid"]), **{parameter: name}
             )
-            for name in sorted(names)
-        }
+
+        return {name: frozenset(read(name)) for name in sorted(names)}
 
     def known_traits(self, names: Collection[str]) -> frozenset[str]:
         """Return the names of traits that exist."""
@@ -172,7 +172,3 @@ class RemotePlacement:
 
     def _wait(self, attempt: int) -> None:
         self._pause(random.uniform(0, PAUSE * attempt))  # noqa: S311 - jitter
-
-
-def _uuid(provider: Mapping[str, Any]) -> str:
-    return str(provider["uuid"])

@@ -5,7 +5,7 @@ They are asked by keystoneauth, with one microversion; errors are those of this 
 
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -60,15 +60,13 @@ class RemoteService:
     @property
     def place(self) -> str:
         """The address of the service; raises :class:`ServiceFailed` where none is known."""
-        found = self._adapter.endpoint_override
-        if found is None:
-            try:
-                found = self._adapter.get_endpoint()
-            except ClientException as failure:
-                raise self.failed(f"{self.kind}: {_words(failure)}") from None
-        if found is None:
+        try:
+            url = self._adapter.get_endpoint()
+        except ClientException as failure:
+            raise self.failed(f"{self.kind}: {_words(failure)}") from None
+        if url is None:
             raise self.failed(f"the cloud's catalogue has no {self.kind} service")
-        return str(found).rstrip("/")
+        return str(url).rstrip("/")
 
     def ask(
         self,
@@ -180,9 +178,6 @@ def _words(failure: Exception) -> str:
 #: The libraries that log on their own when a cloud cannot be read or reached.
 _SPEAKING = ("keystoneauth", "openstack", "stevedore")
 
-#: The entry points among which ``auth_type`` names one.
-_PLUGINS = "keystoneauth1.plugin"
-
 #: What openstacksdk raises, of clouds.yaml files that are not of the shape it reads them in.
 _SHAPELESS = (TypeError, AttributeError, ValueError, LookupError)
 
@@ -190,8 +185,7 @@ _SHAPELESS = (TypeError, AttributeError, ValueError, LookupError)
 @contextmanager
 def library_logs_silenced() -> Iterator[None]:
     """Keep the libraries below from logging what our one line of error says."""
-    loggers = [logging.getLogger(name) for name in _SPEAKING]
-    before = [logger.propagate for logger in loggers]
+    loggers = {logger: logger.propagate for logger in map(logging.getLogger, _SPEAKING)}
     silence = logging.NullHandler()
     for logger in loggers:
         logger.addHandler(silence)
@@ -199,7 +193,7 @@ def library_logs_silenced() -> Iterator[None]:
     try:
         yield
     finally:
-        for logger, propagated in zip(loggers, before, strict=True):
+        for logger, propagated in loggers.items():
             logger.removeHandler(silence)
             logger.propagate = propagated
 
@@ -214,7 +208,7 @@ def check_installed(group: str, auth_type: str | None) -> None:
 
     To load it would make stevedore print an error of its own, too.
     """
-    if auth_type and not entry_points(group=_PLUGINS, name=auth_type):
+    if auth_type and not entry_points(group="keystoneauth1.plugin", name=auth_type):
         raise ConfigurationError(f"[{group}] auth_type {auth_type} is not installed")
 
 
@@ -244,9 +238,10 @@ def by_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | N
     return found
 
 
-def cloud_adapters(name: str, kinds: Iterable[str]) -> dict[str, Adapter]:
+def cloud_adapters(name: str, urls: Mapping[str, str | None]) -> dict[str, Adapter]:
     """Return an adapter for each kind of service of a cloud in clouds.yaml.
 
+    An address in ``urls`` takes precedence over that of the cloud.
     Raises :class:`Invalid` if openstacksdk is not installed, or does not know the cloud.
     """
     try:
@@ -270,9 +265,9 @@ def cloud_adapters(name: str, kinds: Iterable[str]) -> dict[str, Adapter]:
                 service_name=region.get_service_name(kind),
                 interface=region.get_interface(kind),
                 region_name=region.get_region_name(kind),
-                endpoint_override=region.get_endpoint(kind),
+                endpoint_override=url or region.get_endpoint(kind),
             )
-            for kind in kinds
+            for kind, url in urls.items()
         }
     except failures as failure:
         words = " ".join([str(failure), *(record.getMessage() for record in warnings.buffer)])

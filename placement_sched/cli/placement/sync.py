@@ -2,12 +2,11 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
 from placement_sched.cli.database import open_database, refuse_absent_file
@@ -16,7 +15,6 @@ from placement_sched.cli.terminal import print_result, progressing
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
-from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.naming import in_short
 from placement_sched.model.placement.sync import HostMap
 from placement_sched.operations.sync.own_placement import OwnPlacement, read_own_hosts
@@ -124,43 +122,62 @@ def register(group: Commands) -> None:
 
 def _run_aggregates(arguments: argparse.Namespace) -> int:
     run = _synchronise(arguments, sync_aggregates, remove_stale=arguments.remove_stale)
-    changed = [
-        {"uuid": aggregate.uuid, "name": aggregate.name}
-        | {change: _entries(run.hosts, uuids) for change, uuids in changes.items()}
-        for aggregate, changes in _changed_aggregates(run)
-    ]
-    return _report(arguments, run, {"aggregates": changed}, _aggregates_lines(run))
+    providers = {
+        "added": by_name(run.added),
+        "removed": by_name(run.removed),
+        "stale": by_name(run.stale),
+    }
+    lines, documents = [], []
+    for aggregate in run.hosts.aggregates:
+        changes = {change: uuids[aggregate.uuid] for change, uuids in providers.items()}
+        if not any(changes.values()):
+            continue
+        entries = {change: _entries(run.hosts, uuids) for change, uuids in changes.items()}
+        documents.append({"uuid": aggregate.uuid, "name": aggregate.name, **entries})
+        counts = [
+            f"{len(uuids)} {change}{_names(run.hosts, uuids)}"
+            for change, uuids in changes.items()
+            if uuids
+        ]
+        lines.append(f"{aggregate.name}: {'; '.join(counts)}")
+    if run.stale:
+        lines.append(f"{len(run.stale)} stale memberships remain; --remove-stale removes them")
+    elif not run.problems:
+        number = len(run.hosts.aggregates)
+        lines.append(f"{number} host aggregate{'s'[: number != 1]}, no differences in placement")
+    return _report(arguments, run, {"aggregates": documents}, lines)
 
 
 def _run_traits(arguments: argparse.Namespace) -> int:
     options = {"aggregate": arguments.aggregate, "dry_run": arguments.dry_run}
-    run = _synchronise(arguments, sync_traits, state=arguments.state, **options)
-    put, taken_off = (
-        [
-            entry
-            for trait, uuids in sorted(by_name(pairs).items())
-            for entry in _entries(run.hosts, uuids, trait=trait)
-        ]
-        for pairs in (run.added, run.removed)
-    )
-    document = {
-        "dry_run": run.dry_run,
-        "remembers": run.placement.has_record,
-        "created": run.created,
-        "put": put,
-        "taken_off": taken_off,
-    }
-    return _report(arguments, run, document, _traits_lines(run))
+    run = _synchronise(arguments, sync_traits, **options)
+    has_record, would = run.placement.has_record, "would be " if run.dry_run else ""
+    document = {"dry_run": run.dry_run, "remembers": has_record, "created": run.created}
+    lines = [f"{trait}: {would}created" for trait in run.created]
+    for key, verb, pairs in (
+        ("put", "added to", run.added),
+        ("taken_off", "removed from", run.removed),
+    ):
+        entries: list[Json] = []
+        for trait, uuids in sorted(by_name(pairs).items()):
+            entries += _entries(run.hosts, uuids, trait=trait)
+            count = f"{len(uuids)} provider{'s'[: len(uuids) > 1]}"
+            lines.append(f"{trait}: {would}{verb} {count}{_names(run.hosts, uuids)}")
+        document[key] = entries
+    if not (lines or run.problems):
+        lines.append("all providers have the traits that aggregates require")
+    if not has_record:
+        lines.append(
+            "no traits are removed without a record of those added; --state FILE keeps one"
+        )
+    return _report(arguments, run, document, lines)
 
 
 def _synchronise(
-    arguments: argparse.Namespace,
-    sync: Callable[..., SyncRun],
-    *,
-    state: Path | None = None,
-    **options: Any,
+    arguments: argparse.Namespace, sync: Callable[..., SyncRun], **options: str | bool | None
 ) -> SyncRun:
     """Synchronise the services or the database that the arguments name."""
+    state: Path | None = getattr(arguments, "state", None)
 
     def note(line: str) -> None:
         if arguments.verbose:
@@ -199,58 +216,15 @@ def _open_services(arguments: argparse.Namespace) -> dict[str, RemoteService]:
         adapters = {kind: by_token(url, arguments.token) for kind, url in urls.items() if url}
     else:
         adapters = cloud_adapters(arguments.os_cloud, urls)
-        for kind, url in urls.items():
-            if url is not None:
-                adapters[kind].endpoint_override = url
     return {kind: RemoteService(adapter, kind) for kind, adapter in adapters.items()}
 
 
-def _report(
-    arguments: argparse.Namespace, run: SyncRun, document: Json, lines: Iterable[str]
-) -> int:
+def _report(arguments: argparse.Namespace, run: SyncRun, document: Json, lines: list[str]) -> int:
     """Print what was done in the format asked for, and what could not be; return the code."""
     problems = [asdict(problem) for problem in run.problems]
     print_result(arguments, {"code": run.code, **document, "problems": problems}, lines)
     sys.stderr.writelines(f"placement-sched: {problem.detail}\n" for problem in run.problems)
     return run.code
-
-
-def _changed_aggregates(run: SyncRun) -> Iterator[tuple[HostAggregate, dict[str, set[str]]]]:
-    changed = {"added": run.added, "removed": run.removed, "stale": run.stale}
-    providers = {change: by_name(pairs) for change, pairs in changed.items()}
-    for aggregate in run.hosts.aggregates:
-        changes = {change: uuids[aggregate.uuid] for change, uuids in providers.items()}
-        if any(changes.values()):
-            yield aggregate, changes
-
-
-def _aggregates_lines(run: SyncRun) -> Iterator[str]:
-    for aggregate, changes in _changed_aggregates(run):
-        done = [
-            f"{len(uuids)} {change}{_names(run.hosts, uuids)}"
-            for change, uuids in changes.items()
-            if uuids
-        ]
-        yield f"{aggregate.name}: {'; '.join(done)}"
-    if run.stale:
-        yield f"{len(run.stale)} stale memberships remain; --remove-stale removes them"
-    elif not run.problems:
-        number = len(run.hosts.aggregates)
-        yield f"{number} host aggregate{'s'[: number != 1]}, no differences in placement"
-
-
-def _traits_lines(run: SyncRun) -> Iterator[str]:
-    would = "would be " if run.dry_run else ""
-    for trait in run.created:
-        yield f"{trait}: {would}created"
-    for pairs, done in ((run.added, "added to"), (run.removed, "removed from")):
-        for trait, uuids in sorted(by_name(pairs).items()):
-            count = f"{len(uuids)} provider{'s'[: len(uuids) > 1]}"
-            yield f"{trait}: {would}{done} {count}{_names(run.hosts, uuids)}"
-    if not (run.created or run.added or run.removed or run.problems):
-        yield "all providers have the traits that aggregates require"
-    if not run.placement.has_record:
-        yield "no traits are removed without a record of those added; --state FILE keeps one"
 
 
 def _entries(hosts: HostMap, uuids: Iterable[str], **first: str) -> list[Json]:
