@@ -46,11 +46,8 @@ class RemotePlacement:
     ) -> None:
         self._service, self._record, self._pause = service, record, pause
         self._seen: dict[str, SeenProvider] = {}
-
-    @property
-    def has_record(self) -> bool:
-        """Whether there is a record of added traits, without which none is removed."""
-        return self._record is not None
+        #: Without a record of added traits, none is removed.
+        self.has_record = record is not None
 
     def providers_with(
         self, attribute: SyncedAttribute, names: Collection[str]
@@ -113,13 +110,12 @@ class RemotePlacement:
             return TraitRecord()
         entries = self._record.entries
         self._seen = self._look({uuid for uuid, _ in entries})
-        outlived = set()
-        for pair, entry in entries.items():
-            now = self._seen.get(pair[0])
-            if now is None or (entry.seen is not None and not entry.seen.followed_by(now)):
-                outlived.add(pair)
-        pairs = {pair: each.aggregate for pair, each in entries.items() if pair not in outlived}
-        return TraitRecord(pairs, frozenset(outlived))
+        pairs = {
+            pair: entry.aggregate
+            for pair, entry in entries.items()
+            if entry.is_about(self._seen.get(pair[0]))
+        }
+        return TraitRecord(pairs, frozenset(entries.keys() - pairs.keys()))
 
     def update_record(
         self,

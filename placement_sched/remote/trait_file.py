@@ -29,19 +29,21 @@ class SeenProvider(NamedTuple):
     generation: int
     modified: str
 
-    def followed_by(self, now: "SeenProvider") -> bool:
-        """Return whether the provider that is seen now can be this one.
-
-        A recreated one is taken for it only once it was changed more often.
-        """
-        return now.generation > self.generation or now == self
-
 
 class TraitEntry(NamedTuple):
     """The aggregate that a trait was added for, and its provider as seen last, if it was seen."""
 
     aggregate: str
     seen: SeenProvider | None = None
+
+    def is_about(self, now: SeenProvider | None) -> bool:
+        """Return whether the provider, as it is seen now, can be the provider of the entry.
+
+        A recreated one is taken for it only once it was changed more often.
+        """
+        if now is None or self.seen is None:
+            return now is not None
+        return now.generation > self.seen.generation or now == self.seen
 
 
 class TraitFile:
