@@ -5,7 +5,7 @@ from functools import partial
 from uuid import NAMESPACE_DNS, uuid5
 
 from placement_sched.db.transaction import Database
-from placement_sched.model.placement.sync import Change, HostMap
+from placement_sched.model.placement.sync import HostMap, ProviderChange
 from placement_sched.operations.sync.own_placement import OwnPlacement, read_own_hosts
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, provider_trees, resource_providers, traits
@@ -88,24 +88,24 @@ def here(database: Database) -> tuple[Callable[[], HostMap], OwnPlacement]:
     return own_hosts(database), OwnPlacement(database, lambda: NOW, own_hosts=True)
 
 
-def joining(aggregate: str, *providers: str) -> Change:
+def joining(aggregate: str, *providers: str) -> ProviderChange:
     """Put providers into a placement aggregate."""
-    return Change("aggregates", aggregate, dict.fromkeys(providers, aggregate), adding=True)
+    return ProviderChange("aggregates", aggregate, dict.fromkeys(providers, aggregate), adding=True)
 
 
-def leaving(aggregate: str, *providers: str) -> Change:
+def leaving(aggregate: str, *providers: str) -> ProviderChange:
     """Take providers out of a placement aggregate."""
     return joining(aggregate, *providers)._replace(adding=False)
 
 
-def putting(trait: str, providers: Mapping[str, str]) -> Change:
+def putting(trait: str, providers: Mapping[str, str]) -> ProviderChange:
     """Put a trait on providers, each for an aggregate."""
-    return Change("traits", trait, providers, adding=True)
+    return ProviderChange("traits", trait, providers, adding=True)
 
 
-def taking_off(trait: str, *providers: str) -> Change:
+def taking_off(trait: str, *providers: str) -> ProviderChange:
     """Take a trait off providers."""
-    return Change("traits", trait, dict.fromkeys(providers, ""), adding=False)
+    return ProviderChange("traits", trait, dict.fromkeys(providers, ""), adding=False)
 
 
 class Told:

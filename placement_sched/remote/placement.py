@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from placement_sched.errors import ConcurrentUpdate, Invalid, NotFound, ServiceFailed
 from placement_sched.model.placement.sync import (
-    Change,
     Changed,
+    ProviderChange,
     ProviderTrait,
     SyncedAttribute,
     TraitRecord,
@@ -75,7 +75,7 @@ class RemotePlacement:
         """Return the uuids of providers that exist, a request for each."""
         return frozenset(self._look(providers))
 
-    def change(self, change: Change) -> Changed:
+    def change(self, change: ProviderChange) -> Changed:
         """Add an aggregate or trait to providers, or remove it, and record changes of traits."""
         done, missing, failed = set(), set(), {}
         for uuid in sorted(change.providers):
@@ -145,7 +145,7 @@ class RemotePlacement:
                 seen[uuid] = SeenProvider(int(answer.json()["generation"]), modified)
         return seen
 
-    def _change(self, uuid: str, change: Change) -> bool:
+    def _change(self, uuid: str, change: ProviderChange) -> bool:
         """Return whether anything was to change; raises :class:`NotFound`, :class:`Invalid`."""
         attribute, name, _, adding = change
         path = f"/resource_providers/{quote(uuid, safe='')}/{attribute}"

@@ -54,7 +54,7 @@ class SyncProblem:
     detail: str
 
 
-class Change(NamedTuple):
+class ProviderChange(NamedTuple):
     """An aggregate (its uuid) or a trait to add to providers, or to remove from them.
 
     ``providers`` maps each to the uuid of the aggregate that requires it.

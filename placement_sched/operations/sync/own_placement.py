@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.clock import Clock
 from placement_sched.model.placement.sync import (
-    Change,
     Changed,
     HostMap,
+    ProviderChange,
     ProviderTrait,
     SyncedAttribute,
     TraitRecord,
@@ -74,7 +74,7 @@ class OwnPlacement:
         with self._database.read() as connection:
             return frozenset(resource_providers.by_uuids(connection, providers))
 
-    def change(self, change: Change) -> Changed:
+    def change(self, change: ProviderChange) -> Changed:
         """Add an aggregate or trait to providers, or remove it, and update the record of traits.
 
         A trait is only recorded for providers that lacked it, and is not removed from a provider

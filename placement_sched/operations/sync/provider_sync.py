@@ -21,9 +21,9 @@ from placement_sched.errors import NotFound, ServiceFailed
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.naming import suggested
 from placement_sched.model.placement.sync import (
-    Change,
     Changed,
     HostMap,
+    ProviderChange,
     ProviderTrait,
     SyncCode,
     SyncProblem,
@@ -76,7 +76,7 @@ class SyncRun:
         """The return code, nova-manage's if it has that code."""
         return gravest(self.problems)
 
-    def change_all(self, changes: Iterable[Change]) -> None:
+    def change_all(self, changes: Iterable[ProviderChange]) -> None:
         """Make changes in batches of the size that placement takes."""
         size, batches = self.placement.batch, []
         for change in changes:
@@ -91,7 +91,7 @@ class SyncRun:
             done += len(batch.providers)
             self.progress(done, total)
 
-    def change(self, change: Change) -> None:
+    def change(self, change: ProviderChange) -> None:
         """Make a change, and keep what was done and what was not."""
         if self.dry_run:
             existing = self.placement.existing(change.providers)
@@ -104,7 +104,7 @@ class SyncRun:
         other -= pairs
         self._report(change, changed)
 
-    def _report(self, change: Change, changed: Changed) -> None:
+    def _report(self, change: ProviderChange, changed: Changed) -> None:
         """Note each change as a line, and what could not be changed as a problem."""
         verb = "added to" if change.adding else "removed from"
         is_trait, aggregate = change.attribute == "traits", self.hosts.by_uuid(change.name)
@@ -211,8 +211,8 @@ def _undo_outdated(run: SyncRun, read_hosts: ReadHosts) -> None:
             run.change(_change(uuid, gone, adding=False))
 
 
-def _change(aggregate: str, providers: Iterable[str], *, adding: bool) -> Change:
-    return Change("aggregates", aggregate, dict.fromkeys(providers, aggregate), adding)
+def _change(aggregate: str, providers: Iterable[str], *, adding: bool) -> ProviderChange:
+    return ProviderChange("aggregates", aggregate, dict.fromkeys(providers, aggregate), adding)
 
 
 def sync_traits(
@@ -288,7 +288,7 @@ def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: 
             run.note(f"trait {trait} created")
         run.created.append(trait)
     run.change_all(
-        Change("traits", trait, {uuid: pairs[uuid, trait] for uuid in providers}, adding)
+        ProviderChange("traits", trait, {uuid: pairs[uuid, trait] for uuid in providers}, adding)
         for pairs, adding in ((lacking, True), (carried, False))
         for trait, providers in sorted(by_name(pairs).items())
     )
