@@ -1,11 +1,12 @@
 """Host aggregates put straight into the tables, so that placement does not follow."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from uuid import NAMESPACE_DNS, uuid5
 
 from placement_sched.db.transaction import Database
-from placement_sched.model.placement.sync import HostMap
-from placement_sched.operations.sync.here import DirectoryHere, PlacementHere
+from placement_sched.model.placement.sync import HostMap, ProviderChange
+from placement_sched.operations.sync.own_placement import OwnPlacement, read_own_hosts
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, provider_trees, resource_providers, traits
 from tests.hosts import NOW
@@ -77,18 +78,43 @@ def make_anew(database: Database, provider: str) -> None:
     database.write(work)
 
 
-def here(database: Database) -> tuple[DirectoryHere, PlacementHere]:
-    """The ports of a database that has its own host aggregates."""
-    return DirectoryHere(database), PlacementHere(database, lambda: NOW, own_hosts=True)
+def own_hosts(database: Database) -> Callable[[], HostMap]:
+    """What reads the host aggregates of a database."""
+    return partial(read_own_hosts, database)
+
+
+def here(database: Database) -> tuple[Callable[[], HostMap], OwnPlacement]:
+    """What reads, and what changes, a database that has its own host aggregates."""
+    return own_hosts(database), OwnPlacement(database, lambda: NOW, own_hosts=True)
+
+
+def joining(aggregate: str, *providers: str) -> ProviderChange:
+    """Put providers into a placement aggregate."""
+    return ProviderChange("aggregates", aggregate, dict.fromkeys(providers, aggregate), adding=True)
+
+
+def leaving(aggregate: str, *providers: str) -> ProviderChange:
+    """Take providers out of a placement aggregate."""
+    return joining(aggregate, *providers)._replace(adding=False)
+
+
+def putting(trait: str, providers: Mapping[str, str]) -> ProviderChange:
+    """Put a trait on providers, each for an aggregate."""
+    return ProviderChange("traits", trait, providers, adding=True)
+
+
+def taking_off(trait: str, *providers: str) -> ProviderChange:
+    """Take a trait off providers."""
+    return ProviderChange("traits", trait, dict.fromkeys(providers, ""), adding=False)
 
 
 class Told:
-    """A directory that tells one map after another, as somebody changed it meanwhile."""
+    """Tells one map after another, as somebody changed the hosts meanwhile."""
 
     def __init__(self, *maps: HostMap) -> None:
         self._maps: Sequence[HostMap] = maps
 
-    def read(self) -> HostMap:
+    def __call__(self) -> HostMap:
         first, *rest = self._maps
         self._maps = rest or [first]
         return first

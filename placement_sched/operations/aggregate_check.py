@@ -20,7 +20,7 @@ from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.image import Image, StoredImage
 from placement_sched.model.placement.provider import SHARES, Provider
 from placement_sched.model.placement.sync import HostMap, ProviderTrait
-from placement_sched.operations.sync.ports import wanted_traits
+from placement_sched.operations.sync.own_placement import required_pairs
 from placement_sched.scheduler.request_filters import forbidden_aggregates
 from placement_sched.settings import Settings
 from placement_sched.store import images
@@ -264,7 +264,7 @@ class _World:
             for trait in aggregate.reserving_traits
             for member in self.members.get(aggregate.uuid, ())
         )
-        return frozenset((*wanted_traits(self.hosts), *in_placement))
+        return frozenset((*required_pairs(self.hosts, "traits"), *in_placement))
 
 
 def _read(connection: Connection, hosts: HostMap, reserved: tuple[HostAggregate, ...]) -> _World:

@@ -1,59 +1,47 @@
 """Host aggregates and hosts as the compute API of nova, or of this service, shows them."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.placement.sync import HostMap
 from placement_sched.remote.service import RemoteService
 
-#: Aggregates have uuids since 2.41, hypervisors since 2.53 (compute API, "Microversion history").
-VERSION, SINCE = "2.53", "Pike"
-#: How many hypervisors are asked for at a time: the most that nova gives by default. Its operator
+#: Maximum number of hypervisors per request: the most that nova gives by default. Its operator
 #: may let it give fewer ([api] max_limit), and it does so silently.
 PAGE = 1000
 
 
-class RemoteDirectory:
-    """Reads ``os-aggregates``, ``os-hypervisors/detail`` and ``os-services`` of a compute API."""
+def read_remote_hosts(service: RemoteService) -> HostMap:
+    """Return aggregates and hosts of a compute API now; raises :class:`ServiceFailed`."""
+    aggregates = service.listed("/os-aggregates", "aggregates", _aggregate)
+    serving = service.listed(
+        "/os-services", "services", lambda each: str(each["host"]), binary="nova-compute"
+    )
+    nodes: dict[str, set[str]] = defaultdict(set)
+    for uuid, host in _hypervisors(service).items():
+        nodes[host].add(uuid)
+    return HostMap(
+        aggregates=tuple(sorted(aggregates, key=lambda aggregate: aggregate.id)),
+        known=frozenset(serving) | nodes.keys(),
+        nodes={host: frozenset(uuids) for host, uuids in nodes.items()},
+    )
 
-    def __init__(self, service: RemoteService) -> None:
-        self._service = service
 
-    def read(self) -> HostMap:
-        """Return aggregates and hosts as they are now; raises :class:`ServiceFailed`."""
-        listed = self._service.listed
-        aggregates = listed("/os-aggregates", "aggregates", _aggregate)
-        serving = listed(
-            "/os-services", "services", lambda service: str(service["host"]), binary="nova-compute"
-        )
-        nodes: dict[str, set[str]] = defaultdict(set)
-        for host, uuid in self._hypervisors():
-            nodes[host].add(uuid)
-        return HostMap(
-            aggregates=tuple(sorted(aggregates, key=lambda one: one.id)),
-            known=frozenset(serving) | nodes.keys(),
-            nodes={host: frozenset(uuids) for host, uuids in nodes.items()},
-        )
+def _hypervisors(service: RemoteService) -> dict[str, str]:
+    """Return the host of each compute node by its uuid, read page by page.
 
-    def _hypervisors(self) -> Iterator[tuple[str, str]]:
-        """Yield host and uuid of each compute node, page by page.
-
-        However short a page is, another may follow; the last is one that brings nothing new. nova
-        and this service give every other list whole.
-        """
-        path = "/os-hypervisors/detail"
-        seen: set[str] = set()
-        after: dict[str, str] = {}
-        while True:
-            page = self._service.listed(path, "hypervisors", _node, limit=PAGE, **after)
-            fresh = [(host, uuid) for host, uuid in page if uuid not in seen]
-            if not fresh:
-                return
-            yield from fresh
-            seen.update(uuid for _, uuid in fresh)
-            after = {"marker": page[-1][1]}
+    However short a page is, another may follow; the last is a page that brings nothing new. nova
+    and this service give every other list whole.
+    """
+    path, hosts, after = "/os-hypervisors/detail", dict[str, str](), dict[str, str]()
+    while True:
+        page = service.listed(path, "hypervisors", _node, limit=PAGE, **after)
+        if hosts.keys() >= dict(page).keys():
+            return hosts
+        hosts = dict(page) | hosts
+        after = {"marker": page[-1][0]}
 
 
 def _aggregate(document: Mapping[str, Any]) -> HostAggregate:
@@ -67,4 +55,4 @@ def _aggregate(document: Mapping[str, Any]) -> HostAggregate:
 
 
 def _node(document: Mapping[str, Any]) -> tuple[str, str]:
-    return str(document["service"]["host"]), str(document["id"])
+    return str(document["id"]), str(document["service"]["host"])

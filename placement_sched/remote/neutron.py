@@ -86,11 +86,12 @@ class Neutron:
         answer = self._ask(path, {}, taken=(200, 404))
         if answer.status == 404:
             # Only neutron itself, and no proxy, says that there is nothing.
-            if isinstance(answer.document, dict) and "NeutronError" in answer.document:
+            document = answer.document
+            if isinstance(document, dict) and "NeutronError" in document:
                 return None
             raise self._service.failed(
-                f"{self._service.place} answered {answer.text} to GET {path}; is the address that "
-                "of neutron?"
+                f"{self._service.place} answered {answer.text} to GET {path}; is the address "
+                "that of neutron?"
             )
         with self._service.reading(path):
             found: Mapping[str, Any] = answer.document[key]
@@ -102,8 +103,9 @@ class Neutron:
         found: list[Any] = []
         after: dict[str, str] = {}
         while True:
-            document = self._ask(path, {**params, **after}).document
+            answer = self._ask(path, {**params, **after})
             with self._service.reading(path):
+                document = answer.document
                 page = list(document[key])
                 found += page
                 more = any(one["rel"] == "next" for one in document.get(f"{key}_links") or ())

@@ -6,7 +6,7 @@ They are asked by keystoneauth, with one microversion; errors are those of this 
 import logging
 import os
 import ssl
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -33,6 +33,14 @@ T = TypeVar("T")
 TIMEOUT = 60
 #: How often to ask again when there is no answer, or a proxy says so (502, 503, 504), likewise.
 RETRIES = 2
+
+#: The microversion of a kind of service, and the release that has it. Aggregates of placement are
+#: written with a generation since 1.19; compute aggregates have uuids since 2.41, hypervisors since
+#: 2.53 ("Microversion history" of both references).
+MICROVERSIONS: Mapping[str, tuple[str, str]] = {
+    "placement": ("1.19", "Rocky"),
+    "compute": ("2.53", "Pike"),
+}
 
 #: What answers are documented by, where it is not called as the type of the service is.
 _APIS = {"network": "the networking API says", "attestation": "an attestation service does"}
@@ -66,19 +74,14 @@ class ServiceResponse:
 
 
 class RemoteService:
-    """Client of one service with one microversion, which is available since release ``since``.
+    """Client of one service, with the microversion that is needed of it, if the kind has any.
 
-    ``kind`` is its type in OpenStack's service catalogue: ``placement``, ``compute`` or
-    ``network``, which has no microversions.
+    ``kind`` is its type in OpenStack's service catalogue.
     """
 
-    def __init__(
-        self, adapter: Adapter, kind: str, *, version: str | None = None, since: str = ""
-    ) -> None:
-        self._adapter = adapter
-        self.kind = kind
-        self._version = version
-        self._since = since
+    def __init__(self, adapter: Adapter, kind: str) -> None:
+        self._adapter, self.kind = adapter, kind
+        self._version, self._since = MICROVERSIONS.get(kind, ("", ""))
 
     @property
     def place(self) -> str:
@@ -110,7 +113,7 @@ class RemoteService:
                 params=params or {},
                 json=body,
                 headers={"Accept": "application/json"},
-                microversion=self._version,
+                microversion=self._version or None,
                 microversion_service_type=self.kind,
                 raise_exc=False,
                 timeout=adapter.session.timeout or TIMEOUT,
@@ -158,7 +161,7 @@ class RemoteService:
         return ServiceFailed(detail, service=self.kind)
 
     def _refuse_other_version(self, response: ServiceResponse, place: str) -> None:
-        if self._version is None:
+        if not self._version:
             return
         # A service without microversions ignores the requested version.
         sent = response.headers.get("OpenStack-API-Version", "").split()
@@ -270,9 +273,10 @@ def by_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | N
     return adapter
 
 
-def by_cloud(name: str, kinds: Collection[str]) -> dict[str, Adapter]:
-    """Return adapters for services of a cloud in clouds.yaml, which openstacksdk reads.
+def by_cloud(name: str, urls: Mapping[str, str | None]) -> dict[str, Adapter]:
+    """Return an adapter for each kind of service of a cloud in clouds.yaml.
 
+    An address in ``urls`` takes precedence over that of the cloud.
     Raises :class:`Invalid` if openstacksdk is not installed, or does not know the cloud.
     """
     try:
@@ -295,9 +299,9 @@ def by_cloud(name: str, kinds: Collection[str]) -> dict[str, Adapter]:
                 service_name=region.get_service_name(kind),
                 interface=region.get_interface(kind),
                 region_name=region.get_region_name(kind),
-                endpoint_override=region.get_endpoint(kind),
+                endpoint_override=url or region.get_endpoint(kind),
             )
-            for kind in kinds
+            for kind, url in urls.items()
         }
     except (ClientException, import_module("openstack.exceptions").SDKException) as failure:
         lines = [str(failure), *(record.getMessage() for record in warnings.buffer)]

@@ -6,11 +6,10 @@ that has all of the changes before.
 
 import fcntl
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import orjson
@@ -30,12 +29,21 @@ class SeenProvider(NamedTuple):
     generation: int
     modified: str
 
-    def followed_by(self, now: "SeenProvider") -> bool:
-        """Return whether the provider that is seen now can be this one.
+
+class TraitEntry(NamedTuple):
+    """The aggregate that a trait was added for, and its provider as seen last, if it was seen."""
+
+    aggregate: str
+    seen: SeenProvider | None = None
+
+    def is_about(self, now: SeenProvider | None) -> bool:
+        """Return whether the provider, as it is seen now, can be the provider of the entry.
 
         A recreated one is taken for it only once it was changed more often.
         """
-        return now.generation > self.generation or now == self
+        if now is None or self.seen is None:
+            return now is not None
+        return now.generation > self.seen.generation or now == self.seen
 
 
 class TraitFile:
@@ -47,58 +55,38 @@ class TraitFile:
 
     def __init__(self, path: Path, placement: str) -> None:
         self._path, self._placement = path, placement
-        self._kept = _read(path, placement)
+        self.entries: Mapping[ProviderTrait, TraitEntry] = {}
+        with _naming(path):
+            try:
+                text = path.read_bytes()
+            except FileNotFoundError:
+                return
+        try:
+            # Format 1 had a document in each line, the format in the first.
+            document = orjson.loads(text.partition(b"\n")[0] or text)
+            number, about = document["format"], document["placement"]
+            if number == _FORMAT:
+                self.entries = dict(map(_entry, document["traits"]))
+        except (ValueError, LookupError, TypeError):
+            raise Invalid(f"--state {path}: this is not a record of sync_traits") from None
+        if number != _FORMAT:
+            raise Invalid(f"--state {path}: a record of format {number}, not of {_FORMAT}")
+        if about != placement:
+            raise Invalid(f"--state {path}: the record of {about}, not of {placement}")
 
-    @property
-    def pairs(self) -> Mapping[ProviderTrait, str]:
-        """The aggregate for which each trait was added, by provider and trait."""
-        return {pair: aggregate for pair, (aggregate, _) in self._kept.items()}
-
-    @property
-    def seen(self) -> Mapping[ProviderTrait, SeenProvider]:
-        """How the provider of each pair was seen last, if that is known."""
-        return {pair: seen for pair, (_, seen) in self._kept.items() if seen is not None}
-
-    def remember(
-        self,
-        pairs: Mapping[ProviderTrait, str],
-        seen: Mapping[str, SeenProvider] = MappingProxyType({}),
-    ) -> None:
-        """Record pairs, and how providers are seen now, by uuid."""
-        changed: _Kept = {}
-        for pair, aggregate in pairs.items():
-            _, before = self._kept.get(pair, (aggregate, None))
-            changed[pair] = (aggregate, seen.get(pair[0], before))
-        self._update(changed)
-
-    def forget(self, pairs: Collection[ProviderTrait]) -> None:
-        """Remove pairs from the record."""
-        self._update({}, without=frozenset(pairs))
-
-    def see(self, providers: Mapping[str, SeenProvider]) -> None:
-        """Record how providers are seen now, by uuid."""
-        self._update(
-            {
-                pair: (aggregate, providers[pair[0]])
-                for pair, (aggregate, _) in self._kept.items()
-                if pair[0] in providers
-            }
-        )
-
-    def _update(self, changed: "_Kept", without: Collection[ProviderTrait] = ()) -> None:
-        kept = self._kept | changed
-        kept = {pair: entry for pair, entry in kept.items() if pair not in without}
-        if kept == self._kept:
+    def replace(self, entries: Mapping[ProviderTrait, TraitEntry]) -> None:
+        """Write these as the only entries, if they differ from those of the file."""
+        if entries == self.entries:
             return
         traits = [
-            {"provider": provider, "trait": trait, "aggregate": aggregate}
-            | (seen._asdict() if seen else {})
-            for (provider, trait), (aggregate, seen) in sorted(kept.items())
+            {"provider": provider, "trait": trait, "aggregate": entry.aggregate}
+            | (entry.seen._asdict() if entry.seen else {})
+            for (provider, trait), entry in sorted(entries.items())
         ]
         document = {"format": _FORMAT, "placement": self._placement, "traits": traits}
         folder, prefix = self._path.parent, f".{self._path.name}."
         with (
-            _named(self._path),
+            _naming(self._path),
             NamedTemporaryFile(dir=folder, prefix=prefix, delete=False) as file,
         ):
             try:
@@ -109,10 +97,7 @@ class TraitFile:
             except BaseException:
                 Path(file.name).unlink(missing_ok=True)
                 raise
-        self._kept = kept
-
-
-_Kept = dict[ProviderTrait, tuple[str, SeenProvider | None]]
+        self.entries = entries
 
 
 @contextmanager
@@ -122,7 +107,7 @@ def opened(path: Path, placement: str) -> Iterator[TraitFile]:
     Raises as :class:`TraitFile` does, and :class:`Conflict` while another process has it open.
     """
     lock = path.with_name(f".{path.name}.lock")
-    with _named(path):
+    with _naming(path):
         held = lock.open("w")
     with held:
         try:
@@ -132,35 +117,17 @@ def opened(path: Path, placement: str) -> Iterator[TraitFile]:
         yield TraitFile(path, placement)
 
 
-def _read(path: Path, placement: str) -> _Kept:
-    with _named(path):
-        try:
-            text = path.read_bytes()
-        except FileNotFoundError:
-            return {}
-    try:
-        # Format 1 had a document in each line, the format in the first.
-        document = orjson.loads(text.partition(b"\n")[0] or text)
-        number, about = document["format"], document["placement"]
-        pairs = dict(map(_entry, document["traits"])) if number == _FORMAT else {}
-    except (ValueError, LookupError, TypeError):
-        raise Invalid(f"--state {path}: this is not a record of sync_traits") from None
-    if number != _FORMAT:
-        raise Invalid(f"--state {path}: a record of format {number}, not of {_FORMAT}")
-    if about != placement:
-        raise Invalid(f"--state {path}: the record of {about}, not of {placement}")
-    return pairs
-
-
-def _entry(one: Mapping[str, Any]) -> tuple[ProviderTrait, tuple[str, SeenProvider | None]]:
+def _entry(document: Mapping[str, Any]) -> tuple[ProviderTrait, TraitEntry]:
+    seen = None
     # The provider may have been out of reach when its trait was recorded.
-    known = "generation" in one
-    seen = SeenProvider(int(one["generation"]), str(one["modified"])) if known else None
-    return (str(one["provider"]), str(one["trait"])), (str(one["aggregate"]), seen)
+    if "generation" in document:
+        seen = SeenProvider(int(document["generation"]), str(document["modified"]))
+    pair = (str(document["provider"]), str(document["trait"]))
+    return pair, TraitEntry(str(document["aggregate"]), seen)
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def _naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as failure:

@@ -3,18 +3,19 @@
 Nothing but its API is used: neither database is shared.
 """
 
+from functools import partial
+
 import pytest
 
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.placement.sync import SyncCode
-from placement_sched.operations.sync.aggregates import sync_aggregates
-from placement_sched.operations.sync.traits import sync_traits
-from placement_sched.remote.directory import RemoteDirectory
+from placement_sched.operations.sync.provider_sync import sync_aggregates, sync_traits
+from placement_sched.remote.directory import read_remote_hosts
 from placement_sched.remote.placement import RemotePlacement
 from placement_sched.remote.trait_file import TraitFile, opened
 from tests.differential.exchange import Request
 from tests.differential.sides import Peer
-from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, tag
+from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, joining, putting, tag
 from tests.remote.in_process import InProcess, compute_service, peer, placement_service, wsgi
 from tests.reports import a_report, node_uuid
 
@@ -47,13 +48,12 @@ def theirs(other):
 
 
 @pytest.fixture
-def directory(sqlite_app):
+def read_hosts(sqlite_app):
     """Our compute face, which knows four hosts."""
     reports = [{**a_report(number), "inventories": False} for number in (*WITH_PROVIDER, 4)]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
-    return RemoteDirectory(
-        compute_service(InProcess(wsgi(sqlite_app.app)), "http://ours/compute/v2.1")
-    )
+    service = compute_service(InProcess(wsgi(sqlite_app.app)), "http://ours/compute/v2.1")
+    return partial(read_remote_hosts, service)
 
 
 def ask(other, method, path, body=...):
@@ -65,42 +65,43 @@ def told(other, number, what):
     return set(document[what])
 
 
-def test_aggregates_are_made_to_match_and_stay_so(other, theirs, directory, sqlite_database):
+def test_aggregates_are_made_to_match_and_stay_so(other, theirs, read_hosts, sqlite_database):
     add_aggregate(sqlite_database, "a", ["cn1", "cn2", "cn4"])
     add_aggregate(sqlite_database, "b", ["cn2"])
     placement = RemotePlacement(placement_service(theirs, THEIRS))
-    placement.join(aggregate_uuid("b"), [node_uuid(3)])
-    synced = sync_aggregates(directory, placement)
+    placement.change(joining(aggregate_uuid("b"), node_uuid(3)))
+    synced = sync_aggregates(read_hosts, placement)
     assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_PROVIDER, "cn4")]
     a, b = aggregate_uuid("a"), aggregate_uuid("b")
     assert [told(other, number, "aggregates") for number in WITH_PROVIDER] == [{a}, {a, b}, {b}]
-    sync_aggregates(directory, placement, remove_stale=True)
+    sync_aggregates(read_hosts, placement, remove_stale=True)
     assert told(other, 3, "aggregates") == set()
     theirs.seen.clear()
-    again = sync_aggregates(directory, placement, remove_stale=True)
-    assert again.aggregates == ()
+    again = sync_aggregates(read_hosts, placement, remove_stale=True)
+    assert (again.added, again.removed, again.stale) == (set(), set(), set())
     assert {line.partition(" ")[0] for line in theirs.seen} == {"GET"}
 
 
 def test_traits_are_put_and_taken_off_and_others_stay(
-    other, theirs, directory, sqlite_database, tmp_path
+    other, theirs, read_hosts, sqlite_database, tmp_path
 ):
     add_aggregate(sqlite_database, "windows", ["cn1", "cn2"], ASKING)
     service, file = placement_service(theirs, THEIRS), tmp_path / "put.json"
     by_hand = RemotePlacement(service)
     by_hand.create_trait(LICENSED)
-    by_hand.put_on(LICENSED, {node_uuid(2): ""})
-    by_hand.put_on("HW_CPU_X86_AVX2", {node_uuid(1): ""})
+    by_hand.change(putting(LICENSED, {node_uuid(2): ""}))
+    by_hand.change(putting("HW_CPU_X86_AVX2", {node_uuid(1): ""}))
     with opened(file, service.place) as record:
-        synced = sync_traits(directory, RemotePlacement(service, record))
-        assert synced.put == {(node_uuid(1), LICENSED)}
+        synced = sync_traits(read_hosts, RemotePlacement(service, record))
+        assert synced.added == {(node_uuid(1), LICENSED)}
     record = TraitFile(file, service.place)
-    assert record.pairs == {(node_uuid(1), LICENSED): aggregate_uuid("windows")}
+    entry = record.entries[node_uuid(1), LICENSED]
+    assert (len(record.entries), entry.aggregate) == (1, aggregate_uuid("windows"))
     assert told(other, 1, "traits") == {LICENSED, "HW_CPU_X86_AVX2"}
     tag(sqlite_database, "windows", {f"trait:{LICENSED}": None})
     with opened(file, service.place) as record:
-        synced = sync_traits(directory, RemotePlacement(service, record))
-    assert synced.taken_off == {(node_uuid(1), LICENSED)}
+        synced = sync_traits(read_hosts, RemotePlacement(service, record))
+    assert synced.removed == {(node_uuid(1), LICENSED)}
     assert told(other, 1, "traits") == {"HW_CPU_X86_AVX2"}
     assert told(other, 2, "traits") == {LICENSED}
 
@@ -116,29 +117,28 @@ class Rival(InProcess):
     def send(self, request, **options):
         if request.method == "PUT" and "/resource_providers/" in request.url and not self.moved:
             self.moved = True
-            RemotePlacement(placement_service(InProcess(peer(self.other)), THEIRS)).put_on(
-                "HW_CPU_X86_AVX2", {node_uuid(self.number): ""}
-            )
+            other = RemotePlacement(placement_service(InProcess(peer(self.other)), THEIRS))
+            other.change(putting("HW_CPU_X86_AVX2", {node_uuid(self.number): ""}))
         return super().send(request, **options)
 
 
 @pytest.mark.parametrize("synchronise", [sync_aggregates, sync_traits])
 def test_a_provider_that_others_change_is_tried_again(
-    other, theirs, directory, sqlite_database, synchronise
+    other, theirs, read_hosts, sqlite_database, synchronise
 ):
     add_aggregate(sqlite_database, "windows", ["cn1"], ASKING)
     pauses = []
     placement = RemotePlacement(placement_service(Rival(other, 1), THEIRS), pause=pauses.append)
-    assert synchronise(directory, placement).code is SyncCode.DONE
+    assert synchronise(read_hosts, placement).code is SyncCode.DONE
     assert len(pauses) == 1
     assert "HW_CPU_X86_AVX2" in told(other, 1, "traits")
 
 
 def test_a_trait_that_is_no_name_is_refused_before_it_is_asked_for(
-    theirs, directory, sqlite_database
+    theirs, read_hosts, sqlite_database
 ):
     add_aggregate(sqlite_database, "odd", ["cn1"], {"trait:CUSTOM_a,b": "required"})
-    synced = sync_traits(directory, RemotePlacement(placement_service(theirs, THEIRS)))
+    synced = sync_traits(read_hosts, RemotePlacement(placement_service(theirs, THEIRS)))
     assert synced.code is SyncCode.TRAIT_REFUSED
 
 

@@ -12,7 +12,6 @@ from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 from requests.adapters import BaseAdapter
 
-from placement_sched.remote import directory, placement
 from placement_sched.remote.service import RemoteService
 from tests.differential.peer.wsgi_call import call
 from tests.differential.sides import Peer
@@ -72,15 +71,11 @@ def adapter(door: InProcess, url: str = "http://elsewhere") -> Adapter:
 
 
 def placement_service(door: InProcess, url: str = "http://elsewhere") -> RemoteService:
-    return RemoteService(
-        adapter(door, url), "placement", version=placement.VERSION, since=placement.SINCE
-    )
+    return RemoteService(adapter(door, url), "placement")
 
 
 def compute_service(door: InProcess, url: str = "http://elsewhere") -> RemoteService:
-    return RemoteService(
-        adapter(door, url), "compute", version=directory.VERSION, since=directory.SINCE
-    )
+    return RemoteService(adapter(door, url), "compute")
 
 
 def answering(

@@ -5,8 +5,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from placement_sched.errors import ServiceFailed
-from placement_sched.operations.sync.here import DirectoryHere
-from placement_sched.remote.directory import PAGE, RemoteDirectory
+from placement_sched.operations.sync.own_placement import read_own_hosts
+from placement_sched.remote.directory import PAGE, read_remote_hosts
 from tests.host_maps import add_aggregate
 from tests.hosts import add_service
 from tests.remote.in_process import InProcess, answering, compute_service, wsgi
@@ -67,7 +67,7 @@ def nova(hypervisors: list[dict]) -> dict:
 
 
 def read(documents, **options):
-    return RemoteDirectory(compute_service(InProcess(answering(documents, **options)), URL)).read()
+    return read_remote_hosts(compute_service(InProcess(answering(documents, **options)), URL))
 
 
 def test_aggregates_hosts_and_their_nodes_are_read():
@@ -99,7 +99,7 @@ def test_a_nova_that_heeds_no_marker_is_not_asked_for_ever():
     hypervisors = [hypervisor(each) for each in range(3)]
     documents = nova([]) | {"/v2.1/os-hypervisors/detail": {"hypervisors": hypervisors}}
     door = InProcess(answering(documents))
-    hosts = RemoteDirectory(compute_service(door, URL)).read()
+    hosts = read_remote_hosts(compute_service(door, URL))
     assert len(hosts.nodes) == 3
     assert len([seen for seen in door.seen if "os-hypervisors" in seen]) == 2
 
@@ -135,4 +135,4 @@ def test_our_own_compute_face_tells_what_the_database_has(sqlite_app, sqlite_dat
     add_aggregate(sqlite_database, "a", ["cn2", "cn3", "ghost"], {"trait:CUSTOM_A": "required"})
     add_aggregate(sqlite_database, "b")
     service = compute_service(InProcess(wsgi(sqlite_app.app)), "http://ours/compute/v2.1")
-    assert RemoteDirectory(service).read() == DirectoryHere(sqlite_database).read()
+    assert read_remote_hosts(service) == read_own_hosts(sqlite_database)

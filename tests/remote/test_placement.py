@@ -10,18 +10,18 @@ import requests
 
 from placement_sched.errors import Conflict, Invalid, ServiceFailed
 from placement_sched.model.placement.sync import SyncCode
-from placement_sched.operations.sync.aggregates import sync_aggregates
-from placement_sched.operations.sync.here import DirectoryHere
-from placement_sched.operations.sync.traits import sync_traits
+from placement_sched.operations.sync.provider_sync import by_name, sync_aggregates, sync_traits
 from placement_sched.remote.placement import TRIES, RemotePlacement
-from placement_sched.remote.trait_file import SeenProvider, TraitFile, opened
+from placement_sched.remote.trait_file import SeenProvider, TraitEntry, TraitFile, opened
 from tests.host_maps import (
     LICENSED,
     add_aggregate,
     aggregate_uuid,
     carriers,
+    joining,
     make_anew,
     members,
+    own_hosts,
     put_by_hand,
     tag,
 )
@@ -43,42 +43,44 @@ def placement(door):
     return RemotePlacement(placement_service(door, URL), pause=lambda _: None)
 
 
+def pairs(record):
+    """The aggregate of each pair of provider and trait in a record."""
+    return {pair: entry.aggregate for pair, entry in record.entries.items()}
+
+
 def test_aggregates_are_synchronised(door, placement, sqlite_database):
     one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_node(sqlite_database, "gone", provider=False)
     add_aggregate(sqlite_database, "a", ["cn1", "gone"])
     add_aggregate(sqlite_database, "b", ["cn1", "cn2"])
-    directory = DirectoryHere(sqlite_database)
-    synced = sync_aggregates(directory, placement)
-    assert [(each.aggregate.name, each.added) for each in synced.aggregates] == [
-        ("a", {one}),
-        ("b", {one, two}),
-    ]
+    read_hosts = own_hosts(sqlite_database)
+    synced = sync_aggregates(read_hosts, placement)
+    assert by_name(synced.added) == {aggregate_uuid("a"): {one}, aggregate_uuid("b"): {one, two}}
     assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_PROVIDER, "gone")]
     assert (members(sqlite_database, "a"), members(sqlite_database, "b")) == ({one}, {one, two})
     door.seen.clear()
-    sync_aggregates(directory, placement)
+    sync_aggregates(read_hosts, placement)
     assert [seen.partition(" ")[0] for seen in door.seen] == ["GET"] * 3
 
 
 def test_stale_memberships_are_removed(placement, sqlite_database):
     one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "a", ["cn1"])
-    placement.join(aggregate_uuid("a"), [one, two])
-    synced = sync_aggregates(DirectoryHere(sqlite_database), placement, remove_stale=True)
-    assert [each.removed for each in synced.aggregates] == [{two}]
+    placement.change(joining(aggregate_uuid("a"), one, two))
+    synced = sync_aggregates(own_hosts(sqlite_database), placement, remove_stale=True)
+    assert by_name(synced.removed) == {aggregate_uuid("a"): {two}}
     assert members(sqlite_database, "a") == {one}
 
 
 def test_without_a_record_traits_are_put_and_never_taken_off(placement, sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
-    directory = DirectoryHere(sqlite_database)
-    synced = sync_traits(directory, placement)
-    assert (synced.created, synced.put) == ((LICENSED,), {(node, LICENSED)})
-    assert not synced.remembers
+    read_hosts = own_hosts(sqlite_database)
+    synced = sync_traits(read_hosts, placement)
+    assert (synced.created, synced.added) == ([LICENSED], {(node, LICENSED)})
+    assert not placement.has_record
     tag(sqlite_database, "a", {f"trait:{LICENSED}": None})
-    assert sync_traits(directory, placement).taken_off == frozenset()
+    assert sync_traits(read_hosts, placement).removed == set()
     assert carriers(sqlite_database) == {node}
 
 
@@ -86,29 +88,29 @@ def test_a_dry_run_tells_what_the_run_would(door, placement, sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_node(sqlite_database, "gone", provider=False)
     add_aggregate(sqlite_database, "a", ["cn1", "gone"], ASKING)
-    directory = DirectoryHere(sqlite_database)
-    told = sync_traits(directory, placement, dry_run=True)
-    assert (told.code, told.put) == (SyncCode.NO_PROVIDER, {(node, LICENSED)})
+    read_hosts = own_hosts(sqlite_database)
+    told = sync_traits(read_hosts, placement, dry_run=True)
+    assert (told.code, told.added) == (SyncCode.NO_PROVIDER, {(node, LICENSED)})
     assert {seen.partition(" ")[0] for seen in door.seen} == {"GET"}
-    done = sync_traits(directory, placement)
-    assert (done.code, done.put, done.problems) == (told.code, told.put, told.problems)
+    done = sync_traits(read_hosts, placement)
+    assert (done.code, done.added, done.problems) == (told.code, told.added, told.problems)
 
 
 def test_with_a_record_what_was_put_is_taken_off_and_nothing_else(door, sqlite_database, tmp_path):
     ours, theirs = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "a", ["cn1", "cn2"], ASKING)
     put_by_hand(sqlite_database, theirs)
-    directory, file = DirectoryHere(sqlite_database), tmp_path / "put.json"
+    read_hosts, file = own_hosts(sqlite_database), tmp_path / "put.json"
     service = placement_service(door, URL)
     with opened(file, service.place) as record:
-        assert sync_traits(directory, RemotePlacement(service, record)).put == {(ours, LICENSED)}
+        assert sync_traits(read_hosts, RemotePlacement(service, record)).added == {(ours, LICENSED)}
     tag(sqlite_database, "a", {f"trait:{LICENSED}": None})
     with opened(file, service.place) as record:
-        assert record.pairs == {(ours, LICENSED): aggregate_uuid("a")}
-        synced = sync_traits(directory, RemotePlacement(service, record))
-    assert synced.taken_off == {(ours, LICENSED)}
+        assert pairs(record) == {(ours, LICENSED): aggregate_uuid("a")}
+        synced = sync_traits(read_hosts, RemotePlacement(service, record))
+    assert synced.removed == {(ours, LICENSED)}
     assert carriers(sqlite_database) == {theirs}
-    assert TraitFile(file, service.place).pairs == {}
+    assert pairs(TraitFile(file, service.place)) == {}
 
 
 def test_another_aggregate_is_noted_and_what_is_gone_forgotten(door, sqlite_database, tmp_path):
@@ -117,13 +119,12 @@ def test_another_aggregate_is_noted_and_what_is_gone_forgotten(door, sqlite_data
     add_aggregate(sqlite_database, "b", ["cn1"], ASKING)
     put_by_hand(sqlite_database, node)
     record = TraitFile(tmp_path / "put.json", URL)
-    record.remember(
-        {(node, LICENSED): aggregate_uuid("a"), (deleted, LICENSED): aggregate_uuid("a")}
-    )
+    entry = TraitEntry(aggregate_uuid("a"))
+    record.replace({(node, LICENSED): entry, (deleted, LICENSED): entry})
     placement = RemotePlacement(placement_service(door, URL), record)
-    synced = sync_traits(DirectoryHere(sqlite_database), placement)
-    assert (synced.put, synced.taken_off) == (frozenset(), frozenset())
-    assert record.pairs == {(node, LICENSED): aggregate_uuid("b")}
+    synced = sync_traits(own_hosts(sqlite_database), placement)
+    assert (synced.added, synced.removed) == (set(), set())
+    assert pairs(record) == {(node, LICENSED): aggregate_uuid("b")}
 
 
 @pytest.mark.parametrize("runs_meanwhile", [0, 1])
@@ -136,23 +137,23 @@ def test_what_was_put_by_hand_on_a_provider_made_anew_stays(
     if changed_before:
         put_by_hand(sqlite_database, node, "CUSTOM_OTHER")
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
-    directory, service = DirectoryHere(sqlite_database), placement_service(door, URL)
+    read_hosts, service = own_hosts(sqlite_database), placement_service(door, URL)
 
     def run(*, dry_run=False):
         with opened(tmp_path / "put.json", service.place) as record:
-            return sync_traits(directory, RemotePlacement(service, record), dry_run=dry_run)
+            return sync_traits(read_hosts, RemotePlacement(service, record), dry_run=dry_run)
 
-    assert run().put == {(node, LICENSED)}
+    assert run().added == {(node, LICENSED)}
     make_anew(sqlite_database, node)
     put_by_hand(sqlite_database, node)
     for _ in range(runs_meanwhile):
-        assert run().put == frozenset()
-        assert TraitFile(tmp_path / "put.json", service.place).pairs == {}
+        assert run().added == set()
+        assert pairs(TraitFile(tmp_path / "put.json", service.place)) == {}
     tag(sqlite_database, "a", {f"trait:{LICENSED}": None})
-    assert run(dry_run=True).taken_off == frozenset()
-    assert run().taken_off == frozenset()
+    assert run(dry_run=True).removed == set()
+    assert run().removed == set()
     assert carriers(sqlite_database) == {node}
-    assert TraitFile(tmp_path / "put.json", service.place).pairs == {}
+    assert pairs(TraitFile(tmp_path / "put.json", service.place)) == {}
 
 
 def test_a_provider_is_noted_as_it_was_seen_last(door, sqlite_database, tmp_path):
@@ -161,15 +162,16 @@ def test_a_provider_is_noted_as_it_was_seen_last(door, sqlite_database, tmp_path
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
     record = TraitFile(tmp_path / "put.json", URL)
     placement = RemotePlacement(placement_service(door, URL), record)
-    sync_traits(DirectoryHere(sqlite_database), placement)
-    assert record.seen[node, LICENSED].generation == 1
+    sync_traits(own_hosts(sqlite_database), placement)
+    assert record.entries[node, LICENSED].seen.generation == 1
     put_by_hand(sqlite_database, node, "CUSTOM_OTHER")
-    sync_traits(DirectoryHere(sqlite_database), placement)
+    sync_traits(own_hosts(sqlite_database), placement)
     again = TraitFile(tmp_path / "put.json", URL)
-    assert again.seen == {(node, LICENSED): SeenProvider(2, "Thu, 01 Jan 2026 12:00:00 GMT")}
+    seen = SeenProvider(2, "Thu, 01 Jan 2026 12:00:00 GMT")
+    assert again.entries == {(node, LICENSED): TraitEntry(aggregate_uuid("a"), seen)}
     make_anew(sqlite_database, node)
-    sync_traits(DirectoryHere(sqlite_database), RemotePlacement(placement._service, again))
-    assert again.seen[node, LICENSED].generation == 1
+    sync_traits(own_hosts(sqlite_database), RemotePlacement(placement._service, again))
+    assert again.entries[node, LICENSED].seen.generation == 1
     assert carriers(sqlite_database) == {node}
 
 
@@ -178,10 +180,10 @@ def test_what_was_noted_without_generation_is_taken_off_as_ever(door, sqlite_dat
     add_aggregate(sqlite_database, "a", ["cn1"])
     put_by_hand(sqlite_database, node)
     record = TraitFile(tmp_path / "put.json", URL)
-    record.remember({(node, LICENSED): aggregate_uuid("a")})
+    record.replace({(node, LICENSED): TraitEntry(aggregate_uuid("a"))})
     placement = RemotePlacement(placement_service(door, URL), record)
-    synced = sync_traits(DirectoryHere(sqlite_database), placement)
-    assert synced.taken_off == {(node, LICENSED)}
+    synced = sync_traits(own_hosts(sqlite_database), placement)
+    assert synced.removed == {(node, LICENSED)}
 
 
 class Unseen(InProcess):
@@ -201,9 +203,9 @@ def test_what_was_put_is_noted_though_the_provider_cannot_be_seen(
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
     record = TraitFile(tmp_path / "put.json", URL)
     service = placement_service(Unseen(wsgi(sqlite_app.app)), URL)
-    synced = sync_traits(DirectoryHere(sqlite_database), RemotePlacement(service, record))
-    assert synced.put == {(node, LICENSED)}
-    assert TraitFile(tmp_path / "put.json", URL).pairs == {(node, LICENSED): aggregate_uuid("a")}
+    synced = sync_traits(own_hosts(sqlite_database), RemotePlacement(service, record))
+    assert synced.added == {(node, LICENSED)}
+    assert pairs(TraitFile(tmp_path / "put.json", URL)) == {(node, LICENSED): aggregate_uuid("a")}
 
 
 class Rival(InProcess):
@@ -230,7 +232,7 @@ def test_a_provider_that_others_change_is_tried_again(sqlite_app, sqlite_databas
         door = Rival(sqlite_app.app, sqlite_database, node, times, prefix)
         pauses: list[float] = []
         placement = RemotePlacement(placement_service(door, URL), pause=pauses.append)
-        assert synchronise(DirectoryHere(sqlite_database), placement).code is SyncCode.DONE
+        assert synchronise(own_hosts(sqlite_database), placement).code is SyncCode.DONE
         assert len(pauses) == times
     assert carriers(sqlite_database) == members(sqlite_database, "a") == {node}
     assert carriers(sqlite_database, "CUSTOM_SYNC_TRAITS_0") == {node}
@@ -241,7 +243,7 @@ def test_one_that_never_rests_is_told_and_the_others_are_changed(sqlite_app, sql
     add_aggregate(sqlite_database, "a", ["busy", "idle"])
     door = Rival(sqlite_app.app, sqlite_database, busy, 1000)
     placement = RemotePlacement(placement_service(door, URL), pause=lambda _: None)
-    synced = sync_aggregates(DirectoryHere(sqlite_database), placement)
+    synced = sync_aggregates(own_hosts(sqlite_database), placement)
     assert [(each.code, each.about) for each in synced.problems] == [
         (SyncCode.UPDATE_FAILED, "busy")
     ]
@@ -258,8 +260,8 @@ def test_two_at_once_leave_what_one_leaves(sqlite_app, sqlite_database):
 
     def work():
         placement = RemotePlacement(placement_service(InProcess(wsgi(sqlite_app.app)), URL))
-        directory = DirectoryHere(sqlite_database)
-        codes.extend(each(directory, placement).code for each in (sync_aggregates, sync_traits))
+        read_hosts = own_hosts(sqlite_database)
+        codes.extend(each(read_hosts, placement).code for each in (sync_aggregates, sync_traits))
 
     threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:
@@ -310,7 +312,7 @@ def test_two_at_once_leave_what_one_leaves(sqlite_app, sqlite_database):
 def test_an_answer_that_does_not_fit_is_told(answer, words):
     placement = RemotePlacement(placement_service(InProcess(answer), URL))
     with pytest.raises(ServiceFailed) as told:
-        placement.members(["a"])
+        placement.providers_with("aggregates", ["a"])
     assert words in told.value.detail
     assert told.value.service == "placement"
 
@@ -350,11 +352,11 @@ def test_a_file_that_is_no_record_is_refused_and_kept(tmp_path, text, words):
 def test_file_has_each_change_at_once_and_nothing_is_left_beside_it(tmp_path):
     file = tmp_path / "put.json"
     with opened(file, "x") as record:
-        record.remember({("p", "A"): "a", ("p", "B"): "a"})
-        assert TraitFile(file, "x").pairs == {("p", "A"): "a", ("p", "B"): "a"}
-        record.forget([("p", "A"), ("never", "there")])
-        assert TraitFile(file, "x").pairs == {("p", "B"): "a"}
-        record.see({"p": SeenProvider(3, "then")})
+        record.replace({("p", "A"): TraitEntry("a"), ("p", "B"): TraitEntry("a")})
+        assert pairs(TraitFile(file, "x")) == {("p", "A"): "a", ("p", "B"): "a"}
+        record.replace({("p", "B"): TraitEntry("a")})
+        assert pairs(TraitFile(file, "x")) == {("p", "B"): "a"}
+        record.replace({("p", "B"): TraitEntry("a", SeenProvider(3, "then"))})
     assert json.loads(file.read_text()) == {
         "format": 2,
         "placement": "x",
@@ -368,15 +370,15 @@ def test_file_has_each_change_at_once_and_nothing_is_left_beside_it(tmp_path):
 def test_change_that_cannot_be_written_leaves_the_file_as_it_was(tmp_path, monkeypatch):
     file = tmp_path / "put.json"
     record = TraitFile(file, "x")
-    record.remember({("p", "A"): "a"})
+    record.replace({("p", "A"): TraitEntry("a")})
 
     def full(_file):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(Invalid, match="No space left on device"):
-        record.remember({("q", "A"): "a"})
-    assert TraitFile(file, "x").pairs == record.pairs == {("p", "A"): "a"}
+        record.replace({("q", "A"): TraitEntry("a")})
+    assert pairs(TraitFile(file, "x")) == pairs(record) == {("p", "A"): "a"}
     assert [path.name for path in tmp_path.iterdir()] == ["put.json"]
 
 
@@ -403,10 +405,10 @@ def test_what_was_put_before_placement_died_is_told_and_noted(
     add_aggregate(sqlite_database, "a", ["cn0", "cn1", "cn2"], ASKING)
     service = placement_service(Dying(sqlite_app.app, 2), URL)
     with opened(tmp_path / "put.json", URL) as record:
-        synced = sync_traits(DirectoryHere(sqlite_database), RemotePlacement(service, record))
+        synced = sync_traits(own_hosts(sqlite_database), RemotePlacement(service, record))
     assert synced.code is SyncCode.PLACEMENT_FAILED
-    assert synced.put == {(first, LICENSED), (second, LICENSED)}
-    assert TraitFile(tmp_path / "put.json", URL).pairs.keys() == synced.put
+    assert synced.added == {(first, LICENSED), (second, LICENSED)}
+    assert pairs(TraitFile(tmp_path / "put.json", URL)).keys() == synced.added
     assert carriers(sqlite_database) == {first, second}
 
 
@@ -415,7 +417,7 @@ def test_a_record_is_for_one_at_a_time(tmp_path):
     with opened(file, "x"), pytest.raises(Conflict, match="another"), opened(file, "x"):
         pass
     with opened(file, "x") as record:
-        assert record.pairs == {}
+        assert pairs(record) == {}
     assert not file.exists()
 
 
@@ -425,4 +427,4 @@ def test_a_record_that_cannot_be_kept_is_told(tmp_path):
     with opened(tmp_path / "put.json", "x") as record:
         record._path = Path("/proc/put.json")
         with pytest.raises(Invalid, match=r"--state /proc/put\.json"):
-            record.remember({("a", "b"): "c"})
+            record.replace({("a", "b"): TraitEntry("c")})

@@ -2,34 +2,38 @@
 
 import argparse
 import sys
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import asdict
-from functools import cache
+from functools import partial
 from pathlib import Path
-from types import ModuleType
-
-from keystoneauth1.adapter import Adapter
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
 from placement_sched.cli.database import open_database, refuse_absent_file
 from placement_sched.cli.scheduler.scheduler_access import add_token, check_address, check_token
 from placement_sched.cli.terminal import print_result, progressing
-from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.model.naming import in_short
-from placement_sched.model.placement.sync import HostMap, ProviderTrait
-from placement_sched.operations.sync.aggregates import AggregatesSynced, sync_aggregates
-from placement_sched.operations.sync.here import DirectoryHere, PlacementHere
-from placement_sched.operations.sync.ports import Directory, Note, Placement
-from placement_sched.operations.sync.traits import TraitsSynced, sync_traits
-from placement_sched.remote import directory as compute_api
-from placement_sched.remote import placement as placement_api
-from placement_sched.remote.directory import RemoteDirectory
+from placement_sched.model.placement.sync import HostMap
+from placement_sched.operations.sync.own_placement import OwnPlacement, read_own_hosts
+from placement_sched.operations.sync.provider_sync import (
+    Placement,
+    SyncRun,
+    by_name,
+    sync_aggregates,
+    sync_traits,
+)
+from placement_sched.remote.directory import read_remote_hosts
 from placement_sched.remote.placement import RemotePlacement
-from placement_sched.remote.service import RemoteService, by_cloud, by_token, library_logs_silenced
+from placement_sched.remote.service import (
+    MICROVERSIONS,
+    RemoteService,
+    by_cloud,
+    by_token,
+    library_logs_silenced,
+)
 from placement_sched.remote.trait_file import opened
 from placement_sched.scheduler.loading import read_settings
 
@@ -46,64 +50,17 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         "--url",
         metavar="URL",
         help="the placement API to change (http://controller/placement), OpenStack's or ours; "
-        f"microversion {placement_api.VERSION} or newer",
+        f"microversion {MICROVERSIONS['placement'][0]} or newer",
     )
     where.add_argument(
         "--compute-url",
         metavar="URL",
         help="the compute API to read host aggregates from (http://controller:8774/v2.1), nova's "
-        f"or ours; microversion {compute_api.VERSION} or newer",
+        f"or ours; microversion {MICROVERSIONS['compute'][0]} or newer",
     )
     add_token(where, "these addresses")
     cloud_help = "use the addresses and credentials of this cloud in clouds.yaml for both"
     where.add_argument("--os-cloud", metavar="NAME", help=cloud_help)
-
-
-@contextmanager
-def _opened_places(arguments: argparse.Namespace) -> Iterator[tuple[Directory, Placement]]:
-    """Give where to read aggregates, and where to change providers, as the arguments say."""
-    state: Path | None = getattr(arguments, "state", None)
-    with ExitStack() as stack:
-        stack.enter_context(library_logs_silenced())
-        adapters = _adapters(arguments)
-        if state is not None and "placement" not in adapters:
-            raise Invalid("--state is only valid with a remote placement (--url, --os-cloud)")
-
-        @cache
-        def database() -> Database:
-            opened = stack.enter_context(open_database(read_settings(arguments.config_file)))
-            refuse_absent_file(opened, "--url, --compute-url and --os-cloud use services")
-            return opened
-
-        def remote(kind: str, api: ModuleType) -> RemoteService | None:
-            adapter = adapters.get(kind)
-            if adapter is None:
-                return None
-            return RemoteService(adapter, kind, version=api.VERSION, since=api.SINCE)
-
-        compute, placement = remote("compute", compute_api), remote("placement", placement_api)
-        directory = RemoteDirectory(compute) if compute else DirectoryHere(database())
-        if placement is None:
-            yield directory, PlacementHere(database(), utcnow, own_hosts=compute is None)
-        else:
-            record = None if state is None else stack.enter_context(opened(state, placement.place))
-            yield directory, RemotePlacement(placement, record)
-
-
-def _adapters(arguments: argparse.Namespace) -> dict[str, Adapter]:
-    """Return the adapters of placement and the compute API by kind, but one in the database."""
-    for flag, url in (("--url", arguments.url), ("--compute-url", arguments.compute_url)):
-        if url is not None:
-            check_address(flag, url)
-    urls = {"placement": arguments.url, "compute": arguments.compute_url}
-    if arguments.os_cloud is None:
-        check_token(arguments.token)
-        return {kind: by_token(url, arguments.token) for kind, url in urls.items() if url}
-    adapters = by_cloud(arguments.os_cloud, urls)
-    for kind, url in urls.items():
-        if url is not None:
-            adapters[kind].endpoint_override = url
-    return adapters
 
 
 #: nova-manage's exit status for an unexpected failure.
@@ -164,112 +121,116 @@ def register(group: Commands) -> None:
 
 
 def _run_aggregates(arguments: argparse.Namespace) -> int:
-    with _opened_places(arguments) as places, progressing("synchronising aggregates") as progress:
-        synced = sync_aggregates(
-            *places, remove_stale=arguments.remove_stale, note=_note(arguments), progress=progress
-        )
-    return _report(arguments, synced, _aggregates_document(synced), _aggregates_lines(synced))
+    run = _synchronise(arguments, sync_aggregates, remove_stale=arguments.remove_stale)
+    providers = {
+        "added": by_name(run.added),
+        "removed": by_name(run.removed),
+        "stale": by_name(run.stale),
+    }
+    lines, documents = [], []
+    for aggregate in run.hosts.aggregates:
+        changes = {change: uuids[aggregate.uuid] for change, uuids in providers.items()}
+        if not any(changes.values()):
+            continue
+        entries = {change: _entries(run.hosts, uuids) for change, uuids in changes.items()}
+        documents.append({"uuid": aggregate.uuid, "name": aggregate.name, **entries})
+        counts = [
+            f"{len(uuids)} {change}{_names(run.hosts, uuids)}"
+            for change, uuids in changes.items()
+            if uuids
+        ]
+        lines.append(f"{aggregate.name}: {'; '.join(counts)}")
+    if run.stale:
+        lines.append(f"{len(run.stale)} stale memberships remain; --remove-stale removes them")
+    elif not run.problems:
+        number = len(run.hosts.aggregates)
+        lines.append(f"{number} host aggregate{'s'[: number != 1]}, no differences in placement")
+    return _report(arguments, run, {"aggregates": documents}, lines)
 
 
 def _run_traits(arguments: argparse.Namespace) -> int:
-    with _opened_places(arguments) as places, progressing("synchronising traits") as progress:
-        synced = sync_traits(
-            *places,
-            aggregate=arguments.aggregate,
-            dry_run=arguments.dry_run,
-            note=_note(arguments),
-            progress=progress,
+    options = {"aggregate": arguments.aggregate, "dry_run": arguments.dry_run}
+    run = _synchronise(arguments, sync_traits, **options)
+    has_record, would = run.placement.has_record, "would be " if run.dry_run else ""
+    document = {"dry_run": run.dry_run, "remembers": has_record, "created": run.created}
+    lines = [f"{trait}: {would}created" for trait in run.created]
+    for key, verb, pairs in (
+        ("put", "added to", run.added),
+        ("taken_off", "removed from", run.removed),
+    ):
+        entries: list[Json] = []
+        for trait, uuids in sorted(by_name(pairs).items()):
+            entries += _entries(run.hosts, uuids, trait=trait)
+            count = f"{len(uuids)} provider{'s'[: len(uuids) > 1]}"
+            lines.append(f"{trait}: {would}{verb} {count}{_names(run.hosts, uuids)}")
+        document[key] = entries
+    if not (lines or run.problems):
+        lines.append("all providers have the traits that aggregates require")
+    if not has_record:
+        lines.append(
+            "no traits are removed without a record of those added; --state FILE keeps one"
         )
-    return _report(arguments, synced, _traits_document(synced), _traits_lines(synced))
+    return _report(arguments, run, document, lines)
 
 
-def _report(
-    arguments: argparse.Namespace,
-    synced: AggregatesSynced | TraitsSynced,
-    document: Json,
-    lines: Iterable[str],
-) -> int:
+def _synchronise(
+    arguments: argparse.Namespace, sync: Callable[..., SyncRun], **options: str | bool | None
+) -> SyncRun:
+    """Synchronise the services or the database that the arguments name."""
+    state: Path | None = getattr(arguments, "state", None)
+
+    def note(line: str) -> None:
+        if arguments.verbose:
+            print(line, file=sys.stderr if arguments.format == "json" else sys.stdout)
+
+    with library_logs_silenced(), ExitStack() as stack:
+        services = _open_services(arguments)
+        compute, remote = services.get("compute"), services.get("placement")
+        if state is not None and remote is None:
+            raise Invalid("--state is only valid with a remote placement (--url, --os-cloud)")
+        if compute is None or remote is None:
+            database = stack.enter_context(open_database(read_settings(arguments.config_file)))
+            refuse_absent_file(database, "--url, --compute-url and --os-cloud use services")
+        read_hosts = (
+            partial(read_remote_hosts, compute) if compute else partial(read_own_hosts, database)
+        )
+        placement: Placement
+        if remote is None:
+            placement = OwnPlacement(database, utcnow, own_hosts=compute is None)
+        else:
+            record = stack.enter_context(opened(state, remote.place)) if state else None
+            placement = RemotePlacement(remote, record)
+        what = sync.__name__.removeprefix("sync_")
+        progress = stack.enter_context(progressing(f"synchronising {what}"))
+        return sync(read_hosts, placement, note=note, progress=progress, **options)
+
+
+def _open_services(arguments: argparse.Namespace) -> dict[str, RemoteService]:
+    """Return placement and the compute API by kind, but not what is in the database."""
+    urls = {"placement": arguments.url, "compute": arguments.compute_url}
+    for flag, url in (("--url", arguments.url), ("--compute-url", arguments.compute_url)):
+        if url is not None:
+            check_address(flag, url)
+    if arguments.os_cloud is None:
+        check_token(arguments.token)
+        adapters = {kind: by_token(url, arguments.token) for kind, url in urls.items() if url}
+    else:
+        adapters = by_cloud(arguments.os_cloud, urls)
+    return {kind: RemoteService(adapter, kind) for kind, adapter in adapters.items()}
+
+
+def _report(arguments: argparse.Namespace, run: SyncRun, document: Json, lines: list[str]) -> int:
     """Print what was done in the format asked for, and what could not be; return the code."""
-    problems = [asdict(one) for one in synced.problems]
-    print_result(arguments, {"code": synced.code, **document, "problems": problems}, lines)
-    sys.stderr.writelines(f"placement-sched: {one.detail}\n" for one in synced.problems)
-    return synced.code
+    problems = [asdict(problem) for problem in run.problems]
+    print_result(arguments, {"code": run.code, **document, "problems": problems}, lines)
+    sys.stderr.writelines(f"placement-sched: {problem.detail}\n" for problem in run.problems)
+    return run.code
 
 
-def _note(arguments: argparse.Namespace) -> Note:
-    """Return a function that prints each change: to stdout, or to stderr beside JSON."""
-    if not arguments.verbose:
-        return lambda _: None
-    stream = sys.stderr if arguments.format == "json" else sys.stdout
-    return lambda line: print(line, file=stream)
-
-
-def _aggregates_lines(synced: AggregatesSynced) -> Iterator[str]:
-    for one in synced.aggregates:
-        changes = {"added": one.added, "removed": one.removed, "stale": one.stale}
-        done = [
-            f"{len(providers)} {what}{_names(synced.hosts, providers)}"
-            for what, providers in changes.items()
-            if providers
-        ]
-        yield f"{one.aggregate.name}: {'; '.join(done)}"
-    stale = sum(len(one.stale) for one in synced.aggregates)
-    if stale:
-        yield f"{stale} stale memberships remain; --remove-stale removes them"
-    elif not synced.problems:
-        number = len(synced.hosts.aggregates)
-        yield f"{number} host aggregate{'s'[: number != 1]}, no differences in placement"
-
-
-def _aggregates_document(synced: AggregatesSynced) -> Json:
-    def providers(uuids: Collection[str]) -> list[Json]:
-        named = [{"host": synced.hosts.host_of.get(uuid), "provider": uuid} for uuid in uuids]
-        return sorted(named, key=lambda one: (one["host"] or "", one["provider"] or ""))
-
-    return {
-        "aggregates": [
-            {
-                "uuid": one.aggregate.uuid,
-                "name": one.aggregate.name,
-                "added": providers(one.added),
-                "removed": providers(one.removed),
-                "stale": providers(one.stale),
-            }
-            for one in synced.aggregates
-        ]
-    }
-
-
-def _traits_lines(synced: TraitsSynced) -> Iterator[str]:
-    would = "would be " if synced.dry_run else ""
-    for trait in synced.created:
-        yield f"{trait}: {would}created"
-    for pairs, done in ((synced.put, "added to"), (synced.taken_off, "removed from")):
-        for trait in sorted({trait for _, trait in pairs}):
-            providers = [provider for provider, name in pairs if name == trait]
-            count = f"{len(providers)} provider{'s'[: len(providers) > 1]}"
-            yield f"{trait}: {would}{done} {count}{_names(synced.hosts, providers)}"
-    if not (synced.created or synced.put or synced.taken_off or synced.problems):
-        yield "all providers have the traits that aggregates require"
-    if not synced.remembers:
-        yield "no traits are removed without a record of those added; --state FILE keeps one"
-
-
-def _traits_document(synced: TraitsSynced) -> Json:
-    def pairs(some: Collection[ProviderTrait]) -> list[Json]:
-        named = [
-            {"trait": trait, "host": synced.hosts.host_of.get(uuid), "provider": uuid}
-            for uuid, trait in some
-        ]
-        return sorted(named, key=lambda one: tuple(one[key] or "" for key in one))
-
-    return {
-        "dry_run": synced.dry_run,
-        "remembers": synced.remembers,
-        "created": list(synced.created),
-        "put": pairs(synced.put),
-        "taken_off": pairs(synced.taken_off),
-    }
+def _entries(hosts: HostMap, uuids: Iterable[str], **first: str) -> list[Json]:
+    """Return JSON entries of providers, sorted by host and uuid."""
+    named = sorted((hosts.host_of.get(uuid) or "", uuid) for uuid in uuids)
+    return [{**first, "host": host or None, "provider": uuid} for host, uuid in named]
 
 
 def _names(hosts: HostMap, providers: Iterable[str]) -> str:

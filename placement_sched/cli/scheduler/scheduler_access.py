@@ -205,7 +205,7 @@ class SchedulerClient:
 
     def aggregate_names(self) -> dict[str, str]:
         """Return the names of host aggregates by uuid; none where this caller may not see them."""
-        compute = RemoteService(self._adapter, "compute", version="2.41")
+        compute = RemoteService(self._adapter, "compute")
         path = f"{self.place}/compute/v2.1/os-aggregates"
         with suppress(ServiceFailed):
             return dict(compute.listed(path, "aggregates", itemgetter("uuid", "name")))

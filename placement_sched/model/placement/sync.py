@@ -4,11 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
+from typing import Literal, NamedTuple
 
 from placement_sched.model.host_aggregate import HostAggregate
 
 #: A trait on a provider: the provider's uuid and the trait's name.
 ProviderTrait = tuple[str, str]
+#: What is synchronised of providers, as the placement API has it in paths and documents.
+SyncedAttribute = Literal["aggregates", "traits"]
 
 
 class SyncCode(IntEnum):
@@ -49,6 +52,18 @@ class SyncProblem:
     code: SyncCode
     about: str
     detail: str
+
+
+class ProviderChange(NamedTuple):
+    """An aggregate (its uuid) or a trait to add to providers, or to remove from them.
+
+    ``providers`` maps each to the uuid of the aggregate that requires it.
+    """
+
+    attribute: SyncedAttribute
+    name: str
+    providers: Mapping[str, str]
+    adding: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,4 +195,4 @@ def test_without_openstacksdk_clouds_yaml_is_refused_with_what_to_install(monkey
 
     monkeypatch.setattr(service, "import_module", absent)
     with pytest.raises(Invalid, match=r"pip install 'placement_sched\[clouds\]'"):
-        service.by_cloud("here", ["placement"])
+        service.by_cloud("here", {"placement": None})

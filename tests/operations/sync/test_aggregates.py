@@ -5,11 +5,11 @@ import pytest
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.placement.sync import HostMap, SyncCode, SyncProblem, gravest
 from placement_sched.operations import host_aggregates as own_aggregates
-from placement_sched.operations.sync.aggregates import sync_aggregates
-from placement_sched.operations.sync.here import PlacementHere
+from placement_sched.operations.sync.own_placement import OwnPlacement
+from placement_sched.operations.sync.provider_sync import by_name, sync_aggregates
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers
-from tests.host_maps import Told, add_aggregate, aggregate_uuid, here, members
+from tests.host_maps import Told, add_aggregate, aggregate_uuid, here, joining, leaving, members
 from tests.hosts import NOW, add_node, add_service
 from tests.providers import make_provider
 from tests.statements import counted
@@ -39,9 +39,7 @@ def test_what_is_missing_in_placement_is_added(database):
     join(database, "fast", one)
     synced = sync_aggregates(*here(database))
     assert synced.code is SyncCode.DONE
-    assert [(each.aggregate.name, each.added, each.stale) for each in synced.aggregates] == [
-        ("fast", {two}, frozenset())
-    ]
+    assert (by_name(synced.added), synced.stale) == ({aggregate_uuid("fast"): {two}}, set())
     assert members(database, "fast") == {one, two}
     assert other not in members(database, "fast")
 
@@ -54,7 +52,12 @@ def test_a_second_time_nothing_is_changed_and_the_statements_are_few(database):
     generations = [generation(database, node) for node in nodes]
     with counted(database) as statements:
         synced = sync_aggregates(*here(database))
-    assert (synced.aggregates, synced.problems) == ((), ())
+    assert (synced.added, synced.removed, synced.stale, synced.problems) == (
+        set(),
+        set(),
+        set(),
+        [],
+    )
     assert len(statements) == 4
     assert [generation(database, node) for node in nodes] == generations == [3] * 8
 
@@ -80,11 +83,12 @@ def test_a_stale_membership_is_told_and_removed_only_if_asked(database):
     add_aggregate(database, "fast", ["cn1"])
     join(database, "fast", one, left)
     told = sync_aggregates(*here(database))
-    assert [each.stale for each in told.aggregates] == [{left}]
+    fast = aggregate_uuid("fast")
+    assert told.stale == {(left, fast)}
     assert told.code is SyncCode.DONE
     assert members(database, "fast") == {one, left}
     removed = sync_aggregates(*here(database), remove_stale=True)
-    assert [(each.removed, each.stale) for each in removed.aggregates] == [({left}, frozenset())]
+    assert (removed.removed, removed.stale) == ({(left, fast)}, set())
     assert members(database, "fast") == {one}
 
 
@@ -94,7 +98,8 @@ def test_a_provider_that_is_no_compute_node_is_never_stale(sqlite_database):
     add_aggregate(sqlite_database, "fast", ["cn1"])
     join(sqlite_database, "fast", storage)
     synced = sync_aggregates(*here(sqlite_database), remove_stale=True)
-    assert [each.stale | each.removed for each in synced.aggregates] == [frozenset()]
+    assert {aggregate for _, aggregate in synced.added} == {aggregate_uuid("fast")}
+    assert synced.stale | synced.removed == set()
     assert storage in members(sqlite_database, "fast")
 
 
@@ -102,7 +107,7 @@ def test_aggregates_of_placement_alone_are_left_alone(sqlite_database):
     node = add_node(sqlite_database, "cn1")
     join(sqlite_database, "routed-network", node)
     synced = sync_aggregates(*here(sqlite_database), remove_stale=True)
-    assert synced.aggregates == ()
+    assert (synced.added, synced.removed, synced.stale) == (set(), set(), set())
     assert members(sqlite_database, "routed-network") == {node}
 
 
@@ -142,40 +147,39 @@ def test_of_several_hindrances_the_gravest_is_the_code(codes, told):
     assert gravest(SyncProblem(SyncCode(code), "", "") for code in codes) == told
 
 
-class Failing(PlacementHere):
+class Failing(OwnPlacement):
     """A placement that gives up at the second batch."""
 
     batch = 1
     service = "placement"
 
-    def join(self, aggregate, providers):
+    def change(self, change):
         self.batches = getattr(self, "batches", 0) + 1
         if self.batches == 2:
             raise ServiceFailed("gone for lunch", service=self.service)
-        return super().join(aggregate, providers)
+        return super().change(change)
 
 
 def test_what_was_done_before_placement_failed_is_told(sqlite_database):
     first, _ = sorted(add_node(sqlite_database, host) for host in ("cn1", "cn2"))
     add_aggregate(sqlite_database, "fast", ["cn1", "cn2"])
-    directory, _ = here(sqlite_database)
+    read_hosts, _ = here(sqlite_database)
     placement = Failing(sqlite_database, lambda: NOW, own_hosts=True)
-    synced = sync_aggregates(directory, placement)
-    assert [each.added for each in synced.aggregates] == [{first}]
-    assert synced.problems == (
-        SyncProblem(SyncCode.PLACEMENT_FAILED, "placement", "gone for lunch"),
-    )
+    synced = sync_aggregates(read_hosts, placement)
+    assert synced.added == {(first, aggregate_uuid("fast"))}
+    problem = SyncProblem(SyncCode.PLACEMENT_FAILED, "placement", "gone for lunch")
+    assert synced.problems == [problem]
 
 
 def test_another_service_that_fails_is_no_fault_of_placement(sqlite_database):
     for host in ("cn1", "cn2"):
         add_node(sqlite_database, host)
     add_aggregate(sqlite_database, "fast", ["cn1", "cn2"])
-    directory, _ = here(sqlite_database)
+    read_hosts, _ = here(sqlite_database)
     placement = Failing(sqlite_database, lambda: NOW, own_hosts=True)
     placement.service = "compute"
     with pytest.raises(ServiceFailed, match="gone for lunch"):
-        sync_aggregates(directory, placement)
+        sync_aggregates(read_hosts, placement)
 
 
 def test_progress_and_each_change_are_told(sqlite_database):
@@ -196,26 +200,26 @@ def test_a_host_that_came_while_it_was_removed_is_put_back(sqlite_database):
     late = add_node(sqlite_database, "late")
     add_aggregate(sqlite_database, "fast")
     join(sqlite_database, "fast", late)
-    directory, _ = here(sqlite_database)
-    before = directory.read()
+    read_hosts, _ = here(sqlite_database)
+    before = read_hosts()
     after = HostMap(
         aggregates=tuple(with_host(each, "late") for each in before.aggregates),
         known=before.known,
         nodes=before.nodes,
     )
-    elsewhere = PlacementHere(sqlite_database, lambda: NOW, own_hosts=False)
+    elsewhere = OwnPlacement(sqlite_database, lambda: NOW, own_hosts=False)
     synced = sync_aggregates(Told(before, after), elsewhere, remove_stale=True)
     assert members(sqlite_database, "fast") == {late}
-    assert [each.removed for each in synced.aggregates if each.removed] == []
+    assert synced.removed == set()
 
 
 def test_a_host_that_left_while_it_was_added_is_taken_out_again(sqlite_database):
     gone = add_node(sqlite_database, "gone")
     add_aggregate(sqlite_database, "fast", ["gone"])
-    directory, _ = here(sqlite_database)
-    before = directory.read()
+    read_hosts, _ = here(sqlite_database)
+    before = read_hosts()
     after = HostMap(aggregates=(), known=before.known, nodes=before.nodes)
-    elsewhere = PlacementHere(sqlite_database, lambda: NOW, own_hosts=False)
+    elsewhere = OwnPlacement(sqlite_database, lambda: NOW, own_hosts=False)
     sync_aggregates(Told(before, after), elsewhere)
     assert members(sqlite_database, "fast") == set()
     assert gone not in members(sqlite_database, "fast")
@@ -235,8 +239,8 @@ def test_own_host_aggregates_are_read_again_under_their_lock(database):
     """What was read before a change of them does not overrule it."""
     one, two = add_node(database, "cn1"), add_node(database, "cn2")
     add_aggregate(database, "fast", ["cn1"])
-    directory, placement = here(database)
-    stale = directory.read()
+    read_hosts, placement = here(database)
+    stale = read_hosts()
 
     def swap(connection):
         number = host_aggregates.id_of_name(connection, "fast")
@@ -244,6 +248,6 @@ def test_own_host_aggregates_are_read_again_under_their_lock(database):
         own_aggregates.add_hosts(connection, number, ["cn2"], NOW)
 
     database.write(swap)
-    assert placement.join(stale.aggregates[0].uuid, [one]).done == set()
-    assert placement.leave(stale.aggregates[0].uuid, [two]).done == set()
+    assert placement.change(joining(stale.aggregates[0].uuid, one)).done == set()
+    assert placement.change(leaving(stale.aggregates[0].uuid, two)).done == set()
     assert members(database, "fast") == {two}

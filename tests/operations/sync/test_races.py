@@ -8,8 +8,7 @@ import pytest
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.operations import host_aggregates
-from placement_sched.operations.sync.aggregates import sync_aggregates
-from placement_sched.operations.sync.traits import sync_traits
+from placement_sched.operations.sync.provider_sync import sync_aggregates, sync_traits
 from placement_sched.store import synced_traits
 from placement_sched.store.compute import host_aggregates as aggregates_store
 from placement_sched.store.placement import resource_providers, traits

@@ -8,9 +8,18 @@ from sqlalchemy import update
 
 from placement_sched.db import tables
 from placement_sched.model.placement.sync import Changed, TraitRecord
-from placement_sched.operations.sync.traits import sync_traits
+from placement_sched.operations.sync.provider_sync import sync_traits
 from placement_sched.store import synced_traits
-from tests.host_maps import LICENSED, add_aggregate, carriers, here, make_anew, put_by_hand, tag
+from tests.host_maps import (
+    LICENSED,
+    add_aggregate,
+    carriers,
+    here,
+    make_anew,
+    put_by_hand,
+    tag,
+    taking_off,
+)
 from tests.hosts import add_node
 
 pytestmark = pytest.mark.all_databases
@@ -32,11 +41,11 @@ def test_what_was_put_by_hand_on_a_provider_made_anew_stays(database, runs_meanw
     make_anew(database, node)
     put_by_hand(database, node)
     for _ in range(runs_meanwhile):
-        assert sync_traits(*here(database)).put == frozenset()
+        assert sync_traits(*here(database)).added == set()
         assert record(database) == {}
     tag(database, "windows", NOT_ASKING)
-    assert sync_traits(*here(database), dry_run=True).taken_off == frozenset()
-    assert sync_traits(*here(database)).taken_off == frozenset()
+    assert sync_traits(*here(database), dry_run=True).removed == set()
+    assert sync_traits(*here(database)).removed == set()
     assert carriers(database) == {node}
     with database.read() as connection:
         assert synced_traits.read(connection) == TraitRecord()
@@ -47,10 +56,10 @@ def test_what_it_put_on_a_provider_made_anew_is_taken_off(database):
     aggregate = add_aggregate(database, "windows", ["win1"], ASKING)
     sync_traits(*here(database))
     make_anew(database, node)
-    assert sync_traits(*here(database)).put == {(node, LICENSED)}
+    assert sync_traits(*here(database)).added == {(node, LICENSED)}
     assert record(database) == {(node, LICENSED): aggregate}
     tag(database, "windows", NOT_ASKING)
-    assert sync_traits(*here(database)).taken_off == {(node, LICENSED)}
+    assert sync_traits(*here(database)).removed == {(node, LICENSED)}
     assert carriers(database) == set()
 
 
@@ -62,7 +71,7 @@ def test_a_provider_made_anew_between_plan_and_deed_keeps_its_trait(database):
     _, placement = here(database)
     make_anew(database, node)
     put_by_hand(database, node)
-    assert placement.take_off(LICENSED, [node]) == Changed()
+    assert placement.change(taking_off(LICENSED, node)) == Changed()
     assert carriers(database) == {node}
 
 
@@ -73,9 +82,9 @@ def test_what_another_run_noted_of_a_provider_made_anew_is_not_forgotten(databas
     sync_traits(*here(database))
     make_anew(database, node)
     _, slower = here(database)
-    outlived = slower.put_there().outlived
+    outlived = slower.read_record().outlived
     sync_traits(*here(database))
-    slower.settle(outlived)
+    slower.update_record(outlived, {}, ())
     assert record(database) == {(node, LICENSED): aggregate}
 
 
@@ -86,4 +95,4 @@ def test_what_was_put_before_ids_were_kept_is_taken_off_as_ever(sqlite_database)
     nameless = update(tables.synced_traits).values(provider_id=None)
     sqlite_database.write(lambda connection: connection.execute(nameless))
     tag(sqlite_database, "windows", NOT_ASKING)
-    assert sync_traits(*here(sqlite_database)).taken_off == {(node, LICENSED)}
+    assert sync_traits(*here(sqlite_database)).removed == {(node, LICENSED)}

@@ -10,9 +10,8 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import NotFound
 from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.placement.sync import HostMap, SyncCode
-from placement_sched.operations.sync.aggregates import sync_aggregates
-from placement_sched.operations.sync.here import PlacementHere
-from placement_sched.operations.sync.traits import sync_traits
+from placement_sched.operations.sync.own_placement import OwnPlacement
+from placement_sched.operations.sync.provider_sync import sync_aggregates, sync_traits
 from placement_sched.store import synced_traits
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates as provider_aggregates
@@ -26,9 +25,13 @@ from tests.host_maps import (
     aggregate_uuid,
     carriers,
     here,
+    joining,
+    leaving,
     members,
     put_by_hand,
+    putting,
     tag,
+    taking_off,
 )
 from tests.hosts import NOW, add_node, add_service
 from tests.statements import counted
@@ -56,7 +59,7 @@ def test_the_trait_is_made_and_put_on_the_hosts_providers_alone(database):
     inside, _ = add_node(database, "win1"), add_node(database, "cn1")
     aggregate = add_aggregate(database, "windows", ["win1"], {**ASKING, "os_distro": "windows"})
     synced = sync_traits(*here(database))
-    assert (synced.created, synced.put) == ((LICENSED,), {(inside, LICENSED)})
+    assert (synced.created, synced.added) == ([LICENSED], {(inside, LICENSED)})
     assert synced.code is SyncCode.DONE
     assert carriers(database) == {inside}
     assert record(database) == {(inside, LICENSED): aggregate}
@@ -75,13 +78,13 @@ def test_values_other_than_required_ask_for_nothing(sqlite_database):
         sqlite_database, "a", ["cn1"], {"trait:CUSTOM_A": "forbidden", "CUSTOM_B": "required"}
     )
     synced = sync_traits(*here(sqlite_database))
-    assert (synced.created, synced.put, synced.problems) == ((), frozenset(), ())
+    assert (synced.created, synced.added, synced.problems) == ([], set(), [])
 
 
 def test_an_aggregate_without_hosts_has_its_trait_made(sqlite_database):
     """A request that names a trait which is not there is refused; so it must be there."""
     add_aggregate(sqlite_database, "windows", [], ASKING)
-    assert sync_traits(*here(sqlite_database)).created == (LICENSED,)
+    assert sync_traits(*here(sqlite_database)).created == [LICENSED]
     with sqlite_database.read() as connection:
         assert traits.by_names(connection, [LICENSED])
 
@@ -94,7 +97,7 @@ def test_a_second_time_nothing_is_changed_and_the_statements_are_few(database):
     sync_traits(*here(database))
     with counted(database) as statements:
         synced = sync_traits(*here(database))
-    assert (synced.created, synced.put, synced.taken_off) == ((), frozenset(), frozenset())
+    assert (synced.created, synced.added, synced.removed) == ([], set(), set())
     assert len(statements) == 6
     with database.read() as connection:
         found = resource_providers.by_uuids(connection, nodes).values()
@@ -123,7 +126,7 @@ def test_what_it_put_is_taken_off_once_nobody_asks(database):
     sync_traits(*here(database))
     tag(database, "windows", NOT_ASKING)
     synced = sync_traits(*here(database))
-    assert synced.taken_off == {(node, LICENSED)}
+    assert synced.removed == {(node, LICENSED)}
     assert carriers(database) == set()
     assert record(database) == {}
 
@@ -132,9 +135,9 @@ def test_what_it_did_not_put_stays(sqlite_database):
     theirs, ours = add_node(sqlite_database, "theirs"), add_node(sqlite_database, "ours")
     put_by_hand(sqlite_database, theirs)
     add_aggregate(sqlite_database, "windows", ["theirs", "ours"], ASKING)
-    assert sync_traits(*here(sqlite_database)).put == {(ours, LICENSED)}
+    assert sync_traits(*here(sqlite_database)).added == {(ours, LICENSED)}
     tag(sqlite_database, "windows", NOT_ASKING)
-    assert sync_traits(*here(sqlite_database)).taken_off == {(ours, LICENSED)}
+    assert sync_traits(*here(sqlite_database)).removed == {(ours, LICENSED)}
     assert carriers(sqlite_database) == {theirs}
 
 
@@ -148,7 +151,7 @@ def test_a_host_that_left_loses_it(sqlite_database):
         host_aggregates.remove_host(connection, number, "win1")
 
     sqlite_database.write(leave)
-    assert sync_traits(*here(sqlite_database)).taken_off == {(node, LICENSED)}
+    assert sync_traits(*here(sqlite_database)).removed == {(node, LICENSED)}
 
 
 def without_nodes(hosts, *names):
@@ -161,17 +164,17 @@ def test_a_host_in_the_aggregate_keeps_it_though_its_node_is_not_told(database):
     """What is not in a list may be missing from the list."""
     node, other = add_node(database, "win1"), add_node(database, "win2")
     add_aggregate(database, "windows", ["win1", "win2"], ASKING)
-    directory, placement = here(database)
-    sync_traits(directory, placement)
-    novas = PlacementHere(database, lambda: NOW, own_hosts=False)
-    synced = sync_traits(Told(without_nodes(directory.read(), "win1")), novas)
-    assert synced.taken_off == frozenset()
+    read_hosts, placement = here(database)
+    sync_traits(read_hosts, placement)
+    novas = OwnPlacement(database, lambda: NOW, own_hosts=False)
+    synced = sync_traits(Told(without_nodes(read_hosts(), "win1")), novas)
+    assert synced.removed == set()
     assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_NODE, "win1")]
     assert carriers(database) == {node, other}
     assert record(database).keys() == {(node, LICENSED), (other, LICENSED)}
     tag(database, "windows", NOT_ASKING)
-    synced = sync_traits(Told(without_nodes(directory.read(), "win1")), novas)
-    assert synced.taken_off == {(node, LICENSED), (other, LICENSED)}
+    synced = sync_traits(Told(without_nodes(read_hosts(), "win1")), novas)
+    assert synced.removed == {(node, LICENSED), (other, LICENSED)}
 
 
 def test_one_that_was_taken_off_by_hand_is_put_again_while_asked_for(sqlite_database):
@@ -179,7 +182,7 @@ def test_one_that_was_taken_off_by_hand_is_put_again_while_asked_for(sqlite_data
     add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
     sync_traits(*here(sqlite_database))
     take_off_by_hand(sqlite_database, node)
-    assert sync_traits(*here(sqlite_database)).put == {(node, LICENSED)}
+    assert sync_traits(*here(sqlite_database)).added == {(node, LICENSED)}
     assert carriers(sqlite_database) == {node}
 
 
@@ -189,7 +192,7 @@ def test_one_that_is_gone_already_is_forgotten(sqlite_database):
     sync_traits(*here(sqlite_database))
     take_off_by_hand(sqlite_database, node)
     tag(sqlite_database, "windows", NOT_ASKING)
-    assert sync_traits(*here(sqlite_database)).taken_off == frozenset()
+    assert sync_traits(*here(sqlite_database)).removed == set()
     assert record(sqlite_database) == {}
     put_by_hand(sqlite_database, node)
     sync_traits(*here(sqlite_database))
@@ -202,21 +205,21 @@ def test_it_stays_while_another_aggregate_asks(database):
     add_aggregate(database, "two", ["win1"], ASKING)
     sync_traits(*here(database))
     tag(database, "one", NOT_ASKING)
-    assert sync_traits(*here(database)).taken_off == frozenset()
+    assert sync_traits(*here(database)).removed == set()
     assert record(database) == {(node, LICENSED): aggregate_uuid("two")}
     tag(database, "two", NOT_ASKING)
-    assert sync_traits(*here(database), aggregate="two").taken_off == {(node, LICENSED)}
+    assert sync_traits(*here(database), aggregate="two").removed == {(node, LICENSED)}
 
 
 def test_one_aggregate_alone_is_put_and_taken_off(sqlite_database):
     one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "one", ["cn1"], {"trait:CUSTOM_ONE": "required"})
     add_aggregate(sqlite_database, "two", ["cn2"], {"trait:CUSTOM_TWO": "required"})
-    assert sync_traits(*here(sqlite_database), aggregate="one").put == {(one, "CUSTOM_ONE")}
-    assert sync_traits(*here(sqlite_database), aggregate="two").put == {(two, "CUSTOM_TWO")}
+    assert sync_traits(*here(sqlite_database), aggregate="one").added == {(one, "CUSTOM_ONE")}
+    assert sync_traits(*here(sqlite_database), aggregate="two").added == {(two, "CUSTOM_TWO")}
     tag(sqlite_database, "one", {"trait:CUSTOM_ONE": None})
-    assert sync_traits(*here(sqlite_database), aggregate="two").taken_off == frozenset()
-    assert sync_traits(*here(sqlite_database), aggregate="one").taken_off == {(one, "CUSTOM_ONE")}
+    assert sync_traits(*here(sqlite_database), aggregate="two").removed == set()
+    assert sync_traits(*here(sqlite_database), aggregate="one").removed == {(one, "CUSTOM_ONE")}
 
 
 def test_what_was_put_for_an_aggregate_that_is_gone_is_taken_off(sqlite_database):
@@ -230,7 +233,7 @@ def test_what_was_put_for_an_aggregate_that_is_gone_is_taken_off(sqlite_database
         host_aggregates.remove(connection, number)
 
     sqlite_database.write(drop)
-    assert sync_traits(*here(sqlite_database)).taken_off == {(node, LICENSED)}
+    assert sync_traits(*here(sqlite_database)).removed == {(node, LICENSED)}
 
 
 def test_what_was_put_for_an_aggregate_of_another_list_stays(database):
@@ -245,15 +248,15 @@ def test_what_was_put_for_an_aggregate_of_another_list_stays(database):
         created_at=NOW,
     )
     hosts = HostMap((theirs,), frozenset({"cn1"}), {"cn1": frozenset({node})})
-    elsewhere = PlacementHere(database, lambda: NOW, own_hosts=False)
-    elsewhere.join(theirs.uuid, [node])
+    elsewhere = OwnPlacement(database, lambda: NOW, own_hosts=False)
+    elsewhere.change(joining(theirs.uuid, node))
     sync_traits(Told(hosts), elsewhere)
     told = sync_traits(*here(database))
-    assert (told.taken_off, told.code) == (frozenset(), SyncCode.AGGREGATE_UNKNOWN)
+    assert (told.removed, told.code) == (set(), SyncCode.AGGREGATE_UNKNOWN)
     assert [one.about for one in told.problems] == ["cn1"]
     assert carriers(database) == {node}
-    elsewhere.leave(theirs.uuid, [node])
-    assert sync_traits(*here(database)).taken_off == {(node, LICENSED)}
+    elsewhere.change(leaving(theirs.uuid, node))
+    assert sync_traits(*here(database)).removed == {(node, LICENSED)}
 
 
 def test_an_unknown_aggregate_is_named(sqlite_database):
@@ -272,13 +275,13 @@ def test_a_trait_that_cannot_be_made_is_refused_and_the_others_are_put(sqlite_da
     assert [(each.about, "aggregate odd" in each.detail) for each in synced.problems] == [
         (name, True)
     ]
-    assert synced.put == {(node, LICENSED)}
+    assert synced.added == {(node, LICENSED)}
 
 
 def test_a_standard_trait_that_is_there_is_put(sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], {"trait:HW_CPU_X86_AVX2": "required"})
-    assert sync_traits(*here(sqlite_database)).put == {(node, "HW_CPU_X86_AVX2")}
+    assert sync_traits(*here(sqlite_database)).added == {(node, "HW_CPU_X86_AVX2")}
 
 
 def test_hosts_without_provider_have_novas_codes(sqlite_database):
@@ -306,8 +309,8 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(sqlite_database):
     told = sync_traits(*here(sqlite_database), dry_run=True)
     assert (carriers(sqlite_database), carriers(sqlite_database, "CUSTOM_NEW")) == ({one}, set())
     done = sync_traits(*here(sqlite_database))
-    assert (told.created, told.put, told.taken_off) == (done.created, done.put, done.taken_off)
-    assert (done.put, done.taken_off) == ({(two, "CUSTOM_NEW")}, {(one, LICENSED)})
+    assert (told.created, told.added, told.removed) == (done.created, done.added, done.removed)
+    assert (done.added, done.removed) == ({(two, "CUSTOM_NEW")}, {(one, LICENSED)})
 
 
 def test_a_dry_run_tells_which_hosts_have_no_provider(database):
@@ -317,8 +320,9 @@ def test_a_dry_run_tells_which_hosts_have_no_provider(database):
     add_aggregate(database, "a", ["cn1", "gone"], asking)
     told = sync_traits(*here(database), dry_run=True)
     done = sync_traits(*here(database))
-    assert dataclasses.replace(told, dry_run=False) == done
-    assert done.put == {(node, LICENSED), (node, "CUSTOM_B")}
+    assert (told.created, told.added, told.removed) == (done.created, done.added, done.removed)
+    assert told.problems == done.problems
+    assert done.added == {(node, LICENSED), (node, "CUSTOM_B")}
     assert [(each.code, each.about) for each in told.problems] == [(SyncCode.NO_PROVIDER, "gone")]
 
 
@@ -327,10 +331,10 @@ def test_own_metadata_are_read_again_under_their_lock(database):
     add_aggregate(database, "a", ["cn1"], ASKING)
     _, placement = here(database)
     tag(database, "a", NOT_ASKING)
-    assert placement.put_on(LICENSED, {node: aggregate_uuid("a")}).done == set()
+    assert placement.change(putting(LICENSED, {node: aggregate_uuid("a")})).done == set()
     tag(database, "a", ASKING)
     sync_traits(*here(database))
-    assert placement.take_off(LICENSED, [node]).done == set()
+    assert placement.change(taking_off(LICENSED, node)).done == set()
     assert carriers(database) == {node}
 
 
@@ -338,12 +342,12 @@ def test_with_foreign_host_aggregates_what_was_read_counts(sqlite_database):
     """Nova's are not here to be read again."""
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
-    directory, _ = here(sqlite_database)
-    novas = Told(directory.read())
+    read_hosts, _ = here(sqlite_database)
+    novas = Told(read_hosts())
     tag(sqlite_database, "a", NOT_ASKING)
-    placement = PlacementHere(sqlite_database, lambda: NOW, own_hosts=False)
-    assert sync_traits(novas, placement).put == {(node, LICENSED)}
-    assert sync_traits(directory, placement).taken_off == {(node, LICENSED)}
+    placement = OwnPlacement(sqlite_database, lambda: NOW, own_hosts=False)
+    assert sync_traits(novas, placement).added == {(node, LICENSED)}
+    assert sync_traits(read_hosts, placement).removed == {(node, LICENSED)}
 
 
 TRAITS = ["CUSTOM_A", "CUSTOM_B", "HW_CPU_X86_AVX2"]

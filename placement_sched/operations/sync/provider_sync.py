@@ -1,0 +1,344 @@
+"""Synchronisation of provider aggregates and traits with host aggregates.
+
+Host aggregates are nova's, or kept here; provider aggregates are placement's and have the same
+uuid. :func:`sync_aggregates` does what ``nova-manage placement sync_aggregates`` does: what is
+missing in placement is added. Stale members are reported, and removed if asked: nova leaves them
+to operators, because it cannot know who added them.
+
+``trait:X=required`` on an aggregate excludes requests that do not require X (request filter
+``forbidden_aggregates``); those that do fit only if a provider has the trait. nova does not add
+it: the spec leaves that to operators, or to a utility tool, which :func:`sync_traits` is. It
+records the traits that it adds and removes them when no aggregate requires them. Other traits it
+never removes, nor traits that were added to a provider that was recreated.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from placement_sched.errors import NotFound, ServiceFailed
+from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.naming import suggested
+from placement_sched.model.placement.sync import (
+    Changed,
+    HostMap,
+    ProviderChange,
+    ProviderTrait,
+    SyncCode,
+    SyncProblem,
+    gravest,
+)
+from placement_sched.operations import Progress
+from placement_sched.operations.sync.own_placement import OwnPlacement, required_pairs
+from placement_sched.remote.placement import RemotePlacement
+
+#: Returns host aggregates and hosts as they are now, of nova or of this service.
+ReadHosts = Callable[[], HostMap]
+Placement = OwnPlacement | RemotePlacement
+#: Called with a line about each change.
+Note = Callable[[str], None]
+
+#: Placement API reference, "Traits": what a trait of an operator's own is named.
+_CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+")
+
+
+def by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    """Return the providers of pairs by trait or aggregate; an absent name has none."""
+    providers: dict[str, set[str]] = defaultdict(set)
+    for provider, name in pairs:
+        providers[name].add(provider)
+    return providers
+
+
+@dataclass
+class SyncRun:
+    """A synchronisation and its result: what was changed, and what could not be.
+
+    For a dry run it is what would be changed. ``created`` are traits. ``added``, ``removed`` and
+    ``stale`` (providers still in an aggregate that does not have their host) are pairs of a
+    provider's uuid and a trait or the uuid of an aggregate.
+    """
+
+    placement: Placement
+    hosts: HostMap
+    note: Note
+    progress: Progress
+    dry_run: bool = False
+    problems: list[SyncProblem] = field(default_factory=list)
+    created: list[str] = field(default_factory=list)
+    added: set[tuple[str, str]] = field(default_factory=set)
+    removed: set[tuple[str, str]] = field(default_factory=set)
+    stale: set[tuple[str, str]] = field(default_factory=set)
+
+    @property
+    def code(self) -> SyncCode:
+        """The return code, nova-manage's if it has that code."""
+        return gravest(self.problems)
+
+    def change_all(self, changes: Iterable[ProviderChange]) -> None:
+        """Make changes in batches of the size that placement takes."""
+        size, batches = self.placement.batch, []
+        for change in changes:
+            ordered = sorted(change.providers.items())
+            batches += [
+                change._replace(providers=dict(ordered[start : start + size]))
+                for start in range(0, len(ordered), size)
+            ]
+        total, done = sum(len(batch.providers) for batch in batches), 0
+        for batch in batches:
+            self.change(batch)
+            done += len(batch.providers)
+            self.progress(done, total)
+
+    def change(self, change: ProviderChange) -> None:
+        """Make a change, and keep what was done and what was not."""
+        if self.dry_run:
+            existing = self.placement.existing(change.providers)
+            changed = Changed(existing, frozenset(change.providers.keys() - existing))
+        else:
+            changed = self.placement.change(change)
+        pairs = {(uuid, change.name) for uuid in changed.done}
+        mine, other = (self.added, self.removed) if change.adding else (self.removed, self.added)
+        mine |= pairs - other
+        other -= pairs
+        self._report(change, changed)
+
+    def _report(self, change: ProviderChange, changed: Changed) -> None:
+        """Note each change as a line, and what could not be changed as a problem."""
+        verb = "added to" if change.adding else "removed from"
+        is_trait, aggregate = change.attribute == "traits", self.hosts.by_uuid(change.name)
+        label = aggregate.name if aggregate else change.name
+        host_of = {uuid: self.hosts.host_of.get(uuid, uuid) for uuid in change.providers}
+        for uuid in sorted(() if self.dry_run else changed.done, key=host_of.__getitem__):
+            provider = f"{host_of[uuid]} (provider {uuid})"
+            self.note(
+                f"trait {label} {verb} {provider}" if is_trait else f"{provider} {verb} {label}"
+            )
+        # A deleted provider has lost its traits too.
+        for uuid in changed.missing if change.adding or not is_trait else ():
+            detail = (
+                f"host {host_of[uuid]} has no resource provider: there is none with uuid {uuid} in "
+                "placement"
+            )
+            self.problems.append(SyncProblem(SyncCode.NO_PROVIDER, host_of[uuid], detail))
+        label = f"{'trait' if is_trait else 'aggregate'} {label}"
+        for uuid, reason in changed.failed.items():
+            detail = (
+                f"host {host_of[uuid]} (provider {uuid}) could not be changed for {label}: {reason}"
+            )
+            self.problems.append(SyncProblem(SyncCode.UPDATE_FAILED, host_of[uuid], detail))
+
+    def report_hosts(self, aggregates: Iterable[HostAggregate]) -> None:
+        """Record which hosts of aggregates have several compute nodes, and which have none."""
+        for host in sorted({host for aggregate in aggregates for host in aggregate.hosts}):
+            number = len(self.hosts.nodes.get(host, ()))
+            if number > 1:
+                code = SyncCode.SEVERAL_NODES
+                detail = (
+                    f"host {host} has {number} compute nodes, and which of their providers is "
+                    "meant is ambiguous; use openstack resource provider aggregate set"
+                )
+            elif number == 0 and host in self.hosts.known:
+                code, detail = SyncCode.NO_NODE, f"host {host} has a service, but no compute node"
+            elif number == 0:
+                code = SyncCode.HOST_UNKNOWN
+                detail = f"host {host} has no service and no compute node"
+            else:
+                continue
+            self.problems.append(SyncProblem(code, host, detail))
+
+    def stop(self, failure: ServiceFailed) -> None:
+        """Record that placement failed; raise the failure of any other service again."""
+        if failure.service != "placement":
+            raise failure
+        self.problems.append(SyncProblem(SyncCode.PLACEMENT_FAILED, "placement", failure.detail))
+
+
+def sync_aggregates(
+    read_hosts: ReadHosts,
+    placement: Placement,
+    *,
+    remove_stale: bool = False,
+    note: Note = lambda _: None,
+    progress: Progress = lambda _done, _all: None,
+) -> SyncRun:
+    """Put the root providers of aggregates' hosts into the provider aggregates.
+
+    A host of several compute nodes is left as it is (nova's code 1), and a host that lacks a
+    service, node or provider (4, 5, 6) does not prevent the others from being synchronised. A
+    failing service ends it: if that is placement, the code is 2, and everything done before is
+    reported; another raises :class:`ServiceFailed`. Raises :class:`Unavailable` if the database
+    does not answer.
+    """
+    hosts = read_hosts()
+    run = SyncRun(placement, hosts, note, progress)
+    run.report_hosts(hosts.aggregates)
+    ambiguous = {uuid for uuids in hosts.nodes.values() if len(uuids) > 1 for uuid in uuids}
+    changes = []
+    try:
+        uuids = [aggregate.uuid for aggregate in hosts.aggregates]
+        for differing in hosts.disagreements(placement.providers_with("aggregates", uuids)):
+            uuid = differing.aggregate.uuid
+            run.stale |= {(provider, uuid) for provider in differing.stale}
+            changes.append(_change(uuid, differing.lacking - ambiguous, adding=True))
+            if remove_stale:
+                changes.append(_change(uuid, differing.stale, adding=False))
+        run.change_all(changes)
+        if run.added or run.removed:
+            _undo_outdated(run, read_hosts)
+    except ServiceFailed as failure:
+        run.stop(failure)
+    run.stale -= run.removed
+    run.problems.sort()
+    return run
+
+
+def _undo_outdated(run: SyncRun, read_hosts: ReadHosts) -> None:
+    """Undo changes that no longer match, as host aggregates may have changed since.
+
+    A request that adds a host during the run finds its provider in the aggregate, if it is a stale
+    member, and changes nothing; so a provider that was removed since has to be added again.
+    """
+    now = read_hosts()
+    added, removed = by_name(run.added), by_name(run.removed)
+    for uuid in [aggregate.uuid for aggregate in run.hosts.aggregates]:
+        current = now.by_uuid(uuid)
+        wanted = frozenset[str]() if current is None else now.nodes_in(current)
+        if back := removed[uuid] & wanted:
+            run.change(_change(uuid, back, adding=True))
+        if gone := (added[uuid] & now.host_of.keys()) - wanted:
+            run.change(_change(uuid, gone, adding=False))
+
+
+def _change(aggregate: str, providers: Iterable[str], *, adding: bool) -> ProviderChange:
+    return ProviderChange("aggregates", aggregate, dict.fromkeys(providers, aggregate), adding)
+
+
+def sync_traits(
+    read_hosts: ReadHosts,
+    placement: Placement,
+    *,
+    aggregate: str | None = None,
+    dry_run: bool = False,
+    note: Note = lambda _: None,
+    progress: Progress = lambda _done, _all: None,
+) -> SyncRun:
+    """Add the traits that aggregates require, and remove those that none requires any more.
+
+    With ``aggregate``, a name, only traits that it requires are added, and only traits that were
+    added for it are removed. A dry run changes nothing. An unknown standard trait (code 7) and a
+    host without provider (4, 5, 6) do not prevent the others from being synchronised. A failing
+    service ends it: if that is placement, the code is 2, and everything done before is reported;
+    another raises :class:`ServiceFailed`. Raises :class:`NotFound` for an unknown aggregate, and
+    :class:`Unavailable` if the database does not answer.
+    """
+    hosts = read_hosts()
+    scope = [each for each in hosts.aggregates if aggregate in {None, each.name}]
+    if aggregate is not None and not scope:
+        instead = suggested("aggregate", aggregate, [each.name for each in hosts.aggregates])
+        raise NotFound(f"There is no host aggregate named {aggregate!r}{instead}")
+    run = SyncRun(placement, hosts, note, progress, dry_run)
+    run.report_hosts(each for each in scope if each.reserving_traits)
+    # Every compute node of a host gets the trait, so several are not a problem.
+    run.problems = [each for each in run.problems if each.code is not SyncCode.SEVERAL_NODES]
+    try:
+        _synchronise(run, scope, everything=aggregate is None)
+    except ServiceFailed as failure:
+        run.stop(failure)
+    run.problems = sorted(set(run.problems))
+    return run
+
+
+def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: bool) -> None:
+    """Work on aggregates in ``scope``; with ``everything``, also on deleted aggregates."""
+    hosts, placement, uuids = run.hosts, run.placement, {each.uuid for each in scope}
+    whole_record, required = placement.read_record(), required_pairs(hosts, "traits")
+    record = {
+        pair: aggregate
+        for pair, aggregate in whole_record.pairs.items()
+        if everything or aggregate in uuids
+    }
+    named = {trait for each in scope for trait in each.reserving_traits}
+    traits = named | {trait for _, trait in record}
+    known = placement.known_traits(traits) if traits else frozenset[str]()
+    carriers = placement.providers_with("traits", known)
+    refused = {name for name in named - known if not _CUSTOM_NAME.fullmatch(name)}
+    lacking = {
+        (provider, trait): next(uuid for uuid in requiring if uuid in uuids)
+        for (provider, trait), requiring in required.items()
+        if trait not in refused and provider not in carriers.get(trait, ())
+        if not uuids.isdisjoint(requiring)
+    }
+    over = record.keys() - required.keys() - _hidden_pairs(hosts, record)
+    kept = _required_elsewhere(hosts, {pair: record[pair] for pair in over}, placement)
+    over -= kept.keys()
+    carried = {(uuid, trait): "" for uuid, trait in over if uuid in carriers.get(trait, ())}
+    rebound = {
+        pair: required[pair][0]
+        for pair, aggregate in record.items()
+        if pair in required and aggregate not in required[pair]
+    }
+    run.problems += [*_refusals(scope, refused), *kept.values()]
+    if not run.dry_run:
+        placement.update_record(whole_record.outlived, rebound, over - carried.keys())
+    for trait in sorted(named - known - refused):
+        if not run.dry_run:
+            placement.create_trait(trait)
+            run.note(f"trait {trait} created")
+        run.created.append(trait)
+    run.change_all(
+        ProviderChange("traits", trait, {uuid: pairs[uuid, trait] for uuid in providers}, adding)
+        for pairs, adding in ((lacking, True), (carried, False))
+        for trait, providers in sorted(by_name(pairs).items())
+    )
+
+
+def _hidden_pairs(hosts: HostMap, record: Collection[ProviderTrait]) -> set[ProviderTrait]:
+    """Return the recorded pairs that may still be required, though no host has their providers.
+
+    Only the list of compute nodes says whose provider it is. If a host of a requiring aggregate
+    has none in it, a provider that is not in it either may be that host's.
+    """
+    hidden = {
+        trait
+        for aggregate in hosts.aggregates
+        if any(not hosts.nodes.get(host) for host in aggregate.hosts)
+        for trait in aggregate.reserving_traits
+    }
+    return {pair for pair in record if pair[1] in hidden and pair[0] not in hosts.host_of}
+
+
+def _required_elsewhere(
+    hosts: HostMap, record: Mapping[ProviderTrait, str], placement: Placement
+) -> dict[ProviderTrait, SyncProblem]:
+    """Return the recorded pairs that an aggregate of another list may require.
+
+    A host leaves an aggregate, and its provider the provider aggregate, before the aggregate is
+    deleted. So an aggregate that is not in the list, but still has the provider, was not deleted:
+    it is in the list that another run followed.
+    """
+    unknown = set(record.values()) - {each.uuid for each in hosts.aggregates}
+    members = placement.providers_with("aggregates", unknown)
+    problems = {}
+    for (provider, trait), aggregate in sorted(record.items()):
+        if provider in members.get(aggregate, ()):
+            host = hosts.host_of.get(provider, provider)
+            detail = (
+                f"trait {trait} is kept on host {host}: it was added for aggregate {aggregate}, "
+                "which is not in this list of host aggregates, though the provider is still in it. "
+                "Use the list that has it (--os-cloud, --compute-url), or remove the "
+                "provider from the provider aggregate"
+            )
+            problems[provider, trait] = SyncProblem(SyncCode.AGGREGATE_UNKNOWN, host, detail)
+    return problems
+
+
+def _refusals(scope: Iterable[HostAggregate], refused: Collection[str]) -> Iterable[SyncProblem]:
+    for name in sorted(refused):
+        requiring = ", ".join(each.name for each in scope if name in each.reserving_traits)
+        detail = (
+            f"trait {name}, required by aggregate {requiring}, does not exist and cannot be "
+            "created: only names of CUSTOM_ and capital letters, digits and underscores can be"
+        )
+        yield SyncProblem(SyncCode.TRAIT_REFUSED, name, detail)
