@@ -11,7 +11,6 @@
     +-- NotFound              the thing named is not there
     +-- Conflict              the request is right, the state is against it
     |   +-- ConcurrentUpdate  the state changed meanwhile; a retry may succeed
-    |   |   +-- RoomElsewhere   another of several claims has room
     |   +-- InUse             the thing is needed by another
     |   +-- Duplicate         the name or uuid is taken
     |   +-- NoValidHost       no host can take the request
@@ -107,17 +106,6 @@ class ConcurrentUpdate(Conflict):
     """The state changed meanwhile; the caller may read again and retry."""
 
     code = "placement.concurrent_update"
-
-
-class RoomElsewhere(ConcurrentUpdate):
-    """Of several claims that would do, number ``at`` has room; a new transaction may make it.
-
-    The one at hand cannot: it holds locks of providers that are to be locked later.
-    """
-
-    def __init__(self, detail: str, *, at: int = 0) -> None:
-        super().__init__(detail)
-        self.at = at
 
 
 class InUse(Conflict):

@@ -43,7 +43,7 @@ _LOCKED = {"55P03", 1205, 1206, 1637}
 #: The kinds of conflicts that are tallied: of claims, what was asked for is taken or was changed;
 #: there is room, but the order of locks asks for a new transaction; a claim went on to another
 #: host. Of all writes, what the database says.
-CAPACITY, CHANGED, LOCK_ORDER, MOVED = "capacity", "changed", "lock_order", "moved"
+CAPACITY, CHANGED, MOVED = "capacity", "changed", "moved"
 DEADLOCK, SERIALIZATION, LOCK_TIMEOUT = "deadlock", "serialization", "lock_timeout"
 _BY_CODES = ((_DEADLOCK, DEADLOCK), (_OTHER_CHANGE, SERIALIZATION), (_LOCKED, LOCK_TIMEOUT))
 # A statement was stopped after [placement_database] read_timeout.

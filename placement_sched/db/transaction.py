@@ -20,7 +20,6 @@ from placement_sched.db.drivers import answering
 from placement_sched.db.failures import (
     CAPACITY,
     CHANGED,
-    LOCK_ORDER,
     LOCKED,
     READ_ONLY,
     conflict_of,
@@ -32,13 +31,7 @@ from placement_sched.db.failures import (
 )
 from placement_sched.db.histories import Histories, History
 from placement_sched.db.statements import count_statements
-from placement_sched.errors import (
-    CapacityExceeded,
-    CommitUnknown,
-    Conflict,
-    RoomElsewhere,
-    Unavailable,
-)
+from placement_sched.errors import CapacityExceeded, CommitUnknown, Conflict, Unavailable
 from placement_sched.model.results.request_stats import request_stats
 from placement_sched.model.retrying import retrying
 from placement_sched.settings import Settings
@@ -315,17 +308,12 @@ class Database:
     def claim(self, work: Callable[[Connection], T]) -> T:
         """Run ``work``, which allocates, as :meth:`write` does, and count how it ended.
 
-        It is lost where ``work`` raises :class:`Conflict`, which goes up. It is not lost yet where
-        that is :class:`RoomElsewhere`, upon which the caller tries again.
+        It is lost if ``work`` raises :class:`Conflict`, which goes up.
         """
         stats = request_stats()
         retries = stats.retries
         try:
             done = self.write(work)
-        except RoomElsewhere:
-            stats.claims_retried += 1
-            stats.conflicts[LOCK_ORDER] += 1
-            raise
         except Conflict as failure:
             stats.claims_lost += 1
             kind = CAPACITY if isinstance(failure, CapacityExceeded) else CHANGED

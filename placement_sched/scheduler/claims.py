@@ -4,7 +4,7 @@ What was chosen becomes allocations for all instances of a request or for none.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
@@ -19,7 +19,7 @@ from placement_sched.db.failures import MOVED
 from placement_sched.db.histories import history_of
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, RoomElsewhere
+from placement_sched.errors import CapacityExceeded, ConcurrentUpdate
 from placement_sched.model.clock import Clock
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance
@@ -84,39 +84,31 @@ def until_claimed(attempt: Callable[[int], T]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What was allocated: the run that chose it, and the decision. ``at`` is 0 for the best."""
+    """What was allocated: the run that chose it, and the decision."""
 
-    at: int
     run: Run
     decision: Decision
 
 
 class RunToClaim:
-    """One run to be claimed: what it chose, and the next best where others were faster.
-
-    ``first`` is what the next transaction tries first.
-    """
+    """One run to be claimed: its choice, and the next best if others were faster."""
 
     def __init__(self, run: Run, decide: Callable[[Run], Decision]) -> None:
         self._run = run
         self._decide = decide
-        self.first = Placed(0, run, decide(run))
+        self.first = Placed(run, decide(run))
 
     @cached_property
-    def _next_best(self) -> list[NextBest]:
+    def next_best(self) -> list[NextBest]:
+        """What may be tried after the first, the best first."""
         return self._run.next_best(MAX_NEXT_BEST)
 
-    def further(self) -> Iterator[NextBest]:
-        """Yield what may be tried after the first, the best first."""
-        yield from self._next_best[self.first.at :]
-
     def placed(self, number: int) -> Placed:
-        """Return what it is if that of this number is allocated, counted from the first."""
+        """Return the placement with the next best of this number, with 0 the first choice."""
         if not number:
             return self.first
-        at = self.first.at + number
-        run = self._run.instead(self._next_best[at - 1])
-        return Placed(at, run, self._decide(run))
+        run = self._run.instead(self.next_best[number - 1])
+        return Placed(run, self._decide(run))
 
 
 @dataclass(eq=False, slots=True)
@@ -179,16 +171,8 @@ class Claims:
         now, spec = self.clock(), run.request.spec
         work = self._claim if claiming is Claiming.NEW else self._add
         placing = RunToClaim(run, decide)
-
-        def once() -> Placed:
-            try:
-                return self.database.claim(partial(work, placing=placing, now=now))
-            except RoomElsewhere as elsewhere:
-                placing.first = placing.placed(elsewhere.at)
-                raise
-
-        placed = retrying(once, MAX_NEXT_BEST + 1, on=RoomElsewhere)
-        if placed.at:
+        placed = self.database.claim(partial(work, placing=placing, now=now))
+        if placed is not placing.first:
             request_stats().conflicts[MOVED] += 1
         self.retention.made_one(now)
         if run.request.plugins.driver.keeps_states:
@@ -271,7 +255,7 @@ class Claims:
             first = claims[0]
             others = (
                 _beside(held_by, replace(first, allocations=_amounts(one.allocation_request)))
-                for one in placing.further()
+                for one in placing.next_best
             )
             at = allocations.replace_by_first(connection, first, others, now)
         except errors.Invalid as gone:

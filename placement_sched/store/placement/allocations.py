@@ -190,9 +190,7 @@ def replace_by_first(
     then 1, 2, ... What is found to have no room is judged under its lock, or by what was committed
     last; what is written, under its lock always. The scheduler alone claims so: it is ``decided``.
 
-    Raises what :func:`replace` raises, and :class:`RoomElsewhere` where the claim that there is
-    room for asks providers that come before those that are locked by now: to lock them as well
-    could be a deadlock.
+    Raises what :func:`replace` raises.
     """
     prepared = _prepare(connection, [claim], now, decided=True)
     wants = next_best.wants_of(connection, [claim], prepared.provider_ids)

@@ -5,7 +5,7 @@ from itertools import islice
 
 from sqlalchemy import Connection
 
-from placement_sched.errors import CapacityExceeded, Invalid, RoomElsewhere
+from placement_sched.errors import CapacityExceeded, Invalid
 from placement_sched.model.placement.allocation import ConsumerClaim
 from placement_sched.store.placement import capacity, consumers
 from placement_sched.store.placement import resource_classes as classes
@@ -50,10 +50,11 @@ def first_with_room(
 
     Its providers are locked then, beside those with the ids ``locked``. What is read of all claims
     at once is not locked, and says only which have no room; those that may have some are locked
-    one after the other until one has. ``held`` is as in :func:`capacity.check`.
+    one after the other until one has. ``held`` is as in :func:`capacity.check`. Providers are
+    locked in the order of their ids; to wait for one that comes before those that are locked could
+    be a deadlock, so it is passed over if another transaction has locked it.
 
-    Raises ``full`` where there is none, and :class:`RoomElsewhere` where providers would have to be
-    locked in another order than that of their ids.
+    Raises ``full`` if there is none.
     """
     every = tuple(claims)
     uuids = sorted({uuid for claim in every for uuid in claim.allocations})
@@ -75,11 +76,11 @@ def first_with_room(
         if not capacity.fits(rooms, some, held):
             continue
         more = {want.place[0] for want in some} - mine
-        if more and min(more) < max(mine):
-            raise RoomElsewhere(full.detail, at=at)
-        if providers.lock(connection, more).keys() != more:
+        is_before = bool(more) and min(more) < max(mine)
+        locked_now = providers.lock(connection, more, without_waiting=is_before).keys()
+        mine |= locked_now
+        if locked_now != more:
             continue
-        mine |= more
         try:
             capacity.check(connection, some, held)
         except CapacityExceeded:  # taken since the rooms were read

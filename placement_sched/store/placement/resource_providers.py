@@ -106,6 +106,7 @@ _LOCK = (
     .order_by(_COLUMNS.id)
     .with_for_update()
 )
+_LOCK_FREE = _LOCK.with_for_update(skip_locked=True)
 _BUMP = (
     update(resource_providers)
     .where(_COLUMNS.id.in_(bindparam("ids", expanding=True)))
@@ -199,16 +200,19 @@ def not_found(uuid: str) -> NotFound:
     return NotFound(f"No resource provider with uuid {uuid} found")
 
 
-def lock(connection: Connection, ids: Iterable[int]) -> dict[int, int]:
+def lock(
+    connection: Connection, ids: Iterable[int], *, without_waiting: bool = False
+) -> dict[int, int]:
     """Lock providers' rows in order of id and return their generations as they are now.
 
-    Providers that are gone are missing from the answer. On SQLite the transaction already is the
-    only writer.
+    Providers that are gone are missing from the answer, and ``without_waiting`` those that another
+    transaction has locked. On SQLite the transaction already is the only writer.
     """
+    statement = _LOCK_FREE if without_waiting else _LOCK
     return {
         number: generation or 0
         for batch in sql.batches(sorted(set(ids)))
-        for number, generation in connection.execute(_LOCK, {"ids": batch})
+        for number, generation in connection.execute(statement, {"ids": batch})
     }
 
 

@@ -4,9 +4,9 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.errors import CapacityExceeded, Invalid, RoomElsewhere
+from placement_sched.errors import CapacityExceeded, Invalid
 from placement_sched.model.placement.allocation import ConsumerClaim
-from placement_sched.store.placement import allocations
+from placement_sched.store.placement import allocations, consumers, resource_providers
 from tests.providers import NOW, make_provider, make_providers
 from tests.statements import counted
 from tests.store.placement.test_allocations import claim, consumers_kept, generation_of, held
@@ -89,12 +89,22 @@ def test_class_that_a_provider_has_not_is_no_room(database, full, consumer):
     assert placed(database, *claims) == 2
 
 
-def test_provider_that_is_to_be_locked_before_asks_for_a_new_transaction(database, consumer):
+def test_provider_with_a_lower_id_is_locked_as_well(database, consumer):
     free, full = make_provider(database, VCPU=4), make_provider(database, VCPU=1)
-    with pytest.raises(RoomElsewhere) as elsewhere:
-        placed(database, *(on(consumer, (uuid, 2)) for uuid in (full, full, free)))
-    assert elsewhere.value.at == 2
-    assert consumer not in consumers_kept(database)
+    assert placed(database, *(on(consumer, (uuid, 2)) for uuid in (full, full, free))) == 2
+    assert held(database, consumer) == {(consumer, free, "VCPU"): 2}
+
+
+@pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+def test_provider_with_a_lower_id_that_another_has_locked_is_passed_over(database, consumer):
+    """To wait for it could be a deadlock. SQLite has one writer at a time."""
+    taken, full = make_provider(database, VCPU=4), make_provider(database, VCPU=1)
+    free = make_provider(database, VCPU=4)
+    with database.writer.begin() as other:
+        (number,) = consumers.ids_of(other, {consumers.PROVIDER: [taken]}).values()
+        assert resource_providers.lock(other, [number])
+        assert placed(database, *(on(consumer, (uuid, 2)) for uuid in (full, taken, free))) == 2
+    assert held(database, consumer) == {(consumer, free, "VCPU"): 2}
 
 
 def test_provider_that_is_locked_already_may_be_part_of_the_next_best(database, full, consumer):
