@@ -12,12 +12,18 @@ bump changes all of them.
 """
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
 
 from sqlalchemy import Connection, Update, select, update
 
+from placement_sched.db.histories import History, history_of
 from placement_sched.db.sql import certifies, insert_missing
 from placement_sched.db.tables import change_counters
+
+T = TypeVar("T")
+#: The version of a subject, in the history of the database that it is of.
+Version = tuple[History, int]
 
 _COLUMNS = change_counters.c
 #: The subjects that may be held: only they have shares.
@@ -32,6 +38,32 @@ def version(connection: Connection, subject: str) -> int:
     """Return the version of a subject; 0 before its first change."""
     found = connection.scalar(select(_COLUMNS.version).where(_COLUMNS.subject == subject))
     return int(found or 0)
+
+
+class VersionedCache(Generic[T]):
+    """A value that one process keeps as long as the version of a subject is the same.
+
+    Each use reads the version, one row, and loads the value again only if it is another. It is read
+    before the value: a change that comes between is loaded under the older version, so that the
+    next use loads once more. ``load`` takes a connection and the version.
+    """
+
+    def __init__(self, subject: str, load: Callable[[Connection, Version], T]) -> None:
+        self._subject, self._load = subject, load
+        self._known: tuple[Version, T] | None = None
+
+    def current(self, connection: Connection) -> T:
+        """Return the value as it is now."""
+        now = history_of(connection), version(connection, self._subject)
+        known = self._known
+        if known is None or known[0] != now:
+            known = self._known = now, self._load(connection, now)
+        return known[1]
+
+    @property
+    def last(self) -> T | None:
+        """The value that was loaded last; None if there is none yet."""
+        return self._known and self._known[1]
 
 
 def versions(connection: Connection, prefix: str) -> dict[str, int]:

@@ -18,7 +18,6 @@ from placement_sched.candidates.combine import (
     can_serve,
     combinations,
 )
-from placement_sched.candidates.explain.node_names import NodeNames
 from placement_sched.candidates.explain.report import SearchRun, explain
 from placement_sched.candidates.request import Rules, Slot, tree_search
 from placement_sched.candidates.search import find, prepare
@@ -31,6 +30,7 @@ from placement_sched.model.placement.query import (
     TraitTerms,
 )
 from placement_sched.model.results.stages import View
+from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.candidates.sources import source_of

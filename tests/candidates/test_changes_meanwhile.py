@@ -11,7 +11,6 @@ from sqlalchemy import delete, event, select, update
 
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement.routes.allocation_candidates import render
-from placement_sched.candidates.explain.node_names import NodeNames
 from placement_sched.candidates.explain.report import SearchRun, explain
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
@@ -23,6 +22,7 @@ from placement_sched.db.tables import (
 )
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.results.stages import View
+from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload

@@ -9,7 +9,6 @@ import pytest
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement.routes.allocation_candidates import render
 from placement_sched.candidates.cache import ProviderCache
-from placement_sched.candidates.explain.node_names import NodeNames
 from placement_sched.candidates.explain.report import SearchRun, explain
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders
@@ -24,6 +23,7 @@ from placement_sched.model.placement.query import (
     TraitTerms,
 )
 from placement_sched.model.results import stages
+from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement import change_log
 from tests.candidates.reference import SHARES
 from tests.coexistence.conftest import peer_url

@@ -17,7 +17,6 @@ from placement_sched.candidates.combine import Budget, always_combine
 from placement_sched.candidates.explain.advice import TreeAdvice
 from placement_sched.candidates.explain.combination import BrokenRule, TreeNames, broken_rules
 from placement_sched.candidates.explain.near_misses import explanation_budget, near_misses
-from placement_sched.candidates.explain.node_names import NodeNames
 from placement_sched.candidates.explain.reasons import Reasons, names_of, rejections
 from placement_sched.candidates.explain.stages import CheckedTrees
 from placement_sched.candidates.providers import ProviderSource
@@ -29,6 +28,7 @@ from placement_sched.model.placement.candidate import Candidates
 from placement_sched.model.results import stages as reports
 from placement_sched.model.verdict import Remedy
 from placement_sched.settings import Settings
+from placement_sched.store.compute.compute_nodes import NodeNames
 
 _TOGETHER = "no providers serve all groups and classes together"
 #: The host and the node of a tree, which has its own name if it has no compute node.

@@ -1,6 +1,5 @@
 """What one process remembers of hosts between requests; right with any number of processes."""
 
-import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -11,7 +10,6 @@ from typing import Self
 from oslo_log import log
 
 from placement_sched.candidates.cache import CacheFigures, ProviderCache
-from placement_sched.candidates.explain.node_names import NodeNames
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders, ProviderSource
 from placement_sched.db.histories import History, history_of
@@ -23,13 +21,12 @@ from placement_sched.model.spec import RequestSpec
 from placement_sched.scheduler.hosts.known import HostVersions, NodeCache, ServiceCache
 from placement_sched.settings import Settings
 from placement_sched.store import change_counters
-from placement_sched.store.compute import host_aggregates, node_traits
+from placement_sched.store.compute import host_aggregates
+from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement import change_log
 
 LOG = log.getLogger(__name__)
 
-#: So many traits, more than request filters ask for.
-TRAITS = 100
 #: Seconds that a process waits at its start until all providers are read.
 READING = 2.0
 #: So many keys and values that were ignored. Of more, the oldest may be logged again.
@@ -67,36 +64,26 @@ class Aggregates:
         return tuple(each for each in self.every if each.policy)
 
 
-class AggregateCache:
-    """This process's memory of all host aggregates.
-
-    Each use reads the aggregates' change counter, one row, and loads them again only when it
-    moved. The counter is read before the aggregates: a change that comes between is loaded under
-    the older version, so the next use finds the counter moved and loads once more. A version of
-    another history of the database is another one.
-    """
+class AggregateCache(change_counters.VersionedCache[Aggregates]):
+    """All host aggregates, as one process keeps them."""
 
     def __init__(self) -> None:
-        self._seen: Aggregates | None = None
-
-    def current(self, connection: Connection) -> Aggregates:
-        """Return the aggregates as they are now, to be used through one request."""
-        history = history_of(connection)
-        version = history, change_counters.version(connection, host_aggregates.SUBJECT)
-        seen = self._seen
-        if seen is None or seen.version != version:
-            seen = self._seen = Aggregates(host_aggregates.snapshot(connection), version)
-        return seen
+        super().__init__(
+            host_aggregates.SUBJECT,
+            lambda connection, version: Aggregates(host_aggregates.snapshot(connection), version),
+        )
 
     def policies_in_use(self, database: Database) -> frozenset[str]:
-        """Return the policies that aggregates name; those read last where they cannot be read."""
+        """Return the policies that aggregates name; if they cannot be read, those read last."""
         try:
             with database.read() as connection:
                 self.current(connection)
-        except Exception as failure:  # noqa: BLE001 - of a database of whatever state
+        except Exception as failure:  # noqa: BLE001 - of a database in any state
             LOG.info("cannot read which policies are in use: %s", failure)
-        seen = self._seen
-        return frozenset(one.policy or "" for one in seen.of_policies) if seen else frozenset()
+        aggregates = self.last
+        if aggregates is None:
+            return frozenset()
+        return frozenset(aggregate.policy or "" for aggregate in aggregates.of_policies)
 
 
 class KeptNodes:
@@ -152,35 +139,6 @@ class KeptNodes:
                 self._placed[uuid].append(spec)
 
 
-class NodeTraitCache:
-    """This process's memory of which traits the root providers of all enabled nodes have.
-
-    Each use reads the fingerprint of what the answer follows from, one statement, and looks at all
-    nodes again only when it is another. What is remembered is an answer and the fingerprint of the
-    same moment: a fingerprint read before might come back later, as a trait that is put on and
-    taken off again leaves the same providers, and would then stand for the answer between. That
-    of another history of the database says nothing.
-    """
-
-    def __init__(self) -> None:
-        # Random, so that no change goes unseen by the same chance in every process.
-        self._salt = 1 + secrets.randbelow(node_traits.SALTS - 1)
-        self._seen: dict[tuple[History, str], node_traits.Coverage] = {}
-
-    def all_have(self, connection: Connection, trait: str) -> bool:
-        """Return whether the root provider of every node whose service is enabled has a trait."""
-        key = history_of(connection), trait
-        seen = self._seen.get(key)
-        if seen and seen.fingerprint == node_traits.fingerprint(connection, trait, self._salt):
-            return seen.all_have
-        found = node_traits.coverage(connection, trait, self._salt)
-        if found.fingerprint is not None:
-            if len(self._seen) >= TRAITS:
-                self._seen.clear()
-            self._seen[key] = found
-        return found.all_have
-
-
 class IgnoredLog:
     """What one process has logged already; for any number of threads."""
 
@@ -214,7 +172,6 @@ class Memory:
         self.services = ServiceCache()
         self.kept_nodes = KeptNodes(self.nodes)
         self.aggregates = AggregateCache()
-        self.node_traits = NodeTraitCache()
         self.node_names = NodeNames()
         self.ignored = IgnoredLog()
         self.supposed: dict[str, list[RequestSpec]] = defaultdict(list)

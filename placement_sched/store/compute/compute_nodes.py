@@ -14,6 +14,7 @@ from placement_sched.db.tables import compute_nodes
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
 from placement_sched.model.compute_node import ComputeNode, kept_part, node_of
 from placement_sched.model.document import storable
+from placement_sched.store import change_counters
 from placement_sched.store.compute import host_changes, services
 
 _COLUMNS = compute_nodes.c
@@ -106,6 +107,13 @@ def names_by_uuid(connection: Connection) -> dict[str, tuple[str, str]]:
     """Return host and hypervisor_hostname of all nodes, by uuid."""
     query = select(_COLUMNS.uuid, _COLUMNS.host, _COLUMNS.hypervisor_hostname)
     return {uuid: (host, node) for uuid, host, node in connection.execute(query).all()}
+
+
+class NodeNames(change_counters.VersionedCache[Mapping[str, tuple[str, str]]]):
+    """Host and hypervisor_hostname of all compute nodes by uuid, as one process keeps them."""
+
+    def __init__(self) -> None:
+        super().__init__(NAMES, lambda connection, _version: names_by_uuid(connection))
 
 
 def uuids_by_name(

@@ -8,13 +8,13 @@ from os_resource_classes import STANDARDS
 from placement_sched.candidates.combine import Budget
 from placement_sched.candidates.explain import near_misses as near_misses_module
 from placement_sched.candidates.explain.near_misses import explanation_budget, near_misses
-from placement_sched.candidates.explain.node_names import NodeNames
 from placement_sched.candidates.explain.report import SearchRun, explain
 from placement_sched.candidates.explain.stages import CheckedTrees
 from placement_sched.candidates.search import find, prepare
 from placement_sched.errors import TooComplex
 from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.results.stages import NearMisses, View
+from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload

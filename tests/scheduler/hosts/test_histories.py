@@ -9,19 +9,17 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from placement_sched.candidates.explain.node_names import NodeNames
 from placement_sched.db.histories import HISTORY
 from placement_sched.operations import host_aggregates
-from placement_sched.scheduler.hosts.caches import AggregateCache, KeptNodes, NodeTraitCache
+from placement_sched.scheduler.hosts.caches import AggregateCache, KeptNodes
 from placement_sched.scheduler.hosts.known import NodeCache, ServiceCache
 from placement_sched.store.compute import host_changes, services
-from tests.hosts import add_node
+from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.reports import NOW, a_report, node_uuid
 from tests.scheduler.hosts.test_nodes import write
 from tests.scheduler.hosts.test_services import beat
-from tests.trait_carriers import TRAIT, put_on
 
-HOST, CARRIER = "cn1", "carrier"
+HOST = "cn1"
 
 
 class Failover:
@@ -79,10 +77,6 @@ def _services(remembered):
     return read
 
 
-def _all_have(remembered):
-    return lambda connection: remembered.all_have(connection, TRAIT)
-
-
 def _create(name):
     def create(database):
         database.write(
@@ -117,16 +111,14 @@ FAMILIES = {
     "names of nodes": (NodeNames, _names, _report(2, 4), _report(3, 4)),
     "compute nodes": (NodeCache, _nodes, _report(1, 5), _report(1, 6)),
     "services": (ServiceCache, _services, _disable(HOST), _force_down),
-    "traits of nodes": (NodeTraitCache, _all_have, _disable(HOST), _disable(CARRIER)),
 }
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
 def test_what_was_read_of_a_lost_write_is_forgotten(servers, family):
     make, reading, lose, write_anew = family
-    beat(servers.database, HOST, CARRIER)
+    beat(servers.database, HOST)
     write(servers.database, a_report(1, vcpus=4))
-    put_on(servers.database, add_node(servers.database, CARRIER))
     servers.lag()
     remembered, unaware = make(), make()
     with servers.read() as connection:

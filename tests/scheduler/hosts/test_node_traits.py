@@ -1,4 +1,4 @@
-"""What one process remembers of the traits of all nodes is right, whoever changes them."""
+"""Whether the providers of all enabled nodes have a trait, by whomever it changes."""
 
 import pytest
 from sqlalchemy import select
@@ -6,17 +6,12 @@ from sqlalchemy import select
 from placement_sched import errors
 from placement_sched.db.tables import compute_nodes, services
 from placement_sched.db.transaction import Database
-from placement_sched.model.clock import utcnow
 from placement_sched.operations import reports
 from placement_sched.operations import services as operations
-from placement_sched.operations.adopt import adopt
-from placement_sched.scheduler.hosts.caches import TRAITS, NodeTraitCache
+from placement_sched.store.compute import node_traits
 from placement_sched.store.compute import services as service_store
 from tests.clouds import uuid_of
-from tests.conftest import make_settings
-from tests.empty_databases import empty_database
 from tests.exploring import Dice
-from tests.openstack_databases import make_openstack
 from tests.operations.test_reports import report as record
 from tests.placing import report, spec
 from tests.reports import a_report, node_uuid
@@ -38,9 +33,9 @@ def other_process(settings):
     database.dispose()
 
 
-def all_have(database, cache):
+def all_have(database):
     with database.read() as connection:
-        return cache.all_have(connection, TRAIT)
+        return node_traits.all_nodes_have(connection, TRAIT)
 
 
 class Process:
@@ -113,7 +108,6 @@ def test_change_through_one_process_is_heeded_by_the_other_at_once(settings, mak
 def test_change_that_placement_makes_beside_us_is_heeded_at_once(database, settings):
     record(database, settings, a_report(1), a_report(2))
     one, two, stranger = node_uuid(1), node_uuid(2), uuid_of("stranger")
-    cache = NodeTraitCache()
     story = [
         (lambda: make(database, stranger), False),
         (lambda: put_on(database, one), False),
@@ -129,7 +123,7 @@ def test_change_that_placement_makes_beside_us_is_heeded_at_once(database, setti
     ]
     for index, (change, expected) in enumerate(story):
         change()
-        assert all_have(database, cache) is expected, index
+        assert all_have(database) is expected, index
 
 
 def naive(database):
@@ -236,15 +230,14 @@ def make_if_missing(database, uuid):
 
 
 @pytest.mark.property
-def test_after_any_writes_what_is_remembered_is_what_is(database, other_process, settings):
+def test_after_any_writes_the_answer_is_that_of_every_row(database, other_process, settings):
     random = Dice.of(34)
     chance = Chance(random, settings)
     ways = (database, other_process)
-    caches = [NodeTraitCache() for _ in ways]
     seen = []
     for step in range(200):
         chance.write(random.choice(ways))
-        told = [all_have(way, cache) for way, cache in zip(ways, caches, strict=True)]
+        told = [all_have(way) for way in ways]
         seen.append(naive(database))
         assert told == [seen[-1]] * 2, step
     assert 30 < sum(seen) < 170
@@ -252,47 +245,7 @@ def test_after_any_writes_what_is_remembered_is_what_is(database, other_process,
 
 def test_each_use_costs_one_statement(database, settings):
     record(database, settings, a_report(1))
-    cache = NodeTraitCache()
-    for kind in ("first", "remembered"):
-        with counted(database) as used:
-            all_have(database, cache)
-        assert len(used) == 1, kind
     put_on(database, node_uuid(1))
-    with counted(database) as changed:
-        assert all_have(database, cache)
-    assert len(changed) == 2
-
-
-def test_heartbeat_leaves_what_is_remembered(database, settings):
-    record(database, settings, a_report(1))
-    cache = NodeTraitCache()
-    all_have(database, cache)
-    record(database, settings, a_report(1, vcpus=9, last_seen_up="2026-01-01T13:00:00"))
     with counted(database) as used:
-        all_have(database, cache)
+        assert all_have(database)
     assert len(used) == 1
-
-
-def test_no_more_than_so_many_traits_are_remembered(sqlite_database):
-    cache = NodeTraitCache()
-    with sqlite_database.read() as connection:
-        for number in range(2 * TRAITS + 1):
-            assert not cache.all_have(connection, f"CUSTOM_{number}")
-            assert len(cache._seen) <= TRAITS
-
-
-def test_nothing_is_remembered_where_ids_of_providers_are_used_again(tmp_path):
-    with empty_database("sqlite", tmp_path) as url:
-        settings = make_settings(url)
-        database = Database(settings)
-        make_openstack(database)
-        adopt(database, utcnow)
-        record(database, settings, a_report(1))
-        put_on(database, node_uuid(1))
-        cache = NodeTraitCache()
-        assert all_have(database, cache)
-        remove(database, node_uuid(1))
-        make(database, node_uuid(2))
-        put_on(database, node_uuid(2))
-        assert not all_have(database, cache)
-        database.dispose()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from placement_sched.candidates.explain.node_names import NodeNames
 from placement_sched.schemas.node_report import Defaults, parse
 from placement_sched.store.compute import compute_nodes
+from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.reports import NOW, a_report, node_uuid
 from tests.statements import counted
 
