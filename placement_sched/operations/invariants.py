@@ -81,7 +81,8 @@ def verify(database: Database) -> Verified:
             raise Invalid(f"the database has a time that cannot be read: {wrong}") from None
     numbers = Counter(one.invariant for one in found)
     order = list(Invariant)
-    found.sort(key=lambda one: (order.index(Invariant(one.invariant)), one.detail))
+    # What is allowed comes last, so that it does not displace what is not.
+    found.sort(key=lambda one: (order.index(Invariant(one.invariant)), one.allowed, one.detail))
     by_invariant = groupby(found, key=attrgetter("invariant"))
     named = [violation for _, same in by_invariant for violation in islice(same, MOST)]
     return Verified(

@@ -62,13 +62,19 @@ def over_capacity() -> Select[Any]:
     """Return the inventories of which more is allocated than they have.
 
     ``changed`` is the time of the inventory's last change, ``made`` that of its creation,
-    ``written`` that of the last allocation.
+    ``written`` that of the last allocation. Last are the inventories that may have shrunk below
+    their allocations, so that a limit cuts these.
     """
     # An amount below zero, which no API writes, makes no room for the others.
     taken = func.sum(sa.case((_HELD.used > 0, _HELD.used), else_=0))
     here = select(func.coalesce(taken, 0)).where(_SAME_INVENTORY).correlate(inventories)
     used = here.scalar_subquery()
     last = select(func.max(WRITTEN)).where(_SAME_INVENTORY).correlate(inventories)
+    changed = func.coalesce(_OWNED.updated_at, _OWNED.created_at)
+    shrunk = sa.or_(
+        changed > last.scalar_subquery(),
+        sa.and_(changed == last.scalar_subquery(), _OWNED.created_at < changed),
+    )
     query = select(
         *_NAMES,
         *(_OWNED[name] for name in ("total", "reserved", "allocation_ratio")),
@@ -76,7 +82,8 @@ def over_capacity() -> Select[Any]:
         *INVENTORY_TIMES,
         last.scalar_subquery().label("written"),
     )
-    return with_names(query.select_from(inventories), _OWNED).where(overfull(inventories, used))
+    query = with_names(query.select_from(inventories), _OWNED).where(overfull(inventories, used))
+    return query.order_by(sa.case((shrunk, 1), else_=0))
 
 
 def _without_inventory() -> Select[Any]:
@@ -238,9 +245,10 @@ _QUESTIONS: Mapping[Invariant, Select[Any]] = {
 def violations(
     connection: Connection, most: int
 ) -> Iterator[tuple[Invariant, Mapping[str, object]]]:
-    """Yield at most so many violations of each invariant, with the values of its sentence.
+    """Yield at most ``most`` violations of each invariant, with the values of its sentence.
 
-    Which of more they are is left to the database: an order would make it find all of them first.
+    If there are more, the database chooses: an order would make it find all of them first. Only
+    inventories over their capacity have one.
     """
     for invariant, query in _QUESTIONS.items():
         for row in connection.execute(query.limit(most)).mappings().all():

@@ -528,6 +528,27 @@ def test_inventory_that_shrank_after_the_claim_is_allowed_and_reported(cloud, da
     assert kinds == {Invariant.OVER_CAPACITY, Fault.UNITS}
 
 
+@pytest.mark.all_databases
+def test_many_inventories_that_shrank_do_not_hide_what_is_not_allowed(cloud, database, monkeypatch):
+    monkeypatch.setattr("placement_sched.operations.invariants.MOST", 1)
+    shrunk = update(tables.inventories).where(
+        tables.inventories.c.resource_class_id.in_([class_of("MEMORY_MB"), class_of("DISK_GB")])
+    )
+    later = LATER + timedelta(seconds=1)
+    break_tables(
+        database,
+        shrunk.values(total=1, reserved=0, max_unit=1, updated_at=LATER),
+        held_by(SECOND, updated_at=later),
+    )
+    details = {
+        found.detail
+        for found in verified(database).violations
+        if found.invariant is Invariant.OVER_CAPACITY
+    }
+    (detail,) = details
+    assert f"allocated at {later}" in detail
+
+
 @pytest.mark.parametrize("used", [0, -5])
 def test_amount_below_one_is_excused_by_no_change_of_the_inventory(cloud, database, used):
     later = update(tables.inventories).values(updated_at=LATER, min_unit=-10)
