@@ -75,7 +75,7 @@ def over_capacity() -> Select[Any]:
         changed > last.scalar_subquery(),
         sa.and_(changed == last.scalar_subquery(), _OWNED.created_at < changed),
     )
-    query = select(
+    query: Select[Any] = select(
         *_NAMES,
         *(_OWNED[name] for name in ("total", "reserved", "allocation_ratio")),
         used.label("used"),
