@@ -295,6 +295,9 @@ class Application(flask.Flask):
             traced = None if isinstance(failure, PluginFailed) else failure
             LOG.error("%s", error, exc_info=traced)
         error.detail = shortened(error.detail, DETAIL)
+        if error.fault is not None:
+            short = {key: shortened(error.fault[key], DETAIL) for key in ("problem", "path")}
+            error.fault = {**error.fault, **short}
         if request.face is None:
             detail = error.detail
             if detail == NOT_FOUND:

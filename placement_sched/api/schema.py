@@ -80,7 +80,7 @@ def _expected(fault: Fault) -> Any:
 def _known_keys(fault: Fault) -> str:
     """Return which keys may be meant by unknown ones, or all known keys if they are few."""
     known = fault.schema.get("properties", {})
-    unknown = fault.expected[:_MAX_MEANT]
+    unknown = sorted(fault.expected)[:_MAX_MEANT]
     meant = [near for key in unknown for near in nearest(key[:_MAX_VALUE], known)]
     others = () if meant else if_few(known)
     return names_instead("key", dict.fromkeys(meant), others) if known else ""
@@ -88,9 +88,14 @@ def _known_keys(fault: Fault) -> str:
 
 def _json_path(keys: Iterable[str | int]) -> str:
     return "$" + "".join(
-        f"[{key}]" if isinstance(key, int) else f".{key}" if _PLAIN.match(key) else f"[{key!r}]"
+        f"[{key}]" if isinstance(key, int) else f".{key}" if _PLAIN.match(key) else _quoted(key)
         for key in keys
     )
+
+
+def _quoted(key: str) -> str:
+    escaped = key.replace("\\", "\\\\").replace("'", "\\'")
+    return f"['{escaped}']"
 
 
 def check_texts(document: Any, words: str) -> None:

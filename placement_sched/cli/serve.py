@@ -1,6 +1,7 @@
 """``serve``: the HTTP server of all APIs."""
 
 import argparse
+import asyncio
 import ctypes
 import logging
 import multiprocessing
@@ -51,9 +52,6 @@ LOG = logging.getLogger(__name__)
 THREADS = 4
 #: Seconds that running requests get to finish after SIGTERM.
 GRACE = 30
-#: Seconds after which a worker that has not ended gets SIGTERM again: it may have lost the first
-#: while it started.
-_TERMINATE_AGAIN = 0.5
 #: A worker that ends with an error within this many seconds could not start.
 START = 5.5
 #: glibc's number (malloc.h) of the limit of memory arenas.
@@ -161,6 +159,8 @@ class _Server(MPServer):
 
     def signal_handler_reload(self, *_args: Any, **_kwargs: Any) -> None:
         """Read the configuration again, on a thread: a signal may come while a lock is held."""
+        if os.getpid() != self.started:
+            return  # a worker, which inherits this; the server lets it read the files
         threading.Thread(target=self.live.reload, daemon=True).start()
 
     def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
@@ -183,16 +183,16 @@ class _Server(MPServer):
     def shutdown(self, exit_code: int = 0) -> None:
         """Stop the workers, and kill those that do not end in time; log both ends of it."""
         LOG.info("stopping: %s", self.stopped_by or "a worker cannot start")
-        deadline = time.monotonic() + GRACE
         workers: list[Any] = self.wrks
-        while alive := [worker for worker in workers if worker.is_alive()]:
-            for worker in alive:
-                if time.monotonic() < deadline:
-                    worker.terminate()
-                else:
-                    LOG.warning("killing worker %s: it did not end in %s s", worker.idx + 1, GRACE)
-                    worker.kill()
-            wait([worker.inner.sentinel for worker in alive], _TERMINATE_AGAIN)
+        for worker in workers:
+            worker.terminate()
+        deadline = time.monotonic() + GRACE
+        for worker in workers:
+            # Not join(): a thread of granian waits for the same process.
+            if not wait([worker.inner.sentinel], max(deadline - time.monotonic(), 0)):
+                LOG.warning("killing worker %s: it did not end within %s s", worker.idx + 1, GRACE)
+                worker.kill()
+                wait([worker.inner.sentinel], GRACE)
         try:
             super().shutdown(exit_code)  # type: ignore[no-untyped-call]
         finally:
@@ -236,6 +236,7 @@ class _Worker:
 
         The database is prepared now if it answers, else at the first request for which it does.
         """
+        _stop_at_first_signal(asyncio.get_event_loop())  # that of this worker, made by granian
         _regularly(self._leave_without_parent, "parent-watch")
         # glibc gives each thread an arena of its own and returns none of it: a worker with large
         # answers would hold the largest once per thread.
@@ -264,6 +265,25 @@ class _Worker:
         """Leave when the server process is gone: an orphan would keep answering on its port."""
         if os.getppid() != self._parent:
             os._exit(1)
+
+
+def _stop_at_first_signal(loop: asyncio.AbstractEventLoop) -> None:
+    """Let a worker stop at the first SIGTERM or SIGINT, and ignore further ones.
+
+    granian's handler may not run twice: it would wait for ever. uvloop loses a signal that comes
+    before its loop runs; handlers of Python do not.
+    """
+    stopped: list[int] = []
+
+    def add_signal_handler(number: int, handler: Callable[..., None], *args: Any) -> None:
+        def stop(*_signal: Any) -> None:
+            if not stopped:
+                stopped.append(number)
+                handler(*args)
+
+        signal.signal(number, stop)
+
+    loop.add_signal_handler = add_signal_handler  # type: ignore[method-assign, assignment]
 
 
 def _prepare(services: Services) -> str:

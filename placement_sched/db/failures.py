@@ -40,9 +40,8 @@ _CONCURRENT = _DEADLOCK | _OTHER_CHANGE
 # A lock was not given in time, or there is no room for more locks or transactions.
 _LOCKED = {"55P03", 1205, 1206, 1637}
 
-#: The kinds of conflicts that are tallied: of claims, what was asked for is taken or was changed;
-#: there is room, but the order of locks asks for a new transaction; a claim went on to another
-#: host. Of all writes, what the database says.
+#: The kinds of conflicts that are counted. Of claims: the capacity is taken, something else was
+#: changed, or the claim went on to another host. Of all writes: what the database reports.
 CAPACITY, CHANGED, MOVED = "capacity", "changed", "moved"
 DEADLOCK, SERIALIZATION, LOCK_TIMEOUT = "deadlock", "serialization", "lock_timeout"
 _BY_CODES = ((_DEADLOCK, DEADLOCK), (_OTHER_CHANGE, SERIALIZATION), (_LOCKED, LOCK_TIMEOUT))

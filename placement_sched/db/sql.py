@@ -45,6 +45,16 @@ def certifies(connection: Connection) -> bool:
     return connection.dialect.name in {"mysql", "mariadb"}
 
 
+def has_skip_locked(connection: Connection) -> bool:
+    """Return whether the server knows SKIP LOCKED: MariaDB since 10.6, MySQL since 8.0.1."""
+    dialect = connection.dialect
+    if dialect.name not in {"mysql", "mariadb"}:
+        return True
+    is_mariadb: bool = getattr(dialect, "is_mariadb", False)
+    oldest: tuple[int, ...] = (10, 6) if is_mariadb else (8, 0, 1)
+    return tuple(dialect.server_version_info or ()) >= oldest
+
+
 def batches(values: Iterable[T], size: int = SIZE) -> Iterator[tuple[T, ...]]:
     """Yield ``values`` in order in tuples of at most ``size``; nothing for no values."""
     rest = iter(values)

@@ -32,7 +32,7 @@ _MANY = 10_000
 
 #: Why hosts have no room: because of instances of the same request, or of others.
 _USED_UP = "no capacity left after the earlier instances of this request"
-_TAKEN = "concurrent requests took the capacity that was left before this one could claim it"
+_TAKEN = "concurrent requests took the capacity that was left, or had the host locked"
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,8 @@ _OURS = tuple(
 )
 #: One byte that a process shares with those that it forks: the number of reloads, modulo 256.
 _RELOADS = mmap(-1, 1)
+#: The number of reloads that the settings of this process have, with which a forked one begins.
+_REACHED = [0]
 
 
 class LiveSettings:
@@ -61,7 +63,7 @@ class LiveSettings:
     ) -> None:
         self.configured = self._in_effect = settings
         self._clock, self._in_use = clock, in_use
-        self._reloads = _RELOADS[0]
+        self._reloads = _REACHED[0]
         self._watch = Watch(self._options_files, PAUSE, elapsed)
         self._reading = Lock()
         self._read_again(whole=False, at_start=True)
@@ -89,7 +91,7 @@ class LiveSettings:
             self._watch.changed()
             if self._read_again(whole=True, is_reported=True):
                 LOG.info("configuration read again: %s", ", ".join(self._files()) or "no files")
-                _RELOADS[0] = self._reloads = (_RELOADS[0] + 1) % 256
+                _RELOADS[0] = _REACHED[0] = self._reloads = (_RELOADS[0] + 1) % 256
 
     def _files(self) -> list[str]:
         return [*files_read(self.configured.conf), *self._options_files()]

@@ -272,8 +272,8 @@ def _check(
         if unknown := sorted(set(tie).difference(groups.suffixes)):
             raise Invalid(
                 f"unknown request group {unknown[0]!r}; known: "
-                f"{', '.join(map(repr, groups.suffixes)) or 'only the one without suffix'} "
-                f"(at $.request_spec.request_level_params.same_subtree[{position}])"
+                f"{', '.join(map(repr, groups.suffixes)) or 'only the one without suffix'}",
+                at=f"$.request_spec.request_level_params.same_subtree[{position}]",
             )
     tied = {suffix for tie in ties for suffix in tie}
     for group in frozen:

@@ -59,8 +59,13 @@ def _size(keyword: str, value: str, expected: int) -> str | None:
         words = "does not have enough properties" if bound == "min" else "has too many properties"
     else:
         words = "is too short" if bound == "min" else "is too long"
-    at_most = f"; at most {expected} {noun}" if bound == "max" else ""
+    at_most = f"; {_at_most(expected, noun)}" if bound == "max" else ""
     return f"{value} {words}{at_most}"
+
+
+def _at_most(limit: int, noun: str) -> str:
+    singular = noun.removesuffix("s").replace("propertie", "property")
+    return f"at most {limit} {singular if limit == 1 else noun}"
 
 
 def _unknown_keys(fault: Fault) -> str:
@@ -105,8 +110,8 @@ _EXPECTED: Mapping[str, Callable[[Any], str | None]] = {
     "minimum": "{} or more".format,
     "maximum": "{} or less".format,
     "exclusiveMinimum": "more than {}".format,
-    "maxLength": "at most {} characters".format,
-    "maxItems": "at most {} items".format,
+    "maxLength": lambda limit: _at_most(limit, "characters"),
+    "maxItems": lambda limit: _at_most(limit, "items"),
     "enum": lambda choices: either([str(choice) for choice in choices if choice is not None]),
     "pattern": _PATTERNS.get,
 }

@@ -118,7 +118,7 @@ def test_only_what_the_application_answers_as_health_is_taken_for_it(
 
     bridge = Bridge(application, most=1000, threads=1)
     body = json.loads(asyncio.run(messages(bridge, path.encode()))[1]["body"] or "{}")
-    name = thread if thread == "MainThread" else f"{thread}_0"
+    name = "request_0" if thread == "request" else thread
     assert (threads, body.get("status")) == ([name], content)
 
 
@@ -143,3 +143,19 @@ def test_what_is_cancelled_as_the_server_stops_is_not_worked_on():
     assert (first, third) == (200, 200)
     assert isinstance(second, asyncio.CancelledError)
     assert slow.begun == ["/a", "/c"]
+
+
+def test_requests_that_were_refused_leave_nothing_in_memory():
+    """While all threads are stuck, for instance on a lock of the database."""
+    held = Held()
+    bridge = Bridge(held, most=1000, threads=1, patience=0.05)
+
+    async def crowd():
+        tasks = [asyncio.create_task(messages(bridge, b"/a")) for _ in range(20)]
+        await asyncio.sleep(0.3)
+        waiting = bridge._executor._work_queue.qsize()
+        await asyncio.gather(*tasks)
+        return waiting
+
+    assert asyncio.run(crowd()) == 0
+    assert held.ended[0] == "/a"

@@ -106,7 +106,7 @@ def test_sigterm_lets_a_running_request_finish(serve, tmp_path):
         time.sleep(0.5)  # the request follows its connection
         server.process.terminate()
         assert wait_until(lambda: "stopping: SIGTERM" in server.log.read_text())
-        time.sleep(0.5)
+        time.sleep(2)
         rival.rollback()
         waiting.join(timeout=240)
     assert answers == [201]

@@ -13,11 +13,13 @@ never wait for other requests.
 import asyncio
 import logging
 import sys
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from enum import Enum
 from functools import partial
 from http import HTTPStatus
+from threading import Thread
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote_to_bytes
 
@@ -76,13 +78,12 @@ class WsgiResponse(NamedTuple):
     close: Callable[[], None]
 
 
-class _Threads(ThreadPoolExecutor):
-    """Threads that answer, and the number of requests that they have not answered yet."""
+class _Ending(Enum):
+    """How the wait of a request for a thread ends."""
 
-    def __init__(self, number: int, name: str) -> None:
-        super().__init__(number, name)
-        self.number = number
-        self.unanswered = 0
+    TURN = "a thread is free"
+    GONE = "the client is gone"
+    LATE = "the request has waited too long"
 
 
 class Bridge:
@@ -102,8 +103,9 @@ class Bridge:
         stopping: Callable[[], bool] = bool,
     ) -> None:
         self._application = application
-        self._requests = _Threads(threads, "request")
-        self._readiness = _Threads(1, "readiness")
+        self._executor = ThreadPoolExecutor(threads, "request")
+        # Requests wait on the event loop, from which they can go; the executor keeps what it has.
+        self._requests, self._readiness = asyncio.Semaphore(threads), asyncio.Semaphore(1)
         self._bodies = Bodies(most, room=threads * most)
         self._patience = patience
         self._names: dict[bytes, str] = {}
@@ -143,53 +145,53 @@ class Bridge:
 
         ``receive`` reports that the client is gone; None if the rest of a body may still come.
         """
-        threads = self._requests
-        if _is_readiness(environ):
-            threads = self._readiness
-            refusal = STOPPING if self._stopping() else refusal
+        is_readiness = _is_readiness(environ)
+        if is_readiness and self._stopping():
+            refusal = STOPPING
         if refusal is not None or _is_liveness(environ):
             return respond(refusal)
-        deadline = time.monotonic() + self._patience if self._patience > 0 else None
-        answer = threads.submit(respond, None, deadline)
-        answered = asyncio.wrap_future(answer)
-        waits = threads.unanswered >= threads.number
-        threads.unanswered += 1
+        threads = self._readiness if is_readiness else self._requests
+        if threads.locked():
+            ending = await self._wait_for_turn(threads, receive)
+            if ending is not _Ending.TURN:
+                return () if ending is _Ending.GONE else respond(OVERLOADED)
+        else:
+            await threads.acquire()
         try:
-            if waits:
-                is_gone = await self._await_turn(answered, receive)
-                if not answered.done() and answer.cancel():
-                    return () if is_gone else respond(OVERLOADED)
-            return await answered
-        except asyncio.CancelledError:  # the server stops
-            answer.cancel()
-            raise
+            return await (_on_own_thread(respond) if is_readiness else self._on_thread(respond))
         finally:
-            threads.unanswered -= 1
+            threads.release()
 
-    async def _await_turn(self, answered: "asyncio.Future[Sent]", receive: Receive | None) -> bool:
-        """Wait until a request is answered or late, or its client gone; return the latter."""
+    async def _wait_for_turn(
+        self, threads: asyncio.Semaphore, receive: Receive | None
+    ) -> "_Ending":
+        """Wait until a thread is free, the client is gone, or the request is late."""
+        turn = asyncio.create_task(threads.acquire())
         gone = asyncio.create_task(_client_gone(receive)) if receive else None
-        ends: list[asyncio.Future[Any]] = [answered, gone] if gone else [answered]
+        ends: list[asyncio.Task[Any]] = [turn, gone] if gone else [turn]
+        timeout = self._patience or None
         try:
-            await asyncio.wait(
-                ends, timeout=self._patience or None, return_when=asyncio.FIRST_COMPLETED
-            )
-            return gone is not None and gone.done()
+            await asyncio.wait(ends, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:  # the server stops
+            if turn.done():
+                threads.release()
+            raise
         finally:
             if gone:
                 gone.cancel()
+            if not turn.done():
+                turn.cancel()
+        if turn.done():
+            return _Ending.TURN
+        return _Ending.GONE if gone and gone.done() and not gone.cancelled() else _Ending.LATE
+
+    async def _on_thread(self, respond: Callable[[], Sent]) -> Sent:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, respond)
 
     def _respond(
-        self,
-        environ: dict[str, Any],
-        send: Send,
-        closes: bool,
-        refusal: BodyRefusal | None,
-        deadline: float | None = None,
+        self, environ: dict[str, Any], send: Send, closes: bool, refusal: BodyRefusal | None = None
     ) -> Sent:
         """Answer and send, on this thread: the event loop may be busy for a while."""
-        if deadline is not None and time.monotonic() > deadline:
-            refusal = OVERLOADED
         if refusal is not None:
             environ[REFUSED] = refusal
         answer = _answer(self._application, environ)
@@ -251,6 +253,24 @@ def _is_readiness(environ: Mapping[str, Any]) -> bool:
 
 def _health_path(environ: Mapping[str, Any]) -> str:
     return str(environ["PATH_INFO"]).removesuffix("/")
+
+
+def _on_own_thread(respond: Callable[[], Sent]) -> "asyncio.Future[Sent]":
+    """Answer on a thread that does not keep the process from its end."""
+    loop = asyncio.get_running_loop()
+    answered: asyncio.Future[Sent] = loop.create_future()
+
+    def answer() -> None:
+        sent = respond()
+        with suppress(RuntimeError):  # the loop is closed: the server has stopped
+            loop.call_soon_threadsafe(settle, sent)
+
+    def settle(sent: Sent) -> None:
+        if not answered.done():
+            answered.set_result(sent)
+
+    Thread(target=answer, name="readiness", daemon=True).start()
+    return answered
 
 
 async def _client_gone(receive: Receive) -> None:

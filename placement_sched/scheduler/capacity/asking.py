@@ -118,7 +118,7 @@ def flavors_asked(connection: Connection, question: CapacityQuestion) -> Sequenc
     ways = [own is not None, bool(question.flavors), question.all_flavors]
     if sum(ways) != 1:
         raise Invalid(
-            "exactly one of request_spec.flavor, flavors and all_flavors is expected (at $)"
+            "exactly one of request_spec.flavor, flavors and all_flavors is expected", at="$"
         )
     if question.all_flavors:
         return [one.name for one in stored_flavors.all_flavors(connection)]

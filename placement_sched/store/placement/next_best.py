@@ -5,6 +5,7 @@ from itertools import islice
 
 from sqlalchemy import Connection
 
+from placement_sched.db.sql import has_skip_locked
 from placement_sched.errors import CapacityExceeded, Invalid
 from placement_sched.model.placement.allocation import ConsumerClaim
 from placement_sched.store.placement import capacity, consumers
@@ -52,7 +53,8 @@ def first_with_room(
     at once is not locked, and says only which have no room; those that may have some are locked
     one after the other until one has. ``held`` is as in :func:`capacity.check`. Providers are
     locked in the order of their ids; to wait for one that comes before those that are locked could
-    be a deadlock, so it is passed over if another transaction has locked it.
+    be a deadlock, so it is passed over if another transaction has locked it, or if the server
+    cannot leave out locked rows.
 
     Raises ``full`` if there is none.
     """
@@ -77,6 +79,8 @@ def first_with_room(
             continue
         more = {want.place[0] for want in some} - mine
         is_before = bool(more) and min(more) < max(mine)
+        if is_before and not has_skip_locked(connection):
+            continue
         locked_now = providers.lock(connection, more, without_waiting=is_before).keys()
         mine |= locked_now
         if locked_now != more:
