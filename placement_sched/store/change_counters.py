@@ -23,7 +23,7 @@ from placement_sched.db.tables import change_counters
 
 T = TypeVar("T")
 #: The version of a subject, in the history of the database that it is of.
-Version = tuple[History, int]
+SubjectVersion = tuple[History, int]
 
 _COLUMNS = change_counters.c
 #: The subjects that may be held: only they have shares.
@@ -48,9 +48,9 @@ class VersionedCache(Generic[T]):
     next use loads once more. ``load`` takes a connection and the version.
     """
 
-    def __init__(self, subject: str, load: Callable[[Connection, Version], T]) -> None:
+    def __init__(self, subject: str, load: Callable[[Connection, SubjectVersion], T]) -> None:
         self._subject, self._load = subject, load
-        self._known: tuple[Version, T] | None = None
+        self._known: tuple[SubjectVersion, T] | None = None
 
     def current(self, connection: Connection) -> T:
         """Return the value as it is now."""
