@@ -30,7 +30,7 @@ from worlds.nodes import ALWAYS_UP
 
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
-from placement_sched.model.spec import request_spec_from
+from placement_sched.model.request_spec import request_spec_from
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.hosts.caches import Memory

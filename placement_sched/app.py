@@ -34,10 +34,9 @@ from placement_sched.console import blueprint as console
 from placement_sched.console.guards import guarding
 from placement_sched.db.transaction import Database
 from placement_sched.db.urls import database_url
-from placement_sched.model.capacity_figures import CapacityFigures
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.cloud_figures import CloudFigures
-from placement_sched.model.results.request_stats import begin_stats
+from placement_sched.model.figures import CapacityFigures, CloudFigures
+from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.operations.aggregate_policies import PolicyUpkeep
 from placement_sched.operations.log_upkeep import LogUpkeep

@@ -23,8 +23,8 @@ from placement_sched.db.tables import (
     traits,
 )
 from placement_sched.db.transaction import Database
-from placement_sched.model.placement.provider import Inventory
-from placement_sched.model.placement.query import RequestGroup
+from placement_sched.model.candidates_query import RequestGroup
+from placement_sched.model.provider import Inventory
 from tests.providers import fits
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)

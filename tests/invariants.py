@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from sqlalchemy import Executable, create_engine
 
 from placement_sched.db.transaction import Database
-from placement_sched.model.results.invariants import Invariant, Verified
+from placement_sched.model.checks import Invariant, Verified
 from tests.conftest import make_settings
 from tests.verifier.growth import fallen, generations
 from tests.verifier.verify import verify

@@ -15,8 +15,8 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import Engine, MetaData, Table, create_engine, delete, insert, select, update
 
-from placement_sched.model.cell import CELL0
 from placement_sched.model.clock import utcnow
+from placement_sched.model.instance import CELL0
 from placement_sched.nova.databases.tables import API, CELL
 
 #: What nova's schema wants of a row that is not read.

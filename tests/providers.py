@@ -5,8 +5,7 @@ from datetime import datetime
 from uuid import uuid4
 
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.model.placement.allocation import may_hold
-from placement_sched.model.placement.provider import Inventory, obeys_units
+from placement_sched.model.provider import Inventory, may_hold, obeys_units
 from placement_sched.store.placement import inventories, resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
 

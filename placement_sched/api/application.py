@@ -46,7 +46,7 @@ from placement_sched.api.request import OrjsonProvider, Pairs, Request, origin_o
 from placement_sched.api.response import JSON, Response, plain_error
 from placement_sched.api.schema import shortened
 from placement_sched.errors import Error, Invalid, NotFound, PluginFailed
-from placement_sched.model.results.request_stats import begin_stats
+from placement_sched.model.request_stats import begin_stats
 from placement_sched.operations.nova_cloud import check_not_novas
 
 LOG = logging.getLogger(__name__)

@@ -20,8 +20,8 @@ from prometheus_client.registry import Collector
 from placement_sched.api.request_context import WSGI
 from placement_sched.candidates.cache import CacheFigures
 from placement_sched.errors import ConfigurationError
-from placement_sched.model.results.decision import DecisionLabels
-from placement_sched.model.results.request_stats import begin_stats, request_stats
+from placement_sched.model.decision import DecisionLabels
+from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.operations.gauges.capacity import CapacityGauges, CountFlavors
 from placement_sched.operations.gauges.cloud import CloudGauges, ReadFigures
 

@@ -10,7 +10,7 @@ import jsonschema_rs
 from placement_sched.api.microversion import EVER, Version
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, not_text
-from placement_sched.model.naming import if_few, names_instead, nearest
+from placement_sched.model.names import if_few, names_instead, nearest
 from placement_sched.schemas.faults import Fault, faults_in, worst
 from placement_sched.schemas.formats import CHECKS
 from placement_sched.schemas.wording import in_json, phrase

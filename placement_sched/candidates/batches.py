@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from placement_sched.candidates.combine import Budget, Combination, combinations
 from placement_sched.candidates.request import TreeSearch
 from placement_sched.candidates.trees import ProviderTrees, TreeReader
-from placement_sched.model.placement.candidate import AllocationRequest, Layout
+from placement_sched.model.candidates_query import AllocationRequest, Layout
 
 #: What makes the layout of a combination, of the first slot that has the provider of each slot.
 LayoutOf = Callable[[tuple[int, ...]], Layout]

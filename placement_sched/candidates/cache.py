@@ -13,7 +13,7 @@ from placement_sched.candidates.columns import ProviderColumns
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Unavailable, one_line
-from placement_sched.model.placement.provider import SHARES
+from placement_sched.model.provider import SHARES
 from placement_sched.store.placement import provider_state
 from placement_sched.store.placement.change_log import ChangeLog, Changes
 

@@ -16,7 +16,7 @@ from placement_sched.candidates.row_values import (
     RowValues,
     TraitBits,
 )
-from placement_sched.model.placement.candidate import CandidateProvider
+from placement_sched.model.candidates_query import CandidateProvider
 from placement_sched.store.placement.provider_state import (
     BATCH,
     KnownNames,

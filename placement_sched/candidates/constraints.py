@@ -13,7 +13,7 @@ import numpy as np
 from placement_sched.candidates.request import ResolvedNames, SlotGroup, TreeSearch
 from placement_sched.candidates.row_values import Mask, RowNumbers, SomeRows, number_of
 from placement_sched.candidates.tree_index import TreeIndex
-from placement_sched.model.placement.query import RequestGroup, TraitTerms
+from placement_sched.model.candidates_query import RequestGroup, TraitTerms
 
 #: The kind of the constraints on the root of a tree.
 ROOT_REQUIRED = "root_required"

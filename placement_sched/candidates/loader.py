@@ -29,9 +29,8 @@ from placement_sched.db.collations import in_unicode
 from placement_sched.db.histories import history_of
 from placement_sched.db.sql import ids_by, rows_among
 from placement_sched.db.tables import resource_providers
-from placement_sched.model.placement.candidate import CandidateProvider
-from placement_sched.model.placement.provider import SHARES
-from placement_sched.model.placement.query import CandidatesQuery
+from placement_sched.model.candidates_query import CandidateProvider, CandidatesQuery
+from placement_sched.model.provider import SHARES
 from placement_sched.store.placement import provider_state, traits
 
 _COLUMNS = resource_providers.c

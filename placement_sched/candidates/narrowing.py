@@ -13,8 +13,8 @@ from sqlalchemy import Connection
 from placement_sched.candidates.request import ResolvedNames, SlotGroup, TreeSearch, least_sets
 from placement_sched.db import tables
 from placement_sched.db.sql import Condition, rows_among
-from placement_sched.model.placement.provider import MAX_INT, SHARES
-from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
+from placement_sched.model.provider import MAX_INT, SHARES
 from placement_sched.store.placement.provider_search import (
     has_amounts,
     has_any_trait,

@@ -25,8 +25,7 @@ from placement_sched.candidates.row_values import Mask, RowNumbers
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db.histories import History
 from placement_sched.db.sql import SIZE, batches
-from placement_sched.model.placement.candidate import CandidateProvider
-from placement_sched.model.placement.query import CandidatesQuery
+from placement_sched.model.candidates_query import CandidateProvider, CandidatesQuery
 
 #: So many providers are looked at first for each that a limit lets through, and how many times as
 #: many next.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from placement_sched.errors import UnknownNames
-from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
 
 
 @dataclass(frozen=True, slots=True)

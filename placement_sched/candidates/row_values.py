@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_sched.model.placement.provider import MAX_INT
+from placement_sched.model.provider import MAX_INT
 
 #: Numbers of rows, one of each provider, in ascending order.
 RowNumbers = NDArray[np.int32]

@@ -20,9 +20,13 @@ from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import ResolvedNames, SlotGroup, slots_of, tree_search
 from placement_sched.candidates.trees import TreeReader
 from placement_sched.errors import TooComplex
-from placement_sched.model.placement import candidate
-from placement_sched.model.placement.candidate import AllocationRequest, Candidates, Layout
-from placement_sched.model.placement.query import CandidatesQuery
+from placement_sched.model import candidates_query
+from placement_sched.model.candidates_query import (
+    AllocationRequest,
+    Candidates,
+    CandidatesQuery,
+    Layout,
+)
 from placement_sched.settings import Settings
 
 
@@ -132,7 +136,7 @@ def _find_single(
 
 
 def _single_candidates(
-    search: Search, providers: tuple[candidate.CandidateProvider, ...], *, limit: int | None
+    search: Search, providers: tuple[candidates_query.CandidateProvider, ...], *, limit: int | None
 ) -> Candidates:
     (group,) = search.query.groups
     layout = Layout(amounts=(dict(group.resources),), mappings={group.suffix: (0,)})

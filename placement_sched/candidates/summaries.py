@@ -25,7 +25,7 @@ import orjson
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.db.histories import History
 from placement_sched.db.sql import AT_ONCE, batches
-from placement_sched.model.placement.candidate import CandidateProvider
+from placement_sched.model.candidates_query import CandidateProvider
 
 #: How many providers' fragments a process keeps (some kilobytes each), and how many whole
 #: summaries: those of requests with a limit, which come often.

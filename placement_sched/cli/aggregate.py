@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import configured
 from placement_sched.cli.terminal import print_result, waiting
-from placement_sched.model.naming import in_short
+from placement_sched.model.names import in_short
 from placement_sched.operations.aggregate_check import AggregateCheck, check_aggregates
 
 _FOUND = 1

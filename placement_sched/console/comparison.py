@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from placement_sched.console.pictures import BEST
+from placement_sched.model.decision import SELECTED
 from placement_sched.model.document import Json
-from placement_sched.model.results.decision import SELECTED
-from placement_sched.model.results.reading import compared_stages, named, obstacle, passed
+from placement_sched.model.explanation_reader import compared_stages, named, obstacle, passed
 
 _NONE = "-"
 

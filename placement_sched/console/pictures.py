@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from placement_sched.model.document import Json
-from placement_sched.model.results.reading import GroupedReason, grouped, named, stages
+from placement_sched.model.explanation_reader import GroupedReason, grouped, named, stages
 
 #: How many of the best hosts a picture of weights has, and the most colours of its weighers.
 BEST, COLOURS = 10, 8

@@ -13,8 +13,7 @@ from werkzeug.datastructures import MultiDict
 
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
-from placement_sched.model.flat_changes import change_of
-from placement_sched.model.flat_request import FlatRequest, hints, overrides, pairs
+from placement_sched.model.flat_request import FlatRequest, change_of, hints, overrides, pairs
 
 #: Fields by the value of a request that each gives, and the labels of these values in forms. The
 #: option of a command is called as the field: ``image_property`` is ``--image-property``.

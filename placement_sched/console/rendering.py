@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from placement_sched.model.results.reading import in_words
+from placement_sched.model.explanation_reader import in_words
 
 #: So many of several names are shown in a sentence.
 _FEW = 3

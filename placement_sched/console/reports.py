@@ -11,9 +11,9 @@ from typing import Any
 
 from placement_sched.console.pictures import capacity_picture, funnel_picture, weights_picture
 from placement_sched.console.rendering import rendered, stylesheet
+from placement_sched.model.decision import SELECTED
 from placement_sched.model.document import Json
-from placement_sched.model.results.decision import SELECTED
-from placement_sched.model.results.reading import completed, named, obstacle, passed, with_names
+from placement_sched.model.explanation_reader import completed, named, obstacle, passed, with_names
 
 #: The parts of a request spec that have a line of their own, in this order.
 _ASKED = (

@@ -14,7 +14,7 @@ from oslo_log import log
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from placement_sched.model.naming import in_short
+from placement_sched.model.names import in_short
 
 LOG = log.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from placement_sched.db.drivers import NO_QUORUM
 from placement_sched.errors import CommitUnknown, Invalid, TooComplex, Unavailable, one_line
-from placement_sched.model.results.request_stats import request_stats
+from placement_sched.model.request_stats import request_stats
 
 #: What a client reads where another writer holds a lock for too long.
 LOCKED = "the database is locked by another writer; try again"

@@ -27,7 +27,7 @@ from placement_sched.db.schema_turn import one_at_a_time
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 from placement_sched.db.transaction import Database
 from placement_sched.errors import NewerSchema, Unavailable
-from placement_sched.model.retrying import retrying
+from placement_sched.model.retry import retrying
 
 LOG = log.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from placement_sched.db.drivers import answering
-from placement_sched.model.retrying import retrying
+from placement_sched.model.retry import retrying
 
 LOG = log.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
-from placement_sched.model.results.request_stats import request_stats
+from placement_sched.model.request_stats import request_stats
 
 #: How a transaction begins on SQLite. IMMEDIATE takes the write lock before anything is read, so
 #: a claim never decides on a picture that another writer is about to change.

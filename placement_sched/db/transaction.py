@@ -32,8 +32,8 @@ from placement_sched.db.failures import (
 from placement_sched.db.histories import Histories, History
 from placement_sched.db.statements import count_statements
 from placement_sched.errors import CapacityExceeded, CommitUnknown, Conflict, Unavailable
-from placement_sched.model.results.request_stats import request_stats
-from placement_sched.model.retrying import retrying
+from placement_sched.model.request_stats import request_stats
+from placement_sched.model.retry import retrying
 from placement_sched.settings import Settings
 
 #: Connection is for packages that open transactions but write no SQL: only store, db and candidates

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine, StaticPool, create_engine
 from placement_sched.db.failures import connected, is_late, is_worth_retrying, translated
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
-from placement_sched.model.retrying import retrying
+from placement_sched.model.retry import retrying
 
 T = TypeVar("T")
 

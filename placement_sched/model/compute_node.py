@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Self
 
 from placement_sched.model.document import NovaObject
 from placement_sched.model.hardware.numa import ReportedTopology
-from placement_sched.model.hardware.pci_pools import ReportedPools
-from placement_sched.model.placement.provider import Inventory
+from placement_sched.model.hardware.pci_devices import ReportedPools
+from placement_sched.model.provider import Inventory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

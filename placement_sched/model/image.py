@@ -3,14 +3,287 @@
 Source: Image API reference, "Images".
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
+from itertools import takewhile
 from typing import Any, Self
 
+from oslo_utils.strutils import bool_from_string
+from oslo_utils.versionutils import VersionPredicate
+
+from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_CPUS, MAX_NUMA_NODES
+from placement_sched.model import names
 from placement_sched.model.document import NovaObject
 from placement_sched.model.flavor import TRAIT_KEY
-from placement_sched.model.image_properties import ImageProperties, properties_from
+from placement_sched.model.hardware.cpu_sets import cpus_from
+
+#: Returns the value kept; raises ``ValueError`` or ``TypeError`` for one that cannot be.
+_Reader = Callable[[Any], Any]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise TypeError("must be a string")
+
+
+def _boolean(value: Any) -> bool:
+    if value is None:
+        raise TypeError("expected a boolean")
+    # As in nova, a text that is not a boolean is false.
+    return bool(bool_from_string(value))
+
+
+def _cpus(value: Any) -> frozenset[int]:
+    return cpus_from(_text(value))
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+        return list(value)
+    raise TypeError("must be a list of objects")
+
+
+def _version_predicate(value: Any) -> str:
+    predicate = _text(value)
+    VersionPredicate(predicate)
+    return predicate
+
+
+def _one_of(values: Collection[str], aliases: Mapping[str, str] | None = None) -> _Reader:
+    known = {value: value for value in values} | dict(aliases or {})
+
+    def read(value: Any) -> str:
+        if isinstance(value, str) and value in known:
+            return known[value]
+        raise ValueError(f"not one of {', '.join(sorted(values))}")
+
+    return read
+
+
+def _any_case_of(values: Collection[str], aliases: Mapping[str, str] | None = None) -> _Reader:
+    exact = _one_of(values, {key.lower(): value for key, value in (aliases or {}).items()})
+
+    def read(value: Any) -> Any:
+        return exact(value.lower() if isinstance(value, str) else value)
+
+    return read
+
+
+_architecture = _any_case_of(names.ARCHITECTURES, {**names.ARCHITECTURE_ALIASES, "x86_32": "i686"})
+_bus = _one_of(["fdc", "ide", "sata", "scsi", "usb", "virtio", "xen", "lxc", "uml"])
+_scsi_model = _any_case_of(
+    ["buslogic", "ibmvscsi", "lsilogic", "lsisas1068", "lsisas1078", "virtio-scsi", "vmpvscsi"],
+    {"lsilogicsas": "lsisas1068", "paravirtual": "vmpvscsi"},
+)
+_VIF_MODELS = "virtio ne2k_pci pcnet rtl8139 e1000 e1000e netfront spapr-vlan lan9118 sriov igb"
+_vif_model = _any_case_of(
+    [*_VIF_MODELS.split(), "vmxnet", "vmxnet3"],
+    {
+        "virtuale1000": "e1000",
+        "virtuale1000e": "e1000e",
+        "virtualpcnet32": "pcnet",
+        "virtualsriovethernetcard": "sriov",
+        "virtualvmxnet": "vmxnet",
+        "virtualvmxnet3": "vmxnet3",
+    },
+)
+
+_BOOLEANS = (
+    "hw_boot_menu hw_ephemeral_encryption hw_firmware_stateless hw_ipxe_boot hw_locked_memory"
+    " hw_mem_encryption hw_pmu hw_qemu_guest_agent hw_time_hpet hw_vif_multiqueue_enabled"
+    " hw_virtio_packed_ring img_bdm_v2 img_bittorrent img_cache_in_nova img_hide_hypervisor_id"
+    " img_linked_clone img_use_agent os_require_quiesce os_skip_agent_inject_files_at_boot"
+    " os_skip_agent_inject_ssh"
+)
+_INTEGERS = (
+    "hw_cpu_cores hw_cpu_max_cores hw_cpu_max_sockets hw_cpu_max_threads hw_cpu_sockets"
+    " hw_cpu_threads hw_device_id hw_maxphysaddr_bits hw_numa_nodes hw_redirected_usb_ports"
+    " hw_serial_port_count hw_video_ram img_compression_level img_version"
+)
+_TEXTS = (
+    "hw_auto_disk_config hw_cpu_realtime_mask hw_disk_type hw_ephemeral_encryption_secret_uuid"
+    " hw_machine_type hw_mem_page_size img_owner_id img_root_device_name img_signature"
+    " img_signature_certificate_uuid os_admin_user os_command_line os_distro"
+)
+#: The values of properties that have exactly one of a few.
+_VALUES = {
+    "hw_cpu_policy": "dedicated shared mixed",
+    "hw_cpu_thread_policy": "prefer isolate require",
+    "hw_ephemeral_encryption_format": "plain luks luksv2",
+    "hw_firmware_type": "uefi bios",
+    "hw_input_bus": "usb virtio",
+    "hw_maxphysaddr_mode": "passthrough emulate",
+    "hw_mem_encryption_model": "amd-sev amd-sev-es amd-sev-snp intel-tdx",
+    "hw_pci_numa_affinity_policy": "required legacy preferred socket",
+    "hw_pointer_model": "usbtablet",
+    "hw_rescue_device": "cdrom disk floppy fs lun",
+    "hw_rng_model": "virtio",
+    "hw_sound_model": "sb16 es1370 pcspk ac97 ich6 ich9 usb virtio",
+    "hw_tpm_model": "tpm-tis tpm-crb",
+    "hw_tpm_version": "1.2 2.0",
+    "hw_usb_model": "none nec-xhci qemu-xhci",
+    "hw_video_model": "cirrus qxl vga vmvga xen virtio gop none bochs",
+    "hw_viommu_model": "intel smmuv3 virtio auto",
+    "hw_watchdog_action": "none pause poweroff reset disabled",
+    "img_config_drive": "optional mandatory",
+    "img_signature_hash_method": "SHA-224 SHA-256 SHA-384 SHA-512",
+    "img_signature_key_type": "DSA ECC_SECP384R1 ECC_SECP521R1 ECC_SECT409K1 ECC_SECT409R1"
+    " ECC_SECT571K1 ECC_SECT571R1 RSA-PSS",
+    "os_secure_boot": "required disabled optional",
+}
+
+READERS: Mapping[str, _Reader] = {
+    **dict.fromkeys(_BOOLEANS.split(), _boolean),
+    **dict.fromkeys(_INTEGERS.split(), int),
+    **dict.fromkeys(_TEXTS.split(), _text),
+    **{name: _one_of(values.split()) for name, values in _VALUES.items()},
+    "hw_architecture": _architecture,
+    "hw_cdrom_bus": _bus,
+    "hw_disk_bus": _bus,
+    "hw_emulation_architecture": _architecture,
+    "hw_floppy_bus": _bus,
+    "hw_rescue_bus": _bus,
+    "hw_scsi_model": _scsi_model,
+    "hw_vif_model": _vif_model,
+    "hw_vm_mode": _any_case_of(names.VM_MODES, names.VM_MODE_ALIASES),
+    "img_block_device_mapping": _objects,
+    "img_hv_requested_version": _version_predicate,
+    "img_hv_type": _any_case_of(names.HYPERVISOR_TYPES, names.HYPERVISOR_TYPE_ALIASES),
+    "img_mappings": _objects,
+    "os_type": _any_case_of(("linux", "windows")),
+}
+
+#: Properties that are numbered from 0 without a gap, one for each NUMA node: ``hw_numa_mem.0``.
+#: What is kept is a list, in the order of the nodes.
+_NUMBERED: Mapping[str, _Reader] = {"hw_numa_cpus": _cpus, "hw_numa_mem": int}
+#: Names that images of earlier releases carry; today's name wins where an image has both.
+LEGACY_NAMES: Mapping[str, str] = {
+    "architecture": "hw_architecture",
+    "auto_disk_config": "hw_auto_disk_config",
+    "bdm_v2": "img_bdm_v2",
+    "bittorrent": "img_bittorrent",
+    "block_device_mapping": "img_block_device_mapping",
+    "cache_in_nova": "img_cache_in_nova",
+    "hypervisor_type": "img_hv_type",
+    "hypervisor_version_requires": "img_hv_requested_version",
+    "ipxe_boot": "hw_ipxe_boot",
+    "mappings": "img_mappings",
+    "owner_id": "img_owner_id",
+    "root_device_name": "img_root_device_name",
+    "vm_mode": "hw_vm_mode",
+    "vmware_disktype": "hw_disk_type",
+    "vmware_image_version": "img_version",
+    "vmware_linked_clone": "img_linked_clone",
+    "vmware_ostype": "os_distro",
+    "xenapi_device_id": "hw_device_id",
+    "xenapi_image_compression_level": "img_compression_level",
+    "xenapi_skip_agent_inject_files_at_boot": "os_skip_agent_inject_files_at_boot",
+    "xenapi_skip_agent_inject_ssh": "os_skip_agent_inject_ssh",
+    "xenapi_use_agent": "img_use_agent",
+}
+
+
+class ImageProperties:
+    """The properties that are set, read as ``properties.get("hw_architecture")``.
+
+    ``properties.hw_architecture`` works for those that are set and is an ``AttributeError`` for
+    others; ``"hw_architecture" in properties`` says which.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        self._values = dict(values or {})
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the property of this name, or ``default`` where it is not set."""
+        return self._values.get(name, default)
+
+    def obj_attr_is_set(self, name: str) -> bool:
+        """Return whether the property is set (the name that nova's objects have for it)."""
+        return name in self._values
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the properties that are set."""
+        return dict(self._values)
+
+    def __getattr__(self, name: str) -> Any:
+        # Copying asks for private names before there are values.
+        values = {} if name.startswith("_") else self._values
+        try:
+            return values[name]
+        except KeyError:
+            raise AttributeError(f"the image has no property {name!r}") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ImageProperties) and self._values == other._values
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._values))
+
+    def __repr__(self) -> str:
+        return f"ImageProperties({self._values})"
+
+
+def properties_from(raw: Mapping[str, Any]) -> ImageProperties:
+    """Return glance's raw properties under nova's names and with nova's values.
+
+    Unknown names are left out. Raises :class:`Invalid` naming the property whose value cannot be.
+    """
+    values: dict[str, Any] = {}
+    # What the VMware adapter type stands for: a disk bus, and the model of a SCSI one.
+    if adapter := raw.get("vmware_adaptertype"):
+        is_scsi = adapter != "ide"
+        values["hw_disk_bus"] = "scsi" if is_scsi else adapter
+        if is_scsi:
+            values["hw_scsi_model"] = _read("hw_scsi_model", "hw_scsi_model", adapter)
+    for legacy, name in LEGACY_NAMES.items():
+        if legacy in raw:
+            values[name] = _read(legacy, name, raw[legacy])
+    for name, value in raw.items():
+        if name in READERS:
+            values[name] = _read(name, name, value)
+    for name in _NUMBERED:
+        keys = (f"{name}.{node}" for node in range(MAX_NUMA_NODES))
+        if found := _by_node(name, takewhile(raw.__contains__, keys), raw):
+            values[name] = found
+    traits = [
+        name.removeprefix("trait:")
+        for name, value in raw.items()
+        if name.startswith("trait:") and value == "required"
+    ]
+    return ImageProperties({**values, "traits_required": traits} if traits else values)
+
+
+def _by_node(name: str, keys: Iterable[str], raw: Mapping[str, Any]) -> list[Any]:
+    """Return the values of a numbered property.
+
+    A CPU is on one node only, so that all nodes together have no more CPUs than one guest may have.
+    """
+    found, cpus = [], 0
+    for key in keys:
+        value = _read(key, name, raw[key])
+        cpus += len(value) if isinstance(value, frozenset) else 0
+        if cpus > MAX_CPUS:
+            raise Invalid(f"image property {key!r}: a CPU is on two nodes")
+        found.append(value)
+    return found
+
+
+def _read(written: str, name: str, value: Any) -> Any:
+    try:
+        return (READERS.get(name) or _NUMBERED[name])(value)
+    except (TypeError, ValueError) as wrong:
+        raise Invalid(f"image property {written!r} cannot be {value!r}: {wrong}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

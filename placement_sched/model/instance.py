@@ -13,7 +13,7 @@ from placement_sched.errors import Invalid
 from placement_sched.model.document import NovaObjectDictCompat
 from placement_sched.model.flavor import Flavor, SizedByFlavor
 from placement_sched.model.image import Image
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,3 +146,33 @@ STATUSES: Mapping[str, tuple[str, Mapping[str, str]]] = {
 POWER_STATES = {"paused": 3, "suspended": 7}
 POWER_STATES |= dict.fromkeys(("active", "rescued", "resized"), 1)
 POWER_STATES |= dict.fromkeys(("stopped", "shelved"), 4)
+
+
+#: The cell of instances that were never placed: it has no hosts.
+CELL0 = "00000000-0000-0000-0000-000000000000"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NovaCell:
+    """A cell as it is recorded here; times are naive UTC.
+
+    ``read_at`` is when the cell's database last answered. ``away_since`` is None while it answers;
+    else it is since when it does not, and ``failure`` is what the driver said.
+    """
+
+    uuid: str
+    name: str | None = None
+    disabled: bool = False
+    read_at: datetime | None = None
+    away_since: datetime | None = None
+    failure: str | None = None
+
+    @property
+    def is_away(self) -> bool:
+        """Return whether the cell's database did not answer when it was last asked."""
+        return self.away_since is not None
+
+    @property
+    def title(self) -> str:
+        """Return how messages call the cell: by its name, or its uuid where it has none."""
+        return self.name or self.uuid

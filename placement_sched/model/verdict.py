@@ -34,7 +34,7 @@ class Remedy:
 
     ``action`` is a word for programs, ``words`` a sentence for operators, ``values`` what the
     action needs. To try it, ``host`` has attributes of the host state as they are after it, and
-    ``spec`` the request, a :class:`~placement_sched.model.spec.RequestSpec`.
+    ``spec`` the request, a :class:`~placement_sched.model.request_spec.RequestSpec`.
     """
 
     action: str

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from oslo_log import log
 
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.notifications.bus import Bus, Sender
 from placement_sched.notifications.event import END, ERROR, START, Event, Reason
 from placement_sched.settings import Settings

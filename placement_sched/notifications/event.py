@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from placement_sched.errors import Error
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 
 START, END, ERROR = "start", "end", "error"
 

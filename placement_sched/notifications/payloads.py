@@ -6,13 +6,13 @@ the samples of "Notifications in Nova" is at the same place.
 
 from collections.abc import Iterable
 
+from placement_sched.model.aggregates import ServerGroup
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.hardware.numa import InstanceNUMACell, InstanceNUMATopology
-from placement_sched.model.hardware.requested_pci import InstancePCIRequests
+from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.model.image import Image
-from placement_sched.model.requested import Destination
-from placement_sched.model.server_group import ServerGroup
+from placement_sched.model.request_spec import Destination
 from placement_sched.notifications.event import Event
 
 # What both kinds show as it is.

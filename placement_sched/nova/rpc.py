@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from placement_sched import errors
+from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.document import Json
-from placement_sched.model.host_aggregate import POLICY_KEY
-from placement_sched.model.spec import REBUILD_HINT
+from placement_sched.model.request_spec import REBUILD_HINT
 from placement_sched.nova.call_log import Context, fields_of, ids_of, log_refusal, log_selection
 from placement_sched.nova.messaging import Expected, exposed, target_of
 from placement_sched.nova.sync.follower import Follower

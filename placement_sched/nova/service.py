@@ -28,7 +28,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.db.urls import database_url
 from placement_sched.errors import Error, one_line, sentence
 from placement_sched.model.clock import utcnow
-from placement_sched.model.results.request_stats import begin_stats
+from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.nova import messaging
 from placement_sched.nova.call_log import Context, fields_of, log_slow

@@ -14,7 +14,7 @@ from placement_sched.db.openstack_schema import REVISIONS, TOO_OLD, TRAIN, XENA,
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import NotAdopted, Unavailable
 from placement_sched.model.clock import Clock
-from placement_sched.model.naming import in_short
+from placement_sched.model.names import in_short
 from placement_sched.store import census
 from placement_sched.store.census import Census
 from placement_sched.store.placement import resource_classes, traits

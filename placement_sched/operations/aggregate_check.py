@@ -14,12 +14,12 @@ from functools import cached_property
 from itertools import product
 
 from placement_sched.db.transaction import Connection
+from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.image import Image, StoredImage
-from placement_sched.model.placement.provider import SHARES, Provider
-from placement_sched.model.placement.sync import HostMap, ProviderTrait
+from placement_sched.model.provider import SHARES, Provider
+from placement_sched.model.provider_sync import HostMap, ProviderTrait
 from placement_sched.operations.sync.own_placement import required_pairs
 from placement_sched.scheduler.request_filters import forbidden_aggregates
 from placement_sched.settings import Settings

@@ -23,10 +23,10 @@ from placement_sched.db.histories import History, history_of
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConfigurationError, Conflict, Error
+from placement_sched.model.aggregates import HostAggregate, Tag
 from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import RATIOS, ComputeNode
-from placement_sched.model.host_aggregate import HostAggregate, Tag
-from placement_sched.model.naming import in_short
+from placement_sched.model.names import in_short
 from placement_sched.operations import Progress
 from placement_sched.scheduler.policies.registry import (
     NO_RATIOS,

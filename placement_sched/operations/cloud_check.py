@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from placement_sched.db.transaction import Connection
 from placement_sched.model.clock import Clock
-from placement_sched.model.placement.provider import SHARES, Provider
+from placement_sched.model.provider import SHARES, Provider
 from placement_sched.settings import Settings
 from placement_sched.store.compute import cells, compute_nodes, host_aggregates, instances, services
 from placement_sched.store.placement import aggregates, resource_providers, traits

@@ -10,8 +10,8 @@ from oslo_log import log
 
 from placement_sched.db.urls import database_url, served_url
 from placement_sched.errors import ConfigurationError
-from placement_sched.model.hardware.requested_pci import aliases_of
-from placement_sched.model.naming import did_you_mean, nearest
+from placement_sched.model.hardware.pci_requests import aliases_of
+from placement_sched.model.names import did_you_mean, nearest
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.operations import option_catalogue
 from placement_sched.operations.option_catalogue import Catalogue, underscored

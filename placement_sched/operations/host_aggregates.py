@@ -15,9 +15,9 @@ from datetime import datetime
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict, Duplicate, Invalid, NotFound
 from placement_sched.limits import MAX_AGGREGATE_HOSTS, MAX_AGGREGATE_METADATA
+from placement_sched.model.aggregates import POLICY_KEY, ZONE_KEY, HostAggregate, policy_name
 from placement_sched.model.compute_node import Service
-from placement_sched.model.host_aggregate import POLICY_KEY, ZONE_KEY, HostAggregate, policy_name
-from placement_sched.model.naming import in_short
+from placement_sched.model.names import in_short
 from placement_sched.operations import aggregate_policies
 from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.settings import Settings

@@ -4,8 +4,8 @@ from datetime import datetime
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
+from placement_sched.model.aggregates import ANTI_AFFINITY, ServerGroup
 from placement_sched.model.instance import Instance
-from placement_sched.model.server_group import ANTI_AFFINITY, ServerGroup
 from placement_sched.store.compute import instances, server_groups
 from placement_sched.store.placement import allocations
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid
-from placement_sched.model.placement.provider import capacity_of
-from placement_sched.model.results.invariants import Invariant, Verified, Violation
+from placement_sched.model.checks import Invariant, Verified, Violation
+from placement_sched.model.provider import capacity_of
 from placement_sched.store import census, invariants
 
 #: So many violations of one invariant are named.

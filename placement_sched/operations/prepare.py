@@ -27,8 +27,8 @@ from placement_sched.db.migrate import (
 )
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Invalid, NewerSchema, Unavailable
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
 from placement_sched.operations.adopt import lacking, refuse_unadopted, sync_standards
 from placement_sched.operations.nova_cloud import is_novas, reading_of
 from placement_sched.settings import Settings

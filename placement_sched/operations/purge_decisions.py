@@ -4,7 +4,7 @@ from datetime import datetime
 from functools import partial
 
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.model.results.decision import DecisionsWanted
+from placement_sched.model.decision import DecisionsWanted
 from placement_sched.operations import Progress
 from placement_sched.store import decisions
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, Duplicate
 from placement_sched.model.compute_node import REPORTED_CLASSES, ComputeNode, inventories_of
-from placement_sched.model.placement.provider import Provider
+from placement_sched.model.provider import Provider
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, host_aggregates
 from placement_sched.store.placement import (

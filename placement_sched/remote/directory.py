@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.placement.sync import HostMap
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.provider_sync import HostMap
 from placement_sched.remote.service import RemoteService
 
 #: Maximum number of hypervisors per request: the most that nova gives by default. Its operator

@@ -12,14 +12,14 @@ from functools import partial
 from urllib.parse import quote
 
 from placement_sched.errors import ConcurrentUpdate, Invalid, NotFound, ServiceFailed
-from placement_sched.model.placement.sync import (
+from placement_sched.model.provider_sync import (
     Changed,
     ProviderChange,
     ProviderTrait,
     SyncedAttribute,
     TraitRecord,
 )
-from placement_sched.model.retrying import retrying
+from placement_sched.model.retry import retrying
 from placement_sched.remote.service import RemoteService
 from placement_sched.remote.trait_file import SeenProvider, TraitEntry, TraitFile
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from placement_sched.errors import Conflict, Invalid
-from placement_sched.model.placement.sync import ProviderTrait
+from placement_sched.model.provider_sync import ProviderTrait
 
 _FORMAT = 2
 

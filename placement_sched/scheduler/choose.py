@@ -6,12 +6,11 @@ from itertools import islice
 from random import Random
 from typing import Any
 
+from placement_sched.model.aggregates import ANTI_AFFINITY, MOST_PER_HOST
 from placement_sched.model.clock import timed
-from placement_sched.model.results.decision import DecisionSeed, Selection
-from placement_sched.model.results.funnel import HostReport
-from placement_sched.model.results.stages import USED_UP, FilterReport, Rejected
-from placement_sched.model.server_group import ANTI_AFFINITY, MOST_PER_HOST
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.decision import DecisionSeed, Selection
+from placement_sched.model.explanation import USED_UP, FilterReport, HostReport, Rejected
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler import filtering
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters

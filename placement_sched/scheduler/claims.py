@@ -21,19 +21,14 @@ from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate
 from placement_sched.model.clock import Clock
+from placement_sched.model.decision import Decision
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance
-from placement_sched.model.placement.allocation import (
-    INSTANCE_TYPE,
-    Allocation,
-    Amounts,
-    ConsumerClaim,
-)
+from placement_sched.model.provider import INSTANCE_TYPE, Allocation, Amounts, ConsumerClaim
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
-from placement_sched.model.results.decision import Decision
-from placement_sched.model.results.request_stats import request_stats
-from placement_sched.model.retrying import retrying
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
+from placement_sched.model.request_stats import request_stats
+from placement_sched.model.retry import retrying
 from placement_sched.scheduler.choose import NextBest, Run
 from placement_sched.scheduler.decisions import Retention, digest_of_request
 from placement_sched.scheduler.host_state import assigned

@@ -17,14 +17,13 @@ from oslo_log import log
 from placement_sched import errors
 from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database
+from placement_sched.model import decision as results
+from placement_sched.model.aggregates import DEFAULT_POLICY
+from placement_sched.model.decision import Conditions, Decision
 from placement_sched.model.document import Json
-from placement_sched.model.host_aggregate import DEFAULT_POLICY
+from placement_sched.model.explanation import Funnel, View
 from placement_sched.model.request_ids import RequestIds
-from placement_sched.model.results import decision as results
-from placement_sched.model.results.decision import Conditions, Decision
-from placement_sched.model.results.funnel import Funnel
-from placement_sched.model.results.stages import View
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.kept_options import MOST_BYTES as MOST_BYTES_OF_OPTIONS
 from placement_sched.scheduler.kept_options import kept_options

@@ -7,9 +7,9 @@ from types import MappingProxyType
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed
 from placement_sched.model.compute_node import ComputeNode
-from placement_sched.model.naming import canonical
-from placement_sched.model.results.stages import FilterReport, Rejected
-from placement_sched.model.spec import REBUILD_HINT, RequestSpec
+from placement_sched.model.explanation import FilterReport, Rejected
+from placement_sched.model.names import canonical
+from placement_sched.model.request_spec import REBUILD_HINT, RequestSpec
 from placement_sched.model.verdict import Refusal, Remedy
 from placement_sched.scheduler.filters import BaseHostFilter, Passed, Verdict
 from placement_sched.scheduler.host_state import HostState, candidates_of, offer

@@ -13,8 +13,8 @@ from typing import Any, Self
 
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
-from placement_sched.model.placement.candidate import Candidates
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.candidates_query import Candidates
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState, offer, with_candidates
 from placement_sched.scheduler.weighing import Weighing
 from placement_sched.scheduler.weights import WeighedHost

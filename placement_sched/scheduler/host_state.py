@@ -14,14 +14,13 @@ from typing import Any, cast
 from oslo_log import log
 
 from placement_sched.errors import Conflict
+from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import ComputeNode, Metric, Service
 from placement_sched.model.hardware.numa import FittedNUMACell, InstanceNUMACell
 from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
-from placement_sched.model.hardware.pci_matching import with_providers
-from placement_sched.model.hardware.pci_pools import PciPools, devices_of
-from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.hardware.pci_devices import PciPools, devices_of, with_providers
 from placement_sched.model.instance import HostInstance
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 
 LOG = log.getLogger(__name__)

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from placement_sched.db.transaction import Connection
+from placement_sched.model.aggregates import DEFAULT_POLICY
+from placement_sched.model.decision import Decision, DecisionSummary, DecisionsWanted
 from placement_sched.model.document import Json
-from placement_sched.model.host_aggregate import DEFAULT_POLICY
-from placement_sched.model.naming import suggested
-from placement_sched.model.results.decision import Decision, DecisionSummary, DecisionsWanted
+from placement_sched.model.names import suggested
 from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.schemas import formats
 from placement_sched.store import decisions

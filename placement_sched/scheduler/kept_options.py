@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from oslo_config import cfg
 
-from placement_sched.model.results.decision import Conditions
+from placement_sched.model.decision import Conditions
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import server_options
 

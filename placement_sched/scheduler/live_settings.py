@@ -21,7 +21,7 @@ from oslo_log import log
 from placement_sched.errors import ConfigurationError, Error, Invalid, one_line
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.document import with_whole_numbers
-from placement_sched.model.naming import did_you_mean, nearest
+from placement_sched.model.names import did_you_mean, nearest
 from placement_sched.scheduler import loading
 from placement_sched.scheduler.plugin import path_of
 from placement_sched.scheduler.policies.registry import checked_plugins, policies_for

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import orjson
 
 from placement_sched.errors import Invalid
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.results.stages import RequestFilterReport
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.explanation import RequestFilterReport
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.groups import aggregate_terms

@@ -26,11 +26,9 @@ from typing import Any, TypeVar
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.db.trial import Readable, Trial, tried
 from placement_sched.errors import Invalid, NotFound, Unavailable
+from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.clock import Clock, timed
-from placement_sched.model.document import Document, Json
-from placement_sched.model.host_aggregate import DEFAULT_POLICY
-from placement_sched.model.request_ids import NO_REQUEST, RequestIds
-from placement_sched.model.results.decision import (
+from placement_sched.model.decision import (
     EXPLAIN,
     NO_CLAIM,
     SELECT,
@@ -38,8 +36,10 @@ from placement_sched.model.results.decision import (
     DecisionLabels,
     DecisionSeed,
 )
-from placement_sched.model.results.request_stats import request_stats
-from placement_sched.model.results.stages import Obstacle, View
+from placement_sched.model.document import Document, Json
+from placement_sched.model.explanation import Obstacle, View
+from placement_sched.model.request_ids import NO_REQUEST, RequestIds
+from placement_sched.model.request_stats import request_stats
 from placement_sched.notifications.announcer import SILENT, Announcer
 from placement_sched.scheduler.choose import Chooser, Look, Run
 from placement_sched.scheduler.claims import Claiming, Claims, until_claimed

@@ -7,11 +7,10 @@ from random import Random
 from placement_sched.candidates.search import Search, find, prepare
 from placement_sched.errors import Invalid, TooComplex, UnknownNames
 from placement_sched.limits import MAX_FITTED, MAX_MEMBERSHIPS, MAX_REQUESTED_AMOUNTS
-from placement_sched.model.placement import query as questions
-from placement_sched.model.placement.candidate import Candidates, together
-from placement_sched.model.results.funnel import Ignored
-from placement_sched.model.results.stages import RequestFilterReport
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model import candidates_query as questions
+from placement_sched.model.candidates_query import Candidates, together
+from placement_sched.model.explanation import Ignored, RequestFilterReport
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filtering import named_nodes
 from placement_sched.scheduler.groups import Groups, aggregate_terms, groups_of
 from placement_sched.scheduler.hosts.states import CloudView

@@ -10,10 +10,9 @@ from dataclasses import asdict, dataclass
 
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection
+from placement_sched.model.decision import DecisionSummary, DecisionsWanted, KeptFunnel
 from placement_sched.model.document import Json
-from placement_sched.model.results.decision import DecisionSummary, DecisionsWanted, KeptFunnel
-from placement_sched.model.results.funnel import FILTERS, RejectReason
-from placement_sched.model.results.stages import CANDIDATES
+from placement_sched.model.explanation import CANDIDATES, FILTERS, RejectReason
 from placement_sched.scheduler.kept_decisions import summary_of
 from placement_sched.store import decisions
 

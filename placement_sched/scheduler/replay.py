@@ -10,11 +10,17 @@ from typing import Any
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
+from placement_sched.model.decision import (
+    EXPLAIN,
+    Conditions,
+    Decision,
+    DecisionSeed,
+    RunDifference,
+    differences,
+)
 from placement_sched.model.document import Json
+from placement_sched.model.explanation import View
 from placement_sched.model.request_ids import NO_REQUEST
-from placement_sched.model.results.decision import EXPLAIN, Conditions, Decision, DecisionSeed
-from placement_sched.model.results.differences import RunDifference, differences
-from placement_sched.model.results.stages import View
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.decisions import decided
 from placement_sched.scheduler.explain.asked_hosts import asked_hosts

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from placement_sched.model.results.request_stats import RequestStats
+from placement_sched.model.request_stats import RequestStats
 
 
 def spent_by(stats: RequestStats) -> dict[str, Any]:

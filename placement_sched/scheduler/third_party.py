@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TypeVar
 
 from placement_sched.errors import one_line
-from placement_sched.model.naming import did_you_mean, nearest, suggested
+from placement_sched.model.names import did_you_mean, nearest, suggested
 from placement_sched.settings.conf import noting_options
 
 Loaded = TypeVar("Loaded")

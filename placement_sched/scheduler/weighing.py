@@ -14,10 +14,9 @@ from inspect import signature
 from math import isfinite
 from typing import Any, Self, cast
 
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.results.funnel import HostReport, WeightReport
-from placement_sched.model.results.stages import WeigherReport
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.explanation import HostReport, WeigherReport, WeightReport
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import calling, overrides
 from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost, aggregates_of, normalize

@@ -3,11 +3,11 @@
 Sources: compute, image and placement API references.
 """
 
-from placement_sched.model import naming
+from placement_sched.model import names
+from placement_sched.model.aggregates import POLICIES
 from placement_sched.model.document import Json
 from placement_sched.model.image import CONTAINER_FORMATS, DISK_FORMATS, STATUSES, VISIBILITIES
-from placement_sched.model.placement.provider import MAX_FLOAT
-from placement_sched.model.server_group import POLICIES
+from placement_sched.model.provider import MAX_FLOAT
 from placement_sched.schemas.parts import AMOUNT, COUNT
 
 _TEXT: Json = {"type": "string", "maxLength": 255}
@@ -19,15 +19,15 @@ NAME: Json = {**_NAMED, "format": "printable-name"}
 SYMBOL: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength": 255}
 
 DESCRIPTION: Json = {"type": ["string", "null"], "maxLength": 65535, "format": "printable"}
-FLAVOR_ID: Json = {**_NAMED, "pattern": naming.FLAVOR_ID}
+FLAVOR_ID: Json = {**_NAMED, "pattern": names.FLAVOR_ID}
 #: What a flavor multiplies bandwidth by.
 RXTX_FACTOR: Json = {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_FLOAT}
 #: A key of extra specs and of metadata, and a value of either.
-KEY: Json = {"pattern": naming.KEY}
+KEY: Json = {"pattern": names.KEY}
 VALUE: Json = _TEXT
 
-HOST: Json = {**_NAMED, "pattern": naming.HOST}
-ZONE: Json = {**NAME, "pattern": naming.ZONE}
+HOST: Json = {**_NAMED, "pattern": names.HOST}
+ZONE: Json = {**NAME, "pattern": names.ZONE}
 DISABLED_REASON: Json = _NAMED
 SERVICE_STATUS: Json = {"type": "string", "enum": ["enabled", "disabled"]}
 GROUP_POLICY: Json = {"type": "string", "enum": list(POLICIES)}
@@ -37,7 +37,7 @@ TAG: Json = {**_TEXT, "format": "printable-name"}
 PROPERTY_NAME: Json = NAME
 #: As long as glance's own table keeps it on MariaDB.
 PROPERTY: Json = {"type": "string", "maxLength": 65535}
-_IMAGE_ID: Json = {"type": ["null", "string"], "pattern": naming.UUID}
+_IMAGE_ID: Json = {"type": ["null", "string"], "pattern": names.UUID}
 #: Properties that name other images.
 IMAGE_IDS: Json = {"kernel_id": _IMAGE_ID, "ramdisk_id": _IMAGE_ID}
 IMAGE: Json = {

@@ -9,14 +9,14 @@ from ipaddress import ip_address
 from typing import Any, TypeVar
 
 from placement_sched.errors import Invalid
-from placement_sched.model import naming
-from placement_sched.model.naming import canonical, read_uuid
+from placement_sched.model import names as names_module
+from placement_sched.model.names import canonical, read_uuid
 
 T = TypeVar("T")
 
 _SHOWN = 60
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_LIKE_UUID = re.compile(naming.LIKE_UUID)
+_LIKE_UUID = re.compile(names_module.LIKE_UUID)
 #: Before it no cloud reported, and MariaDB's earliest date is not much older.
 _EARLIEST = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as the tables keep it
 
@@ -131,14 +131,18 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "ip-address": _address,
     # MariaDB ignores blanks at the end when it compares.
     "name": partial(_checked, lambda value: value == value.strip(), "begins or ends with a blank"),
-    "printable": partial(_checked, naming.is_printable, "has characters that are not printable"),
-    "printable-name": partial(
-        _checked, naming.is_printable_name, "is not printable, or begins or ends with a blank"
+    "printable": partial(
+        _checked, names_module.is_printable, "has characters that are not printable"
     ),
-    "architecture": partial(_member, naming.ARCHITECTURES, naming.ARCHITECTURE_ALIASES),
-    "hypervisor-type": partial(_member, naming.HYPERVISOR_TYPES, naming.HYPERVISOR_TYPE_ALIASES),
-    "vm-mode": partial(_member, naming.VM_MODES, naming.VM_MODE_ALIASES),
-    "monitor-metric": partial(_member, naming.MONITOR_METRICS, {}),
+    "printable-name": partial(
+        _checked, names_module.is_printable_name, "is not printable, or begins or ends with a blank"
+    ),
+    "architecture": partial(_member, names_module.ARCHITECTURES, names_module.ARCHITECTURE_ALIASES),
+    "hypervisor-type": partial(
+        _member, names_module.HYPERVISOR_TYPES, names_module.HYPERVISOR_TYPE_ALIASES
+    ),
+    "vm-mode": partial(_member, names_module.VM_MODES, names_module.VM_MODE_ALIASES),
+    "monitor-metric": partial(_member, names_module.MONITOR_METRICS, {}),
 }
 
 

@@ -16,11 +16,11 @@ from typing import Any
 import orjson
 
 from placement_sched.limits import MAX_JSON_DEPTH
-from placement_sched.model import naming
+from placement_sched.model import names
 from placement_sched.model.compute_node import RATIOS, REPORTED_TOTALS, ComputeNode
 from placement_sched.model.document import Json, is_deeper
 from placement_sched.model.hardware.numa import ReportedTopology
-from placement_sched.model.placement.provider import MAX_FLOAT, MAX_INT
+from placement_sched.model.provider import MAX_FLOAT, MAX_INT
 from placement_sched.schemas import parts
 from placement_sched.schemas.formats import DocumentError, located, read
 from placement_sched.schemas.parts import AMOUNT, a_list, a_mapping, an_object, or_null
@@ -277,7 +277,7 @@ def _metric(found: Json) -> Json:
         found["timestamp"] = found["timestamp"].isoformat()
     if "value" in found:
         value = found["value"]
-        if isinstance(value, float) and found["name"] in naming.PERCENT_METRICS:
+        if isinstance(value, float) and found["name"] in names.PERCENT_METRICS:
             value = int(value * 100) if math.isfinite(value * 100) else value
         with located("value"):
             found["value"] = _metric_value(value)

@@ -4,7 +4,7 @@ from typing import Any
 
 from placement_sched.limits import MAX_EXTRA_SPECS, MAX_REQUEST_IMAGE_PROPERTIES
 from placement_sched.model.document import Json
-from placement_sched.model.placement.provider import MAX_INT
+from placement_sched.model.provider import MAX_INT
 
 #: Host, node and project names as nova's columns keep them.
 NAME: Json = {

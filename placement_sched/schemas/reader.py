@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from placement_sched.model import naming
+from placement_sched.model import names as names_module
 from placement_sched.model.document import Json
 from placement_sched.schemas.faults import Fault, faults_in, resolved
 from placement_sched.schemas.formats import READERS, DocumentError, shown
@@ -34,11 +34,11 @@ _PATTERNS = {
     "^[^\\x00-\\x1f\\x7f]*$": "has control characters",
     "^[A-Z0-9_]+$": "is not a valid name (A-Z, 0-9, _)",
     "^$": "is not an integer",
-    naming.HOST: "is not a valid host name (letters, digits, _ . -)",
-    naming.ZONE: "has a colon, which no availability zone may have",
-    naming.KEY: "is not a valid key (letters, digits, : _ . - and, inside, blanks)",
-    naming.FLAVOR_ID: "is not a valid id (letters, digits, _ . - and, inside, blanks)",
-    naming.UUID: "is not a uuid",
+    names_module.HOST: "is not a valid host name (letters, digits, _ . -)",
+    names_module.ZONE: "has a colon, which no availability zone may have",
+    names_module.KEY: "is not a valid key (letters, digits, : _ . - and, inside, blanks)",
+    names_module.FLAVOR_ID: "is not a valid id (letters, digits, _ . - and, inside, blanks)",
+    names_module.UUID: "is not a uuid",
 }
 
 

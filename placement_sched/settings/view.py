@@ -12,7 +12,7 @@ from typing import Any, Self
 from oslo_config import cfg
 
 from placement_sched.errors import ConfigurationError, Invalid
-from placement_sched.model.naming import suggested
+from placement_sched.model.names import suggested
 from placement_sched.settings import sources
 from placement_sched.settings.opts import Conf, location_of, names_of
 from placement_sched.settings.sources import (

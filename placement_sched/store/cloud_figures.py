@@ -15,9 +15,9 @@ from placement_sched.db.tables import (
     resource_providers,
     services,
 )
-from placement_sched.model.cloud_figures import CloudFigures, ZonedAmounts
+from placement_sched.model.aggregates import ZONE_KEY
 from placement_sched.model.compute_node import COMPUTE_BINARY
-from placement_sched.model.host_aggregate import ZONE_KEY
+from placement_sched.model.figures import CloudFigures, ZonedAmounts
 from placement_sched.store.placement import resource_classes
 from placement_sched.store.placement.capacity import whole_capacity
 

@@ -12,9 +12,7 @@ from placement_sched.db import sql
 from placement_sched.db.collations import Characters
 from placement_sched.db.tables import decision_places, decisions, instances
 from placement_sched.errors import NotFound
-from placement_sched.model.document import Document, storable
-from placement_sched.model.request_ids import RequestIds
-from placement_sched.model.results.decision import (
+from placement_sched.model.decision import (
     Conditions,
     Decision,
     DecisionSummary,
@@ -22,6 +20,8 @@ from placement_sched.model.results.decision import (
     KeptFunnel,
     PlacedInstance,
 )
+from placement_sched.model.document import Document, storable
+from placement_sched.model.request_ids import RequestIds
 from placement_sched.store import shadow_results
 
 _COLUMNS = decisions.c

@@ -22,9 +22,9 @@ from placement_sched.db.tables import (
     resource_providers,
     server_groups,
 )
-from placement_sched.model.results.decision import SELECT, SELECTED
-from placement_sched.model.results.invariants import Invariant
-from placement_sched.model.server_group import AFFINITY, ANTI_AFFINITY
+from placement_sched.model.aggregates import AFFINITY, ANTI_AFFINITY
+from placement_sched.model.checks import Invariant
+from placement_sched.model.decision import SELECT, SELECTED
 from placement_sched.store.placement.capacity import overfull
 
 #: The records of instances may lack what nova wrote so short a time before its cell was last read.

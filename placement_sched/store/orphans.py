@@ -16,7 +16,7 @@ from placement_sched.db.tables import (
     instances,
     resource_providers,
 )
-from placement_sched.model.placement.allocation import INSTANCE_TYPE
+from placement_sched.model.provider import INSTANCE_TYPE
 
 _HOLDER = allocations.c.consumer_id
 _ROOT = resource_providers.alias("root")

@@ -11,7 +11,7 @@ from placement_sched.db import sql
 from placement_sched.db.tables import decisions, shadow_results
 from placement_sched.model.document import storable
 from placement_sched.model.request_ids import RequestIds
-from placement_sched.model.results.shadow import FAILED, PENDING, ShadowResult
+from placement_sched.model.shadow_result import FAILED, PENDING, ShadowResult
 
 _COLUMNS = shadow_results.c
 _QUERY = select(

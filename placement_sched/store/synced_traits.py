@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Delete, bindparam, delete, exists, select, up
 
 from placement_sched.db import sql
 from placement_sched.db.tables import resource_providers, synced_traits
-from placement_sched.model.placement.sync import TraitRecord
+from placement_sched.model.provider_sync import TraitRecord
 
 _COLUMNS = synced_traits.c
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, delete, func, select, update
 from placement_sched.db import sql, tables
 from placement_sched.db.collations import is_same_uuid
 from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode
-from placement_sched.model.placement.provider import Inventory, Provider, capacity_of
+from placement_sched.model.provider import Inventory, Provider, capacity_of
 from placement_sched.store.compute import compute_nodes, host_aggregates
 from placement_sched.store.placement import aggregates, inventories, resource_providers, traits
 from placement_sched.store.placement import resource_classes as classes

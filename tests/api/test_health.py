@@ -9,8 +9,8 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.app import create_app
-from placement_sched.model.cell import NovaCell
 from placement_sched.model.clock import utcnow
+from placement_sched.model.instance import NovaCell
 from placement_sched.operations.prepare import PLACES
 from placement_sched.store.compute import cells
 from tests.clouds import uuid_of

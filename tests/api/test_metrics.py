@@ -13,7 +13,7 @@ from webtest import TestApp
 
 from placement_sched.api.metrics import DIRECTORY, Metrics
 from placement_sched.errors import ConfigurationError, Unavailable
-from placement_sched.model.cloud_figures import OTHER, CloudFigures
+from placement_sched.model.figures import OTHER, CloudFigures
 from placement_sched.operations import host_aggregates
 from placement_sched.operations.gauges.cloud import CloudGauges
 from tests.clouds import NOW

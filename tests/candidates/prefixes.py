@@ -6,7 +6,7 @@ Built here again, in the plainest way, so that the product's own order and words
 from collections.abc import Iterator
 from dataclasses import replace
 
-from placement_sched.model.placement.query import (
+from placement_sched.model.candidates_query import (
     AggregateTerms,
     CandidatesQuery,
     RequestGroup,

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from placement_sched.model.placement.candidate import AllocationRequest
-from placement_sched.model.placement.query import (
+from placement_sched.model.candidates_query import (
     AggregateTerms,
+    AllocationRequest,
     CandidatesQuery,
     RequestGroup,
     TraitTerms,

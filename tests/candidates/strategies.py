@@ -5,13 +5,13 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from placement_sched.model.placement.provider import MAX_INT, Inventory
-from placement_sched.model.placement.query import (
+from placement_sched.model.candidates_query import (
     AggregateTerms,
     CandidatesQuery,
     RequestGroup,
     TraitTerms,
 )
+from placement_sched.model.provider import MAX_INT, Inventory
 from tests.clouds import Cloud, Host, Stock, uuid_of
 
 CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from placement_sched.candidates import batches
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.trees import TreeReader
-from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.store.placement import provider_trees
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES, all_candidates, as_found

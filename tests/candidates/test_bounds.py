@@ -23,13 +23,13 @@ from placement_sched.candidates.request import Rules, Slot, tree_search
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.trees import TreeReader
 from placement_sched.errors import TooComplex, Unavailable
-from placement_sched.model.placement.query import (
+from placement_sched.model.candidates_query import (
     AggregateTerms,
     CandidatesQuery,
     RequestGroup,
     TraitTerms,
 )
-from placement_sched.model.results.stages import View
+from placement_sched.model.explanation import View
 from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES

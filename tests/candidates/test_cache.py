@@ -14,7 +14,7 @@ from placement_sched.candidates.providers import CachedProviders
 from placement_sched.candidates.search import find, prepare
 from placement_sched.db.tables import allocations, resource_providers
 from placement_sched.errors import Unavailable
-from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from placement_sched.store.placement import provider_state
 from tests.candidates.changing import Changer, NotedChanges
 from tests.candidates.documented import provider

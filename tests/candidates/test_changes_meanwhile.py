@@ -20,8 +20,8 @@ from placement_sched.db.tables import (
     resource_provider_traits,
     resource_providers,
 )
-from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
-from placement_sched.model.results.stages import View
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.model.explanation import View
 from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES

@@ -10,7 +10,7 @@ from placement_sched.candidates.batches import CandidateBatches
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.trees import ProviderTrees
 from placement_sched.errors import TooComplex
-from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload

@@ -9,13 +9,13 @@ from placement_sched.candidates import narrowing
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.request import ResolvedNames, Topology
 from placement_sched.candidates.search import find, prepare
-from placement_sched.model.placement.provider import SHARES
-from placement_sched.model.placement.query import (
+from placement_sched.model.candidates_query import (
     AggregateTerms,
     CandidatesQuery,
     RequestGroup,
     TraitTerms,
 )
+from placement_sched.model.provider import SHARES
 from tests.candidates.documented import provider
 from tests.clouds import Cloud, load, uuid_of
 from tests.statements import counted

@@ -15,7 +15,7 @@ from placement_sched.candidates.providers import CachedProviders
 from placement_sched.candidates.search import find, find_on, prepare
 from placement_sched.candidates.summaries import KEPT_WHOLE, Summaries, SummaryFields
 from placement_sched.errors import TooComplex
-from placement_sched.model.placement.query import CandidatesQuery
+from placement_sched.model.candidates_query import CandidatesQuery
 from placement_sched.store.placement import provider_state
 from tests.candidates.changing import Changer, NotedChanges
 from tests.candidates.reload import reload

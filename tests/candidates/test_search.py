@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from placement_sched.candidates.search import find, prepare
 from placement_sched.errors import Invalid
-from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.candidates.strategies import clouds, groups

@@ -12,7 +12,7 @@ from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db.histories import HISTORY, history_of
 from placement_sched.db.tables import inventories
-from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from tests.candidates.changing import NotedChanges
 from tests.candidates.documented import provider
 from tests.clouds import Cloud, load

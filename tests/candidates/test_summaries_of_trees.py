@@ -12,7 +12,7 @@ from sqlalchemy import update
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db.tables import resource_classes, traits
-from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from tests.candidates.documented import provider, reported
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload

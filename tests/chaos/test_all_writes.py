@@ -15,7 +15,7 @@ import pytest
 
 from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
-from placement_sched.model.results.invariants import Invariant
+from placement_sched.model.checks import Invariant
 from tests.chaos.scale import TRIED, times
 from tests.chaos.ways import Way, ways_of
 from tests.chaos.writes import HOSTS, PROVIDERS, VCPUS, World

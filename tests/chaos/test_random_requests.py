@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from placement_sched.app import create_app
-from placement_sched.model.results.invariants import Invariant
+from placement_sched.model.checks import Invariant
 from tests.chaos.asking import OverHttp, Within, asking
 from tests.chaos.entrances import REFUSING
 from tests.chaos.grammar import Grammar

@@ -6,10 +6,10 @@ from datetime import datetime
 import pytest
 
 from placement_sched.db.transaction import Database
+from placement_sched.model import shadow_result
+from placement_sched.model.decision import SHADOW, Decision
 from placement_sched.model.request_ids import RequestIds
-from placement_sched.model.results import shadow
-from placement_sched.model.results.decision import SHADOW, Decision
-from placement_sched.model.results.shadow import ShadowResult
+from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.store import decisions, shadow_results
 from tests import program
 from tests.conftest import make_settings
@@ -75,7 +75,7 @@ def results(sqlite_url):
         decision="d1",
         position=0,
         instance=instance(1),
-        verdict=shadow.OTHER_HOST,
+        verdict=shadow_result.OTHER_HOST,
         our_host="cn1",
         nova_host="cn2",
         detail={"why": "cn2 weighs less"},

@@ -10,8 +10,8 @@ from placement_sched.cli.main import main
 from placement_sched.db.openstack_schema import TRAIN
 from placement_sched.db.tables import allocations, resource_providers, traits
 from placement_sched.db.transaction import Database
-from placement_sched.model.cell import NovaCell
 from placement_sched.model.clock import utcnow
+from placement_sched.model.instance import NovaCell
 from placement_sched.operations.prepare import CheckCode, check_upgrade, worst
 from placement_sched.store.compute import cells
 from tests.conftest import make_settings

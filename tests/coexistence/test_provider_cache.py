@@ -16,13 +16,13 @@ from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db.migrate import sync_schema
 from placement_sched.db.transaction import Database
-from placement_sched.model.placement.query import (
+from placement_sched.model import explanation
+from placement_sched.model.candidates_query import (
     AggregateTerms,
     CandidatesQuery,
     RequestGroup,
     TraitTerms,
 )
-from placement_sched.model.results import stages
 from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement import change_log
 from tests.candidates.reference import SHARES
@@ -120,7 +120,11 @@ def _answer(connection, source, query, settings):
     names = search.names.class_names
     shown = Summaries().render(source, trees, names, EVERYTHING)
     run = SearchRun(connection, source, search, found, settings, NodeNames())
-    return render(found.requests, Version(1, 39)), b"".join(shown), explain(run, stages.EVERYTHING)
+    return (
+        render(found.requests, Version(1, 39)),
+        b"".join(shown),
+        explain(run, explanation.EVERYTHING),
+    )
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.db.transaction import Database
-from placement_sched.model.results.invariants import Invariant
+from placement_sched.model.checks import Invariant
 from placement_sched.store.placement import allocations, resource_providers
 from tests.chaos.scale import TRIED
 from tests.coexistence.conftest import peer_url

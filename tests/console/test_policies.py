@@ -6,7 +6,7 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.console.pages.policies import SOURCES
-from placement_sched.model.results.reading import in_words
+from placement_sched.model.explanation_reader import in_words
 from tests import program
 from tests.policed import policed
 from tests.servers import environment

@@ -7,7 +7,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from placement_sched.db.transaction import Database
-from placement_sched.model.results.request_stats import begin_stats, request_stats
+from placement_sched.model.request_stats import begin_stats, request_stats
 from tests.conftest import make_settings
 
 pytestmark = pytest.mark.all_databases

@@ -9,7 +9,7 @@ from sqlalchemy.exc import DataError, OperationalError, ProgrammingError
 from placement_sched.db.frequent_statements import FrequentStatement
 from placement_sched.db.tables import inventories, traits
 from placement_sched.db.transaction import Database
-from placement_sched.model.results.request_stats import begin_stats, request_stats
+from placement_sched.model.request_stats import begin_stats, request_stats
 from tests.conftest import make_settings
 from tests.providers import make_provider
 

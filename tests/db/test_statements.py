@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Conflict
-from placement_sched.model.results.request_stats import begin_stats, request_stats
+from placement_sched.model.request_stats import begin_stats, request_stats
 from tests.conftest import make_settings
 
 pytestmark = pytest.mark.all_databases

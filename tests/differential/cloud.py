@@ -1,6 +1,6 @@
 """A side's providers as a value, for the naive search."""
 
-from placement_sched.model.placement.provider import Inventory
+from placement_sched.model.provider import Inventory
 from tests.clouds import Cloud, Host, Stock
 from tests.differential.sides import Side
 from tests.differential.state import get

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from placement_sched.errors import Invalid
+from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 from tests.docs.test_commands import File, parts_of
 

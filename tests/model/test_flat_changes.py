@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.errors import Invalid
-from placement_sched.model.flat_changes import added_in_short, change_of, in_short
+from placement_sched.model.flat_request import added_in_short, change_of, in_short
 
 
 @pytest.mark.parametrize("names", [["cn1"], ["cn1", "cn2"], ["cn,1"], ["cn 1", "cn*2"], ["a=b"]])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.model.host_aggregate import zones
+from placement_sched.model.aggregates import zones
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ import copy
 import pytest
 
 from placement_sched.errors import Invalid
-from placement_sched.model.image import Image
-from placement_sched.model.image_properties import LEGACY_NAMES, READERS, properties_from
+from placement_sched.model.image import LEGACY_NAMES, READERS, Image, properties_from
 
 VALUES = [
     ({"hw_architecture": "x86_64"}, {"hw_architecture": "x86_64"}),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from placement_sched.model import naming
-from placement_sched.model.naming import did_you_mean, nearest, read_uuid, suggested
+from placement_sched.model import names
+from placement_sched.model.names import did_you_mean, nearest, read_uuid, suggested
 from placement_sched.schemas.formats import usual_uuid
 
 USUAL = "5a0f3c52-8f6f-4a3b-9d0e-6f6b1f6f2c11"
@@ -49,7 +49,7 @@ def test_the_nearest_come_first_whatever_the_case(name, known, most, wanted):
 def test_no_more_names_are_compared_than_take_little_time(monkeypatch):
     known = ["x" * 40, "name", *(f"names{number}" for number in range(9))]
     assert nearest("nama", known, 2) == ("name", "names0")
-    monkeypatch.setattr(naming, "_COMPARED", 4 * 4)
+    monkeypatch.setattr(names, "_COMPARED", 4 * 4)
     assert nearest("nama", known, 2) == ("name",)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.errors import ConcurrentUpdate, Invalid
-from placement_sched.model.retrying import retrying
+from placement_sched.model.retry import retrying
 
 
 def failing(times, failure):

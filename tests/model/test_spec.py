@@ -6,8 +6,12 @@ import pytest
 
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.requested import Destination, TriedHost
-from placement_sched.model.spec import RequestSpec, request_spec_from
+from placement_sched.model.request_spec import (
+    Destination,
+    RequestSpec,
+    TriedHost,
+    request_spec_from,
+)
 
 FLAVOR = {"name": "m1", "vcpus": 2, "memory_mb": 512, "root_gb": 10, "ephemeral_gb": 1, "swap": 5}
 

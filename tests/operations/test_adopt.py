@@ -18,7 +18,7 @@ from placement_sched.db.tables import (
 from placement_sched.db.transaction import Database
 from placement_sched.errors import NotAdopted, Unavailable
 from placement_sched.model.clock import utcnow
-from placement_sched.model.placement.allocation import UNKNOWN_TYPE
+from placement_sched.model.provider import UNKNOWN_TYPE
 from placement_sched.operations.adopt import adopt, notes_on
 from placement_sched.operations.prepare import Preparation, sync
 from placement_sched.schemas.node_report import Defaults, parse

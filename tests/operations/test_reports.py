@@ -7,8 +7,7 @@ from threading import Barrier
 import pytest
 
 from placement_sched.errors import Conflict, Duplicate, InUse, Invalid
-from placement_sched.model.placement.allocation import ConsumerClaim
-from placement_sched.model.placement.provider import Inventory
+from placement_sched.model.provider import ConsumerClaim, Inventory
 from placement_sched.operations import host_aggregates, reports
 from placement_sched.store.compute import compute_nodes, services
 from placement_sched.store.placement import (

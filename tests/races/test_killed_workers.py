@@ -18,7 +18,7 @@ from sqlalchemy import func, select
 from placement_sched.db.tables import allocations as allocations_table
 from placement_sched.db.tables import consumers as consumers_table
 from placement_sched.db.transaction import Database
-from placement_sched.model.results.invariants import Invariant
+from placement_sched.model.checks import Invariant
 from placement_sched.store.placement import allocations, inventories, resource_providers, usages
 from tests.chaos.scale import TRIED
 from tests.invariants import assert_invariants

@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.errors import ConfigurationError, ServiceFailed
-from placement_sched.model.requested import Port
+from placement_sched.model.request_spec import Port
 from placement_sched.scheduler.loading import full_conf
 from placement_sched.scheduler.requests.networks import neutron_of
 from placement_sched.settings import Settings

@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.errors import ServiceFailed
-from placement_sched.model.requested import Port
+from placement_sched.model.request_spec import Port
 from tests.neutron import NOWHERE, asking, running
 
 SOME = "aaaaaaaa-0000-4000-8000-00000000000"

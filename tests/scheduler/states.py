@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import Service
-from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.instance import HostInstance
-from placement_sched.model.spec import RequestSpec, request_spec_from
+from placement_sched.model.request_spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_state import HostState, service_view
 from placement_sched.scheduler.loading import full_conf

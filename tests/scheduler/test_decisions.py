@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import text
 
 from placement_sched.errors import NoValidHost, Unavailable
-from placement_sched.model.results.decision import Decision, DecisionsWanted, PlacedInstance
-from placement_sched.model.results.funnel import Funnel
-from placement_sched.model.results.stages import (
+from placement_sched.model.decision import Decision, DecisionsWanted, PlacedInstance
+from placement_sched.model.explanation import (
     CandidatesReport,
     FilterReport,
+    Funnel,
     Rejected,
     RequestFilterReport,
 )

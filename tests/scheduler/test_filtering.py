@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from placement_sched.errors import Invalid, PluginFailed
-from placement_sched.model.results.stages import Rejected
+from placement_sched.model.explanation import Rejected
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters import BaseHostFilter

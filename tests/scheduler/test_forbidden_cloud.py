@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from placement_sched.model.results.stages import View
+from placement_sched.model.explanation import View
 from placement_sched.operations import host_aggregates
 from tests.clouds import NOW, Host, give_traits
 from tests.exploring import Dice, draws

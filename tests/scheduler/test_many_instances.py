@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from placement_sched.model.server_group import POLICIES, ServerGroup
+from placement_sched.model.aggregates import POLICIES, ServerGroup
 from placement_sched.scheduler import choose
 from placement_sched.scheduler.headroom import PlacedSoFar
 from placement_sched.scheduler.weighing import Weighing, run_weighers

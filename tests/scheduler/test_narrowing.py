@@ -7,8 +7,7 @@ from uuid import UUID
 import pytest
 
 from placement_sched.errors import Invalid, PluginFailed, Unavailable
-from placement_sched.model.requested import RequestLevelParams
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestLevelParams, RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.narrowing import check_outcome, check_request, narrow

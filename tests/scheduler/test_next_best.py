@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from placement_sched.model.clock import utcnow
-from placement_sched.model.results.request_stats import begin_stats, request_stats
+from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.scheduler.claims import Claiming
 from tests.clouds import uuid_of
 from tests.placing import flavor, hosts_of, instance, report, spec

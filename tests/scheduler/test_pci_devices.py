@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.app import create_app
-from placement_sched.model.hardware.pci_pools import PciPools
+from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.scheduler.host_state import assigned, make, take_devices
 from placement_sched.schemas.node_report import Defaults, parse
 from tests.conftest import Client, make_settings

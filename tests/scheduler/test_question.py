@@ -6,8 +6,7 @@ import pytest
 
 from placement_sched.errors import Invalid, TooComplex, UnknownNames
 from placement_sched.model.clock import utcnow
-from placement_sched.model.results.funnel import Ignored
-from placement_sched.model.results.stages import RequestFilterReport
+from placement_sched.model.explanation import Ignored, RequestFilterReport
 from placement_sched.scheduler.loading import plugins_for
 from placement_sched.scheduler.question import Confinement, falls_back, question_from, unknown_in
 from tests.scheduler.states import a_spec, settings_with

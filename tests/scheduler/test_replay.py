@@ -8,8 +8,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from placement_sched.errors import Invalid
-from placement_sched.model.results.decision import DecisionSeed
-from placement_sched.model.results.stages import View
+from placement_sched.model.decision import DecisionSeed
+from placement_sched.model.explanation import View
 from placement_sched.scheduler.claims import Claiming
 from placement_sched.scheduler.replay import NOW, THEN, replay
 from placement_sched.store import decisions

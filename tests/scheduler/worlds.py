@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome
 from tests.scheduler.states import aggregates, settings_with

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from placement_sched.errors import Invalid
 from placement_sched.model.compute_node import ComputeNode, inventories_of, kept_part, node_of
-from placement_sched.model.naming import MONITOR_METRICS
-from placement_sched.model.placement.provider import MAX_INT, Inventory
+from placement_sched.model.names import MONITOR_METRICS
+from placement_sched.model.provider import MAX_INT, Inventory
 from placement_sched.schemas.node_report import Defaults, parse
 from tests.reports import NOW, a_report, node_uuid, without
 

@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from placement_sched.model import shadow_result
+from placement_sched.model.decision import SHADOW, Decision
 from placement_sched.model.request_ids import RequestIds
-from placement_sched.model.results import shadow
-from placement_sched.model.results.decision import SHADOW, Decision
-from placement_sched.model.results.shadow import ShadowResult
+from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.store import decisions, shadow_results
 from tests.placing import instance
 
@@ -43,7 +43,7 @@ def recorded(database):
         decisions.record(connection, decision("d1"), NOW)
         both = [result("d1", 0, our_host="cn1", detail={"a": 1}), result("d1", 1)]
         shadow_results.record(connection, both, NOW)
-        alone = result("d2", verdict=shadow.FAILED)
+        alone = result("d2", verdict=shadow_result.FAILED)
         shadow_results.record(connection, [alone], OLD)
 
     database.write(write)
@@ -68,11 +68,13 @@ def test_pending_results_are_those_without_a_verdict(recorded):
 
 
 def test_settled_result_has_verdict_and_host(recorded):
-    settled = result("d1", 1, verdict=shadow.OTHER_HOST, nova_host="cn2", detail={"why": "w"})
+    settled = result(
+        "d1", 1, verdict=shadow_result.OTHER_HOST, nova_host="cn2", detail={"why": "w"}
+    )
     recorded.write(lambda connection: shadow_results.settle(connection, [settled], NOW))
     first, second = read(recorded, shadow_results.of_decision, "d1")
-    assert first.verdict == shadow.PENDING
-    assert (second.verdict, second.nova_host) == (shadow.OTHER_HOST, "cn2")
+    assert first.verdict == shadow_result.PENDING
+    assert (second.verdict, second.nova_host) == (shadow_result.OTHER_HOST, "cn2")
     assert second.detail == {"why": "w"}
 
 

@@ -14,8 +14,8 @@ from sqlalchemy import Connection, select
 
 from placement_sched.db import sql
 from placement_sched.db.tables import decision_places, decisions, instances
+from placement_sched.model.decision import SELECT, SELECTED
 from placement_sched.model.instance import Instance
-from placement_sched.model.results.decision import SELECT, SELECTED
 
 _DECISIONS, _PLACES, _INSTANCES = decisions.c, decision_places.c, instances.c
 _CLAIMED = sa.and_(_DECISIONS.outcome == SELECTED, _DECISIONS.kind == SELECT)

@@ -18,8 +18,8 @@ from sqlalchemy import Connection, Select, select
 from placement_sched.db import sql
 from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.tables import consumers, decision_places, decisions, instances
-from placement_sched.model.naming import canonical
-from placement_sched.model.results.decision import SELECT, SELECTED
+from placement_sched.model.decision import SELECT, SELECTED
+from placement_sched.model.names import canonical
 from tests.verifier.recorded import AS_CLAIMED, Unreadable, document_of
 
 _DECISIONS, _PLACES = decisions.c, decision_places.c

@@ -11,9 +11,9 @@ from datetime import datetime
 
 from placement_sched.errors import Invalid
 from placement_sched.model.compute_node import ComputeNode
-from placement_sched.model.hardware.pci_matching import Pool, as_specified
-from placement_sched.model.hardware.requested_hardware import RequestedHardware
-from placement_sched.model.hardware.requested_pci import Alias, InstancePCIRequest
+from placement_sched.model.hardware.pci_devices import Pool, as_specified
+from placement_sched.model.hardware.pci_requests import Alias, InstancePCIRequest
+from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.instance import Instance
 from tests.verifier import claims
 

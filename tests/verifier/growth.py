@@ -7,7 +7,7 @@ what was refused.
 from collections.abc import Iterator, Mapping
 
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.model.results.invariants import Violation
+from placement_sched.model.checks import Violation
 from tests.verifier import class_names, recorded, references
 from tests.verifier.model import AcknowledgedWrites, Fault, GenerationsSeen
 from tests.verifier.sentences import amounts_of, violation_of

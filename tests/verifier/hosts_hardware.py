@@ -16,11 +16,11 @@ from placement_sched.errors import Invalid
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.hardware.numa import InstanceNUMATopology
-from placement_sched.model.hardware.requested_hardware import RequestedHardware
-from placement_sched.model.hardware.requested_pci import Alias
+from placement_sched.model.hardware.pci_requests import Alias
+from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.image import Image
 from placement_sched.model.instance import Instance
-from placement_sched.model.naming import in_short
+from placement_sched.model.names import in_short
 from placement_sched.scheduler.policies.registry import pci_aliases
 from placement_sched.settings import Settings
 from placement_sched.store.compute import compute_nodes

@@ -19,7 +19,7 @@ from placement_sched.db.tables import (
     resource_classes,
     resource_providers,
 )
-from placement_sched.model.results.decision import SELECT, SELECTED
+from placement_sched.model.decision import SELECT, SELECTED
 from placement_sched.store.invariants import IS_CLAIM, MAY_BE_CLAIMED
 from tests.verifier.model import Fault, HeldAmounts
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from placement_sched.model.results.invariants import Violation
+from placement_sched.model.checks import Violation
 from placement_sched.operations.invariants import shrunk_since
 from tests.verifier.amounts import LEAST
 from tests.verifier.model import Fault, HeldAmounts

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from placement_sched.db import tables
-from placement_sched.model.results.invariants import Invariant
+from placement_sched.model.checks import Invariant
 from tests.invariants import assert_invariants, break_tables, verified
 from tests.placing import flavor, instance, report, spec
 from tests.verifier.model import Fault

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from placement_sched.model.results.invariants import Invariant
+from placement_sched.model.checks import Invariant
 from tests.exploring import draws
 from tests.invariants import generations_only_grow, verified
 from tests.placing import flavor, report, spec

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.model.results.invariants import Verified
+from placement_sched.model.checks import Verified
 from placement_sched.operations import invariants
 from placement_sched.operations.cloud_check import CloudFault, differing_aggregates
 from placement_sched.settings import Settings

@@ -13,7 +13,7 @@ from generated import Generated, table
 from sphinx.application import Sphinx
 
 from placement_sched.errors import Invalid
-from placement_sched.model.spec import RequestSpec, request_spec_from
+from placement_sched.model.request_spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.loading import read_settings
 from placement_sched.scheduler.question import Confinement, RequestQuestion, question_from
 from placement_sched.settings import Settings

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.weights import BaseHostWeigher
 

@@ -1,7 +1,7 @@
 """tenants_aggregate: a project that has aggregates of its own goes there."""
 
 from placement_sched.config import Settings
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World, narrowed
 
 

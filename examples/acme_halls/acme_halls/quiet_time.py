@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from oslo_config import cfg
 from oslo_log import log
 
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.filters import BaseHostFilter, utils
 from placement_sched.scheduler.host_state import HostState

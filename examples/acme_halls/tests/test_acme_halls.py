@@ -9,8 +9,8 @@ from acme_halls.quiet_time import QuietTimeFilter
 
 from placement_sched.errors import Invalid
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler import extra_specs
 from placement_sched.scheduler.host_state import HostState

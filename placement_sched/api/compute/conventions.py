@@ -8,7 +8,7 @@ from placement_sched.api.schema import Schemas
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.compute_node import Hypervisor, Service
 from placement_sched.model.document import Json
-from placement_sched.model.naming import read_uuid
+from placement_sched.model.names import read_uuid
 from placement_sched.schemas.parts import an_object
 
 _TRUE = frozenset(("1", "t", "true", "on", "y", "yes"))

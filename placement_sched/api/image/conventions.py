@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from placement_sched.api.call import Answer, Call
 from placement_sched.model.document import Json
 from placement_sched.model.image import COMMUNITY, PUBLIC, StoredImage, Viewer
-from placement_sched.model.naming import UUID
+from placement_sched.model.names import UUID
 from placement_sched.schemas.fields import IMAGE, IMAGE_IDS
 from placement_sched.schemas.formats import in_seconds
 

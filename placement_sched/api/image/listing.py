@@ -10,7 +10,7 @@ from placement_sched.api.paging import pairs_after
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_IMAGES_PER_PAGE
 from placement_sched.model import image as model
-from placement_sched.model.placement.provider import MAX_INT
+from placement_sched.model.provider import MAX_INT
 from placement_sched.schemas.formats import moment, read
 from placement_sched.store.images import NEWEST_FIRST, SORT_KEYS, Bound, ImageSearch
 

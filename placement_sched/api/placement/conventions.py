@@ -10,8 +10,14 @@ from placement_sched.api.microversion import Version
 from placement_sched.api.placement.microversions import LAST_MODIFIED
 from placement_sched.errors import ConcurrentUpdate, InUse
 from placement_sched.model.document import Json
-from placement_sched.model.placement.allocation import Allocation, Taken
-from placement_sched.model.placement.provider import Inventory, Provider, ResourceClass, Trait
+from placement_sched.model.provider import (
+    Allocation,
+    Inventory,
+    Provider,
+    ResourceClass,
+    Taken,
+    Trait,
+)
 from placement_sched.schemas.parts import an_object
 from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.resource_providers import GENERATION_CHANGED

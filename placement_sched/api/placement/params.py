@@ -15,14 +15,14 @@ from placement_sched.api.microversion import Version
 from placement_sched.api.placement import microversions as mv
 from placement_sched.errors import BadValue, Invalid, TooComplex
 from placement_sched.limits import MAX_CONDITIONS
-from placement_sched.model.naming import read_uuid
-from placement_sched.model.placement.provider import MAX_INT
-from placement_sched.model.placement.query import (
+from placement_sched.model.candidates_query import (
     AggregateTerms,
     CandidatesQuery,
     RequestGroup,
     TraitTerms,
 )
+from placement_sched.model.names import read_uuid
+from placement_sched.model.provider import MAX_INT
 
 # Around it Python's int(), and so OpenStack placement, takes white space, but no separators.
 _SPACE = r"[^\S\x1c-\x1f]*"

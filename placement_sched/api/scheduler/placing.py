@@ -6,8 +6,8 @@ from placement_sched.api.scheduler.request_spec import REQUEST_SPEC
 from placement_sched.api.schema import Schemas
 from placement_sched.limits import MAX_CHANGED_HOSTS, MAX_OPTION_CHARACTERS, MAX_OPTION_ENTRIES
 from placement_sched.model.document import Json, with_whole_numbers
+from placement_sched.model.explanation import View
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
-from placement_sched.model.results.stages import View
 from placement_sched.scheduler.claims import Claiming
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.what_if.changes import changes_from

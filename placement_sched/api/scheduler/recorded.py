@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from placement_sched.api.schema import Schemas
 from placement_sched.limits import MAX_PAGE
+from placement_sched.model import decision as model
 from placement_sched.model.document import Json
-from placement_sched.model.results import decision as model
-from placement_sched.model.results.stages import View
+from placement_sched.model.explanation import View
 from placement_sched.scheduler.kept_decisions import (
     decisions_wanted,
     shown,

@@ -17,7 +17,7 @@ from placement_sched.candidates.explain.reasons import Reasons, Rejection
 from placement_sched.candidates.explain.stages import Stage, StageOutcome
 from placement_sched.candidates.request import Rules
 from placement_sched.candidates.row_values import Mask
-from placement_sched.model.placement.provider import MAX_INT
+from placement_sched.model.provider import MAX_INT
 from placement_sched.model.verdict import Remedy
 from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from placement_sched.candidates.constraints import Constraint
-from placement_sched.model.placement.provider import Inventory, obeys_units
+from placement_sched.model.provider import Inventory, obeys_units
 from placement_sched.model.verdict import Remedy
 from placement_sched.store.placement.capacity import UsedInventory
 

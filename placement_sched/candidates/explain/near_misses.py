@@ -23,13 +23,13 @@ from placement_sched.candidates.request import serves_alone, slots_of, tree_sear
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.trees import TreeReader
 from placement_sched.errors import TooComplex
-from placement_sched.model.placement.query import (
+from placement_sched.model.candidates_query import (
     AggregateTerms,
     CandidatesQuery,
     RequestGroup,
     TraitTerms,
 )
-from placement_sched.model.results.stages import NearMiss, NearMisses
+from placement_sched.model.explanation import NearMiss, NearMisses
 from placement_sched.settings import Settings
 
 #: The part of the search's budget that an explanation may spend, a quarter of a second's worth.

@@ -15,8 +15,8 @@ from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.search import Search
 from placement_sched.db import tables
 from placement_sched.db.sql import rows_among
-from placement_sched.model.naming import listed
-from placement_sched.model.placement.provider import Inventory, why_not
+from placement_sched.model.names import listed
+from placement_sched.model.provider import Inventory, why_not
 from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 

@@ -24,8 +24,8 @@ from placement_sched.candidates.request import Rules, tree_search
 from placement_sched.candidates.search import Search, limiting_option
 from placement_sched.candidates.trees import ProviderTrees, TreeReader
 from placement_sched.errors import TooComplex
-from placement_sched.model.placement.candidate import Candidates
-from placement_sched.model.results import stages as reports
+from placement_sched.model import explanation as reports
+from placement_sched.model.candidates_query import Candidates
 from placement_sched.model.verdict import Remedy
 from placement_sched.settings import Settings
 from placement_sched.store.compute.compute_nodes import NodeNames

@@ -26,7 +26,7 @@ from placement_sched.candidates.request import serves_alone, slots_of
 from placement_sched.candidates.row_values import Mask
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.tree_index import TreeIndex
-from placement_sched.model.placement.query import RequestGroup
+from placement_sched.model.candidates_query import RequestGroup
 
 _Numbers = NDArray[np.int64]
 

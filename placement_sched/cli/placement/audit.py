@@ -13,7 +13,7 @@ from placement_sched.cli.database import configured
 from placement_sched.cli.placement import invariants
 from placement_sched.cli.terminal import print_result, progressing
 from placement_sched.model.clock import utcnow
-from placement_sched.model.naming import in_short
+from placement_sched.model.names import in_short
 from placement_sched.operations.repair import known_instances
 from placement_sched.operations.repair.audit import Audit, Auditor
 from placement_sched.operations.repair.known_instances import Doubt, Doubtful

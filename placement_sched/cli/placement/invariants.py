@@ -7,7 +7,7 @@ from placement_sched.cli.arguments import ALL_RECORDED
 from placement_sched.cli.database import configured
 from placement_sched.cli.terminal import print_result, waiting
 from placement_sched.errors import Invalid
-from placement_sched.model.results.invariants import Verified, Violation
+from placement_sched.model.checks import Verified, Violation
 from placement_sched.operations.invariants import MOST, verify
 
 

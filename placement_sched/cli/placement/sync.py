@@ -15,8 +15,8 @@ from placement_sched.cli.terminal import print_result, progressing
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
-from placement_sched.model.naming import in_short
-from placement_sched.model.placement.sync import HostMap
+from placement_sched.model.names import in_short
+from placement_sched.model.provider_sync import HostMap
 from placement_sched.operations.sync.own_placement import OwnPlacement, read_own_hosts
 from placement_sched.operations.sync.provider_sync import (
     Placement,

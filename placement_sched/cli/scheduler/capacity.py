@@ -15,7 +15,7 @@ from placement_sched.cli.terminal import headed_table, print_json
 from placement_sched.console.reports import capacity_report
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
-from placement_sched.model.results.reading import with_names
+from placement_sched.model.explanation_reader import with_names
 from placement_sched.scheduler.capacity.one_cloud import Per
 
 _EXAMPLE = """examples:

@@ -11,10 +11,10 @@ import yaml
 
 from placement_sched.cli.scheduler.wording import PathStep, keys_in
 from placement_sched.errors import Invalid
-from placement_sched.model import flat_changes
+from placement_sched.model import flat_request
 from placement_sched.model.document import Json
-from placement_sched.model.flat_changes import FORMS
-from placement_sched.model.naming import suggested
+from placement_sched.model.flat_request import FORMS
+from placement_sched.model.names import suggested
 from placement_sched.operations.fleet.yaml_file import YamlFile
 
 #: What a file of changes may have.
@@ -161,7 +161,7 @@ def _called(name: str) -> str:
 
 def change_of(text: str) -> Json:
     """Return the change that a text says, in short or as JSON."""
-    return flat_changes.change_of(text, "--change")
+    return flat_request.change_of(text, "--change")
 
 
 def shown_in_short(value: object) -> str:

@@ -11,15 +11,15 @@ from placement_sched.cli.scheduler.funnel import BEST
 from placement_sched.cli.terminal import headed_table
 from placement_sched.errors import NotFound
 from placement_sched.model.document import Json
-from placement_sched.model.naming import did_you_mean, names_instead
-from placement_sched.model.results.funnel import PASSED, UNKNOWN
-from placement_sched.model.results.reading import (
+from placement_sched.model.explanation import PASSED, UNKNOWN
+from placement_sched.model.explanation_reader import (
     compared_stages,
     named,
     obstacle,
     path_of,
     with_names,
 )
+from placement_sched.model.names import did_you_mean, names_instead
 
 #: How many hosts stand side by side.
 _SIDE_BY_SIDE = 3

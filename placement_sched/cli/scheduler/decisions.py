@@ -31,7 +31,7 @@ from placement_sched.console.reports import decision_report
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.clock import AGE, moment_of, utcnow
 from placement_sched.model.document import Json
-from placement_sched.model.naming import read_uuid
+from placement_sched.model.names import read_uuid
 from placement_sched.operations.purge_decisions import purge_decisions
 from placement_sched.scheduler.kept_decisions import decisions_wanted
 

@@ -9,7 +9,8 @@ from rich.text import Text
 
 from placement_sched.cli.terminal import headed_table
 from placement_sched.model.document import Json
-from placement_sched.model.results.reading import (
+from placement_sched.model.explanation import meeting_all_but
+from placement_sched.model.explanation_reader import (
     grouped,
     named,
     obstacle,
@@ -17,7 +18,6 @@ from placement_sched.model.results.reading import (
     stages,
     with_names,
 )
-from placement_sched.model.results.stages import meeting_all_but
 
 #: How many of the hosts that passed are shown with their weights.
 BEST = 3

@@ -14,7 +14,7 @@ from placement_sched.cli.scheduler.wording import PathStep, reworded, worded
 from placement_sched.cli.terminal import headed_table, print_json, waiting
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.document import Json
-from placement_sched.model.flat_changes import FORMS
+from placement_sched.model.flat_request import FORMS
 
 _EXAMPLE = """example:
   placement-sched plan --change drain=cn1,cn2 --flavor m1.small

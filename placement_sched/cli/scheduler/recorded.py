@@ -10,10 +10,10 @@ from rich.text import Text
 
 from placement_sched.cli.scheduler.funnel import render
 from placement_sched.cli.terminal import headed_table
+from placement_sched.model.aggregates import DEFAULT_POLICY
+from placement_sched.model.decision import SELECT
 from placement_sched.model.document import Json
-from placement_sched.model.host_aggregate import DEFAULT_POLICY
-from placement_sched.model.results.decision import SELECT
-from placement_sched.model.results.reading import completed, in_words, with_names
+from placement_sched.model.explanation_reader import completed, in_words, with_names
 
 #: How many instances of a decision a list shows.
 _INSTANCES = 3

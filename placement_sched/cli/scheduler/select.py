@@ -22,8 +22,8 @@ from placement_sched.cli.terminal import print_json
 from placement_sched.console.reports import explanation_report, facts_of
 from placement_sched.errors import Invalid, NoValidHost
 from placement_sched.model.document import Json
-from placement_sched.model.results.funnel import UNKNOWN
-from placement_sched.model.results.reading import obstacle
+from placement_sched.model.explanation import UNKNOWN
+from placement_sched.model.explanation_reader import obstacle
 
 _EXAMPLE = """example:
   placement-sched explain --vcpus 4 --ram 8192 --disk 40 --property trait:HW_CPU_X86_AVX2=required

@@ -7,9 +7,9 @@ from typing import Any
 import flask
 
 from placement_sched.console.page import caller, page
+from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.document import Json
-from placement_sched.model.host_aggregate import POLICY_KEY
-from placement_sched.model.naming import in_short
+from placement_sched.model.names import in_short
 
 #: Of the metadata, what has a column of its own.
 _ZONE, _TRAIT = "availability_zone", "trait:"

@@ -21,11 +21,11 @@ from placement_sched.console.reports import (
     facts_of,
 )
 from placement_sched.errors import Error, NotFound
+from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
-from placement_sched.model.flat_changes import FORMS
-from placement_sched.model.host_aggregate import DEFAULT_POLICY
-from placement_sched.model.results.reading import path_of, with_names
+from placement_sched.model.explanation_reader import path_of, with_names
+from placement_sched.model.flat_request import FORMS
 
 _EXPLAIN = "/scheduler/v1/explain"
 #: So many rejected hosts stand on a page of a stage.

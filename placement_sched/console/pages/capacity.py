@@ -25,8 +25,8 @@ from placement_sched.console.questions import FIELDS, LABELS, FormQuestion
 from placement_sched.console.reports import asked, capacity_report
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.document import Json
-from placement_sched.model.flat_changes import FORMS, added_in_short, change_of, in_short
-from placement_sched.model.results.reading import with_names
+from placement_sched.model.explanation_reader import with_names
+from placement_sched.model.flat_request import FORMS, added_in_short, change_of, in_short
 
 _CAPACITY, _PLAN = "/scheduler/v1/capacity", "/scheduler/v1/plan"
 _REBALANCE = "/scheduler/v1/rebalance"

@@ -9,7 +9,7 @@ import flask
 from placement_sched.console.caller import ApiRefused, path_of
 from placement_sched.console.page import caller, page
 from placement_sched.model.document import Json
-from placement_sched.model.naming import did_you_mean, nearest
+from placement_sched.model.names import did_you_mean, nearest
 
 #: What narrows the hosts: the names are those of the API's query.
 FILTERS = ("search", "zone", "aggregate", "state", "trait")

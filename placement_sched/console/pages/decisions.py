@@ -17,10 +17,10 @@ from placement_sched.console.reports import (
     explanation_shown,
 )
 from placement_sched.errors import Invalid
+from placement_sched.model import decision as model
 from placement_sched.model.clock import moment_of, utcnow
 from placement_sched.model.document import Json
-from placement_sched.model.results import decision as model
-from placement_sched.model.results.reading import with_names
+from placement_sched.model.explanation_reader import with_names
 
 _DECISIONS = "/scheduler/v1/decisions"
 #: How many decisions a page shows.

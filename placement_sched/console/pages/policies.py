@@ -9,8 +9,8 @@ from flask import request
 from placement_sched.console.page import caller, page
 from placement_sched.errors import NotFound
 from placement_sched.model.document import Json
-from placement_sched.model.naming import suggested
-from placement_sched.model.results.reading import in_words
+from placement_sched.model.explanation_reader import in_words
+from placement_sched.model.names import suggested
 
 #: What a policy itself sets comes first, and defaults come last, each in words.
 SOURCES = {

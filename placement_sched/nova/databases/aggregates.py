@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, Table, func, literal, select, union_all
 
 from placement_sched.db import sql
-from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.aggregates import HostAggregate
 from placement_sched.nova.databases.tables import aggregate_hosts, aggregate_metadata, aggregates
 
 _AGGREGATES = aggregates.c

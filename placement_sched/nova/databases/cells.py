@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
-from placement_sched.model.cell import CELL0
+from placement_sched.model.instance import CELL0
 from placement_sched.nova.databases.tables import cell_mappings, host_mappings
 
 _CELLS = cell_mappings.c

@@ -8,8 +8,8 @@ import orjson
 from sqlalchemy import Connection, and_, func, or_, select
 
 from placement_sched.db import sql
-from placement_sched.model.cell import CELL0
 from placement_sched.model.document import Json, storable
+from placement_sched.model.instance import CELL0
 from placement_sched.nova.databases.tables import (
     cell_mappings,
     instance_extra,

@@ -8,7 +8,7 @@ import orjson
 from sqlalchemy import Connection, select
 
 from placement_sched.db import sql
-from placement_sched.model.server_group import MOST_PER_HOST, ServerGroup
+from placement_sched.model.aggregates import MOST_PER_HOST, ServerGroup
 from placement_sched.nova.databases import aggregates
 from placement_sched.nova.databases.aggregates import TablesFingerprint
 from placement_sched.nova.databases.tables import (

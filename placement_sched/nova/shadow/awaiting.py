@@ -18,8 +18,8 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, Unavailable
 from placement_sched.model.clock import Clock
 from placement_sched.model.document import Document
-from placement_sched.model.results.shadow import AGREEING, DISAGREEING, ShadowResult
-from placement_sched.model.results.stages import View
+from placement_sched.model.explanation import View
+from placement_sched.model.shadow_result import AGREEING, DISAGREEING, ShadowResult
 from placement_sched.nova.databases.placements import NovaRecord, WantedRecord
 from placement_sched.nova.shadow.comparing import Judged, NovaOutcome, judge
 from placement_sched.nova.shadow.evaluating import AwaitedRequest

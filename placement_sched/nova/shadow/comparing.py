@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from placement_sched.model import shadow_result
 from placement_sched.model.document import Json
-from placement_sched.model.results import shadow
-from placement_sched.model.results.funnel import FILTERS
+from placement_sched.model.explanation import FILTERS
 from placement_sched.nova.shadow.notes import HostName, Notes, Refused, Step, same
 
 #: The filters whose answer changes once the instance itself is counted on the host.
@@ -65,7 +65,7 @@ class Judged:
     @property
     def needs_reason(self) -> bool:
         """Return whether nothing was noted of nova's host, so that it has to be looked at again."""
-        return self.verdict in shadow.DISAGREEING and "why" not in self.detail
+        return self.verdict in shadow_result.DISAGREEING and "why" not in self.detail
 
 
 def judge(
@@ -82,7 +82,7 @@ def judge(
 
 def verdict_of_all(verdicts: Iterable[str]) -> str:
     """Return the verdict on a request from those on its instances: the gravest."""
-    return min(verdicts, key=shadow.VERDICTS.index)
+    return min(verdicts, key=shadow_result.VERDICTS.index)
 
 
 @dataclass(slots=True)
@@ -106,41 +106,43 @@ def _judge(
 ) -> Judged:
     ours = step.chosen
     if outcome is None:
-        return Judged(shadow.UNKNOWN, detail=_detail(step, why="it is not known what nova did"))
+        return Judged(
+            shadow_result.UNKNOWN, detail=_detail(step, why="it is not known what nova did")
+        )
     if outcome.host is None:
         return _without_nova(notes, step)
     nova = outcome.host
     if not outcome.first_known:
         why = f"an attempt failed, and {nova} is the host of a later one"
-        return Judged(shadow.ALTERNATE, nova, _detail(step, why=why))
+        return Judged(shadow_result.ALTERNATE, nova, _detail(step, why=why))
     ended = f"; the attempt failed, and a later one was on {outcome.ended_on}"
     more = ended if outcome.ended_on else ""
     if ours is None:
-        return _against(notes, step, nova, shadow.ONLY_NOVA, late=late, more=more)
+        return _against(notes, step, nova, shadow_result.ONLY_NOVA, late=late, more=more)
     here = parts.here(nova)
     if here == ours or here in step.best:
         parts.changed(nova, ours)
         return _agreeing(step, nova, ours, more)
     if step.more and _may_be_equal(notes, step, here):
         why = f"{step.more} more hosts weigh the same as {ours} than are noted"
-        return Judged(shadow.UNKNOWN, nova, _detail(step, why=why))
-    return _against(notes, step, nova, shadow.OTHER_HOST, late=late, more=more)
+        return Judged(shadow_result.UNKNOWN, nova, _detail(step, why=why))
+    return _against(notes, step, nova, shadow_result.OTHER_HOST, late=late, more=more)
 
 
 def _without_nova(notes: Notes, step: Step) -> Judged:
     """Return the verdict on an instance for which nova found no host."""
     if step.chosen is None:
-        return Judged(shadow.BOTH_NO_HOST, detail=_detail(step, why=notes.obstacle))
+        return Judged(shadow_result.BOTH_NO_HOST, detail=_detail(step, why=notes.obstacle))
     why = f"nova found no host; {step.chosen} was chosen here{_weighing(step.weight)}"
-    return Judged(shadow.ONLY_OURS, detail=_detail(step, why=why))
+    return Judged(shadow_result.ONLY_OURS, detail=_detail(step, why=why))
 
 
 def _agreeing(step: Step, nova: HostName, ours: HostName, more: str) -> Judged:
     """Return the verdict where nova took what was chosen here, or what weighs the same."""
     if nova == ours:
-        return Judged(shadow.SAME_HOST, nova, _detail(step, why=more.lstrip("; ") or None))
+        return Judged(shadow_result.SAME_HOST, nova, _detail(step, why=more.lstrip("; ") or None))
     why = f"{nova} weighs the same as {ours}{more}"
-    return Judged(shadow.EQUAL_WEIGHT, nova, _detail(step, why=why))
+    return Judged(shadow_result.EQUAL_WEIGHT, nova, _detail(step, why=why))
 
 
 def _may_be_equal(notes: Notes, step: Step, nova: HostName) -> bool:
@@ -159,7 +161,7 @@ def _against(
     refused, weight = notes.refused.get(nova), notes.passed.get(nova)
     if late and not _is_certain(refused):
         claimed = f"nova had claimed for the instance before it was evaluated here{more}"
-        return Judged(shadow.UNKNOWN, nova, _detail(step, why=claimed))
+        return Judged(shadow_result.UNKNOWN, nova, _detail(step, why=claimed))
     ours = "" if step.chosen is None else f"; {step.chosen} was chosen{_weighing(step.weight)}"
     why: str | None = None
     if refused is not None:

@@ -13,7 +13,7 @@ import orjson
 
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
-from placement_sched.model.naming import read_uuid
+from placement_sched.model.names import read_uuid
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 
 SELECT_DESTINATIONS = "select_destinations"

@@ -10,11 +10,10 @@ from oslo_log import log
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error, Invalid, Unavailable
+from placement_sched.model import shadow_result
+from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.clock import Clock
-from placement_sched.model.document import Document
-from placement_sched.model.host_aggregate import DEFAULT_POLICY
-from placement_sched.model.results import shadow
-from placement_sched.model.results.decision import (
+from placement_sched.model.decision import (
     NO_VALID_HOST,
     SHADOW,
     Decision,
@@ -22,8 +21,9 @@ from placement_sched.model.results.decision import (
     Selection,
     digest_of,
 )
-from placement_sched.model.results.shadow import ShadowResult
-from placement_sched.model.results.stages import View
+from placement_sched.model.document import Document
+from placement_sched.model.explanation import View
+from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.nova.shadow.envelope import NovaCall
 from placement_sched.nova.shadow.holding import Before, held_by
 from placement_sched.nova.shadow.notes import (
@@ -175,7 +175,7 @@ class Evaluator:
                 decision=uuid,
                 position=position,
                 instance=instance,
-                verdict=shadow.FAILED,
+                verdict=shadow_result.FAILED,
                 detail=detail,
             )
             for position, instance in enumerate(call.instances or (str(uuid4()),))

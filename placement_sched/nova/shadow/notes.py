@@ -10,8 +10,7 @@ from math import isclose
 from typing import Any, NamedTuple, Self
 
 from placement_sched.model.document import Json
-from placement_sched.model.results.funnel import FILTERS, Funnel
-from placement_sched.model.results.stages import CANDIDATES, FilterReport
+from placement_sched.model.explanation import CANDIDATES, FILTERS, FilterReport, Funnel
 from placement_sched.scheduler.weights import WeighedHost
 
 #: How many hosts are noted: those that passed, those that were refused, and the best of a step.

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from placement_sched.model.document import Json
-from placement_sched.model.results.shadow import AGREEING, DISAGREEING, OPEN, ShadowResult
+from placement_sched.model.shadow_result import AGREEING, DISAGREEING, OPEN, ShadowResult
 from placement_sched.nova.shadow.comparing import verdict_of_all
 
 #: Each verdict in words, in the order of the report.

@@ -13,8 +13,8 @@ from oslo_log import log
 
 from placement_sched.db.collations import PLACEHOLDER, Characters
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.model.cell import NovaCell
 from placement_sched.model.clock import Clock
+from placement_sched.model.instance import NovaCell
 from placement_sched.nova.databases.cells import (
     MappedCell,
     cells_of_hosts,

@@ -11,8 +11,8 @@ from oslo_log import log
 
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, sentence
+from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.instance import Instance
 from placement_sched.nova.databases.connections import NovaAway
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells

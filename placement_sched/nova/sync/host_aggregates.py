@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from placement_sched.db.transaction import Connection
-from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.aggregates import HostAggregate
 from placement_sched.nova.databases import aggregates as nova_aggregates
 from placement_sched.nova.sync.cells import NovaCells
 from placement_sched.nova.sync.findings import Account

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from placement_sched.db.transaction import Connection
-from placement_sched.model.server_group import POLICIES, ServerGroup
+from placement_sched.model.aggregates import POLICIES, ServerGroup
 from placement_sched.nova.databases import server_groups as nova_groups
 from placement_sched.nova.sync.cells import NovaCells
 from placement_sched.nova.sync.findings import Account

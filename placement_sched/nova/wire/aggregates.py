@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.naming import canonical
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.names import canonical
 from placement_sched.nova.wire.objects import ObjectType, a_dict, a_list, integer, text, time
 
 _AGGREGATE = ObjectType(

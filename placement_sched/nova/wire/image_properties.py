@@ -10,7 +10,7 @@ from typing import Any
 from oslo_log import log
 
 from placement_sched.model.document import Json
-from placement_sched.model.image_properties import READERS
+from placement_sched.model.image import READERS
 from placement_sched.nova.wire.objects import (
     FieldReader,
     ObjectType,

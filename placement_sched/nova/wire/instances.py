@@ -9,7 +9,7 @@ from typing import Any
 
 from placement_sched.model.document import Document, Json
 from placement_sched.model.instance import Instance
-from placement_sched.model.naming import canonical
+from placement_sched.model.names import canonical
 from placement_sched.nova.wire.objects import (
     ObjectType,
     UnreadableObject,

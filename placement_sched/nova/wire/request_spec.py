@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from placement_sched.errors import Invalid
+from placement_sched.model.aggregates import POLICIES
 from placement_sched.model.document import Json
-from placement_sched.model.server_group import POLICIES
 from placement_sched.nova.wire.image_properties import IMAGE
 from placement_sched.nova.wire.objects import (
     ObjectType,

@@ -13,7 +13,7 @@ from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Invalid, NoValidHost
 from placement_sched.model.clock import Clock
 from placement_sched.model.document import Json
-from placement_sched.model.results.stages import EVERYTHING
+from placement_sched.model.explanation import EVERYTHING
 from placement_sched.operations.demo import sample_cloud as sample
 from placement_sched.operations.fleet.apply import apply
 from placement_sched.operations.fleet.merge import merge

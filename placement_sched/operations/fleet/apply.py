@@ -14,9 +14,8 @@ from typing import Any
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, Conflict, Duplicate, Invalid, NotFound
-from placement_sched.model.host_aggregate import POLICY_KEY, ZONE_KEY, HostAggregate
-from placement_sched.model.placement.allocation import ConsumerClaim
-from placement_sched.model.placement.provider import Provider
+from placement_sched.model.aggregates import POLICY_KEY, ZONE_KEY, HostAggregate
+from placement_sched.model.provider import ConsumerClaim, Provider
 from placement_sched.operations import host_aggregates, reports
 from placement_sched.operations.fleet import cloud
 from placement_sched.operations.fleet.cloud import Draft, ProviderState, changed

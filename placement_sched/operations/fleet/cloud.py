@@ -13,15 +13,13 @@ import os_resource_classes
 import os_traits
 
 from placement_sched.db.transaction import Connection
+from placement_sched.model.aggregates import HostAggregate, ServerGroup
 from placement_sched.model.compute_node import ComputeNode, Service
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.image import StoredImage
 from placement_sched.model.instance import Instance
-from placement_sched.model.placement.allocation import ConsumerClaim
-from placement_sched.model.placement.provider import Inventory
-from placement_sched.model.server_group import ServerGroup
+from placement_sched.model.provider import ConsumerClaim, Inventory
 from placement_sched.operations import reports
 from placement_sched.scheduler.policies.registry import Policies, Ratios, policies_for, ratios_under
 from placement_sched.schemas.formats import DocumentError

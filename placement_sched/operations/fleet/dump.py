@@ -8,16 +8,14 @@ from datetime import datetime
 from typing import Any
 
 from placement_sched.model import compute_node
+from placement_sched.model.aggregates import ZONE_KEY, HostAggregate, ServerGroup
 from placement_sched.model.compute_node import ComputeNode, Service
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.host_aggregate import ZONE_KEY, HostAggregate
 from placement_sched.model.image import StoredImage
 from placement_sched.model.instance import Instance
-from placement_sched.model.naming import is_zone, read_uuid
-from placement_sched.model.placement.allocation import Amounts, ConsumerClaim
-from placement_sched.model.placement.provider import Inventory
-from placement_sched.model.server_group import ServerGroup
+from placement_sched.model.names import is_zone, read_uuid
+from placement_sched.model.provider import Amounts, ConsumerClaim, Inventory
 from placement_sched.operations.aggregate_policies import with_ratios
 from placement_sched.operations.fleet import cloud, merge
 from placement_sched.operations.fleet.cloud import Draft, ProviderState, State, derived_uuid

@@ -8,8 +8,8 @@ from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode, Service
-from placement_sched.model.placement.allocation import ConsumerClaim
-from placement_sched.model.retrying import retrying
+from placement_sched.model.provider import ConsumerClaim
+from placement_sched.model.retry import retrying
 from placement_sched.operations.fleet.apply import StepProgress, apply
 from placement_sched.operations.fleet.cloud import State, changed, read_state
 from placement_sched.operations.fleet.dump import document_of

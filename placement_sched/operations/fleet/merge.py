@@ -7,13 +7,12 @@ from typing import Any
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Forbidden, Invalid, TooMuch
+from placement_sched.model.aggregates import ANTI_AFFINITY, ZONE_KEY, ServerGroup
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.host_aggregate import ZONE_KEY
 from placement_sched.model.image import StoredImage, Viewer
 from placement_sched.model.instance import Instance
-from placement_sched.model.placement.allocation import INSTANCE_TYPE, Amounts, ConsumerClaim
-from placement_sched.model.server_group import ANTI_AFFINITY, ServerGroup
+from placement_sched.model.provider import INSTANCE_TYPE, Amounts, ConsumerClaim
 from placement_sched.operations.fleet import cloud, merge_hosts
 from placement_sched.operations.fleet.cloud import Draft, derived_uuid
 from placement_sched.operations.fleet.names import for_each

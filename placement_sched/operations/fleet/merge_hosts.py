@@ -6,7 +6,7 @@ from dataclasses import replace
 from placement_sched.model import compute_node
 from placement_sched.model.compute_node import RATIOS, ComputeNode, Service
 from placement_sched.model.document import Json
-from placement_sched.model.placement.provider import Inventory
+from placement_sched.model.provider import Inventory
 from placement_sched.operations.fleet.cloud import Draft, ProviderState, derived_uuid
 from placement_sched.operations.fleet.names import expand, fill_in, for_each, one_for_each
 from placement_sched.operations.fleet.schema import read_node_name, read_provider_name

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from placement_sched.limits import MAX_PATTERN_NAMES
 from placement_sched.model.document import Json
-from placement_sched.model.naming import in_short
+from placement_sched.model.names import in_short
 from placement_sched.schemas.formats import DocumentError, located
 
 T = TypeVar("T")

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from placement_sched.model.aggregates import MOST_PER_HOST
 from placement_sched.model.compute_node import REPORT_KEYS
 from placement_sched.model.document import Json
-from placement_sched.model.placement.provider import MAX_FLOAT
-from placement_sched.model.server_group import MOST_PER_HOST
+from placement_sched.model.provider import MAX_FLOAT
 from placement_sched.operations.fleet.names import expand
 from placement_sched.schemas import fields, parts
 from placement_sched.schemas.fields import NAME, OWNER, SYMBOL

@@ -14,7 +14,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from placement_sched.errors import Error
-from placement_sched.model.capacity_figures import CapacityFigures, Counted
+from placement_sched.model.figures import CapacityFigures, Counted
 from placement_sched.operations.gauges.reading import SharedFile
 
 LOG = log.getLogger(__name__)

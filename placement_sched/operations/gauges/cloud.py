@@ -10,7 +10,7 @@ from oslo_log import log
 from prometheus_client.core import GaugeMetricFamily
 
 from placement_sched.errors import Error
-from placement_sched.model.cloud_figures import CloudFigures
+from placement_sched.model.figures import CloudFigures
 from placement_sched.operations.gauges.reading import ReadGauges, SharedFile
 
 LOG = log.getLogger(__name__)

@@ -12,8 +12,8 @@ from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import Clock
-from placement_sched.model.placement.allocation import UNCHECKED, Allocation, ConsumerClaim
-from placement_sched.model.retrying import retrying
+from placement_sched.model.provider import UNCHECKED, Allocation, ConsumerClaim
+from placement_sched.model.retry import retrying
 from placement_sched.operations.aggregate_policies import faults
 from placement_sched.operations.repair import known_instances
 from placement_sched.scheduler.policies.registry import Policies

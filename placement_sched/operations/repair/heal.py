@@ -14,11 +14,11 @@ from functools import partial
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Conflict, Invalid, NotFound
 from placement_sched.model.clock import Clock
+from placement_sched.model.decision import Decision
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.instance import Instance
-from placement_sched.model.placement.allocation import INSTANCE_TYPE, Allocation, ConsumerClaim
-from placement_sched.model.results.decision import Decision
-from placement_sched.model.retrying import retrying
+from placement_sched.model.provider import INSTANCE_TYPE, Allocation, ConsumerClaim
+from placement_sched.model.retry import retrying
 from placement_sched.operations.repair.known_instances import amounts_by_provider, by_consumer
 from placement_sched.scheduler.groups import amounts_of
 from placement_sched.store import decisions

@@ -13,7 +13,7 @@ from itertools import groupby
 from placement_sched.db import openstack_schema
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.compute_node import ComputeNode
-from placement_sched.model.placement.allocation import INSTANCE_TYPE, Allocation
+from placement_sched.model.provider import INSTANCE_TYPE, Allocation
 from placement_sched.store.compute import compute_nodes, instances
 from placement_sched.store.placement import resource_providers, traits
 

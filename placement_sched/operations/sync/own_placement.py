@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.clock import Clock
-from placement_sched.model.placement.sync import (
+from placement_sched.model.provider_sync import (
     Changed,
     HostMap,
     ProviderChange,

@@ -18,9 +18,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from placement_sched.errors import NotFound, ServiceFailed
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.naming import suggested
-from placement_sched.model.placement.sync import (
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.names import suggested
+from placement_sched.model.provider_sync import (
     Changed,
     HostMap,
     ProviderChange,

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
-from placement_sched.model.capacity_figures import CapacityFigures, Counted, FlavorCapacity
 from placement_sched.model.document import Document, Json
-from placement_sched.model.naming import if_few, names_instead, nearest
+from placement_sched.model.figures import CapacityFigures, Counted, FlavorCapacity
+from placement_sched.model.names import if_few, names_instead, nearest
 from placement_sched.scheduler.capacity.counting import OUT_OF_TIME, CapacityCount, count
 from placement_sched.scheduler.capacity.one_cloud import OneCloud, Per
 from placement_sched.scheduler.capacity.placing import Deadline

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from placement_sched.candidates.search import effective_limit, limiting_option
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, TooComplex
-from placement_sched.model.results.decision import DecisionSeed
-from placement_sched.model.server_group import AFFINITY
+from placement_sched.model.aggregates import AFFINITY
+from placement_sched.model.decision import DecisionSeed
 from placement_sched.scheduler.capacity.ledger import (
     UNFINISHED,
     Ledger,

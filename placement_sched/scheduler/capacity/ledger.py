@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.model.placement.candidate import AllocationRequest, Candidates
+from placement_sched.model.candidates_query import AllocationRequest, Candidates
 from placement_sched.scheduler.host_state import HostState, candidates_of
 
 #: A way to place an instance: the amounts that it takes, each with its place in ``Stock.free``.

@@ -6,7 +6,7 @@ from enum import Enum
 from functools import cache
 
 from placement_sched.db.transaction import Connection
-from placement_sched.model.host_aggregate import HostAggregate, zones
+from placement_sched.model.aggregates import HostAggregate, zones
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.hosts.caches import Aggregates, Memory
 from placement_sched.scheduler.hosts.states import CloudView, SharedStates

@@ -15,10 +15,10 @@ from typing import Any, Self
 from uuid import uuid4
 
 from placement_sched.db.sql import grouped
+from placement_sched.model.candidates_query import AllocationRequest
+from placement_sched.model.explanation import USED_UP
 from placement_sched.model.instance import HostInstance
-from placement_sched.model.placement.candidate import AllocationRequest
-from placement_sched.model.results.stages import USED_UP
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.capacity.ledger import UNFINISHED, Ledger, Stock, Stop
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler

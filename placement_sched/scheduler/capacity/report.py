@@ -9,8 +9,8 @@ import numpy as np
 from placement_sched.candidates.explain.report import first_steps
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
+from placement_sched.model.candidates_query import CandidateProvider
 from placement_sched.model.document import Json
-from placement_sched.model.placement.candidate import CandidateProvider
 from placement_sched.scheduler.capacity.counting import CapacityCount, Recount
 from placement_sched.scheduler.capacity.ledger import HostCount, SharedPool, Stop
 from placement_sched.scheduler.capacity.one_cloud import OneCloud, Per

@@ -7,7 +7,7 @@ from typing import Self
 
 from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import ComputeNode
-from placement_sched.model.naming import read_uuid
+from placement_sched.model.names import read_uuid
 from placement_sched.store.compute import compute_nodes
 from placement_sched.store.placement import resource_providers
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import os_traits
 
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.naming import listed
-from placement_sched.model.results.funnel import RejectReason
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.explanation import RejectReason
+from placement_sched.model.names import listed
 from placement_sched.model.verdict import Remedy
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.explain.sentences import traits_named

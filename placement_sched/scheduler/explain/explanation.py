@@ -5,16 +5,18 @@ from dataclasses import replace
 
 from placement_sched.candidates.explain.stages import stages_of
 from placement_sched.db.transaction import Connection
+from placement_sched.model.aggregates import DEFAULT_POLICY
+from placement_sched.model.decision import NO_VALID_HOST, SELECTED
 from placement_sched.model.document import Json
-from placement_sched.model.host_aggregate import DEFAULT_POLICY
-from placement_sched.model.results.decision import NO_VALID_HOST, SELECTED
-from placement_sched.model.results.funnel import (
+from placement_sched.model.explanation import (
+    CANDIDATES,
+    COMPUTE_NODES,
     FILTERS,
     REQUEST_FILTERS,
     HostVerdict,
+    View,
     hosts_as_json,
 )
-from placement_sched.model.results.stages import CANDIDATES, COMPUTE_NODES, View
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.explain.asked_hosts import asked_hosts
 from placement_sched.scheduler.explain.funnel import funnel_of

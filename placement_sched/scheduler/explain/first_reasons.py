@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence, Sized
 
 from placement_sched.candidates.explain.stages import stages_of
 from placement_sched.candidates.search import Search
-from placement_sched.model.results.funnel import FILTERS, Funnel, RejectReason
-from placement_sched.model.results.stages import CANDIDATES
+from placement_sched.model.explanation import CANDIDATES, FILTERS, Funnel, RejectReason
 from placement_sched.scheduler.choose import Run
 
 #: So many rejected hosts have all their reasons, however large the request is.

@@ -8,12 +8,14 @@ from placement_sched.candidates.constraints import ROOT_REQUIRED
 from placement_sched.candidates.explain.report import SearchRun, explain
 from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import why_disabled
-from placement_sched.model.results.funnel import Funnel, LaterReport, RoomReport
-from placement_sched.model.results.stages import (
+from placement_sched.model.explanation import (
     COMPUTE_NODES,
     CandidatesReport,
     FilterReport,
+    Funnel,
+    LaterReport,
     Rejected,
+    RoomReport,
     StepReport,
     View,
 )

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from placement_sched.db.transaction import Connection
-from placement_sched.model.naming import suggested
-from placement_sched.model.results.funnel import UnknownHost
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.explanation import UnknownHost
+from placement_sched.model.names import suggested
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.store.compute import compute_nodes
 
 #: So many unknown names are reported one by one. Each is compared with all names of the cloud,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import os_traits
 
-from placement_sched.model.naming import listed
+from placement_sched.model.names import listed
 from placement_sched.model.verdict import Refusal
 
 #: The name of a constraint of the search: its kind and detail.

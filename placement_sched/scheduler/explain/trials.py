@@ -10,10 +10,9 @@ from typing import Any
 
 from placement_sched.candidates.search import find_on, prepare
 from placement_sched.errors import PluginFailed, TooComplex
-from placement_sched.model.placement.candidate import Candidates
-from placement_sched.model.placement.query import CandidatesQuery
-from placement_sched.model.results.stages import FilterReport
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.candidates_query import Candidates, CandidatesQuery
+from placement_sched.model.explanation import FilterReport
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.hosts.states import host_states

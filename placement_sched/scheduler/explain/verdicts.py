@@ -14,25 +14,22 @@ from placement_sched.candidates.search import prepare
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, UnknownNames
-from placement_sched.model.naming import if_few, nearest
-from placement_sched.model.placement.candidate import Candidates, together
-from placement_sched.model.placement.query import CandidatesQuery
-from placement_sched.model.results.funnel import (
+from placement_sched.model.candidates_query import Candidates, CandidatesQuery, together
+from placement_sched.model.explanation import (
+    COMPUTE_NODES,
     FILTERS,
     PASSED,
     REJECTED,
     UNKNOWN,
+    CandidatesReport,
+    FilterReport,
     Funnel,
     HostVerdict,
     RejectReason,
-)
-from placement_sched.model.results.stages import (
-    COMPUTE_NODES,
-    CandidatesReport,
-    FilterReport,
     StepReport,
     View,
 )
+from placement_sched.model.names import if_few, nearest
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.explain.asked_hosts import AskedHost, AskedHosts
 from placement_sched.scheduler.explain.cloud_names import CloudNames

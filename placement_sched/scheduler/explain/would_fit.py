@@ -18,13 +18,18 @@ from placement_sched.candidates.explain.report import SearchRun, near_misses_of
 from placement_sched.candidates.search import Search
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed
-from placement_sched.model.image_properties import ImageProperties
-from placement_sched.model.naming import listed
-from placement_sched.model.placement.query import CandidatesQuery, RequestGroup
-from placement_sched.model.results.funnel import FILTERS
-from placement_sched.model.results.stages import CANDIDATES, NearMiss, NearMisses
-from placement_sched.model.results.would_fit import WouldFit, least
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
+from placement_sched.model.explanation import (
+    CANDIDATES,
+    FILTERS,
+    NearMiss,
+    NearMisses,
+    WouldFit,
+    least,
+)
+from placement_sched.model.image import ImageProperties
+from placement_sched.model.names import listed
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal, Remedy
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.explain.cloud_names import CloudNames

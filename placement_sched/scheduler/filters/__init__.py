@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal, Remedy
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from placement_sched.model.naming import in_short
-from placement_sched.model.server_group import AFFINITY, ANTI_AFFINITY, MOST_PER_HOST
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.aggregates import AFFINITY, ANTI_AFFINITY, MOST_PER_HOST
+from placement_sched.model.names import in_short
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal, Remedy
 from placement_sched.scheduler.filters.changed_requests import without_hint
 from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter

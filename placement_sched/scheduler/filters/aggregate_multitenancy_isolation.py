@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from placement_sched.model.naming import in_short
+from placement_sched.model.names import in_short
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from placement_sched.model.host_aggregate import DEFAULT_POLICY, POLICY_KEY
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.aggregates import DEFAULT_POLICY, POLICY_KEY
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal, Remedy
 from placement_sched.scheduler.filters.changed_requests import without_hint
 from placement_sched.scheduler.policies.selectors.hint import policy_hint

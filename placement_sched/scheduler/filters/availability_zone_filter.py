@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from placement_sched.model.host_aggregate import ZONE_KEY, zones
+from placement_sched.model.aggregates import ZONE_KEY, zones
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.image_properties import ImageProperties
-from placement_sched.model.naming import in_short
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.image import ImageProperties
+from placement_sched.model.names import in_short
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Remedy
 
 #: Names in the words of a change, and in its values; a request may have a thousand.

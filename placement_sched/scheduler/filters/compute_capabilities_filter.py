@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     Question,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from placement_sched.model.clock import shown_duration
 from placement_sched.model.compute_node import seen_lately, why_disabled
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal, Remedy
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from oslo_log import log
 
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,

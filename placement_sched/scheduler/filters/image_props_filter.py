@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from oslo_config import cfg
 from oslo_utils.versionutils import VersionPredicate, convert_version_to_str
 
-from placement_sched.model.naming import ARCHITECTURES
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.names import ARCHITECTURES
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal, Remedy
 from placement_sched.scheduler.filters.changed_requests import without_properties
 from placement_sched.scheduler.filters.utils import ADDRESS_BITS, value_at

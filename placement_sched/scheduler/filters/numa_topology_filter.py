@@ -5,11 +5,15 @@ from dataclasses import replace
 
 from oslo_config import cfg
 
-from placement_sched.model.hardware.numa import NetworkMetadata, NUMATopology, NUMATopologyLimits
-from placement_sched.model.hardware.numa_arrangement import Effort
+from placement_sched.model.hardware.numa import (
+    Effort,
+    NetworkMetadata,
+    NUMATopology,
+    NUMATopologyLimits,
+)
 from placement_sched.model.hardware.numa_fit import fit_candidates
-from placement_sched.model.hardware.pci_pools import devices_of
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.hardware.pci_devices import devices_of
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     Passed,

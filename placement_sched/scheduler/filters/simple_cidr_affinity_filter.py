@@ -5,7 +5,7 @@ from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from placement_sched.errors import Invalid
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, Remedy
 from placement_sched.scheduler.filters.changed_requests import without_hint
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.remote.attestation import Attestation, Attested, AttestedHosts
 from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, Remedy, Verdict
 from placement_sched.scheduler.filters.changed_requests import without_extra_specs

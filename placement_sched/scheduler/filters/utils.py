@@ -8,10 +8,10 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from placement_sched.limits import MAX_JSON_DEPTH
+from placement_sched.model.aggregates import ServerGroup
 from placement_sched.model.document import is_deeper
-from placement_sched.model.naming import canonical
-from placement_sched.model.server_group import ServerGroup
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.names import canonical
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 
 T = TypeVar("T")

@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 import os_resource_classes
 
 from placement_sched.errors import Invalid
+from placement_sched.model.candidates_query import AggregateTerms, RequestGroup, TraitTerms
+from placement_sched.model.explanation import FLAVOR, IMAGE, Ignored
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.hardware.requested_hardware import RequestedHardware
+from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.image import Image
-from placement_sched.model.naming import read_uuid
-from placement_sched.model.placement.provider import MAX_INT
-from placement_sched.model.placement.query import AggregateTerms, RequestGroup, TraitTerms
-from placement_sched.model.requested import RequestedGroup
-from placement_sched.model.results.funnel import FLAVOR, IMAGE, Ignored
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.names import read_uuid
+from placement_sched.model.provider import MAX_INT
+from placement_sched.model.request_spec import RequestedGroup, RequestSpec
 
 #: A line feed at the end of a key is not part of the name, as in nova; elsewhere nothing matches.
 _KEY = re.compile("(?P<prefix>resources|trait)(?P<suffix>[a-zA-Z0-9_-]{1,64})?:(?P<name>.*)\n?")

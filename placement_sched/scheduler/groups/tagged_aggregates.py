@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from oslo_config import cfg
 
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.groups import groups_of
 from placement_sched.settings import Settings
 

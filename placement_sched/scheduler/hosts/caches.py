@@ -14,10 +14,10 @@ from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders, ProviderSource
 from placement_sched.db.histories import History, history_of
 from placement_sched.db.transaction import Connection, Database
+from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import ComputeNode
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.results.funnel import Ignored
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.explanation import Ignored
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.hosts.known import HostVersions, NodeCache, ServiceCache
 from placement_sched.settings import Settings
 from placement_sched.store import change_counters

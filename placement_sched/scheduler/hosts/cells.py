@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from placement_sched.db.transaction import Connection
-from placement_sched.model.cell import NovaCell
 from placement_sched.model.clock import Clock
-from placement_sched.model.naming import canonical
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.instance import NovaCell
+from placement_sched.model.names import canonical
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.settings import Settings
 from placement_sched.store.compute import cells

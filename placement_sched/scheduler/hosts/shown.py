@@ -10,13 +10,12 @@ import orjson
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
-from placement_sched.model.cell import NovaCell
+from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate, zones
 from placement_sched.model.compute_node import ComputeNode, Service, kept_part, seen_lately
 from placement_sched.model.document import Json
-from placement_sched.model.host_aggregate import DEFAULT_POLICY, HostAggregate, zones
-from placement_sched.model.instance import Instance
-from placement_sched.model.naming import canonical, suggested
-from placement_sched.model.placement.provider import Inventory
+from placement_sched.model.instance import Instance, NovaCell
+from placement_sched.model.names import canonical, suggested
+from placement_sched.model.provider import Inventory
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.policies import shown as policies_shown
 from placement_sched.scheduler.policies.registry import Policies, policies_for

@@ -23,12 +23,12 @@ from typing import Any, Self
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.db.histories import history_of
 from placement_sched.db.transaction import Connection
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.candidates_query import AllocationRequest, Candidates
 from placement_sched.model.compute_node import ComputeNode
-from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.instance import HostInstance, Instance
-from placement_sched.model.naming import canonical
-from placement_sched.model.placement.candidate import AllocationRequest, Candidates
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.names import canonical
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filtering import named_nodes
 from placement_sched.scheduler.host_state import HostState, make, offer
 from placement_sched.scheduler.hosts.caches import Aggregates, Memory

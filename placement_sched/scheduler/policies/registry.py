@@ -7,12 +7,12 @@ from types import MappingProxyType
 
 from placement_sched.errors import ConfigurationError
 from placement_sched.limits import MAX_RATIO
+from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.hardware.requested_pci import Alias, aliases_of
-from placement_sched.model.host_aggregate import DEFAULT_POLICY, HostAggregate
-from placement_sched.model.naming import suggested
-from placement_sched.model.results.funnel import PolicyReport, SelectorReport
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.explanation import PolicyReport, SelectorReport
+from placement_sched.model.hardware.pci_requests import Alias, aliases_of
+from placement_sched.model.names import suggested
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.loading import Plugins, plugins_for
 from placement_sched.scheduler.plugin import calling
 from placement_sched.scheduler.policies import sections

@@ -12,8 +12,8 @@ from itertools import chain
 from oslo_config import cfg
 
 from placement_sched.errors import ConfigurationError, Invalid
-from placement_sched.model.host_aggregate import DEFAULT_POLICY
-from placement_sched.model.naming import suggested
+from placement_sched.model.aggregates import DEFAULT_POLICY
+from placement_sched.model.names import suggested
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import server_options
 from placement_sched.settings.options.compute import RATIOS

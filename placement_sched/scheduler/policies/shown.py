@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from placement_sched.errors import ConfigurationError, NotFound
+from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate
 from placement_sched.model.document import Json
-from placement_sched.model.host_aggregate import DEFAULT_POLICY, HostAggregate
-from placement_sched.model.naming import suggested
+from placement_sched.model.names import suggested
 from placement_sched.scheduler.loading import plugins_for
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.policies.registry import Policies, SchedulingPolicy, policies_for

@@ -9,9 +9,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.requested import Destination
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.request_spec import Destination, RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
 from placement_sched.settings import Settings

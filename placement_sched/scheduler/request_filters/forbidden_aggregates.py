@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.aggregates import HostAggregate
 from placement_sched.scheduler.groups.tagged_aggregates import required_traits
 from placement_sched.scheduler.plugin import in_group
 from placement_sched.scheduler.request_filters import (

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from placement_sched.model.host_aggregate import HostAggregate, zones
-from placement_sched.model.naming import names_instead, nearest
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.aggregates import HostAggregate, zones
+from placement_sched.model.names import names_instead, nearest
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler import request_filters
 from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World

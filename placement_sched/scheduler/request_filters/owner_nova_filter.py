@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import os_traits
 
-from placement_sched.model.requested import RequestedGroup
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestedGroup, RequestSpec
 from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World, requiring
 
 _OWNER = os_traits.OWNER_NOVA

@@ -2,8 +2,8 @@
 
 from oslo_config import cfg
 
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.plugin import in_group
 from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World, confined

@@ -1,6 +1,6 @@
 """required_aggregates_by_trait: send those who require a trait where it is reserved for them."""
 
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.groups import tagged_aggregates
 from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World, confined

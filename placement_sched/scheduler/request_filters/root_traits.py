@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import os_traits
 from oslo_config import cfg
 
-from placement_sched.model.requested import REMOTE_MANAGED
+from placement_sched.model.request_spec import REMOTE_MANAGED
 from placement_sched.scheduler.plugin import in_group
 from placement_sched.scheduler.request_filters import RequestSpec, TraitFilter
 

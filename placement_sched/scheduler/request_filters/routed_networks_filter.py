@@ -2,7 +2,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.plugin import in_group
 from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World, narrowed

@@ -8,8 +8,7 @@ from functools import cache
 from typing import Protocol
 
 from placement_sched.errors import Invalid
-from placement_sched.model.requested import NetworkRequest, Port
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import NetworkRequest, Port, RequestSpec
 from placement_sched.remote.neutron import Neutron
 from placement_sched.remote.service import by_options
 from placement_sched.settings import Settings

@@ -18,14 +18,13 @@ from placement_sched.errors import ConfigurationError, Invalid, NotFound, TooCom
 from placement_sched.limits import MAX_ALTERNATES, MAX_RECORDED_BYTES
 from placement_sched.model.clock import Clock
 from placement_sched.model.document import Document
-from placement_sched.model.hardware.requested_pci import (
+from placement_sched.model.hardware.pci_requests import (
     InstancePCIRequest,
     InstancePCIRequests,
     placement_terms,
 )
-from placement_sched.model.naming import canonical, suggested
-from placement_sched.model.requested import RequestedGroup
-from placement_sched.model.spec import RequestSpec, request_spec_from
+from placement_sched.model.names import canonical, suggested
+from placement_sched.model.request_spec import RequestedGroup, RequestSpec, request_spec_from
 from placement_sched.scheduler.hosts.caches import AggregateCache, Aggregates
 from placement_sched.scheduler.live_settings import LiveSettings, overridden
 from placement_sched.scheduler.loading import Plugins, enforcer_of, plugins_for

@@ -10,7 +10,7 @@ import logging
 from placement_sched.db.trial import Readable
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Document, Json
-from placement_sched.model.spec import REBUILD_HINT, RequestSpec, request_spec_from
+from placement_sched.model.request_spec import REBUILD_HINT, RequestSpec, request_spec_from
 from placement_sched.scheduler.filtering import is_named
 from placement_sched.store.compute import instances
 from placement_sched.store.placement import allocations

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Protocol
 from oslo_config import cfg
 from oslo_log import log
 
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
 from placement_sched.settings import Settings

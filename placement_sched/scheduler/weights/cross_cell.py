@@ -2,7 +2,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.model.naming import canonical
+from placement_sched.model.names import canonical
 from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 
 

@@ -4,7 +4,7 @@ from math import isfinite
 from typing import NoReturn
 
 from placement_sched.errors import Invalid, PluginFailed
-from placement_sched.model.naming import in_short
+from placement_sched.model.names import in_short
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import path_of
 from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights

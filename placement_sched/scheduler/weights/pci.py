@@ -2,7 +2,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.model.hardware.pci_pools import PciPools
+from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 

@@ -14,10 +14,10 @@ from uuid import UUID, uuid5
 from placement_sched.db.transaction import Connection
 from placement_sched.db.trial import Trial
 from placement_sched.errors import Invalid
+from placement_sched.model.aggregates import ZONE_KEY, HostAggregate
 from placement_sched.model.compute_node import RATIOS, REPORTED_TOTALS, ComputeNode
-from placement_sched.model.host_aggregate import ZONE_KEY, HostAggregate
-from placement_sched.model.naming import suggested
-from placement_sched.model.placement.provider import Inventory, Provider
+from placement_sched.model.names import suggested
+from placement_sched.model.provider import Inventory, Provider
 from placement_sched.scheduler.what_if.changes import (
     AddedHosts,
     ChangedAggregate,

@@ -7,7 +7,7 @@ from typing import Any
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_HOST_COPIES
 from placement_sched.model.document import Json
-from placement_sched.model.naming import suggested
+from placement_sched.model.names import suggested
 from placement_sched.schemas.changes import KINDS
 
 

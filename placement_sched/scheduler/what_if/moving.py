@@ -18,10 +18,10 @@ import orjson
 from placement_sched.db.transaction import Connection
 from placement_sched.db.trial import Trial
 from placement_sched.errors import Error
+from placement_sched.model.decision import Selection
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance
-from placement_sched.model.results.decision import Selection
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.choose import Run
 from placement_sched.scheduler.explain.asked_hosts import asked_hosts
 from placement_sched.scheduler.explain.funnel import funnel_of

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, delete, select, update
 
 from placement_sched.db import sql
 from placement_sched.db.tables import cells
-from placement_sched.model.cell import NovaCell
+from placement_sched.model.instance import NovaCell
 
 _COLUMNS = cells.c
 _LONGEST = 255

@@ -26,7 +26,7 @@ from placement_sched.db.tables import (
     traits,
 )
 from placement_sched.model.compute_node import COMPUTE_BINARY
-from placement_sched.model.placement.provider import Inventory, Provider
+from placement_sched.model.provider import Inventory, Provider
 from placement_sched.store.placement import aggregates, resource_classes
 from placement_sched.store.placement import inventories as stock
 from placement_sched.store.placement import resource_providers as providers

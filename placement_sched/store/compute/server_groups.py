@@ -11,7 +11,7 @@ from placement_sched.db import sql
 from placement_sched.db.tables import instances, server_groups
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_GROUP_MEMBERS
-from placement_sched.model.server_group import MOST_PER_HOST, ServerGroup
+from placement_sched.model.aggregates import MOST_PER_HOST, ServerGroup
 
 _GROUPS = server_groups.c
 _INSTANCES = instances.c

@@ -10,7 +10,7 @@ from sqlalchemy.dialects import mysql
 
 from placement_sched.db import sql
 from placement_sched.db.tables import host_aggregate_hosts, host_aggregate_metadata, instances
-from placement_sched.model.host_aggregate import ZONE_KEY
+from placement_sched.model.aggregates import ZONE_KEY
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.store.compute.instances import of_rows
 

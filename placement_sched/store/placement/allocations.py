@@ -12,13 +12,7 @@ from sqlalchemy import Connection, Select, delete, func, insert, select
 from placement_sched.db import sql, tables
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Invalid
 from placement_sched.limits import MAX_HELD_AMOUNTS
-from placement_sched.model.placement.allocation import (
-    UNCHECKED,
-    Allocation,
-    Consumer,
-    ConsumerClaim,
-    Taken,
-)
+from placement_sched.model.provider import UNCHECKED, Allocation, Consumer, ConsumerClaim, Taken
 from placement_sched.store.placement import capacity, inventories, next_best
 from placement_sched.store.placement import consumers as holders
 from placement_sched.store.placement import resource_providers as providers

@@ -17,8 +17,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from placement_sched.db.sql import SIZE, batches
 from placement_sched.db.tables import allocations, inventories, resource_classes
 from placement_sched.errors import CapacityExceeded
-from placement_sched.model.placement.allocation import may_hold
-from placement_sched.model.placement.provider import Inventory, capacity_of, obeys_units
+from placement_sched.model.provider import Inventory, capacity_of, may_hold, obeys_units
 
 
 class _as_read(FunctionElement[float]):  # noqa: N801 - an SQL function is named so

@@ -37,7 +37,7 @@ from placement_sched.db.change_triggers import (
 )
 from placement_sched.db.frequent_statements import FrequentStatement
 from placement_sched.db.tables import provider_changes
-from placement_sched.model.naming import in_short
+from placement_sched.model.names import in_short
 
 #: Seconds of the log that each reading repeats.
 OVERLAP = 3.0

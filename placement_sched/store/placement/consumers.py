@@ -31,8 +31,8 @@ from placement_sched.db.tables import (
 )
 from placement_sched.errors import ConcurrentUpdate, TooComplex
 from placement_sched.limits import MAX_HELD_AMOUNTS
-from placement_sched.model.placement.allocation import ConsumerClaim
-from placement_sched.model.retrying import retrying
+from placement_sched.model.provider import ConsumerClaim
+from placement_sched.model.retry import retrying
 from placement_sched.store.placement.capacity import InventoryIds
 
 PROJECT, USER, CONSUMER_TYPE, PROVIDER = "project", "user", "consumer_type", "provider"

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, Select, bindparam, delete, func, select
 from placement_sched.db import sql
 from placement_sched.db.tables import allocations, inventories, resource_classes, resource_providers
 from placement_sched.errors import InUse, Invalid
-from placement_sched.model.placement.provider import Inventory, Provider
+from placement_sched.model.provider import Inventory, Provider
 from placement_sched.store.placement import resource_classes as classes
 from placement_sched.store.placement.capacity import InventoryIds
 from placement_sched.store.placement.resource_providers import BySpelling

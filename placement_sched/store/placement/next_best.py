@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from placement_sched.db.sql import has_skip_locked
 from placement_sched.errors import CapacityExceeded, Invalid
-from placement_sched.model.placement.allocation import ConsumerClaim
+from placement_sched.model.provider import ConsumerClaim
 from placement_sched.store.placement import capacity, consumers
 from placement_sched.store.placement import resource_classes as classes
 from placement_sched.store.placement import resource_providers as providers

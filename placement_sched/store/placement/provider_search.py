@@ -25,8 +25,8 @@ from placement_sched.db import tables
 from placement_sched.db.frequent_statements import FrequentStatement
 from placement_sched.db.sql import Condition, batches
 from placement_sched.errors import Invalid
-from placement_sched.model.placement.provider import Provider
-from placement_sched.model.placement.query import AggregateTerms, TraitTerms
+from placement_sched.model.candidates_query import AggregateTerms, TraitTerms
+from placement_sched.model.provider import Provider
 from placement_sched.store.placement import aggregates, resource_classes, traits
 from placement_sched.store.placement.capacity import have_room
 from placement_sched.store.placement.resource_providers import PROVIDERS, read_providers, spelled

@@ -14,8 +14,8 @@ from placement_sched.db.tables import (
     resource_providers,
 )
 from placement_sched.errors import ConcurrentUpdate, InUse, Invalid, NotFound
-from placement_sched.model.naming import canonical
-from placement_sched.model.placement.provider import Provider
+from placement_sched.model.names import canonical
+from placement_sched.model.provider import Provider
 from placement_sched.store import change_counters
 from placement_sched.store.placement import resource_providers as providers
 

@@ -7,8 +7,7 @@ from sqlalchemy import Connection
 
 from placement_sched.db import sql
 from placement_sched.errors import ConcurrentUpdate, Invalid
-from placement_sched.model.placement.allocation import ConsumerClaim
-from placement_sched.model.placement.provider import Inventory, Provider
+from placement_sched.model.provider import ConsumerClaim, Inventory, Provider
 from placement_sched.store.placement import allocations, consumers, inventories, resource_providers
 
 

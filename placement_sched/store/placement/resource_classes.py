@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Select, bindparam, delete, func, select, text
 from placement_sched.db import sql
 from placement_sched.db.tables import inventories, resource_classes
 from placement_sched.errors import ConcurrentUpdate, Duplicate, Error, InUse, NotFound
-from placement_sched.model.placement.provider import ResourceClass
-from placement_sched.model.retrying import retrying
+from placement_sched.model.provider import ResourceClass
+from placement_sched.model.retry import retrying
 from placement_sched.store import change_counters
 
 #: What is held by who writes an inventory of a custom class, against who deletes one.

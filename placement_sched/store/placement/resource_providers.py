@@ -13,8 +13,8 @@ from placement_sched.db import sql
 from placement_sched.db.frequent_statements import FrequentStatement
 from placement_sched.db.tables import resource_providers
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
-from placement_sched.model.naming import canonical
-from placement_sched.model.placement.provider import Provider
+from placement_sched.model.names import canonical
+from placement_sched.model.provider import Provider
 from placement_sched.store.certified import certify
 
 _ROOT = resource_providers.alias("root")

@@ -20,7 +20,7 @@ from placement_sched.db.tables import (
     resource_providers,
     users,
 )
-from placement_sched.model.placement.allocation import UNKNOWN_TYPE
+from placement_sched.model.provider import UNKNOWN_TYPE
 from placement_sched.store.placement.capacity import used_of
 from placement_sched.store.placement.resource_providers import BySpelling
 

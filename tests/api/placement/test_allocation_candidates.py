@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement.routes.allocation_candidates import render
-from placement_sched.model.placement.candidate import AllocationRequest, Layout
+from placement_sched.model.candidates_query import AllocationRequest, Layout
 from tests.clouds import uuid_of
 
 ONE = Layout(({"VCPU": 2, "MEMORY_MB": 64},), {"": (0,)})

@@ -6,8 +6,8 @@ from placement_sched.api.microversion import Version
 from placement_sched.api.placement.microversions import NEWEST
 from placement_sched.api.placement.params import parse_member_of, parse_resources, parse_traits
 from placement_sched.errors import Invalid
-from placement_sched.model.placement.provider import MAX_INT
-from placement_sched.model.placement.query import AggregateTerms, TraitTerms
+from placement_sched.model.candidates_query import AggregateTerms, TraitTerms
+from placement_sched.model.provider import MAX_INT
 
 A = "aaaaaaaa-0000-4000-8000-000000000001"
 B = "bbbbbbbb-0000-4000-8000-000000000002"

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.app import make_services, placement_app
-from placement_sched.model.placement.provider import Inventory
+from placement_sched.model.provider import Inventory
 from tests.conftest import Client
 from tests.providers import make_providers
 from tests.statements import counted

@@ -6,7 +6,7 @@ Its lost section headers are restored, and AvailabilityFilter is read as Availab
 
 import pytest
 
-from placement_sched.model.hardware.requested_hardware import RequestedHardware
+from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.scheduler.loading import full_conf, read_settings
 from tests.placing import flavor, hosts_of, instance, report, spec
 
@@ -295,7 +295,7 @@ def test_flavor_and_image_are_read_once_whatever_policy_is_chosen(make_cloud, mo
             read.append(both)
             super().__init__(*both)
 
-    monkeypatch.setattr("placement_sched.model.spec.RequestedHardware", Counted)
+    monkeypatch.setattr("placement_sched.model.request_spec.RequestedHardware", Counted)
     for zone, policy in (("shared_az", "high_cpu_density"), (None, "default")):
         read.clear()
         assert explain(app, availability_zone=zone)["policy"] == policy

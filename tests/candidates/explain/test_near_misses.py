@@ -12,8 +12,8 @@ from placement_sched.candidates.explain.report import SearchRun, explain
 from placement_sched.candidates.explain.stages import CheckedTrees
 from placement_sched.candidates.search import find, prepare
 from placement_sched.errors import TooComplex
-from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
-from placement_sched.model.results.stages import NearMisses, View
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.model.explanation import NearMisses, View
 from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES

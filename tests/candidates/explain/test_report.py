@@ -13,8 +13,8 @@ from sqlalchemy import select
 from placement_sched.candidates.explain.report import SearchRun, each_refusal, explain, first_steps
 from placement_sched.candidates.search import find, prepare
 from placement_sched.db.tables import resource_providers
-from placement_sched.model.placement.query import CandidatesQuery, RequestGroup, TraitTerms
-from placement_sched.model.results.stages import EVERYTHING, NearMisses, View
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.model.explanation import EVERYTHING, NearMisses, View
 from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.candidates.documented import FPGAS, NICS, ONE_CARD, ROOT_TRAITS, provider
 from tests.candidates.prefixes import names, prefixes, without

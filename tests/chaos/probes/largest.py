@@ -18,7 +18,7 @@ from placement_sched.limits import (
     MAX_REPORTS,
     MAX_RESHAPER_CONSUMERS,
 )
-from placement_sched.model.server_group import POLICIES
+from placement_sched.model.aggregates import POLICIES
 from tests.chaos.probes import collected
 from tests.clouds import uuid_of
 from tests.placing import flavor, report, spec

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from placement_sched.cli.scheduler.funnel import render
-from placement_sched.model.results.reading import obstacle
+from placement_sched.model.explanation_reader import obstacle
 from tests.explanations import explanation, host, selection, stage, step, weight
 
 pytestmark = pytest.mark.slow

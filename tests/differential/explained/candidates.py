@@ -3,7 +3,7 @@
 from dataclasses import replace
 from urllib.parse import parse_qsl, urlencode
 
-from placement_sched.model.placement.query import CandidatesQuery
+from placement_sched.model.candidates_query import CandidatesQuery
 from tests.candidates.reference import SHARES
 from tests.differential.compare import Differences, normal
 from tests.differential.exchange import Request

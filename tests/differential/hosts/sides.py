@@ -9,10 +9,10 @@ from typing import Any, Self
 from uuid import UUID
 
 from placement_sched.errors import Error, PluginFailed
+from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import COMPUTE_BINARY, Service
-from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.model.instance import HostInstance, Instance
-from placement_sched.model.spec import RequestSpec, request_spec_from
+from placement_sched.model.request_spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_state import HostState, make, service_view

@@ -11,7 +11,7 @@ from typing import Any
 
 from placement_sched.model.hardware.numa import InstanceNUMATopology
 from placement_sched.model.hardware.numa_fit import in_order
-from placement_sched.model.hardware.pci_pools import Devices
+from placement_sched.model.hardware.pci_devices import Devices
 from placement_sched.schemas.node_report import numa_topology
 from tests.differential.numa.generate import Case
 from tests.differential.numa.sides import FakeStats, Rounds, Theirs

@@ -5,7 +5,7 @@ from typing import Any
 
 from placement_sched.model.hardware.numa import FittedNUMACell, NUMACell, NUMATopology
 from placement_sched.model.hardware.numa_fit import fit_to_host
-from placement_sched.model.hardware.pci_pools import devices_of
+from placement_sched.model.hardware.pci_devices import devices_of
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
 from placement_sched.scheduler.host_state import HostState

@@ -6,8 +6,8 @@ from typing import Any
 
 from placement_sched.errors import Conflict
 from placement_sched.model.hardware.numa import InstanceNUMACell
-from placement_sched.model.hardware.pci_pools import PciPools
-from placement_sched.model.hardware.requested_pci import InstancePCIRequest
+from placement_sched.model.hardware.pci_devices import PciPools
+from placement_sched.model.hardware.pci_requests import InstancePCIRequest
 from placement_sched.scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from placement_sched.scheduler.weights.pci import PCIWeigher
 from tests.differential.duel import PEER_PYTHON

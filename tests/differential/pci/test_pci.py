@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from placement_sched.model.hardware import pci_matching
+from placement_sched.model.hardware import pci_devices
 from tests.differential.generate.dice import Dice
 from tests.differential.pci.explained import EXPLANATIONS
 from tests.differential.pci.generate import Asked, asked
@@ -71,13 +71,13 @@ def test_what_is_explained_is_documented(explanation):
 @pytest.mark.parametrize("missing", [0, 1, 2, 3, 5])
 def test_rule_that_is_forgotten_is_found(duel, monkeypatch, missing):
     """What compares is looked at with a side of ours that leaves one of its steps out."""
-    steps = pci_matching._STEPS
-    monkeypatch.setattr(pci_matching, "_STEPS", (*steps[:missing], *steps[missing + 1 :]))
+    steps = pci_devices._STEPS
+    monkeypatch.setattr(pci_devices, "_STEPS", (*steps[:missing], *steps[missing + 1 :]))
     assert duel.run(SEED, 600).findings
 
 
 def test_placements_choice_that_is_not_heeded_is_found(duel, monkeypatch):
-    monkeypatch.setattr(pci_matching, "providers_of", lambda _request, _mappings: Counter())
+    monkeypatch.setattr(pci_devices, "providers_of", lambda _request, _mappings: Counter())
     assert duel.run(SEED, 600).findings
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.hardware.requested_hardware import RequestedHardware
+from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.image import Image
 
 

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.model.hardware.numa import NUMATopologyLimits
-from placement_sched.model.hardware.numa_arrangement import Effort, first_arrangement
+from placement_sched.model.hardware.numa import Effort, NUMATopologyLimits, first_arrangement
 from placement_sched.model.hardware.numa_fit import fit_candidates, fit_to_host
-from placement_sched.model.hardware.pci_pools import Devices, PciPools
-from placement_sched.model.hardware.requested_pci import AFFINITY_POLICIES, InstancePCIRequest
+from placement_sched.model.hardware.pci_devices import Devices, PciPools
+from placement_sched.model.hardware.pci_requests import AFFINITY_POLICIES, InstancePCIRequest
 from placement_sched.model.verdict import Refusal
 from tests.model.hardware.fitting import a_cell, a_host, an_instance, asked
 
@@ -34,7 +33,7 @@ def test_earlier_items_choose_first(places, found):
     assert first_arrangement(places, lambda _places: True) == found
 
 
-ARRANGEMENT = "placement_sched.model.hardware.numa_arrangement"
+ARRANGEMENT = "placement_sched.model.hardware.numa"
 PLACES = st.lists(st.lists(st.integers(0, 4), unique=True).map(sorted), min_size=1, max_size=4)
 ACCEPTED = st.frozensets(st.frozensets(st.integers(0, 4), min_size=1, max_size=4), max_size=12)
 

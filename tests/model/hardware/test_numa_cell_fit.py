@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.model.hardware.numa import PAGES_ANY, PAGES_LARGE, PAGES_SMALL, FittedNUMACell
-from placement_sched.model.hardware.numa_cell_fit import (
+from placement_sched.model.hardware.numa_fit import (
     PinnedCPUs,
     chosen_pages,
     fit_cell,

@@ -12,7 +12,7 @@ from placement_sched.model.hardware.numa_fit import (
     too_few_nodes,
     with_usage,
 )
-from placement_sched.model.hardware.pci_pools import Devices
+from placement_sched.model.hardware.pci_devices import Devices
 from placement_sched.model.verdict import Refusal
 from tests.model.hardware.fitting import (
     CORES,

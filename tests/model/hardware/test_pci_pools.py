@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from placement_sched.errors import Conflict
-from placement_sched.model.hardware.pci_pools import Devices, PciPools, ReportedPools, devices_of
-from placement_sched.model.hardware.requested_pci import InstancePCIRequest, InstancePCIRequests
+from placement_sched.model.hardware.pci_devices import Devices, PciPools, ReportedPools, devices_of
+from placement_sched.model.hardware.pci_requests import InstancePCIRequest, InstancePCIRequests
 from tests.model.hardware.fitting import asked
 from tests.model.hardware.pci_stats import Stats
 

@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_PCI_REQUESTS, MAX_PCI_SPEC_KEYS
-from placement_sched.model.hardware.requested_pci import (
+from placement_sched.model.hardware.pci_requests import (
     InstancePCIRequest,
     InstancePCIRequests,
     aliases_of,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from placement_sched.errors import ConfigurationError
-from placement_sched.model.hardware.requested_pci import Alias, aliases_of
+from placement_sched.model.hardware.pci_requests import Alias, aliases_of
 
 IDS = {"vendor_id": "8086", "product_id": "1520"}
 VF = {**IDS, "device_type": "type-VF"}

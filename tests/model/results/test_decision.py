@@ -5,7 +5,7 @@ import json
 import orjson
 import pytest
 
-from placement_sched.model.results.decision import Selection
+from placement_sched.model.decision import Selection
 
 
 class Odd:

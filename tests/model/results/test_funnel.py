@@ -4,18 +4,14 @@ from dataclasses import asdict
 
 import pytest
 
-from placement_sched.model.results.funnel import (
-    Funnel,
-    HostReport,
-    LaterReport,
-    WeightReport,
-    hosts_as_json,
-)
-from placement_sched.model.results.stages import (
+from placement_sched.model.explanation import (
     COMPUTE_NODES,
     USED_UP,
     CandidatesReport,
     FilterReport,
+    Funnel,
+    HostReport,
+    LaterReport,
     NearMiss,
     NearMisses,
     Rejected,
@@ -23,6 +19,8 @@ from placement_sched.model.results.stages import (
     StepReport,
     View,
     WeigherReport,
+    WeightReport,
+    hosts_as_json,
 )
 
 REJECTED = tuple(Rejected(f"cn{number}", f"node{number}", "why") for number in range(1, 5))

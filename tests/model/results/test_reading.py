@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.model.results.reading import GroupedReason, grouped, in_words, path_of
+from placement_sched.model.explanation_reader import GroupedReason, grouped, in_words, path_of
 
 
 def refusals(*reasons: str) -> list[dict[str, str]]:

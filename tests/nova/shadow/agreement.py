@@ -25,9 +25,9 @@ from oslo_config import cfg
 from sqlalchemy import make_url, select
 
 from placement_sched.db.transaction import Connection, Database
+from placement_sched.model import shadow_result
 from placement_sched.model.clock import utcnow
-from placement_sched.model.placement.provider import Inventory
-from placement_sched.model.results import shadow
+from placement_sched.model.provider import Inventory
 from placement_sched.nova.shadow.report import lines_of, report_of
 from placement_sched.settings.options.notifications import oslo_messaging
 from placement_sched.store import shadow_results
@@ -383,7 +383,7 @@ def main() -> int:
         seconds = monotonic() - began
     sys.stdout.writelines(f"{line}\n" for line in lines_of(report))
     sys.stdout.write(f"\n{seconds:.0f} s, seed {chosen.seed}\n")
-    disagreeing = sum(report["verdicts"].get(one, 0) for one in shadow.DISAGREEING)
+    disagreeing = sum(report["verdicts"].get(one, 0) for one in shadow_result.DISAGREEING)
     return 1 if disagreeing else 0
 
 

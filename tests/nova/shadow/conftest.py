@@ -10,9 +10,8 @@ import pytest
 
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
-from placement_sched.model.placement.allocation import INSTANCE_TYPE, ConsumerClaim
-from placement_sched.model.placement.provider import Inventory
-from placement_sched.model.results.shadow import ShadowResult
+from placement_sched.model.provider import INSTANCE_TYPE, ConsumerClaim, Inventory
+from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.nova.databases.placements import NovaRecords
 from placement_sched.nova.shadow import awaiting
 from placement_sched.nova.shadow.awaiting import Awaiting

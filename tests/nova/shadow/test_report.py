@@ -4,9 +4,9 @@ from datetime import datetime
 
 import pytest
 
+from placement_sched.model import shadow_result
 from placement_sched.model.request_ids import RequestIds
-from placement_sched.model.results import shadow
-from placement_sched.model.results.shadow import ShadowResult
+from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.nova.shadow.report import WORDS, lines_of, report_of
 from tests.placing import instance
 
@@ -27,17 +27,22 @@ def result(number, verdict, position=0, **facts):
 
 
 def test_every_verdict_has_words():
-    assert set(WORDS) == set(shadow.VERDICTS)
+    assert set(WORDS) == set(shadow_result.VERDICTS)
 
 
 def test_every_verdict_agrees_or_not_or_is_open():
-    three = (shadow.AGREEING, shadow.DISAGREEING, shadow.OPEN)
-    assert sorted(one for some in three for one in some) == sorted(shadow.VERDICTS)
+    three = (shadow_result.AGREEING, shadow_result.DISAGREEING, shadow_result.OPEN)
+    assert sorted(one for some in three for one in some) == sorted(shadow_result.VERDICTS)
 
 
 def test_agreement_is_of_the_requests_that_could_be_compared():
-    verdicts = [shadow.SAME_HOST, shadow.EQUAL_WEIGHT, shadow.BOTH_NO_HOST, shadow.OTHER_HOST]
-    verdicts += [shadow.PENDING, shadow.UNKNOWN]
+    verdicts = [
+        shadow_result.SAME_HOST,
+        shadow_result.EQUAL_WEIGHT,
+        shadow_result.BOTH_NO_HOST,
+        shadow_result.OTHER_HOST,
+    ]
+    verdicts += [shadow_result.PENDING, shadow_result.UNKNOWN]
     report = report_of(result(number, one) for number, one in enumerate(verdicts))
     assert (report["requests"], report["compared"], report["agreement"]) == (6, 4, 75.0)
     assert report["verdicts"] == dict.fromkeys(verdicts, 1)
@@ -45,17 +50,21 @@ def test_agreement_is_of_the_requests_that_could_be_compared():
 
 def test_request_of_several_instances_counts_once():
     report = report_of(
-        [result(1, shadow.SAME_HOST), result(1, shadow.ONLY_OURS, 1), result(2, shadow.SAME_HOST)]
+        [
+            result(1, shadow_result.SAME_HOST),
+            result(1, shadow_result.ONLY_OURS, 1),
+            result(2, shadow_result.SAME_HOST),
+        ]
     )
     assert (report["requests"], report["instances"]) == (2, 3)
-    assert report["verdicts"] == {shadow.SAME_HOST: 1, shadow.ONLY_OURS: 1}
+    assert report["verdicts"] == {shadow_result.SAME_HOST: 1, shadow_result.ONLY_OURS: 1}
     assert [one["instance"] for one in report["disagreements"]] == [instance(11)]
 
 
 def test_disagreement_names_both_hosts_and_why():
     facts = {"our_host": "cn1", "nova_host": "cn2"}
     detail = {"our_weight": 2.0, "nova_weight": 1.25, "why": "cn2 weighs 1.25 here"}
-    report = report_of([result(1, shadow.OTHER_HOST, detail=detail, **facts)])
+    report = report_of([result(1, shadow_result.OTHER_HOST, detail=detail, **facts)])
     assert list(lines_of(report)) == [
         "1 request for 1 instance",
         "0 % of 1 compared request agree with nova's choice",
@@ -75,7 +84,7 @@ def test_request_that_could_not_be_evaluated_has_no_decision():
         decision="d",
         position=0,
         instance=instance(1),
-        verdict=shadow.FAILED,
+        verdict=shadow_result.FAILED,
         detail={"why": "no such policy", "request_id": "req-9"},
         created_at=AT,
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.model.results import shadow
+from placement_sched.model import shadow_result
 from placement_sched.store import shadow_results
 from tests.nova.shadow.agreement import compared, staged
 
@@ -20,8 +20,8 @@ def test_requests_drawn_at_random_are_placed_alike(tmp_path):
     assert report["disagreements"] == []
     assert report["requests"] == REQUESTS
     # On a busy machine nova may claim before the shadow looks, which says then that it cannot tell.
-    unknown = [one.detail["why"] for one in results if one.verdict == shadow.UNKNOWN]
+    unknown = [one.detail["why"] for one in results if one.verdict == shadow_result.UNKNOWN]
     assert all(why.startswith("nova had claimed for the instance before") for why in unknown)
-    assert report["compared"] + report["verdicts"].get(shadow.UNKNOWN, 0) == REQUESTS
+    assert report["compared"] + report["verdicts"].get(shadow_result.UNKNOWN, 0) == REQUESTS
     assert report["compared"] >= REQUESTS * 0.9
-    assert report["verdicts"][shadow.SAME_HOST] > REQUESTS // 4
+    assert report["verdicts"][shadow_result.SAME_HOST] > REQUESTS // 4

@@ -8,9 +8,9 @@ import pytest
 from sqlalchemy import select
 
 from placement_sched.db import tables
+from placement_sched.model.checks import Invariant
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import Instance
-from placement_sched.model.results.invariants import Invariant
 from placement_sched.nova.sync.instances import InstanceUpkeep
 from placement_sched.store.compute import embedded_flavors, instances, server_groups
 from tests.invariants import assert_invariants

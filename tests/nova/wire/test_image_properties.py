@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.model.image_properties import READERS, properties_from
+from placement_sched.model.image import READERS, properties_from
 from placement_sched.nova.wire.image_properties import raw_properties
 from placement_sched.nova.wire.objects import UnreadableObject, primitive_of
 from tests.nova.wire.recorded import recorded

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from placement_sched.errors import Invalid
-from placement_sched.model.spec import request_spec_from
+from placement_sched.model.request_spec import request_spec_from
 from placement_sched.nova.wire import objects
 from placement_sched.nova.wire.objects import UnknownObject, UnknownVersion, UnreadableObject
 from placement_sched.nova.wire.request_spec import document_of

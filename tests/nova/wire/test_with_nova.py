@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from placement_sched import errors
-from placement_sched.model.image import Image
-from placement_sched.model.image_properties import READERS
+from placement_sched.model.image import READERS, Image
 from placement_sched.nova.wire import aggregates, image_properties, instances, request_spec
 from placement_sched.nova.wire.aggregates import aggregate_of
 from placement_sched.nova.wire.errors import over_rpc

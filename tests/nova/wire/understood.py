@@ -3,7 +3,7 @@
 from typing import Any
 
 from placement_sched.model.image import Image
-from placement_sched.model.spec import RequestSpec, request_spec_from
+from placement_sched.model.request_spec import RequestSpec, request_spec_from
 from placement_sched.nova.wire.request_spec import document_of
 
 _LISTS = ("ignore_hosts", "force_hosts", "force_nodes", "security_groups")

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from placement_sched.model.naming import is_printable_name
+from placement_sched.model.names import is_printable_name
 
 _NAMES = st.sampled_from(["a", "b1", "b2", "b10", "x-[1]", "Ω {root}", "12", "yes", "~", "s p"])
 _TEXTS = st.text(

@@ -15,7 +15,7 @@ from placement_sched.db.tables import (
     resource_providers,
 )
 from placement_sched.errors import Conflict, Invalid
-from placement_sched.model.results.invariants import Invariant
+from placement_sched.model.checks import Invariant
 from placement_sched.operations.fleet import load as operation
 from tests.clouds import uuid_of
 from tests.invariants import break_tables, verified

@@ -6,8 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from placement_sched.errors import Unavailable
-from placement_sched.model.capacity_figures import CapacityFigures, Counted, FlavorCapacity
-from placement_sched.model.cloud_figures import OTHER
+from placement_sched.model.figures import OTHER, CapacityFigures, Counted, FlavorCapacity
 from placement_sched.operations.gauges.capacity import KEPT, MOST, THREAD, CapacityGauges
 from tests.conftest import make_settings
 from tests.placing import report

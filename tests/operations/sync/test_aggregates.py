@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.errors import ServiceFailed
-from placement_sched.model.placement.sync import HostMap, SyncCode, SyncProblem, gravest
+from placement_sched.model.provider_sync import HostMap, SyncCode, SyncProblem, gravest
 from placement_sched.operations import host_aggregates as own_aggregates
 from placement_sched.operations.sync.own_placement import OwnPlacement
 from placement_sched.operations.sync.provider_sync import by_name, sync_aggregates

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from placement_sched.db.transaction import Database
 from placement_sched.errors import NotFound
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.placement.sync import HostMap, SyncCode
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.provider_sync import HostMap, SyncCode
 from placement_sched.operations.sync.own_placement import OwnPlacement
 from placement_sched.operations.sync.provider_sync import sync_aggregates, sync_traits
 from placement_sched.store import synced_traits

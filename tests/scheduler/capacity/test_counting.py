@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from placement_sched.model.results.decision import DecisionSeed
+from placement_sched.model.decision import DecisionSeed
 from placement_sched.scheduler.capacity.counting import count_hosts
 from placement_sched.scheduler.capacity.placing import Deadline
 from tests.conftest import make_settings

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.model.hardware.numa import NetworkMetadata, NUMATopology, NUMATopologyLimits
-from placement_sched.model.hardware.requested_pci import InstancePCIRequests
+from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
 from placement_sched.scheduler.loading import full_conf
 from placement_sched.schemas.node_report import numa_topology

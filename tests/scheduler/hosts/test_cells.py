@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from placement_sched.model.cell import NovaCell
 from placement_sched.model.clock import utcnow
+from placement_sched.model.instance import NovaCell
 from placement_sched.store.compute import cells
 from tests.placing import instance, report, spec
 from tests.statements import counted

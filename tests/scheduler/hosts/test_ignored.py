@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from placement_sched.model.results.funnel import FLAVOR, Ignored
+from placement_sched.model.explanation import FLAVOR, Ignored
 from placement_sched.scheduler.hosts import caches
 from tests.placing import flavor, instance, report, spec
 from tests.scheduler.test_select_destinations import explain, select

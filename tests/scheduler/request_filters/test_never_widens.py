@@ -13,7 +13,7 @@ from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.search import find as find_candidates
 from placement_sched.candidates.search import prepare
 from placement_sched.errors import Invalid
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.loading import plugins_for
 from placement_sched.scheduler.narrowing import narrow

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from placement_sched.model.hardware.requested_pci import InstancePCIRequests
+from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.scheduler.request_filters.owner_nova_filter import OwnerNovaFilter
 from tests.placing import report, spec
 from tests.scheduler.explained import explained, put_hosts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.model.requested import NetworkRequest
+from placement_sched.model.request_spec import NetworkRequest
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.request_filters.routed_networks_filter import RoutedNetworksFilter
 from tests.scheduler.states import a_spec, settings_with

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from placement_sched.errors import Invalid
-from placement_sched.model.hardware.pci_pools import PciPools
+from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.scheduler.weights.pci import PCIWeigher
 from tests.scheduler.states import a_host, a_spec, aggregates, settings_with
 from tests.scheduler.weights.weighing import raw, weighed

@@ -1,6 +1,6 @@
 """What one weigher alone makes of hosts, under given options."""
 
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.weighing import WeighRun, run_weighers
 from placement_sched.scheduler.weights import BaseHostWeigher

@@ -9,9 +9,14 @@ from sqlalchemy import insert, select
 
 from placement_sched.db import tables
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Invalid
-from placement_sched.model.naming import canonical
-from placement_sched.model.placement.allocation import UNCHECKED, ConsumerClaim, may_hold
-from placement_sched.model.placement.provider import Inventory, obeys_units
+from placement_sched.model.names import canonical
+from placement_sched.model.provider import (
+    UNCHECKED,
+    ConsumerClaim,
+    Inventory,
+    may_hold,
+    obeys_units,
+)
 from placement_sched.store.placement import allocations, resource_providers
 from tests.exploring import draws
 from tests.providers import NOW, make_provider, make_providers, set_inventory

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from placement_sched.db.tables import allocations
-from placement_sched.model.placement.provider import MAX_INT, Inventory
+from placement_sched.model.provider import MAX_INT, Inventory
 from placement_sched.store.placement import provider_search, resource_classes, resource_providers
 from placement_sched.store.placement.provider_search import ProviderQuery
 from tests.exploring import draws

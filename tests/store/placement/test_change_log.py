@@ -9,7 +9,7 @@ from sqlalchemy import func, insert, select, text
 
 from placement_sched.db import tables
 from placement_sched.db.transaction import Database
-from placement_sched.model.results.request_stats import begin_stats, request_stats
+from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.store.placement.copied import Copy

@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.errors import CapacityExceeded, Invalid
-from placement_sched.model.placement.allocation import ConsumerClaim
+from placement_sched.model.provider import ConsumerClaim
 from placement_sched.store.placement import allocations, consumers, resource_providers
 from tests.providers import NOW, make_provider, make_providers
 from tests.statements import counted

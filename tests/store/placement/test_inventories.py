@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from placement_sched.errors import InUse
-from placement_sched.model.placement.provider import Inventory
+from placement_sched.model.provider import Inventory
 from placement_sched.store.placement import inventories, resource_providers
 from tests.providers import NOW, make_provider, make_providers
 from tests.statements import counted

@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.model.placement.provider import Inventory
-from placement_sched.model.placement.query import AggregateTerms, TraitTerms
+from placement_sched.model.candidates_query import AggregateTerms, TraitTerms
+from placement_sched.model.provider import Inventory
 from placement_sched.store.placement import (
     aggregates,
     provider_search,

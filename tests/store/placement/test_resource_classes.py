@@ -6,7 +6,7 @@ import os_resource_classes
 import pytest
 
 from placement_sched.errors import Duplicate, InUse, NotFound
-from placement_sched.model.placement.provider import Inventory
+from placement_sched.model.provider import Inventory
 from placement_sched.store.placement import resource_classes
 from tests.providers import NOW, make_provider
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.errors import ConcurrentUpdate, Duplicate, InUse, Invalid, NotFound
-from placement_sched.model.placement.provider import Inventory
+from placement_sched.model.provider import Inventory
 from placement_sched.store.placement import (
     aggregates,
     inventories,

@@ -15,7 +15,7 @@ from placement_sched.api.schema import Schemas
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
-from placement_sched.model.placement.provider import MAX_FLOAT
+from placement_sched.model.provider import MAX_FLOAT
 from placement_sched.operations import flavors
 from placement_sched.schemas.fields import DESCRIPTION, FLAVOR_ID, NAME
 from placement_sched.schemas.parts import an_object

@@ -12,8 +12,8 @@ from placement_sched.api.microversion import Version
 from placement_sched.api.schema import Schemas
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.limits import MAX_AGGREGATE_METADATA
+from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.document import Json
-from placement_sched.model.host_aggregate import HostAggregate
 from placement_sched.operations import host_aggregates
 from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.schemas.fields import HOST, KEY, NAME, VALUE, ZONE

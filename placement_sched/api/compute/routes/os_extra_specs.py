@@ -10,7 +10,7 @@ from placement_sched.api.schema import Schemas
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_EXTRA_SPECS
 from placement_sched.model.document import Json
-from placement_sched.model.naming import KEY
+from placement_sched.model.names import KEY
 from placement_sched.operations import flavors
 from placement_sched.scheduler import extra_specs
 from placement_sched.schemas.parts import an_object

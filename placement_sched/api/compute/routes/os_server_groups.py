@@ -12,8 +12,8 @@ from placement_sched.api.paging import at_most
 from placement_sched.api.schema import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.limits import MAX_PAGE
+from placement_sched.model.aggregates import MOST_PER_HOST, POLICIES, ServerGroup
 from placement_sched.model.document import Json
-from placement_sched.model.server_group import MOST_PER_HOST, POLICIES, ServerGroup
 from placement_sched.operations import instances
 from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.schemas.fields import GROUP_POLICY, NAME

@@ -11,7 +11,7 @@ from placement_sched.api.placement.conventions import INTEGER, UUID, listing, re
 from placement_sched.api.schema import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.limits import MAX_PROVIDER_ITEMS
-from placement_sched.model.naming import canonical
+from placement_sched.model.names import canonical
 from placement_sched.store.placement import aggregates, resource_providers
 
 blueprint = Blueprint("aggregates", __name__, since=mv.PROVIDER_AGGREGATES)

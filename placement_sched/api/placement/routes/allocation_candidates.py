@@ -19,11 +19,10 @@ from placement_sched.api.schema import REPEATED, Schemas
 from placement_sched.candidates.search import Search, find, prepare
 from placement_sched.candidates.summaries import SummaryFields
 from placement_sched.db.sql import AT_ONCE, batches, grouped
+from placement_sched.model.candidates_query import AllocationRequest, CandidatesQuery, Layout
 from placement_sched.model.document import Json
-from placement_sched.model.naming import LIKE_UUID
-from placement_sched.model.placement.candidate import AllocationRequest, Layout
-from placement_sched.model.placement.query import CandidatesQuery
-from placement_sched.model.results.request_stats import request_stats
+from placement_sched.model.names import LIKE_UUID
+from placement_sched.model.request_stats import request_stats
 
 blueprint = Blueprint("allocation_candidates", __name__)
 

@@ -14,13 +14,8 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.limits import MAX_ALLOCATION_AMOUNTS
 from placement_sched.model.document import Json
-from placement_sched.model.naming import LIKE_UUID, canonical, read_uuid
-from placement_sched.model.placement.allocation import (
-    UNCHECKED,
-    UNKNOWN_TYPE,
-    Allocation,
-    ConsumerClaim,
-)
+from placement_sched.model.names import LIKE_UUID, canonical, read_uuid
+from placement_sched.model.provider import UNCHECKED, UNKNOWN_TYPE, Allocation, ConsumerClaim
 from placement_sched.schemas.fields import OWNER
 from placement_sched.schemas.parts import a_list, an_object
 from placement_sched.store.placement import allocations

@@ -15,7 +15,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, InUse, Invalid, NotFound
 from placement_sched.limits import MAX_PROVIDER_ITEMS
 from placement_sched.model.document import Json
-from placement_sched.model.placement.provider import MAX_FLOAT, Inventory, Provider
+from placement_sched.model.provider import MAX_FLOAT, Inventory, Provider
 from placement_sched.schemas.fields import INVENTORY
 from placement_sched.schemas.parts import an_object
 from placement_sched.store.placement import inventories, resource_classes, resource_providers

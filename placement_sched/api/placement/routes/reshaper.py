@@ -15,7 +15,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_RESHAPER_CONSUMERS, MAX_RESHAPER_INVENTORIES
 from placement_sched.model.document import Json
-from placement_sched.model.naming import LIKE_UUID
+from placement_sched.model.names import LIKE_UUID
 from placement_sched.store.placement import reshape
 
 blueprint = Blueprint("reshaper", __name__)

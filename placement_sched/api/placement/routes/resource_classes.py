@@ -10,7 +10,7 @@ from placement_sched.api.placement.conventions import UPPER_CASE, dated, links, 
 from placement_sched.api.schema import Schema, Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Duplicate, Invalid
-from placement_sched.model.placement.provider import CUSTOM_PREFIX
+from placement_sched.model.provider import CUSTOM_PREFIX
 from placement_sched.store.placement import resource_classes
 
 blueprint = Blueprint("resource_classes", __name__, since=mv.CUSTOM_RESOURCE_CLASSES)

@@ -15,8 +15,8 @@ from placement_sched.api.placement.params import parse_member_of, parse_resource
 from placement_sched.api.schema import REPEATED, Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
-from placement_sched.model.naming import canonical
-from placement_sched.model.placement.provider import Provider
+from placement_sched.model.names import canonical
+from placement_sched.model.provider import Provider
 from placement_sched.operations import root_providers
 from placement_sched.schemas.fields import PROVIDER_NAME
 from placement_sched.schemas.parts import an_object

@@ -13,7 +13,7 @@ from placement_sched.api.schema import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_PROVIDER_ITEMS
-from placement_sched.model.placement.provider import CUSTOM_PREFIX, Trait
+from placement_sched.model.provider import CUSTOM_PREFIX, Trait
 from placement_sched.schemas.parts import an_object
 from placement_sched.store.placement import resource_providers, traits
 

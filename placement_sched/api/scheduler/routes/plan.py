@@ -7,7 +7,7 @@ scheduling policy, as one to be placed may.
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.scheduler import planning
-from placement_sched.model.host_aggregate import POLICY_KEY
+from placement_sched.model.aggregates import POLICY_KEY
 
 blueprint = Blueprint("plan", __name__)
 

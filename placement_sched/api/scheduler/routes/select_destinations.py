@@ -6,7 +6,7 @@ A request to either may name a scheduling policy; GET /policies lists them.
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.scheduler import placing
-from placement_sched.model.host_aggregate import POLICY_KEY
+from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.scheduler.policies.shown import all_shown, one_shown, selectors_shown
 
 blueprint = Blueprint("select_destinations", __name__)

@@ -8,8 +8,8 @@ policy_selection`` by its dotted path, or announced under the entry point group
 import sys
 from typing import ClassVar
 
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
 
 

@@ -1,7 +1,7 @@
 """Selects by availability zone."""
 
-from placement_sched.model.host_aggregate import HostAggregate, zones
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.aggregates import HostAggregate, zones
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
 

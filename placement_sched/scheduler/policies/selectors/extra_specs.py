@@ -1,7 +1,7 @@
 """Selects by the flavor's extra specs."""
 
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters.aggregate_instance_extra_specs import (
     any_matches,
     asked_of_aggregates,

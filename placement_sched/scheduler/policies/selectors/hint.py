@@ -1,7 +1,7 @@
 """Selects by a scheduler hint."""
 
-from placement_sched.model.host_aggregate import DEFAULT_POLICY, POLICY_KEY, HostAggregate
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.aggregates import DEFAULT_POLICY, POLICY_KEY, HostAggregate
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
 

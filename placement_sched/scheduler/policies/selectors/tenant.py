@@ -1,7 +1,7 @@
 """Selects by project."""
 
-from placement_sched.model.host_aggregate import HostAggregate
-from placement_sched.model.spec import RequestSpec
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
 #: What metadata keys begin with that name a project.

@@ -6,7 +6,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from placement_sched.model.host_aggregate import HostAggregate
+from placement_sched.model.aggregates import HostAggregate
 
 #: A trait on a provider: the provider's uuid and the trait's name.
 ProviderTrait = tuple[str, str]

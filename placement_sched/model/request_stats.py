@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from placement_sched.model.results.decision import Decision, DecisionLabels
+from placement_sched.model.decision import Decision, DecisionLabels
 
 
 @dataclass(slots=True, eq=False)

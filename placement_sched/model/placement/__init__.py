@@ -1,1 +1,0 @@
-"""Placement's nouns: providers, allocations, and the question for allocation candidates."""

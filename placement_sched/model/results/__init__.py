@@ -1,1 +1,0 @@
-"""What a run of the scheduler finds: selections, the explanation, and the recorded decision."""
