@@ -32,8 +32,8 @@ from placement_sched.api.serving.slow_requests import watching
 from placement_sched.candidates.summaries import Summaries
 from placement_sched.console import blueprint as console
 from placement_sched.console.guards import guarding
+from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
-from placement_sched.db.urls import database_url
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.figures import CapacityFigures, CloudFigures
 from placement_sched.model.request_stats import begin_stats

@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy import Table as SqlTable
 
-from placement_sched.db.openstack_schema import TRAIN
+from placement_sched.db.migrate import TRAIN
 from placement_sched.db.tables import (
     PLACEMENT_TABLES,
     allocations,

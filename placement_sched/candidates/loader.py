@@ -26,7 +26,7 @@ from placement_sched.candidates.request import (
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db import tables
 from placement_sched.db.collations import in_unicode
-from placement_sched.db.histories import history_of
+from placement_sched.db.failover import history_of
 from placement_sched.db.sql import ids_by, rows_among
 from placement_sched.db.tables import resource_providers
 from placement_sched.model.candidates_query import CandidateProvider, CandidatesQuery

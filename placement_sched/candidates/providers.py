@@ -23,7 +23,7 @@ from placement_sched.candidates.constraints import ConstraintEvaluator, CountedR
 from placement_sched.candidates.request import ResolvedNames, Topology, TreeSearch, checked
 from placement_sched.candidates.row_values import Mask, RowNumbers
 from placement_sched.candidates.tree_index import TreeIndex
-from placement_sched.db.histories import History
+from placement_sched.db.failover import History
 from placement_sched.db.sql import SIZE, batches
 from placement_sched.model.candidates_query import CandidateProvider, CandidatesQuery
 
@@ -49,7 +49,7 @@ class ProviderContents:
 class ProviderSource(ABC):
     """Provider columns, and the questions of a search about them.
 
-    ``history`` is the history of the database that they were read in (``db/histories.py``).
+    ``history`` is the history of the database that they were read in (``db/failover.py``).
     ``reads_cheaply``: all providers are in the columns, so that no question sends a statement.
     ``describes_once``: the very same object describes a provider until anything about it changes,
     its used amounts included.

@@ -23,7 +23,7 @@ from typing import Any
 import orjson
 
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.db.histories import History
+from placement_sched.db.failover import History
 from placement_sched.db.sql import AT_ONCE, batches
 from placement_sched.model.candidates_query import CandidateProvider
 

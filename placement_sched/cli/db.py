@@ -7,8 +7,13 @@ from dataclasses import asdict
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import configured, shown
 from placement_sched.cli.terminal import print_result, waiting
-from placement_sched.db.migrate import current_revision, newest_revision, stop_logging
-from placement_sched.db.openstack_schema import REVISIONS, look
+from placement_sched.db.migrate import (
+    REVISIONS,
+    current_revision,
+    look,
+    newest_revision,
+    stop_logging,
+)
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import Adoption, adopt, notes_on
 from placement_sched.operations.prepare import sync

@@ -15,7 +15,7 @@ from placement_sched.api.metrics import Metrics
 from placement_sched.api.rules import POLICY_HINT, RULES
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
-from placement_sched.db.urls import database_url
+from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.nova import messaging, service
 from placement_sched.nova.call_log import Context

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
-from placement_sched.db.urls import database_url
+from placement_sched.db.engine import database_url
 from placement_sched.nova.shadow import service
 from placement_sched.nova.shadow.transport import NovaBus
 from placement_sched.operations.config_check import log_start

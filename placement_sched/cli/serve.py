@@ -33,7 +33,7 @@ from placement_sched.api.serving.asgi import Bridge
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
 from placement_sched.cli.listening import connections, free_port, inherited_socket, resolve
-from placement_sched.db.urls import database_url
+from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError, Unavailable, sentence
 from placement_sched.operations.aggregate_policies import policies_in_use
 from placement_sched.operations.config_check import log_start

@@ -5,23 +5,269 @@ Each statement that an engine sends can be counted, planned for its values, logg
 
 import logging
 import select
+import socket
+import sqlite3
+import sys
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from inspect import signature
 from math import inf
+from pathlib import Path
 from time import monotonic
+from types import FrameType
 from typing import Any
+from urllib.parse import parse_qsl
 
-from sqlalchemy import Connection, Dialect, Engine, create_engine, event
-from sqlalchemy.engine import URL
-from sqlalchemy.exc import DisconnectionError, InvalidatePoolError
+import psycopg
+import pymysql.connections
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import PGconn, TransactionStatus
+from pymysql.constants import CLIENT, CR
+from pymysql.err import InternalError, MySQLError, OperationalError
+from sqlalchemy import Connection, Dialect, Engine, ExceptionContext, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DisconnectionError, InvalidatePoolError
 from sqlalchemy.pool import PoolResetState
 
-from placement_sched.db.drivers import (
-    SIGNS_OF_LIFE,
-    connect_by_own_drivers,
-    leave_nodes_without_quorum,
-)
-from placement_sched.db.statements import BEGIN, sign_statements
-from placement_sched.errors import ConfigurationError
+from placement_sched.errors import ConfigurationError, one_line
+from placement_sched.model.request_stats import request_stats
+from placement_sched.settings.options.placement import EMBEDDED
+from placement_sched.settings.sources import files_read
 from placement_sched.settings.view import OptionGroup, Settings
+
+#: The error of a Galera node that does not see most of the others, or has not caught up with them.
+NO_QUORUM = 1047
+#: Options of libpq and sockets that give up a vanished machine 10 s after something was sent.
+SIGNS_OF_LIFE = {
+    "keepalives_idle": ("TCP_KEEPIDLE", 5),
+    "keepalives_interval": ("TCP_KEEPINTVL", 2),
+    "keepalives_count": ("TCP_KEEPCNT", 3),
+    "tcp_user_timeout": ("TCP_USER_TIMEOUT", 10_000),
+}
+
+
+def connect_by_own_drivers(engine: Engine, within: float | None, *, marks: bool = False) -> None:
+    """Connect an engine by these classes; ``marks`` lets MariaDB take COMMIT with a statement."""
+
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
+        if engine.dialect.name == "postgresql":
+            postgresql = PostgreSQLConnection.connect(*arguments, **options)
+            postgresql.limit_silence(within)
+            return postgresql
+        if marks:
+            options["client_flag"] = options.get("client_flag", 0) | CLIENT.MULTI_STATEMENTS
+        limit = options.pop("read_timeout", within)
+        # PyMySQL would wait for the server's greeting for ever.
+        greeting = options.get("connect_timeout")
+        mariadb = MariaDBConnection(*arguments, read_timeout=greeting, **options)
+        mariadb.limit_silence(limit)
+        ask_for_signs_of_life(mariadb)
+        return mariadb
+
+
+@contextmanager
+def answering(connection: Connection, within: float | None) -> Iterator[None]:
+    """Give up ``connection`` after ``within`` seconds of silence; None: never."""
+    driver = connection.connection.driver_connection
+    if not isinstance(driver, PostgreSQLConnection | MariaDBConnection):
+        yield  # a file, or an engine of others
+        return
+    before = driver.limit_silence(within)
+    try:
+        yield
+    finally:
+        driver.limit_silence(before)
+
+
+def leave_nodes_without_quorum(engine: Engine) -> None:
+    """Treat a connection as lost if its node of a Galera cluster has stopped to serve."""
+
+    @event.listens_for(engine, "handle_error")
+    def note(context: ExceptionContext) -> None:
+        if context.original_exception.args[:1] == (NO_QUORUM,):
+            context.is_disconnect = True
+
+
+def ask_for_signs_of_life(connection: Any) -> None:
+    """Set the socket options of :data:`SIGNS_OF_LIFE` for PyMySQL, which has none of its own."""
+    sock = connection._sock  # noqa: SLF001 - PyMySQL has no option for it
+    if sock.family == socket.AF_UNIX:
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, number in SIGNS_OF_LIFE.values():
+        if hasattr(socket, option):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), number)
+
+
+class PostgreSQLConnection(psycopg.Connection[Any]):
+    """psycopg's connection, with a limit of silence and a query that replaces COMMIT."""
+
+    _within: float | None = None
+    #: Whether the session belongs to the connection, with no pooler between (db/failover.py).
+    has_own_session = False
+    #: The query that commits the next transaction: statements and COMMIT.
+    commit_with: str | None = None
+
+    def limit_silence(self, within: float | None) -> float | None:
+        """Give up the connection after ``within`` seconds of silence; return the former limit."""
+        before, self._within = self._within, within
+        return before
+
+    def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
+        """Wait as psycopg does, which wakes up every 0.1 s."""
+        return super().wait(self._limited(gen), *arguments, **options)
+
+    def _limited(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        ready, heard = None, monotonic()
+        while True:
+            try:
+                ready = yield gen.send(ready)
+            except StopIteration as end:
+                return end.value
+            if ready:
+                heard = monotonic()
+            elif self._within is not None and monotonic() - heard > self._within:
+                self.close()
+                message = f"the database has said nothing for {self._within:g} seconds"
+                raise psycopg.OperationalError(message) from TimeoutError()
+
+    def commit(self) -> None:
+        """Commit the transaction, by :attr:`commit_with` if it is set."""
+        query, self.commit_with = self.commit_with, None
+        if query is None or self.info.transaction_status != TransactionStatus.INTRANS:
+            super().commit()
+            return
+        try:
+            self.execute(query.encode())
+        except psycopg.Error:  # no later statement was run, such as COMMIT
+            with suppress(psycopg.Error):
+                self.rollback()
+            raise
+
+    def rollback(self) -> None:
+        """Roll the transaction back."""
+        self.commit_with = None
+        super().rollback()
+
+
+class MariaDBConnection(pymysql.connections.Connection):
+    """PyMySQL's connection, with limits of silence and a query that replaces COMMIT."""
+
+    _result: Any  # which the type stubs lack, like the next three
+    _force_close: Any
+    _read_timeout: float | None
+    _write_timeout: float | None
+    #: The query that commits the next transaction, if it has written: statements and COMMIT.
+    commit_with: str | None = None
+    _has_written = False
+
+    def limit_silence(self, within: float | None) -> float | None:
+        """Give up the connection after ``within`` seconds of silence; return the former limit."""
+        before, self._read_timeout, self._write_timeout = self._read_timeout, within, within
+        return before
+
+    def _read_packet(self, *arguments: Any) -> Any:
+        try:
+            return super()._read_packet(*arguments)  # type: ignore[no-untyped-call]
+        except InternalError as failure:
+            if self.open:  # an error of the database
+                raise
+            raise self._lost(failure) from failure
+
+    def _read_query_result(self, unbuffered: bool = False) -> Any:
+        """Read an answer; one that makes no sense is treated as a lost connection.
+
+        A Galera node may cut an answer short, or say twice how a statement ended, if a change
+        through another node ended it. The rest would be read as the next answer.
+        """
+        try:
+            affected = super()._read_query_result(unbuffered)  # type: ignore[misc]
+        except MySQLError:
+            raise
+        except Exception as failure:
+            raise self._lost(failure) from failure
+        if affected and self._result.description is None:
+            self._has_written = True
+        return affected
+
+    def _lost(self, failure: Exception) -> OperationalError:
+        self._force_close()
+        return OperationalError(CR.CR_SERVER_LOST, f"Lost connection to MySQL server ({failure})")
+
+    def commit(self) -> None:
+        """Commit the transaction, by :attr:`commit_with` if it is set and anything was written."""
+        query = self.commit_with if self._has_written else None
+        self._has_written, self.commit_with = False, None
+        if query is None:
+            super().commit()
+            return
+        try:
+            self.query(query)
+            while self._result.has_next:
+                self.next_result()
+        except MySQLError:  # no later statement was run, such as COMMIT
+            with suppress(MySQLError):
+                self.rollback()
+            raise
+
+    def rollback(self) -> None:
+        """Roll the transaction back."""
+        self._has_written, self.commit_with = False, None
+        super().rollback()
+
+
+#: How a transaction begins on SQLite. IMMEDIATE takes the write lock before anything is read, so
+#: a claim never decides on a picture that another writer is about to change.
+BEGIN = "BEGIN IMMEDIATE"
+#: The statements that begin a transaction of a writer, which are not counted.
+_BEGINNINGS = (BEGIN, "BEGIN ISOLATION LEVEL READ COMMITTED")
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+_HERE = str(Path(__file__).resolve().parent)
+
+
+def count_statements(engines: Iterable[Engine]) -> None:
+    """Count each statement of ``engines`` in the statistics of the request that sends it.
+
+    It listens to the dialects: an engine with listeners gives each connection a dispatcher of
+    its own, which takes longer than all that is counted. It listens from the first connection on,
+    when the dialects have asked what they want to know of the database.
+    """
+
+    def note(_cursor: Any, statement: str, *_rest: Any) -> None:
+        if not statement.startswith(_BEGINNINGS):
+            request_stats().statements += 1
+
+    def begin(engine: Engine) -> None:
+        for done in ("do_execute", "do_execute_no_params", "do_executemany"):
+            event.listen(engine, done, note)
+
+    for engine in engines:
+        event.listen(engine, "connect", lambda *_, engine=engine: begin(engine), once=True)
+
+
+def sign_statements(engine: Engine) -> None:
+    """Append to each statement of ``engine`` a comment with the function and line that sent it."""
+
+    def sign(
+        _connection: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any
+    ) -> tuple[str, Any]:
+        return f"{statement} /* {_sender(sys._getframe(1))} */", parameters  # noqa: SLF001 - what inspect.currentframe() is, one frame up
+
+    event.listen(engine, "before_cursor_execute", sign, retval=True)
+
+
+def _sender(frame: FrameType | None) -> str:
+    """Return where in this package, outside of ``db``, the call came from."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename.startswith(_PACKAGE) and not code.co_filename.startswith(_HERE):
+            path = code.co_filename.removeprefix(_PACKAGE).lstrip("/")
+            return f"{path}:{frame.f_lineno} {code.co_qualname}"
+        frame = frame.f_back
+    return "placement_sched"
+
 
 # How many steps SQLite's machine makes between two looks at the clock: well below a millisecond.
 _SQLITE_STEPS = 10_000
@@ -274,3 +520,140 @@ def is_open(dialect: Dialect, connection: Any) -> bool:
         return not waiting.poll(0) or dialect.do_ping(connection)
     except (OSError, ValueError, dialect.loaded_dbapi.Error):
         return False
+
+
+_DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg2": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mysql+mysqldb": "mysql+pymysql",
+    "mariadb": "mysql+pymysql",
+    "mariadb+pymysql": "mysql+pymysql",
+}
+#: The parameters of a URL that name files which have to exist.
+_FILES = frozenset({"ssl_ca", "ssl_cert", "ssl_key", "sslcert", "sslkey"})
+_TLS = "TLS is set by ssl_ca, ssl_cert, ssl_key, ssl_verify_cert and ssl_verify_identity"
+#: What lets PyMySQL check its parameters without connecting.
+_DEFERRED = "defer_connect"
+#: Parameters of PyMySQL that no text can be.
+_OBJECTS = frozenset({_DEFERRED, "auth_plugin_map", "conv", "cursorclass"})
+_LAST_PORT = 65_535
+#: Numbers that libpq does not check for the socket of a folder.
+_NUMBERS = frozenset(
+    {
+        "connect_timeout",
+        "keepalives",
+        "keepalives_count",
+        "keepalives_idle",
+        "keepalives_interval",
+        "tcp_user_timeout",
+    }
+)
+#: A folder in which no PostgreSQL has its socket.
+_NOWHERE = "/nonexistent"
+_KNOWN = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"}
+
+
+def database_url(settings: Settings) -> URL:
+    """Return the configured URL, with its ``connection_parameters``, as :func:`served_url` does.
+
+    Without any configuration file it is a file in the working directory.
+    """
+    text = settings.placement_database.connection
+    if not text and (files := files_read(settings.conf)):
+        raise ConfigurationError(
+            f"[placement_database] connection is not set in {', '.join(files)}: name a database, "
+            f"such as {EMBEDDED}"
+        )
+    url = served_url(text or EMBEDDED, "[placement_database] connection")
+    if parameters := settings.placement_database.connection_parameters:
+        url = url.update_query_pairs(parse_qsl(parameters, keep_blank_values=True))
+        _check_parameters(url, "[placement_database] connection_parameters")
+    return url
+
+
+def served_url(text: str, place: str) -> URL:
+    """Return the database URL that stands in ``place``, with the drivers this service uses.
+
+    ``postgresql://`` and ``postgresql+psycopg2://`` mean psycopg 3, ``mysql://`` and
+    ``mysql+mysqldb://`` PyMySQL. Raises :class:`ConfigurationError` for what is not the URL of a
+    supported database, or has parameters with which its driver cannot connect.
+    """
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise ConfigurationError(f"{place}: not an SQLAlchemy database URL") from None
+    url = url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
+    if url.drivername not in _KNOWN:
+        raise ConfigurationError(
+            f"{place}: {url.drivername!r} is not served; use sqlite, postgresql or mysql"
+        )
+    if url.drivername.startswith("mysql") and "charset" not in url.query:
+        url = url.update_query_dict({"charset": "utf8mb4"})
+    _check_parameters(url, place)
+    return url
+
+
+def _check_parameters(url: URL, place: str) -> None:
+    """Raise :class:`ConfigurationError` for URL parameters with which no connection can be made."""
+    for name in _files_of(url) & url.query.keys():
+        file = str(url.query[name])
+        if not Path(file).is_file():
+            raise ConfigurationError(f"{place}: there is no file {file} ({name})")
+    kind = url.get_backend_name()
+    # A certificate needs its key, and SQLite reads all parameters as parts of one file name.
+    together = {name for name in url.query if kind == "sqlite" or name.startswith("ssl")}
+    for names in (together, *({name} for name in url.query if name not in together)):
+        some = url.set(query={name: url.query[name] for name in names})
+        try:
+            options = dict(some.get_dialect()().create_connect_args(some)[1])
+            _check_ports(options)
+            _CHECKS[kind](options)
+        except Exception as wrong:  # noqa: BLE001 - drivers raise what they like
+            named = "".join(f"{name}: " for name in sorted(names))
+            raise ConfigurationError(f"{place}: {named}{one_line(wrong)}") from None
+
+
+def _check_ports(options: Mapping[str, Any]) -> None:
+    # PostgreSQL takes several.
+    for port in filter(None, str(options.get("port") or "").split(",")):
+        if not 0 < int(port) <= _LAST_PORT:
+            raise ValueError(f"port {port} is not between 1 and {_LAST_PORT}")
+
+
+def _check_sqlite(options: dict[str, Any]) -> None:
+    sqlite3.connect(":memory:", **options).close()
+
+
+def _check_postgresql(options: dict[str, Any]) -> None:
+    options = {name: value for name, value in options.items() if name != "context"}
+    for name in _NUMBERS & options.keys():
+        int(options[name])
+    # libpq checks the values before it connects, and there is no server at this address.
+    elsewhere = {"host": _NOWHERE, "hostaddr": None, "port": None}
+    tried = PGconn.connect_start(make_conninfo(**options | elsewhere).encode())
+    said = tried.error_message.decode(errors="replace")
+    tried.finish()
+    if _NOWHERE not in said and "local socket" not in said:  # gssencmode=require needs TCP
+        raise ValueError(said)
+
+
+def _check_mysql(options: dict[str, Any]) -> None:
+    known = signature(pymysql.connections.Connection.__init__).parameters.keys()
+    if options.keys() - known or _OBJECTS & options.keys():
+        raise ValueError(f"PyMySQL has no such parameter; remove it ({_TLS})")
+    try:
+        pymysql.connections.Connection(**options | {_DEFERRED: True})
+    except (TypeError, AttributeError, KeyError):
+        raise ValueError(f"PyMySQL does not take this value ({_TLS})") from None
+
+
+_CHECKS = {"sqlite": _check_sqlite, "postgresql": _check_postgresql, "mysql": _check_mysql}
+
+
+def _files_of(url: URL) -> frozenset[str]:
+    """Return the names of the parameters that name files which have to exist."""
+    verifies = str(url.query.get("sslmode", "")).startswith("verify")
+    if verifies and url.query.get("sslrootcert") != "system":
+        return _FILES | {"sslrootcert"}
+    return _FILES

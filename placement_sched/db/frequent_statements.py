@@ -16,7 +16,7 @@ import pymysql
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection, Select, TextClause
 
-from placement_sched.db.drivers import PostgreSQLConnection
+from placement_sched.db.engine import PostgreSQLConnection
 
 _ECHO = logging.getLogger("sqlalchemy.engine")
 #: A statement has this where SQLAlchemy writes a list of values of any length.

@@ -23,9 +23,9 @@ import cotyledon
 from cotyledon.types import WorkerId
 from oslo_log import log
 
+from placement_sched.db.engine import database_url
 from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database
-from placement_sched.db.urls import database_url
 from placement_sched.errors import Error, one_line, sentence
 from placement_sched.model.clock import utcnow
 from placement_sched.model.request_stats import begin_stats

@@ -7,10 +7,18 @@ from typing import NamedTuple
 import os_resource_classes
 import os_traits
 
-from placement_sched.db import openstack_schema
+from placement_sched.db import migrate
 from placement_sched.db.collations import CollationMismatch, describe_mismatches, find_mismatches
-from placement_sched.db.migrate import current_revision, schema_contents, sync_schema
-from placement_sched.db.openstack_schema import REVISIONS, TOO_OLD, TRAIN, XENA, Found
+from placement_sched.db.migrate import (
+    REVISIONS,
+    TOO_OLD,
+    TRAIN,
+    XENA,
+    Found,
+    current_revision,
+    schema_contents,
+    sync_schema,
+)
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import NotAdopted, Unavailable
 from placement_sched.model.clock import Clock
@@ -98,7 +106,7 @@ def adopt(database: Database, clock: Clock) -> Adoption:
     if database.url.get_backend_name() == "sqlite" and not file.is_file():
         raise Unavailable(f"there is no file {file}, so there is nothing to adopt")
     with database.read() as connection:
-        found = openstack_schema.look(connection)
+        found = migrate.look(connection)
         earlier = schema_contents(connection)
         mismatches = find_mismatches(connection)
     before = current_revision(database)
@@ -110,7 +118,7 @@ def adopt(database: Database, clock: Clock) -> Adoption:
             + describe_mismatches(refused)
         )
     if revision == TRAIN:
-        database.write(openstack_schema.add_consumer_types)
+        database.write(migrate.add_consumer_types)
     sync_schema(database)
     added = sync_standards(database, clock)
     with database.read() as connection:
@@ -118,7 +126,7 @@ def adopt(database: Database, clock: Clock) -> Adoption:
         return Adoption(
             found=revision,
             releases=REVISIONS[revision],
-            revision=openstack_schema.look(connection).revision or revision,
+            revision=migrate.look(connection).revision or revision,
             before=before,
             own_revision=current_revision(database),
             created_tables=tuple(sorted(now.tables - earlier.tables)),
@@ -137,7 +145,7 @@ def refuse_unadopted(database: Database) -> None:
     to make the missing ones here would stop OpenStack placement's own ``db sync`` later on.
     """
     with database.read() as connection:
-        found = openstack_schema.look(connection)
+        found = migrate.look(connection)
     if found.revisions and found.tables and not found.complete:
         raise NotAdopted(
             "the database belongs to OpenStack placement and lacks "
@@ -180,7 +188,7 @@ def _known(found: Found, *, ours: bool) -> str:
     elif not found.revisions:
         what = (
             "the database has tables of OpenStack placement, but no revision in "
-            f"{openstack_schema.VERSION_TABLE}; run placement-manage db stamp"
+            f"{migrate.OPENSTACK_SCHEMA_VERSION_TABLE}; run placement-manage db stamp"
         )
     elif revision in TOO_OLD:
         what = (

@@ -19,7 +19,7 @@ from typing import Any
 
 from oslo_log import log
 
-from placement_sched.db.histories import History, history_of
+from placement_sched.db.failover import History, history_of
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConfigurationError, Conflict, Error

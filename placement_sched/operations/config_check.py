@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from oslo_log import log
 
-from placement_sched.db.urls import database_url, served_url
+from placement_sched.db.engine import database_url, served_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.hardware.pci_requests import aliases_of
 from placement_sched.model.names import did_you_mean, nearest

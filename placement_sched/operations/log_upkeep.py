@@ -6,9 +6,8 @@ from time import monotonic
 
 from oslo_log import log
 
-from placement_sched.db.commit_marks import forget_old_marks
 from placement_sched.db.leases import Lease
-from placement_sched.db.transaction import Database
+from placement_sched.db.transaction import Database, forget_old_marks
 from placement_sched.errors import Error, sentence
 from placement_sched.store.placement import change_log
 

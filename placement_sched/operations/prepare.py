@@ -17,7 +17,7 @@ from oslo_policy import opts as policy_options
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
-from placement_sched.db import openstack_schema
+from placement_sched.db import migrate as migrate_module
 from placement_sched.db.collations import describe_mismatches, find_mismatches
 from placement_sched.db.migrate import (
     current_revision,
@@ -231,7 +231,7 @@ def worst(results: Iterable[Result]) -> CheckCode:
 def _schema(database: Database) -> Result:
     name = "Database Schema"
     with database.read() as connection:
-        found = openstack_schema.look(connection)
+        found = migrate_module.look(connection)
     own, wanted = current_revision(database), newest_revision()
     if found.complete and own == wanted:
         return Result(name)

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from oslo_log import log
 
 from placement_sched import errors
-from placement_sched.db.failures import MOVED
-from placement_sched.db.histories import history_of
+from placement_sched.db.errors import MOVED
+from placement_sched.db.failover import history_of
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate

@@ -23,8 +23,8 @@ from random import Random
 from threading import Semaphore
 from typing import Any, TypeVar
 
+from placement_sched.db.scratch import Readable, Trial, tried
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.db.trial import Readable, Trial, tried
 from placement_sched.errors import Invalid, NotFound, Unavailable
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.clock import Clock, timed

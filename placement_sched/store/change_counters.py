@@ -17,7 +17,7 @@ from typing import Generic, TypeVar
 
 from sqlalchemy import Connection, Update, select, update
 
-from placement_sched.db.histories import History, history_of
+from placement_sched.db.failover import History, history_of
 from placement_sched.db.sql import certifies, insert_missing
 from placement_sched.db.tables import change_counters
 

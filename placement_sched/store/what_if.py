@@ -1,4 +1,4 @@
-"""What a trial writes (``db/trial.py``): as the real writers do, and so that others hardly wait.
+"""What a trial writes (``db/scratch.py``): as the real writers do, and so that others hardly wait.
 
 No change counter, generation or version rises here. Those rows are written by every writer of their
 kind, all of which would wait until the trial is rolled back; and what looks at a trial remembers

@@ -7,10 +7,10 @@ from sqlalchemy import text, update
 
 from placement_sched.candidates import cache as cache_module
 from placement_sched.candidates.cache import ProviderCache
-from placement_sched.db.change_triggers import missing_triggers
 from placement_sched.db.migrate import sync_schema
 from placement_sched.db.tables import resource_providers
 from placement_sched.db.transaction import Database
+from placement_sched.db.triggers import missing_triggers
 from placement_sched.store.placement import change_log
 from tests.candidates.documented import provider
 from tests.candidates.reload import reload

@@ -10,7 +10,7 @@ from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
-from placement_sched.db.histories import HISTORY, history_of
+from placement_sched.db.failover import HISTORY, history_of
 from placement_sched.db.tables import inventories
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from tests.candidates.changing import NotedChanges

@@ -8,8 +8,7 @@ import pytest
 from sqlalchemy import inspect, text
 
 from placement_sched.cli.main import main
-from placement_sched.db.migrate import newest_revision
-from placement_sched.db.openstack_schema import TRAIN, XENA
+from placement_sched.db.migrate import TRAIN, XENA, newest_revision
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 from tests.empty_databases import KINDS, empty_database

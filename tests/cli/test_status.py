@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import delete, insert, text
 
 from placement_sched.cli.main import main
-from placement_sched.db.openstack_schema import TRAIN
+from placement_sched.db.migrate import TRAIN
 from placement_sched.db.tables import allocations, resource_providers, traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import MetaData
 
-from placement_sched.db.openstack_schema import REVISIONS, TRAIN
+from placement_sched.db.migrate import REVISIONS, TRAIN
 from placement_sched.db.tables import PLACEMENT_TABLES
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow

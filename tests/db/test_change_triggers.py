@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import create_engine, insert, text
 
-from placement_sched.db import change_triggers, tables
+from placement_sched.db import tables, triggers
 from placement_sched.db.migrate import (
     VERSION_TABLE,
     current_revision,
@@ -23,7 +23,7 @@ from tests.store.placement.copied import Copy
 
 pytestmark = pytest.mark.all_databases
 
-LOGGER = "placement_sched.db.change_triggers"
+LOGGER = "placement_sched.db.triggers"
 
 
 @pytest.fixture(params=KINDS)
@@ -45,7 +45,7 @@ def logging_database(url):
 
 def missing(database):
     with database.read() as connection:
-        return change_triggers.missing_triggers(connection)
+        return triggers.missing_triggers(connection)
 
 
 def reason(database):
@@ -56,7 +56,7 @@ def reason(database):
 def drop(database, *names):
     def work(connection):
         for name in names:
-            table = next(one for one in change_triggers.LOGGED if name.startswith(f"sched_{one}_"))
+            table = next(one for one in triggers.LOGGED if name.startswith(f"sched_{one}_"))
             of_table = f" ON {table}" if connection.dialect.name == "postgresql" else ""
             connection.execute(text(f"DROP TRIGGER {name}{of_table}"))
 
@@ -79,7 +79,7 @@ def test_without_providers_in_memory_there_are_no_triggers(empty):
     without = Database(make_settings(empty.url.render_as_string(hide_password=False)))
     sync_schema(without)
     with without.read() as connection:
-        every = {one.name for one in change_triggers._triggers(connection)}
+        every = {one.name for one in triggers._triggers(connection)}
     assert missing(without) == every
     sync_schema(empty)
     copy = Copy(empty)
@@ -120,7 +120,7 @@ def test_interrupted_sync_goes_on(empty, made):
     """MariaDB commits each trigger: some are there, the revision is not."""
     sync_schema(empty)
     with empty.read() as connection:
-        names = [one.name for one in change_triggers._triggers(connection)]
+        names = [one.name for one in triggers._triggers(connection)]
     drop(empty, *names[made:])
 
     def as_it_was(connection):
@@ -197,7 +197,7 @@ def test_user_who_does_not_own_the_tables_goes_on_without_the_log(empty, caplog)
     try:
         with empty.writer.begin() as connection:
             connection.execute(text(f"SET LOCAL ROLE {name}"))
-            change_triggers.make_triggers(connection)
+            triggers.make_triggers(connection)
         (warning,) = [one.getMessage() for one in caplog.records if one.name == LOGGER]
         assert "may not make the triggers" in warning
         assert "Let it own the tables" in warning
@@ -217,7 +217,7 @@ def test_user_who_may_not_remove_triggers_goes_on_with_them(empty, caplog):
     try:
         with empty.writer.begin() as connection:
             connection.execute(text(f"SET LOCAL ROLE {name}"))
-            change_triggers.remove_triggers(connection)
+            triggers.remove_triggers(connection)
         (warning,) = [one.getMessage() for one in caplog.records if one.name == LOGGER]
         assert "may not remove them: must be owner" in warning
         assert reason(empty) is None

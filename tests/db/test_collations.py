@@ -7,7 +7,7 @@ from webtest import TestApp
 from placement_sched.app import create_app
 from placement_sched.cli.main import main
 from placement_sched.db.collations import conversion_of, find_mismatches, texts_of
-from placement_sched.db.openstack_schema import TRAIN
+from placement_sched.db.migrate import TRAIN
 from placement_sched.db.tables import OWN_TABLES
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable

@@ -6,10 +6,10 @@ import pytest
 from sqlalchemy import insert, select
 from sqlalchemy.exc import DBAPIError
 
-from placement_sched.db import commit_marks
-from placement_sched.db.commit_marks import is_done, mark_commit, new_mark
+from placement_sched.db import transaction
 from placement_sched.db.tables import commit_marks as table
 from placement_sched.db.tables import placement_aggregates
+from placement_sched.db.transaction import is_done, mark_commit, new_mark
 from placement_sched.errors import CommitUnknown
 from placement_sched.model.clock import utcnow
 from placement_sched.operations import log_upkeep
@@ -89,7 +89,7 @@ def test_a_transaction_that_changed_no_row_leaves_no_mark(database, statement):
 
 
 def test_while_the_transaction_is_at_work_it_is_not_known(database, monkeypatch):
-    monkeypatch.setattr(commit_marks, "PATIENCE", 0.0)
+    monkeypatch.setattr(transaction, "PATIENCE", 0.0)
     mark = new_mark()
     with database.writer.connect() as other:
         other.execute(insert(table), {"id": mark, "created_at": utcnow(), "done": 1})
@@ -166,14 +166,14 @@ def test_marks_made_since_the_last_look_are_kept_however_the_clock_is_set(databa
     # The clock is set forward by two days, or back: so these are of just now.
     ages = {"before": 2880, "refused_before": 2880}
     with database.read() as connection:
-        now = connection.exec_driver_sql(commit_marks._NOW[connection.dialect.name]).scalar_one()
+        now = connection.exec_driver_sql(transaction._NOW[connection.dialect.name]).scalar_one()
         leave(database, ages)
         # As the last look saw the time.
         last = now - timedelta(minutes=2881)
-        assert commit_marks.forget_old_marks(connection, last) >= now
+        assert transaction.forget_old_marks(connection, last) >= now
         assert ages.keys() <= marks(database).keys()
         leave(database, {"after": -2880})
-        commit_marks.forget_old_marks(connection, now + timedelta(minutes=2879))
+        transaction.forget_old_marks(connection, now + timedelta(minutes=2879))
         assert "after" in marks(database)
-        commit_marks.forget_old_marks(connection, now)
+        transaction.forget_old_marks(connection, now)
     assert not {*ages, "after"} & marks(database).keys()

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
-from placement_sched.db.urls import database_url
 from placement_sched.errors import ConfigurationError, Unavailable
 from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.store import change_counters

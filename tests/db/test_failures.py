@@ -8,9 +8,9 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError, PendingRollbackError
 
-from placement_sched.db.failures import is_worth_retrying, translated
+from placement_sched.db.engine import database_url, served_url
+from placement_sched.db.errors import is_worth_retrying, translated
 from placement_sched.db.transaction import Database
-from placement_sched.db.urls import database_url, served_url
 from placement_sched.errors import ConfigurationError, Invalid, Unavailable
 from placement_sched.nova.databases.connections import NovaAway, NovaDatabase
 from tests.conftest import make_settings

@@ -3,10 +3,9 @@
 import pytest
 from sqlalchemy import text
 
-from placement_sched.db.engine import make_engine
-from placement_sched.db.histories import HISTORY, Histories, history_of
+from placement_sched.db.engine import database_url, make_engine
+from placement_sched.db.failover import HISTORY, Histories, history_of
 from placement_sched.db.transaction import Database
-from placement_sched.db.urls import database_url
 from placement_sched.model.request_stats import begin_stats, request_stats
 from tests.conftest import make_settings
 

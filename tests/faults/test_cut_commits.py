@@ -14,7 +14,7 @@ from uuid import uuid4
 import pytest
 from webtest import TestApp
 
-from placement_sched.db import commit_marks
+from placement_sched.db import transaction
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.faults.cutting import Cut, CuttingProxy, cutting
@@ -219,7 +219,7 @@ def test_what_is_answered_is_what_was_done(writes, database, record_property):
 
 
 def test_where_the_database_stays_away_it_is_503_with_the_reason(writes, monkeypatch):
-    monkeypatch.setattr(commit_marks, "PATIENCE", 0.2)
+    monkeypatch.setattr(transaction, "PATIENCE", 0.2)
     uuid = str(uuid4())
     writes.proxy.then_away = True
     writes.proxy.plan = [Cut.ANSWERED]

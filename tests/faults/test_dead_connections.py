@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.db import engine, failures
+from placement_sched.db import engine, errors
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.faults.cutting import cutting
@@ -48,7 +48,7 @@ def post(app, **more):
 
 
 def test_the_next_connections_are_tried(app, dead):
-    for number in range(1, LOOKS * failures._CONNECTIONS):
+    for number in range(1, LOOKS * errors._CONNECTIONS):
         dead[0] = number
         post(app, status=200)
         dead[0] = number

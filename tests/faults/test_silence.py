@@ -11,9 +11,10 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
-from placement_sched.db import commit_marks, engine, transaction
-from placement_sched.db.drivers import SIGNS_OF_LIFE
-from placement_sched.db.schema_turn import one_at_a_time
+from placement_sched.db import engine, transaction
+from placement_sched.db import transaction as transaction_module
+from placement_sched.db.engine import SIGNS_OF_LIFE
+from placement_sched.db.migrate import one_at_a_time
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from tests.conftest import make_settings
@@ -109,7 +110,7 @@ def test_readiness_is_known_soon_while_a_proxy_is_silent(database_url, make_app)
 def test_commit_that_a_proxy_keeps_back_is_answered_truly(
     database_url, database, make_app, monkeypatch, again
 ):
-    monkeypatch.setattr(commit_marks, "PATIENCE", 10.0 if again else 0.0)
+    monkeypatch.setattr(transaction_module, "PATIENCE", 10.0 if again else 0.0)
     with cutting(database_url) as (proxy, url):
         app = make_app(make_settings(hasty(url), placement_database__read_timeout=READ))
         is_served(app)

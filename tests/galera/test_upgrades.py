@@ -9,8 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.db.migrate import newest_revision
-from placement_sched.db.schema_turn import TURN
+from placement_sched.db.migrate import TURN, newest_revision
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync

@@ -5,8 +5,15 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import insert, inspect, select, text
 
-from placement_sched.db.migrate import current_revision, newest_revision, sync_schema
-from placement_sched.db.openstack_schema import REVISIONS, TRAIN, XENA, look
+from placement_sched.db.migrate import (
+    REVISIONS,
+    TRAIN,
+    XENA,
+    current_revision,
+    look,
+    newest_revision,
+    sync_schema,
+)
 from placement_sched.db.tables import (
     OWN_TABLES,
     compute_nodes,

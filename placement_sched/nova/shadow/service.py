@@ -14,8 +14,8 @@ from time import monotonic
 
 from oslo_log import log
 
+from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
-from placement_sched.db.urls import database_url
 from placement_sched.errors import Error, Invalid, Unavailable, one_line, sentence
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.nova.databases.connections import refuse_unset_databases

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from placement_sched.db.histories import History, history_of
+from placement_sched.db.failover import History, history_of
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import groupby
 
-from placement_sched.db import openstack_schema
+from placement_sched.db import migrate
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.provider import INSTANCE_TYPE, Allocation
@@ -105,7 +105,7 @@ def may_be_outdated(database: Database) -> bool:
     of it stays here.
     """
     with database.read() as connection:
-        return openstack_schema.is_recorded(connection)
+        return migrate.is_recorded(connection)
 
 
 class _Known:
@@ -114,7 +114,7 @@ class _Known:
     def __init__(self, connection: Connection, held: Sequence[Allocation]) -> None:
         #: Why no consumer of the database can be judged, or None.
         self._of_all: Doubt | None = None
-        if openstack_schema.is_recorded(connection):
+        if migrate.is_recorded(connection):
             self._of_all = Doubt.ADOPTED
         elif not instances.is_any(connection):
             self._of_all = Doubt.NOTHING_RECORDED

@@ -12,7 +12,7 @@ from oslo_log import log
 from placement_sched.candidates.cache import CacheFigures, ProviderCache
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders, ProviderSource
-from placement_sched.db.histories import History, history_of
+from placement_sched.db.failover import History, history_of
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import ComputeNode

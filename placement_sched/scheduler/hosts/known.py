@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from threading import Lock
 from typing import Any
 
-from placement_sched.db.histories import History, history_of
+from placement_sched.db.failover import History, history_of
 from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.scheduler.host_state import NO_SERVICE, service_view

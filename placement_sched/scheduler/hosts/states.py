@@ -21,7 +21,7 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.db.histories import history_of
+from placement_sched.db.failover import history_of
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import AllocationRequest, Candidates

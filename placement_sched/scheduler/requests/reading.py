@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import orjson
 
+from placement_sched.db.scratch import Readable
 from placement_sched.db.transaction import Connection
-from placement_sched.db.trial import Readable
 from placement_sched.errors import ConfigurationError, Invalid, NotFound, TooComplex
 from placement_sched.limits import MAX_ALTERNATES, MAX_RECORDED_BYTES
 from placement_sched.model.clock import Clock

@@ -7,7 +7,7 @@ that the request names.
 
 import logging
 
-from placement_sched.db.trial import Readable
+from placement_sched.db.scratch import Readable
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Document, Json
 from placement_sched.model.request_spec import REBUILD_HINT, RequestSpec, request_spec_from

@@ -11,8 +11,8 @@ from itertools import count, islice
 from typing import Any
 from uuid import UUID, uuid5
 
+from placement_sched.db.scratch import Trial
 from placement_sched.db.transaction import Connection
-from placement_sched.db.trial import Trial
 from placement_sched.errors import Invalid
 from placement_sched.model.aggregates import ZONE_KEY, HostAggregate
 from placement_sched.model.compute_node import RATIOS, REPORTED_TOTALS, ComputeNode

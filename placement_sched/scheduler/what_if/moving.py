@@ -15,8 +15,8 @@ from typing import Any
 
 import orjson
 
+from placement_sched.db.scratch import Trial
 from placement_sched.db.transaction import Connection
-from placement_sched.db.trial import Trial
 from placement_sched.errors import Error
 from placement_sched.model.decision import Selection
 from placement_sched.model.document import Json

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from placement_sched.db.scratch import Trial
 from placement_sched.db.transaction import Connection
-from placement_sched.db.trial import Trial
 from placement_sched.model.document import Json
 from placement_sched.scheduler.capacity.asking import CapacityQuestion, capacity
 from placement_sched.scheduler.pipeline import Scheduler

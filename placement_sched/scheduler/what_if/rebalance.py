@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import Any
 
-from placement_sched.db.trial import Trial
+from placement_sched.db.scratch import Trial
 from placement_sched.model.document import Json
 from placement_sched.scheduler.capacity.asking import refuse_unknown_hosts, refuse_unknown_zone
 from placement_sched.scheduler.pipeline import Scheduler

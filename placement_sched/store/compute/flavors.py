@@ -10,8 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, insert, or_, select, update
 
 from placement_sched.db import sql
-from placement_sched.db.columns import longest
-from placement_sched.db.tables import flavor_extra_specs, flavor_projects, flavors
+from placement_sched.db.tables import flavor_extra_specs, flavor_projects, flavors, longest
 from placement_sched.model.flavor import Flavor
 
 #: The change counter that rises with every change of a flavor, its extra specs or its projects.

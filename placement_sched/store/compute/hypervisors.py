@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, select
 
 from placement_sched.db import sql, tables
-from placement_sched.db.columns import longest
+from placement_sched.db.tables import longest
 from placement_sched.errors import NotFound
 from placement_sched.model.compute_node import COMPUTE_BINARY, Hypervisor, WholeHypervisor
 from placement_sched.store.compute import compute_nodes as nodes

@@ -1,6 +1,6 @@
 """Change log of providers: which providers were written, by any service, and when.
 
-Triggers write the log in the transactions of the writers (``db/change_triggers.py``). A reader
+Triggers write the log in the transactions of the writers (``db/triggers.py``). A reader
 that has loaded all providers keeps them current::
 
     position = change_log.begin(connection)
@@ -28,15 +28,9 @@ from typing import Any, Protocol
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from placement_sched.db.change_triggers import (
-    EVERYTHING,
-    LONG,
-    NAMES,
-    missing_triggers,
-    why_unsupported,
-)
 from placement_sched.db.frequent_statements import FrequentStatement
 from placement_sched.db.tables import provider_changes
+from placement_sched.db.triggers import EVERYTHING, LONG, NAMES, missing_triggers, why_unsupported
 from placement_sched.model.names import in_short
 
 #: Seconds of the log that each reading repeats.

@@ -7,8 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Select, bindparam, delete, exists, func, select
 
 from placement_sched.db import sql, tables
-from placement_sched.db.columns import longest
-from placement_sched.db.tables import resource_provider_traits, traits
+from placement_sched.db.tables import longest, resource_provider_traits, traits
 from placement_sched.errors import InUse, NotFound
 from placement_sched.model.provider import Trait
 from placement_sched.store.placement import resource_providers

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from placement_sched.db.histories import HISTORY
+from placement_sched.db.failover import HISTORY
 from placement_sched.operations import host_aggregates
 from placement_sched.scheduler.hosts.caches import AggregateCache, KeptNodes
 from placement_sched.scheduler.hosts.known import NodeCache, ServiceCache

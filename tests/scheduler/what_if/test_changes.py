@@ -3,8 +3,8 @@
 import pytest
 from sqlalchemy import select as query
 
+from placement_sched.db.scratch import Trial
 from placement_sched.db.tables import metadata
-from placement_sched.db.trial import Trial
 from placement_sched.errors import Unavailable
 from placement_sched.scheduler.pipeline import PLACES
 from placement_sched.scheduler.what_if.changes import changes_from

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine, StaticPool, create_engine
 
-from placement_sched.db.failures import connected, is_late, is_worth_retrying, translated
+from placement_sched.db.errors import connected, is_late, is_worth_retrying, translated
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.model.retry import retrying

@@ -18,7 +18,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from placement_sched.db.drivers import NO_QUORUM
+from placement_sched.db.engine import NO_QUORUM
 from placement_sched.errors import CommitUnknown, Invalid, TooComplex, Unavailable, one_line
 from placement_sched.model.request_stats import request_stats
 
