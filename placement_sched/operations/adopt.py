@@ -23,9 +23,9 @@ from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import NotAdopted, Unavailable
 from placement_sched.model.clock import Clock
 from placement_sched.model.names import in_short
-from placement_sched.store import census
-from placement_sched.store.census import Census
+from placement_sched.store import row_counts
 from placement_sched.store.placement import resource_classes, traits
+from placement_sched.store.row_counts import Census
 
 
 class Standards(NamedTuple):
@@ -133,7 +133,7 @@ def adopt(database: Database, clock: Clock) -> Adoption:
             added_columns=now.columns_since(earlier),
             created_indexes=now.indexes_since(earlier),
             added=added,
-            census=census.take(connection),
+            census=row_counts.take(connection),
             mismatches=mismatches,
         )
 

@@ -10,7 +10,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid
 from placement_sched.model.checks import Invariant, Verified, Violation
 from placement_sched.model.provider import capacity_of
-from placement_sched.store import census, invariants
+from placement_sched.store import checks, row_counts
 
 #: So many violations of one invariant are named.
 MOST = 1000
@@ -73,9 +73,9 @@ def verify(database: Database) -> Verified:
     """
     found = list[Violation]()
     with database.snapshot() as connection:
-        counted = census.take(connection)
+        counted = row_counts.take(connection)
         try:
-            for invariant, row in invariants.violations(connection, MOST + 1):
+            for invariant, row in checks.violations(connection, MOST + 1):
                 found.append(_violation(invariant, row))
         except ValueError as wrong:
             raise Invalid(f"the database has a time that cannot be read: {wrong}") from None

@@ -32,7 +32,7 @@ from placement_sched.model.clock import Clock, utcnow
 from placement_sched.operations.adopt import lacking, refuse_unadopted, sync_standards
 from placement_sched.operations.nova_cloud import is_novas, reading_of
 from placement_sched.settings import Settings
-from placement_sched.store import census
+from placement_sched.store import row_counts
 
 LOG = log.getLogger(__name__)
 
@@ -257,8 +257,8 @@ def _data(database: Database, schema: Result) -> Sequence[Result]:
     if schema.code is CheckCode.FAILURE:
         return [Result(name, CheckCode.FAILURE, _UNKNOWN) for name in checks]
     with database.read() as connection:
-        roots = census.without_root(connection)
-        consumers = census.incomplete_consumers(connection)
+        roots = row_counts.without_root(connection)
+        consumers = row_counts.incomplete_consumers(connection)
         missing = lacking(connection)
     names = [*missing.resource_classes, *missing.traits]
     migrate = 'Run the "placement-manage db online_data_migrations" command of OpenStack placement.'

@@ -13,7 +13,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict, InUse, Invalid, NotFound
 from placement_sched.model.compute_node import Service
 from placement_sched.operations.root_providers import DISABLED_TRAIT
-from placement_sched.store import change_counters, orphans
+from placement_sched.store import change_counters, checks
 from placement_sched.store.compute import compute_nodes, host_aggregates, instances, services
 from placement_sched.store.placement import provider_trees, traits
 
@@ -80,7 +80,7 @@ def delete(connection: Connection, key: int | str) -> None:
 
 def _held(connection: Connection, nodes: Collection[str], in_use: InUse) -> InUse:
     """Return the error for a host in use: who uses it, and what deletes the allocations."""
-    uuids = orphans.holders(connection, nodes)
+    uuids = checks.holders(connection, nodes)
     hosts = {one.uuid: one.host for one in instances.by_uuids(connection, uuids[:MAX_NAMED])}
     named = [
         f"instance {uuid} is on {hosts[uuid]} now"

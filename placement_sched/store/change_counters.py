@@ -13,10 +13,11 @@ bump changes all of them.
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from sqlalchemy import Connection, Update, select, update
+from sqlalchemy import Column, Connection, Integer, Update, func, select, text, update
 
+from placement_sched.db import sql
 from placement_sched.db.failover import History, history_of
 from placement_sched.db.sql import certifies, insert_missing
 from placement_sched.db.tables import change_counters
@@ -151,3 +152,19 @@ def exclude(connection: Connection, subjects: Iterable[str]) -> None:
     """Let no other node bump, share or exclude these subjects meanwhile; else as :func:`share`."""
     if certifies(connection):
         bump_all(connection, sorted(set(subjects)))
+
+
+_SECOND = text("INTERVAL 1 SECOND")
+
+
+def certify(connection: Connection, column: Column[Any], rows: sql.Condition) -> None:
+    """Let other nodes see the lock of rows that the caller has locked; else it does nothing.
+
+    ``column`` has numbers or times; where it has none, 0 or the present time remains there.
+    """
+    if not sql.certifies(connection):
+        return
+    step, least = (1, 0) if isinstance(column.type, Integer) else (_SECOND, func.utc_timestamp())
+    known: Any = func.coalesce(column, least)
+    for other in (known + step, known - step):
+        connection.execute(update(column.table).where(rows).values({column.name: other}))

@@ -16,7 +16,7 @@ from placement_sched.db.tables import image_properties, image_tags, images
 from placement_sched.errors import Duplicate
 from placement_sched.limits import MAX_IMAGE_PAGE_CHARACTERS
 from placement_sched.model.image import COMMUNITY, PUBLIC, StoredImage, Viewer
-from placement_sched.store.certified import certify
+from placement_sched.store.change_counters import certify
 
 _IMAGES = images.c
 _PROPERTIES = image_properties.c

@@ -14,7 +14,7 @@ from placement_sched.errors import Unavailable
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt, notes_on
 from placement_sched.operations.prepare import CheckCode, check_upgrade
-from placement_sched.store.orphans import orphans
+from placement_sched.store.checks import orphans
 from placement_sched.store.placement.provider_state import read_all_providers
 from tests.conftest import make_settings
 from tests.empty_databases import empty_database

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from sqlalchemy import Select, select
 
 from placement_sched.db.tables import allocations, inventories, resource_classes, resource_providers
-from placement_sched.store.invariants import INVENTORY_TIMES, WRITTEN, with_names
+from placement_sched.store.checks import INVENTORY_TIMES, WRITTEN, with_names
 
 _HELD, _OWNED = allocations.c, inventories.c
 #: No inventory lets anyone allocate less, whatever its min_unit is or was.

@@ -20,7 +20,7 @@ from placement_sched.db.tables import (
     resource_providers,
 )
 from placement_sched.model.decision import SELECT, SELECTED
-from placement_sched.store.invariants import IS_CLAIM, MAY_BE_CLAIMED
+from placement_sched.store.checks import IS_CLAIM, MAY_BE_CLAIMED
 from tests.verifier.model import Fault, HeldAmounts
 
 _INSTANCES = instances.c

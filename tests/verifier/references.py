@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from sqlalchemy import Select, Table, func, select
 
 from placement_sched.db import tables
-from placement_sched.store.invariants import rows_without, with_provider
+from placement_sched.store.checks import rows_without, with_provider
 from tests.verifier.model import Fault, Generations, GenerationsSeen
 
 _OWNED, _CONSUMERS = tables.inventories.c, tables.consumers.c

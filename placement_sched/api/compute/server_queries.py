@@ -12,7 +12,7 @@ from placement_sched.api.paging import at_most
 from placement_sched.errors import Forbidden, Invalid
 from placement_sched.schemas import formats
 from placement_sched.schemas.formats import usual_uuid
-from placement_sched.store.compute.server_list import NEWEST_FIRST, SORT_KEYS, ServersWanted
+from placement_sched.store.compute.instances import NEWEST_FIRST, SORT_KEYS, ServersWanted
 
 _POLICY = "os_compute_api:servers"
 _ALL_FILTERS = f"{_POLICY}:allow_all_filters"

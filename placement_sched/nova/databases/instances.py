@@ -16,7 +16,7 @@ from placement_sched.nova.databases.tables import (
     instance_mappings,
     instances,
 )
-from placement_sched.store.compute.embedded_flavors import digest_of
+from placement_sched.store.compute.flavors import digest_of_flavor
 
 _COLUMNS = instances.c
 
@@ -148,7 +148,7 @@ def mapped_to(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
 class KeptFlavor(NamedTuple):
     """A flavor as it is kept with an instance: its JSON, and the ids for people and databases.
 
-    ``digest`` is that of the JSON (:mod:`placement_sched.store.compute.embedded_flavors`).
+    ``digest`` is that of the JSON (:mod:`placement_sched.store.compute.flavors`).
     """
 
     text: str
@@ -188,7 +188,7 @@ class Flavors:
 
 def _kept(flavor: Json) -> KeptFlavor:
     text = storable(flavor)
-    return KeptFlavor(text, digest_of(text), flavor.get("flavorid"), flavor.get("id"))
+    return KeptFlavor(text, digest_of_flavor(text), flavor.get("flavorid"), flavor.get("id"))
 
 
 def _flavor(text: str) -> Json | None:

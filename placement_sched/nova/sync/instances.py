@@ -17,7 +17,8 @@ from placement_sched.nova.databases.instances import Flavors, KeptFlavor, NovaIn
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.findings import Account
 from placement_sched.nova.sync.instance_records import NewRecord, moment, record_of, unlike
-from placement_sched.store.compute import embedded_flavors, instances, server_groups
+from placement_sched.store.compute import flavors as flavors_module
+from placement_sched.store.compute import instances, server_groups
 from placement_sched.store.compute.instances import Kept
 
 _NOUN = "instances"
@@ -127,7 +128,7 @@ class InstanceUpkeep:
                 # They were read before: one that went meanwhile would still have members.
                 server_groups.lock_many(connection, groups)
                 gone = groups - server_groups.existing(connection, groups)
-                embedded_flavors.keep(connection, texts)
+                flavors_module.keep_embedded(connection, texts)
                 instances.add(connection, [_outside(row, gone) for row in rows])
 
             self._database.write(add)
@@ -350,7 +351,7 @@ class InstanceUpkeep:
                 return False
             if groups != server_groups.existing(connection, groups):
                 return False
-            embedded_flavors.keep(connection, texts)
+            flavors_module.keep_embedded(connection, texts)
             instances.change(connection, new)
             instances.change(connection, [one.changed(fields) for one in known])
             instances.remove(connection, gone)

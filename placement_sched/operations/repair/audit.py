@@ -17,8 +17,8 @@ from placement_sched.model.retry import retrying
 from placement_sched.operations.aggregate_policies import faults
 from placement_sched.operations.repair import known_instances
 from placement_sched.scheduler.policies.registry import Policies
+from placement_sched.store.checks import on_other_hosts, orphans, still_orphans
 from placement_sched.store.compute import host_aggregates, instances, services
-from placement_sched.store.orphans import on_other_hosts, orphans, still_orphans
 from placement_sched.store.placement import allocations, resource_providers
 
 #: So many consumers are freed in one transaction, so that no other writer waits long for a lock.

@@ -35,13 +35,8 @@ from placement_sched.scheduler.hosts.caches import Aggregates, Memory
 from placement_sched.scheduler.hosts.known import HostVersions
 from placement_sched.scheduler.policies.registry import NO_RATIOS, Policies, Ratios, ratios_under
 from placement_sched.scheduler.requests.reading import SchedulingRequest
-from placement_sched.store.compute import (
-    compute_nodes,
-    host_aggregates,
-    host_changes,
-    instances,
-    node_traits,
-)
+from placement_sched.store.compute import compute_nodes, host_aggregates, host_changes, instances
+from placement_sched.store.compute import hosts as hosts_module
 from placement_sched.store.placement import aggregates as placement_aggregates
 
 #: Reads instances by host or by uuid.
@@ -128,7 +123,7 @@ class CloudView:
 
     def all_nodes_have(self, trait: str) -> bool:
         """Return whether the root provider of every enabled compute node has a trait."""
-        return node_traits.all_nodes_have(self.connection, trait)
+        return hosts_module.all_nodes_have(self.connection, trait)
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from placement_sched.scheduler.what_if.changes import (
     RemovedHosts,
 )
 from placement_sched.scheduler.what_if.copies import copy_of
-from placement_sched.store import what_if
+from placement_sched.store import simulation
 from placement_sched.store.compute import compute_nodes, host_aggregates
 from placement_sched.store.placement import inventories, resource_classes
 
@@ -118,13 +118,13 @@ def _unknown(noun: str, name: str, known: Collection[str], at: str) -> Invalid:
 
 def _drain(connection: Connection, change: DrainedHosts, now: datetime) -> tuple[str, ...]:
     nodes_of(connection, change.hosts, change.at)
-    what_if.disable(connection, change.hosts, DISABLED, DRAINED, now)
+    simulation.disable(connection, change.hosts, DISABLED, DRAINED, now)
     return change.hosts
 
 
 def _remove(connection: Connection, change: RemovedHosts) -> tuple[str, ...]:
     nodes = nodes_of(connection, change.hosts, change.at)
-    what_if.remove_hosts(connection, change.hosts, [node.uuid for node in nodes])
+    simulation.remove_hosts(connection, change.hosts, [node.uuid for node in nodes])
     return change.hosts
 
 
@@ -134,7 +134,7 @@ def _add(trial: Trial, change: AddedHosts, now: datetime) -> list[str]:
     if not nodes:
         raise _unknown_host(connection, change.like, f"{change.at}.like")
     aggregates = [one for one in host_aggregates.snapshot(connection) if change.like in one.hosts]
-    trees = {node.uuid: what_if.providers_of(connection, [node.uuid]) for node in nodes}
+    trees = {node.uuid: simulation.providers_of(connection, [node.uuid]) for node in nodes}
     taken = compute_nodes.all_names(connection)
     numbered = ((number, f"{change.like}+{number}") for number in count(1))
     free = islice(((number, host) for number, host in numbered if host not in taken), change.count)
@@ -142,13 +142,13 @@ def _add(trial: Trial, change: AddedHosts, now: datetime) -> list[str]:
     while some := dict(islice(free, _AT_ONCE)):
         trial.check()
         uuids = {host: _copied(UUID(nodes[0].uuid), f"{host} service") for host in some.values()}
-        what_if.add_services(connection, uuids, now)
+        simulation.add_services(connection, uuids, now)
         for node in nodes:
             copies = {number: copy_of(node, host, number, now) for number, host in some.items()}
-            what_if.add_nodes(connection, list(copies.values()), now)
+            simulation.add_nodes(connection, list(copies.values()), now)
             tree = trees[node.uuid]
             named = [_names(node, new, tree, number) for number, new in copies.items()]
-            what_if.add_trees(connection, tree, named, DISABLED, now)
+            simulation.add_trees(connection, tree, named, DISABLED, now)
         added += some.values()
     for aggregate in aggregates:
         host_aggregates.add_hosts(connection, aggregate.id, added, now)
@@ -181,18 +181,18 @@ def _change_inventory(connection: Connection, change: ChangedInventory, now: dat
         raise _unknown(
             "resource class", change.resource_class, known, f"{change.at}.resource_class"
         )
-    tree = what_if.providers_of(connection, [node.uuid for node in nodes])
+    tree = simulation.providers_of(connection, [node.uuid for node in nodes])
     stocks = inventories.by_provider_id(connection, [one.id for one in tree])
     provider = _provider(change, tree, stocks)
     before = stocks.get(provider.id, {}).get(change.resource_class)
     after = _changed(before, change)
     if after.total and after.reserved > after.total:
         raise Invalid(f"{after.reserved} reserved are more than the total", at=change.at)
-    what_if.put_inventory(connection, provider.id, after, now)
+    simulation.put_inventory(connection, provider.id, after, now)
     reported = [node for node in nodes if node.uuid == provider.uuid]
     if change.resource_class in REPORTED_TOTALS:
         nodes_now = [_reporting(node, after) for node in reported]
-        what_if.change_nodes(connection, nodes_now)
+        simulation.change_nodes(connection, nodes_now)
 
 
 def _provider(
@@ -282,7 +282,7 @@ def _change_aggregate(
     host_aggregates.add_hosts(connection, aggregate.id, new, now)
     for host in change.remove_hosts:
         host_aggregates.remove_host(connection, aggregate.id, host)
-    what_if.change_members(
+    simulation.change_members(
         connection,
         aggregate.uuid,
         added=host_aggregates.provider_ids_of_hosts(connection, {node.host for node in nodes}),

@@ -28,10 +28,10 @@ from placement_sched.scheduler.explain.funnel import funnel_of
 from placement_sched.scheduler.explain.verdicts import verdicts
 from placement_sched.scheduler.host_state import assigned
 from placement_sched.scheduler.pipeline import Scheduler
-from placement_sched.store import decisions, what_if
+from placement_sched.store import decisions, simulation
 from placement_sched.store.compute import instances, server_groups
 from placement_sched.store.placement import allocations
-from placement_sched.store.what_if import Holding
+from placement_sched.store.simulation import Holding
 
 #: What of the request that placed an instance still counts when it moves.
 _KEPT = (
@@ -192,7 +192,7 @@ class Mover:
         self.free([one])
         place = {"host": record.host, "node": record.node}
         found = self._placed([one], {"requested_destination": place})
-        what_if.move(connection, held, here, self._now)
+        simulation.move(connection, held, here, self._now)
         return None if isinstance(found, Moved) else found.reason
 
     @contextmanager
@@ -214,7 +214,7 @@ class Mover:
     def free(self, some: Iterable[MovingInstance]) -> None:
         """Take away what instances hold."""
         here = {one.record.uuid: (one.record.host, one.record.node) for one in some}
-        what_if.move(self._trial.connection, (), here, self._now)
+        simulation.move(self._trial.connection, (), here, self._now)
 
     def _move_equal(self, some: Sequence[MovingInstance], more: Json) -> Moved:
         """Move instances of one kind: as many at a time as find a host together."""
@@ -282,7 +282,7 @@ class Mover:
             for name, amount in part["resources"].items()
         ]
         places = {one.record.uuid: (best.service_host, best.nodename) for one, best, _ in chosen}
-        what_if.move(self._trial.connection, held, places, self._now)
+        simulation.move(self._trial.connection, held, places, self._now)
         supposed = self._scheduler.memory.supposed
         for one, best, spec in chosen:
             if one.record.host != best.service_host:

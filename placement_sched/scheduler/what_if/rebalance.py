@@ -16,9 +16,9 @@ from placement_sched.scheduler.capacity.asking import refuse_unknown_hosts, refu
 from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.what_if.applied import AppliedChanges
 from placement_sched.scheduler.what_if.moving import Mover, MovingInstance, PlannedMove, on_hosts
-from placement_sched.store import what_if
+from placement_sched.store import simulation
 from placement_sched.store.placement import allocations
-from placement_sched.store.what_if import HostLoad
+from placement_sched.store.simulation import HostLoad
 
 #: So many hosts are looked at as places for a flavor, sets of instances of each, and runs in all.
 MOST_TARGETS, MOST_SETS, MOST_RUNS = 200, 5_000, 2_000
@@ -150,7 +150,7 @@ class _Seeking:
     def _targets(self, document: Json, amounts: Mapping[str, int]) -> Iterator[_Target]:
         """Yield the hosts on which the request would fit if they were empty, the nearest first."""
         by_host: dict[str, list[HostLoad]] = defaultdict(list)
-        for load in what_if.loads(self.trial.connection, amounts):
+        for load in simulation.loads(self.trial.connection, amounts):
             by_host[load.host].append(load)
         lacking = {
             host: {one.resource_class: amounts[one.resource_class] - one.free for one in some}
@@ -270,7 +270,7 @@ class _Seeking:
         return None
 
     def _loads(self) -> dict[str, HostLoad]:
-        return {one.host: one for one in what_if.loads(self.trial.connection, [LOAD])}
+        return {one.host: one for one in simulation.loads(self.trial.connection, [LOAD])}
 
 
 def _share(load: HostLoad) -> float:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 import sqlalchemy as sa
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, exists, func, select
 
 from placement_sched.db import sql, tables
 from placement_sched.db.collations import is_same_uuid
@@ -27,6 +27,7 @@ from placement_sched.db.tables import (
 )
 from placement_sched.model.compute_node import COMPUTE_BINARY
 from placement_sched.model.provider import Inventory, Provider
+from placement_sched.store.compute.services import enabled_nodes
 from placement_sched.store.placement import aggregates, resource_classes
 from placement_sched.store.placement import inventories as stock
 from placement_sched.store.placement import resource_providers as providers
@@ -215,3 +216,26 @@ def _among(connection: Connection, query: Select[Any], roots: Roots) -> Select[A
 
 def _whole(amount: ColumnElement[Any]) -> ColumnElement[int]:
     return sa.cast(amount, sa.BigInteger)
+
+
+_TRAIT_ID = select(traits.c.id).where(traits.c.name == bindparam("trait")).scalar_subquery()
+_CARRIERS = select(_CARRIED.resource_provider_id).where(_CARRIED.trait_id == _TRAIT_ID)
+_LACKING = (
+    enabled_nodes()
+    .outerjoin(resource_providers, is_same_uuid(resource_providers.c.uuid, compute_nodes.c.uuid))
+    .where(
+        ~exists().where(
+            _CARRIED.trait_id == _TRAIT_ID, _CARRIED.resource_provider_id == resource_providers.c.id
+        )
+    )
+)
+# Most clouds have no provider with the trait. That takes no time, so it is checked first.
+_ALL_HAVE = select(and_(_CARRIERS.exists(), enabled_nodes().exists(), ~_LACKING.exists()))
+
+
+def all_nodes_have(connection: Connection, trait: str) -> bool:
+    """Return whether the root provider of every node whose service is enabled has a trait.
+
+    It is false if there is no such node. A node whose provider is not there yet lacks it.
+    """
+    return bool(connection.scalar(_ALL_HAVE, {"trait": trait}))

@@ -4,21 +4,104 @@ from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection, Select, delete, func, insert, select
 
 from placement_sched.db import sql, tables
+from placement_sched.db.sql import has_skip_locked
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Invalid
 from placement_sched.limits import MAX_HELD_AMOUNTS
 from placement_sched.model.provider import UNCHECKED, Allocation, Consumer, ConsumerClaim, Taken
-from placement_sched.store.placement import capacity, inventories, next_best
+from placement_sched.store.placement import capacity, consumers, inventories
 from placement_sched.store.placement import consumers as holders
+from placement_sched.store.placement import resource_classes as classes
 from placement_sched.store.placement import resource_providers as providers
 from placement_sched.store.placement.capacity import InventoryIds, Want
 from placement_sched.store.placement.consumers import PROVIDER, Owner, Record
 from placement_sched.store.placement.resource_providers import BySpelling
+
+
+def wants_of(
+    connection: Connection, claims: Sequence[ConsumerClaim], provider_ids: Mapping[str, int]
+) -> list[Want]:
+    """Return every amount that the claims ask, in their order, with the ids of its place.
+
+    Raises :class:`Invalid` for an unknown resource class.
+    """
+    asked = [
+        (claim.consumer, uuid, name, amount)
+        for claim in claims
+        for uuid, amounts in claim.allocations.items()
+        for name, amount in amounts.items()
+    ]
+    class_ids = classes.ids_by_name(connection, {name for _, _, name, _ in asked})
+    for consumer, _, name, _ in asked:
+        if name not in class_ids:
+            raise Invalid(
+                f"Unable to allocate inventory for consumer {consumer}: "
+                f"No such resource class {name}."
+            )
+    return [
+        Want(consumer, (provider_ids[uuid], class_ids[name]), uuid, name, amount)
+        for consumer, uuid, name, amount in asked
+    ]
+
+
+def first_with_room(
+    connection: Connection,
+    claims: Iterable[ConsumerClaim],
+    held: Mapping[InventoryIds, int],
+    locked: Collection[int],
+    full: CapacityExceeded,
+) -> tuple[int, list[Want]]:
+    """Return the first of the claims that there is room for, by number from 1 on, and its amounts.
+
+    Its providers are locked then, beside those with the ids ``locked``. What is read of all claims
+    at once is not locked, and says only which have no room; those that may have some are locked
+    one after the other until one has. ``held`` is as in :func:`capacity.check`. Providers are
+    locked in the order of their ids; to wait for one that comes before those that are locked could
+    be a deadlock, so it is passed over if another transaction has locked it, or if the server
+    cannot leave out locked rows.
+
+    Raises ``full`` if there is none.
+    """
+    every = tuple(claims)
+    uuids = sorted({uuid for claim in every for uuid in claim.allocations})
+    found = consumers.ids_of(connection, {consumers.PROVIDER: uuids})
+    ids = {uuid: number for (_, uuid), number in found.items()}
+    there = {
+        at: claim
+        for at, claim in enumerate(every, start=1)
+        if claim.allocations.keys() <= ids.keys()
+    }
+    amounts = iter(wants_of(connection, list(there.values()), ids))
+    wants = {
+        at: list(islice(amounts, sum(map(len, claim.allocations.values()))))
+        for at, claim in there.items()
+    }
+    rooms = capacity.read(connection, {one.place for some in wants.values() for one in some})
+    mine = set(locked)
+    for at, some in wants.items():
+        if not capacity.fits(rooms, some, held):
+            continue
+        more = {want.place[0] for want in some} - mine
+        is_before = bool(more) and min(more) < max(mine)
+        if is_before and not has_skip_locked(connection):
+            continue
+        locked_now = providers.lock(connection, more, without_waiting=is_before).keys()
+        mine |= locked_now
+        if locked_now != more:
+            continue
+        try:
+            capacity.check(connection, some, held)
+        except CapacityExceeded:  # taken since the rooms were read
+            continue
+        return at, some
+    raise full
+
 
 _COLUMNS = tables.allocations.c
 #: Times are kept in whole seconds.
@@ -162,7 +245,7 @@ def replace(
     where several consumers hold more than :data:`MAX_HELD_AMOUNTS` amounts so far.
     """
     prepared = _prepare(connection, claims, now, decided=decided, named_at=named_at)
-    wants = next_best.wants_of(connection, prepared.holding, prepared.provider_ids)
+    wants = wants_of(connection, prepared.holding, prepared.provider_ids)
     _lock(connection, prepared, wants)
     times: Mapping[InventoryIds, datetime] = {}
     if recorded:
@@ -187,13 +270,13 @@ def replace_by_first(
     Raises what :func:`replace` raises.
     """
     prepared = _prepare(connection, [claim], now, decided=True)
-    wants = next_best.wants_of(connection, [claim], prepared.provider_ids)
+    wants = wants_of(connection, [claim], prepared.provider_ids)
     locked = _lock(connection, prepared, wants)
     at = 0
     try:
         capacity.check(connection, wants, prepared.own)
     except CapacityExceeded as full:
-        at, wants = next_best.first_with_room(connection, others, prepared.own, locked, full)
+        at, wants = first_with_room(connection, others, prepared.own, locked, full)
     _write(connection, prepared, wants, now)
     return at
 

@@ -15,7 +15,7 @@ from placement_sched.db.tables import resource_providers
 from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
 from placement_sched.model.names import canonical
 from placement_sched.model.provider import Provider
-from placement_sched.store.certified import certify
+from placement_sched.store.change_counters import certify
 
 _ROOT = resource_providers.alias("root")
 _PARENT = resource_providers.alias("parent")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from placement_sched.api.compute.routes.servers import _PLAIN
 from placement_sched.app import create_app
-from placement_sched.store.compute.server_list import SORT_KEYS
+from placement_sched.store.compute.instances import SORT_KEYS
 from tests.conftest import Client, make_settings
 from tests.exploring import draws
 from tests.placing import instance

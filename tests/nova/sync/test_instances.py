@@ -12,7 +12,7 @@ from placement_sched.model.checks import Invariant
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import Instance
 from placement_sched.nova.sync.instances import InstanceUpkeep
-from placement_sched.store.compute import embedded_flavors, instances, server_groups
+from placement_sched.store.compute import flavors, instances, server_groups
 from tests.invariants import assert_invariants
 from tests.nova_clouds import flavor_text
 
@@ -266,14 +266,14 @@ def test_a_group_is_not_deleted_while_new_instances_are_recorded_in_it(
     group = nova.add_group("pair")
     uuid = nova.add_instance("cn1", group=group)
     deletion = Thread(target=remove_group, args=(database, group))
-    keep = embedded_flavors.keep
+    keep = flavors.keep_embedded
 
     def keep_meanwhile(connection, texts):
         deletion.start()
         deletion.join(0.3)  # it would be over where nothing kept it waiting
         keep(connection, texts)
 
-    monkeypatch.setattr(embedded_flavors, "keep", keep_meanwhile)
+    monkeypatch.setattr(flavors, "keep", keep_meanwhile)
     follower.full()
     deletion.join(60)
     assert recorded()[uuid].server_group is None

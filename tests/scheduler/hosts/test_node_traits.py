@@ -8,7 +8,7 @@ from placement_sched.db.tables import compute_nodes, services
 from placement_sched.db.transaction import Database
 from placement_sched.operations import reports
 from placement_sched.operations import services as operations
-from placement_sched.store.compute import node_traits
+from placement_sched.store.compute import hosts
 from placement_sched.store.compute import services as service_store
 from tests.clouds import uuid_of
 from tests.exploring import Dice
@@ -35,7 +35,7 @@ def other_process(settings):
 
 def all_have(database):
     with database.read() as connection:
-        return node_traits.all_nodes_have(connection, TRAIT)
+        return hosts.all_nodes_have(connection, TRAIT)
 
 
 class Process:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.store.compute import node_traits
+from placement_sched.store.compute import hosts
 from tests.operations.test_reports import report
 from tests.reports import a_report, node_uuid
 from tests.service_changes import disable
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.all_databases
 
 def all_have(database, trait=TRAIT):
     with database.read() as connection:
-        return node_traits.all_nodes_have(connection, trait)
+        return hosts.all_nodes_have(connection, trait)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from placement_sched.api.compute.routes.servers import power_state_of, status_of
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.store.compute import instances
-from placement_sched.store.compute.server_list import ServersWanted, search
+from placement_sched.store.compute.instances import ServersWanted, search_servers
 from tests.placing import instance
 
 pytestmark = pytest.mark.all_databases
@@ -41,7 +41,7 @@ def test_status_and_power_state_asked_of_the_database_are_those_told(database):
 
     def uuids(**wanted):
         with database.read() as connection:
-            return {one.uuid for one in search(connection, ServersWanted(**wanted))}
+            return {one.uuid for one in search_servers(connection, ServersWanted(**wanted))}
 
     statuses = {status_of(one.vm_state, one.task_state) for one in every}
     assert UNKNOWN in statuses

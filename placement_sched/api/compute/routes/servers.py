@@ -22,7 +22,8 @@ from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Inst
 from placement_sched.operations import host_aggregates
 from placement_sched.schemas.formats import in_seconds, usual_uuid
 from placement_sched.schemas.parts import an_object
-from placement_sched.store.compute import instances, server_groups, server_list, services
+from placement_sched.store.compute import instances, server_groups, services
+from placement_sched.store.compute import instances as instances_module
 
 #: The statuses that are shown with a progress.
 _IN_PROGRESS = frozenset(("ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"))
@@ -37,7 +38,7 @@ _QUERY: Json = {
     **dict.fromkeys(_PLAIN, TEXT),
     "limit": PAGE,
     # Both may be repeated, to sort by several keys.
-    "sort_key": {"type": "string", "enum": sorted(server_list.SORT_KEYS)},
+    "sort_key": {"type": "string", "enum": sorted(instances_module.SORT_KEYS)},
     "sort_dir": {"type": "string", "enum": ["asc", "desc"]},
 }
 _TAGGED: Json = _QUERY | dict.fromkeys(TAGS, TEXT)
@@ -67,7 +68,7 @@ def _hosts(connection: Connection, call: Call, found: Sequence[Instance]) -> _Ho
 def index(call: Call) -> Answer:
     """List servers by name and id."""
     asked = wanted(call, "index")
-    found = call.read(server_list.search, asked) if asked else ()
+    found = call.read(instances_module.search_servers, asked) if asked else ()
     return _page(call, "servers", found, [_shown_briefly(call, each) for each in found])
 
 
@@ -76,7 +77,7 @@ def detail(call: Call) -> Answer:
     """List servers with all fields."""
     asked = wanted(call, "detail")
     with call.services.database.read() as connection:
-        found = server_list.search(connection, asked) if asked else ()
+        found = instances_module.search_servers(connection, asked) if asked else ()
         hosts = _hosts(connection, call, found)
     return _page(call, "servers/detail", found, [_shown(call, each, hosts) for each in found])
 
