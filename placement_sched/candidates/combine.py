@@ -5,16 +5,200 @@ limit cuts is never built.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from functools import reduce
+from itertools import accumulate, product
 from math import inf, prod
+from operator import and_, or_
 from time import monotonic
 
-from placement_sched.candidates.feasibility import TraitCoverage, can_assign
 from placement_sched.candidates.request import Rules
-from placement_sched.candidates.subtrees import Subtrees
 from placement_sched.errors import TooComplex, Unavailable
+
+#: So many choices are looked through for one more step of the budget.
+_LOOKED_THROUGH = 20
+
+
+def can_assign(
+    choices: Sequence[Sequence[int]], places: Mapping[int, int], spend: Callable[[int], None]
+) -> bool:
+    """Return whether each slot can get a place at one of its providers.
+
+    ``choices`` are the providers of each slot, ``places`` how many slots each provider can take
+    (1 where it is not given). Found by augmenting paths (Kuhn's algorithm), unless there are fewer
+    places than slots. ``spend`` is called with the steps for each slot assigned or reassigned.
+    """
+    providers = set().union(*choices)
+    if sum(places.get(provider, 1) for provider in providers) < len(choices):
+        return False
+    assigned: dict[int, list[int]] = defaultdict(list)
+
+    def assign(slot: int, tried: set[int]) -> bool:
+        """Assign a slot, reassigning others where necessary; return whether that was possible."""
+        spend(1 + len(choices[slot]) // _LOOKED_THROUGH)
+        for provider in choices[slot]:
+            if provider in tried:
+                continue
+            tried.add(provider)
+            taken = assigned[provider]
+            if len(taken) < places.get(provider, 1):
+                taken.append(slot)
+                return True
+            for position, other in enumerate(taken):
+                if assign(other, tried):
+                    taken[position] = slot
+                    return True
+        return False
+
+    return all(assign(slot, set()) for slot in range(len(choices)))
+
+
+class TraitCoverage:
+    """Which sets of required traits the providers chosen so far have a trait of, slot by slot.
+
+    ``covers`` are the sets that each provider has a trait of, as bits; ``options`` the providers
+    for each slot, in the order of choosing, and none for a slot whose traits do not count.
+    """
+
+    def __init__(
+        self, sets: int, covers: Mapping[int, int], options: Sequence[Sequence[int]]
+    ) -> None:
+        self._all = (1 << sets) - 1
+        self._covers = covers
+        self._counts = [bool(providers) for providers in options]
+        each = [reduce(or_, (covers.get(one, 0) for one in some), 0) for some in options]
+        # Which sets any option covers from each slot on, and 0 after the last.
+        self._to_come: list[int] = [0, *accumulate(reversed(each), or_)][::-1]
+        self._so_far = [0] * (len(options) + 1)
+
+    @property
+    def is_possible(self) -> bool:
+        """Return whether all providers together would do, if each were chosen for its slot."""
+        return self._to_come[0] == self._all
+
+    def allows(self, depth: int, provider: int) -> bool:
+        """Return whether, with this one chosen next, the slots left may cover what is missing."""
+        if not self._counts[depth]:
+            return True
+        chosen = self._so_far[depth] | self._covers.get(provider, 0)
+        return chosen | self._to_come[depth + 1] == self._all
+
+    def put(self, depth: int, provider: int) -> None:
+        """Choose a provider; those chosen at greater depths before are forgotten."""
+        covered = self._covers.get(provider, 0) if self._counts[depth] else 0
+        self._so_far[depth + 1] = self._so_far[depth] | covered
+
+
+#: So many rules that a slot takes part in are looked at for one more step of the budget.
+_RULES = 2
+
+
+_Ids = frozenset[int]
+
+
+class Subtree:
+    """One rule of ``same_subtree``, and what was chosen for its slots so far.
+
+    ``slots`` are in the order of choosing. ``tops`` are the providers that may be above all others:
+    those that serve a slot of the rule, and have one for each of its slots below them.
+    """
+
+    def __init__(
+        self, slots: Sequence[int], serving: Sequence[_Ids], above: Sequence[_Ids]
+    ) -> None:
+        """Take, by slot, the providers that serve it, and these with all above them."""
+        self.slots = tuple(slots)
+        self.tops = reduce(or_, (serving[slot] for slot in slots)) & reduce(
+            and_, (above[slot] for slot in slots)
+        )
+        self._later = [_Ids()]
+        for slot in reversed(self.slots[1:]):
+            self._later.insert(0, self._later[0] | serving[slot])
+        self._alive = [self.tops] * (len(slots) + 1)
+        self._chosen = [0] * len(slots)
+
+    def keep(self, tops: Iterable[int]) -> None:
+        """Let no providers but these be above all others."""
+        self.tops = self._alive[0] = _Ids(tops)
+
+    def allows(self, position: int, provider: int, lineage: _Ids) -> bool:
+        """Return whether one provider can be above all, once this one is chosen as well.
+
+        ``position`` is that of its slot in the rule, ``lineage`` the provider with all above it.
+        """
+        common = self._alive[position] & lineage
+        return (
+            provider in common
+            or not common.isdisjoint(self._later[position])
+            or not common.isdisjoint(self._chosen[:position])
+        )
+
+    def put(self, position: int, provider: int, lineage: _Ids) -> None:
+        """Note the provider chosen for a slot; what was chosen for later ones is forgotten."""
+        self._alive[position + 1] = self._alive[position] & lineage
+        self._chosen[position] = provider
+
+
+class Subtrees:
+    """All rules of ``same_subtree`` of a request in one tree.
+
+    ``order`` are the slots in the order of choosing, ``options`` the providers of each slot, and
+    ``lineage`` is each provider with all above it. ``spend`` is called with the steps that the
+    rules take beyond what a slot takes by itself.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[Sequence[int]],
+        order: Sequence[int],
+        options: Sequence[Sequence[int]],
+        lineage: Mapping[int, _Ids],
+        spend: Callable[[int], None],
+    ) -> None:
+        self._lineage, self._spend = lineage, spend
+        spend(sum(map(len, rules)) // _RULES)
+        depths = {slot: depth for depth, slot in enumerate(order)}
+        serving = [_Ids(some) for some in options]
+        above = [_Ids().union(*map(lineage.__getitem__, some)) for some in options]
+        self.rules = [
+            Subtree(sorted(slots, key=depths.__getitem__), serving, above) for slots in rules
+        ]
+        # The rules that each depth takes part in, with the position of its slot in each.
+        self._at: list[list[tuple[Subtree, int]]] = [[] for _ in order]
+        for rule in self.rules:
+            for position, slot in enumerate(rule.slots):
+                self._at[depths[slot]].append((rule, position))
+
+    @property
+    def is_possible(self) -> bool:
+        """Return whether each rule has a provider that can be above all others."""
+        return all(rule.tops for rule in self.rules)
+
+    def allows(self, depth: int, provider: int) -> bool:
+        """Return whether all rules can still hold with this provider for the slot at this depth."""
+        lineage = self._lineage[provider]
+        extra = len(self._at[depth]) // _RULES
+        if extra:
+            self._spend(extra)
+        return all(rule.allows(position, provider, lineage) for rule, position in self._at[depth])
+
+    def put(self, depth: int, provider: int) -> None:
+        """Note the provider that is chosen for the slot at this depth."""
+        lineage = self._lineage[provider]
+        for rule, position in self._at[depth]:
+            rule.put(position, provider, lineage)
+
+    def below(
+        self, top: int, options: Sequence[Sequence[int]], rule: Subtree
+    ) -> tuple[Sequence[int], ...]:
+        """Return the options of all slots, where those of this rule's are below one provider."""
+        lineage, found = self._lineage, list(options)
+        self._spend(sum(len(options[slot]) for slot in rule.slots) // _LOOKED_THROUGH)
+        for slot in rule.slots:
+            found[slot] = [one for one in options[slot] if top in lineage[one]]
+        return tuple(found)
+
 
 #: The provider chosen for each slot, by the slot's position in the request.
 Combination = tuple[int, ...]

@@ -10,8 +10,8 @@ from enum import Enum
 
 import numpy as np
 
+from placement_sched.candidates.columns import Mask, RowNumbers, SomeRows, number_of
 from placement_sched.candidates.request import ResolvedNames, SlotGroup, TreeSearch
-from placement_sched.candidates.row_values import Mask, RowNumbers, SomeRows, number_of
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.model.candidates_query import RequestGroup, TraitTerms
 

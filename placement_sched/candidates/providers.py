@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 
 from placement_sched.candidates import constraints
 from placement_sched.candidates.cache import ProviderCache
-from placement_sched.candidates.columns import ProviderColumns
+from placement_sched.candidates.columns import Mask, ProviderColumns, RowNumbers
 from placement_sched.candidates.combine import FreeCapacity
 from placement_sched.candidates.constraints import ConstraintEvaluator, CountedRoot
 from placement_sched.candidates.request import ResolvedNames, Topology, TreeSearch, checked
-from placement_sched.candidates.row_values import Mask, RowNumbers
 from placement_sched.candidates.tree_index import TreeIndex
 from placement_sched.db.failover import History
 from placement_sched.db.sql import SIZE, batches

@@ -9,8 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from placement_sched.candidates.columns import ProviderColumns
-from placement_sched.candidates.row_values import Mask, RowNumbers, in_ranges
+from placement_sched.candidates.columns import Mask, ProviderColumns, RowNumbers, in_ranges
 
 #: So many sets of aggregates are remembered with their members.
 _SETS = 32

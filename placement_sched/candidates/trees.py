@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from placement_sched.candidates.columns import Mask, RowNumbers, whole_capacities
 from placement_sched.candidates.combine import Budget, FreeCapacity, ProviderTree, can_serve
 from placement_sched.candidates.constraints import (
     ConstraintEvaluator,
@@ -17,7 +18,6 @@ from placement_sched.candidates.constraints import (
 )
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import TreeSearch, conditions_of
-from placement_sched.candidates.row_values import Mask, RowNumbers, whole_capacities
 from placement_sched.candidates.tree_index import TreeIndex
 
 _Numbers = NDArray[np.int64]

@@ -9,7 +9,7 @@ from time import monotonic
 import os_traits
 import pytest
 
-from placement_sched.candidates import combine, narrowing
+from placement_sched.candidates import combine, loader
 from placement_sched.candidates.batches import STEP
 from placement_sched.candidates.combine import (
     Budget,
@@ -18,7 +18,7 @@ from placement_sched.candidates.combine import (
     can_serve,
     combinations,
 )
-from placement_sched.candidates.explain.report import SearchRun, explain
+from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.candidates.request import Rules, Slot, tree_search
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.trees import TreeReader
@@ -276,7 +276,7 @@ def test_hosts_that_only_the_same_pools_serve_are_one_tree(database):
     with database.read() as connection:
         search = prepare(source_of(connection), query)
         trees = tree_search(query, search.names)
-        roots = narrowing.roots(connection, trees)
+        roots = loader.roots(connection, trees)
         # A step for five trees that are shared with, and for 20 choices of each different tree.
         reader = TreeReader(source_of(connection), trees, Budget(208 * 8 // 5 + 200))
         assert len(reader.read(roots)) == 9

@@ -11,7 +11,7 @@ from sqlalchemy import delete, event, select, update
 
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement.routes.allocation_candidates import render
-from placement_sched.candidates.explain.report import SearchRun, explain
+from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.db.tables import (

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from placement_sched.candidates import narrowing
+from placement_sched.candidates import loader
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.request import ResolvedNames, Topology
 from placement_sched.candidates.search import find, prepare
@@ -38,7 +38,7 @@ def group(required=(), forbidden=(), member_of=(), outside=(), **resources):
 
 def statement(*groups, **root):
     query = CandidatesQuery(groups=groups, root=TraitTerms(**root))
-    compiled = narrowing.select_alone(query, NAMES, limit=10).compile(
+    compiled = loader.select_alone(query, NAMES, limit=10).compile(
         compile_kwargs={"literal_binds": True}
     )
     return " ".join(str(compiled).split())

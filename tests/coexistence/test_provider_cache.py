@@ -9,7 +9,7 @@ import pytest
 from placement_sched.api.microversion import Version
 from placement_sched.api.placement.routes.allocation_candidates import render
 from placement_sched.candidates.cache import ProviderCache
-from placement_sched.candidates.explain.report import SearchRun, explain
+from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders
 from placement_sched.candidates.search import find, prepare

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from placement_sched.candidates.explain.report import first_steps
+from placement_sched.candidates.explain import first_steps
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
 from placement_sched.model.candidates_query import CandidateProvider

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from placement_sched.candidates.explain.stages import stages_of
+from placement_sched.candidates.explain_stages import stages_of
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.decision import NO_VALID_HOST, SELECTED

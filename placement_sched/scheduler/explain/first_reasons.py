@@ -6,7 +6,7 @@ found by asking every stage of this host alone. A request of any size may ask ab
 
 from collections.abc import Mapping, Sequence, Sized
 
-from placement_sched.candidates.explain.stages import stages_of
+from placement_sched.candidates.explain_stages import stages_of
 from placement_sched.candidates.search import Search
 from placement_sched.model.explanation import CANDIDATES, FILTERS, Funnel, RejectReason
 from placement_sched.scheduler.choose import Run

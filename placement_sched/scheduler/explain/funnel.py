@@ -5,7 +5,7 @@ from dataclasses import replace
 import os_traits
 
 from placement_sched.candidates.constraints import ROOT_REQUIRED
-from placement_sched.candidates.explain.report import SearchRun, explain
+from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import why_disabled
 from placement_sched.model.explanation import (

@@ -8,8 +8,8 @@ same stages are asked of this host alone; of many hosts and a large request only
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from placement_sched.candidates.explain.near_misses import query_without
-from placement_sched.candidates.explain.report import each_refusal
+from placement_sched.candidates.explain import each_refusal
+from placement_sched.candidates.near_misses import query_without
 from placement_sched.candidates.search import prepare
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection

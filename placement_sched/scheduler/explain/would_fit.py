@@ -12,9 +12,9 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
 
-from placement_sched.candidates.explain import amounts
-from placement_sched.candidates.explain.near_misses import amount_named, query_asking, query_without
-from placement_sched.candidates.explain.report import SearchRun, near_misses_of
+from placement_sched.candidates import amounts
+from placement_sched.candidates.explain import SearchRun, near_misses_of
+from placement_sched.candidates.near_misses import amount_named, query_asking, query_without
 from placement_sched.candidates.search import Search
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed

@@ -5,11 +5,11 @@ from random import Random
 import pytest
 from os_resource_classes import STANDARDS
 
+from placement_sched.candidates import near_misses as near_misses_module
 from placement_sched.candidates.combine import Budget
-from placement_sched.candidates.explain import near_misses as near_misses_module
-from placement_sched.candidates.explain.near_misses import explanation_budget, near_misses
-from placement_sched.candidates.explain.report import SearchRun, explain
-from placement_sched.candidates.explain.stages import CheckedTrees
+from placement_sched.candidates.explain import SearchRun, explain
+from placement_sched.candidates.explain_stages import CheckedTrees
+from placement_sched.candidates.near_misses import explanation_budget, near_misses
 from placement_sched.candidates.search import find, prepare
 from placement_sched.errors import TooComplex
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms

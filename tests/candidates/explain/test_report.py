@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from sqlalchemy import select
 
-from placement_sched.candidates.explain.report import SearchRun, each_refusal, explain, first_steps
+from placement_sched.candidates.explain import SearchRun, each_refusal, explain, first_steps
 from placement_sched.candidates.search import find, prepare
 from placement_sched.db.tables import resource_providers
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.candidates.explain.changes import largest_below, smallest_above
+from placement_sched.candidates.explain import largest_below, smallest_above
 from placement_sched.model.provider import Inventory, obeys_units
 from placement_sched.operations import host_aggregates
 from placement_sched.store.placement.capacity import UsedInventory

@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from placement_sched.candidates.columns import ProviderColumns
-from placement_sched.candidates.explain.report import SearchRun
-from placement_sched.candidates.explain.stages import CheckedTrees, Stage
-from placement_sched.candidates.row_values import whole_capacities
+from placement_sched.candidates.columns import ProviderColumns, whole_capacities
+from placement_sched.candidates.explain import SearchRun
+from placement_sched.candidates.explain_stages import CheckedTrees, Stage
 from placement_sched.db.sql import rows_among
 from placement_sched.db.tables import resource_providers
 

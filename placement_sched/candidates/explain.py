@@ -4,21 +4,42 @@ Counted are trees; a sharing provider without a compute node counts only if it s
 of a tree has a provider and they still do not serve together, that is the step ``combination``.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from placement_sched.candidates.combine import Budget, always_combine
-from placement_sched.candidates.explain.advice import TreeAdvice
-from placement_sched.candidates.explain.combination import BrokenRule, TreeNames, broken_rules
-from placement_sched.candidates.explain.near_misses import explanation_budget, near_misses
-from placement_sched.candidates.explain.reasons import Reasons, names_of, rejections
-from placement_sched.candidates.explain.stages import CheckedTrees
+from placement_sched.candidates.columns import Mask
+from placement_sched.candidates.combine import (
+    Budget,
+    FreeCapacity,
+    ProviderTree,
+    always_combine,
+    can_serve,
+)
+from placement_sched.candidates.constraints import Constraint
+from placement_sched.candidates.explain_stages import (
+    CheckedTrees,
+    Reasons,
+    Rejection,
+    Stage,
+    StageOutcome,
+    names_of,
+    rejections,
+)
+from placement_sched.candidates.near_misses import (
+    BrokenRule,
+    TreeNames,
+    broken_rules,
+    explanation_budget,
+    near_misses,
+)
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import Rules, tree_search
 from placement_sched.candidates.search import Search, limiting_option
@@ -26,9 +47,313 @@ from placement_sched.candidates.trees import ProviderTrees, TreeReader
 from placement_sched.errors import TooComplex
 from placement_sched.model import explanation as reports
 from placement_sched.model.candidates_query import Candidates
+from placement_sched.model.provider import MAX_INT, Inventory, obeys_units
 from placement_sched.model.verdict import Remedy
 from placement_sched.settings import Settings
 from placement_sched.store.compute.compute_nodes import NodeNames
+from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
+
+#: In what amounts of a class are counted.
+_UNITS = {"MEMORY_MB": " MB", "DISK_GB": " GB"}
+
+
+def changes_of(
+    constraint: Constraint,
+    room: UsedInventory | None,
+    rooms: Collection[UsedInventory],
+    *,
+    provider: str | None = None,
+    alone: bool = True,
+    memberships: Collection[str] = (),
+) -> tuple[Remedy, ...]:
+    """Return the changes of which each is enough.
+
+    They are about the host, or about the ``provider`` of this name, which has ``room`` of a
+    resource class. ``rooms`` are what all providers have that may serve. Unless ``alone`` it is not
+    enough to change one provider: only changes of the request are returned. ``memberships`` are the
+    aggregates that the provider is in.
+    """
+    if constraint.resource_class:
+        name, amount = constraint.resource_class, constraint.amount
+        every = _of_amount(name, amount, room, rooms, provider)
+    elif constraint.kind == "member_of":
+        every = _of_membership(constraint.detail, provider, memberships)
+    else:
+        every = _OF_KIND[constraint.kind](constraint.detail, provider)
+    return tuple(one for one in every if alone or one.action in OF_REQUEST)
+
+
+def largest_below(room: UsedInventory, asked: int) -> int:
+    """Return the largest amount below ``asked`` that fits into what is free, 0 for none."""
+    inventory = room.inventory
+    most = min(inventory.capacity - room.used, inventory.max_unit, asked - 1)
+    most -= most % inventory.step_size
+    return most if most >= max(inventory.min_unit, 1) else 0
+
+
+def smallest_above(room: UsedInventory, asked: int) -> int:
+    """Return the smallest amount above ``asked`` that fits into what is free, 0 for none."""
+    inventory = room.inventory
+    least = max(inventory.min_unit, asked + 1)
+    least += -least % inventory.step_size
+    return least if least <= min(inventory.capacity - room.used, inventory.max_unit) else 0
+
+
+def _of_amount(
+    name: str,
+    asked: int,
+    room: UsedInventory | None,
+    rooms: Collection[UsedInventory],
+    provider: str | None,
+) -> Iterator[Remedy]:
+    values = _values(provider, resource_class=name)
+    if room is None:
+        words = f"give {provider or 'it'} an inventory of at least {_amount(name, asked)}"
+        yield Remedy("add_inventory", words, {**values, "total": asked})
+    else:
+        yield _of_inventory(name, asked, room, provider)
+    values = {"resource_class": name}
+    if most := max((largest_below(one, asked) for one in rooms), default=0):
+        words = f"ask for at most {_amount(name, most)}"
+        yield Remedy("ask", words, {**values, "amount": most, "instead_of": asked})
+    above = [found for one in rooms if (found := smallest_above(one, asked))]
+    if above:
+        words = f"ask for at least {_amount(name, min(above))}"
+        yield Remedy("ask", words, {**values, "amount": min(above), "instead_of": asked})
+
+
+def _values(provider: str | None, **values: Any) -> dict[str, Any]:
+    return values if provider is None else {**values, "provider": provider}
+
+
+def _of_inventory(name: str, asked: int, room: UsedInventory, provider: str | None) -> Remedy:
+    """Return what would have to change about an inventory so that the amount fits."""
+    inventory, values, parts = room.inventory, _values(provider, resource_class=name), []
+    changed: dict[str, Any] = dict(values)
+    action = "set_inventory"
+    lacking = asked - (inventory.capacity - room.used)
+    if lacking > 0:
+        if asked <= inventory.capacity:
+            action, changed["amount"] = "free", lacking
+            parts.append(f"free {_amount(name, lacking)}")
+        else:
+            action, changed["amount"] = "add_capacity", lacking
+            parts.append(f"add capacity for {_amount(name, lacking)}")
+    units = _units(inventory, asked)
+    if units:
+        parts.append("set " + " and ".join(f"{key} of {name} to {n}" for key, n in units.items()))
+    where = f" on {provider}" if provider else ""
+    return Remedy(action, " and ".join(parts) + where, {**changed, **units})
+
+
+def _units(inventory: Inventory, asked: int) -> dict[str, int]:
+    """Return the fields that have to have another value, so that the amount obeys them."""
+    if obeys_units(inventory, asked):
+        return {}
+    wanted = {
+        "min_unit": min(inventory.min_unit, asked),
+        "max_unit": max(inventory.max_unit, asked),
+        "step_size": inventory.step_size if asked % inventory.step_size == 0 else 1,
+    }
+    return {key: value for key, value in wanted.items() if value != getattr(inventory, key)}
+
+
+def _amount(name: str, amount: int) -> str:
+    return f"{amount}{_UNITS.get(name, '')} of {name}"
+
+
+def _of_trait(detail: str, provider: str | None) -> Iterator[Remedy]:
+    if detail.startswith("!"):
+        name = detail.removeprefix("!")
+        words = f"remove trait {name} from {provider or 'its provider'}"
+        yield Remedy("remove_trait", words, _values(provider, traits=[name]))
+        words = f"ask without forbidding trait {name}"
+    else:
+        traits = detail.removeprefix("in:").split(",")
+        named = " or ".join(traits)
+        words = f"give {provider or 'its provider'} trait {named}"
+        yield Remedy("add_trait", words, _values(provider, traits=traits))
+        words = f"ask without trait {named}"
+    yield Remedy("drop_constraint", words, {"constraint": "required", "detail": detail})
+
+
+def _of_membership(
+    detail: str, provider: str | None, memberships: Collection[str]
+) -> Iterator[Remedy]:
+    outside = detail.startswith("!")
+    uuids = detail.removeprefix("!").removeprefix("in:").split(",")
+    named, what = " or ".join(uuids), provider or "it"
+    if outside:
+        uuids = [uuid for uuid in uuids if uuid in memberships] or uuids
+        named = " or ".join(uuids)
+        words = f"remove {what} from aggregate {named}"
+        yield Remedy("leave_aggregate", words, _values(provider, aggregates=uuids))
+        yield Remedy("ask_traits", "ask for the traits that it needs", {"aggregates": uuids})
+    else:
+        words = f"add {what} to aggregate {named}"
+        yield Remedy("join_aggregate", words, _values(provider, aggregates=uuids))
+        words = f"ask without being confined to aggregate {named}"
+        yield Remedy("drop_constraint", words, {"constraint": "member_of", "detail": detail})
+
+
+def _of_tree(detail: str, _provider: str | None) -> Iterator[Remedy]:
+    words = "name this host in the request, or none"
+    yield Remedy("drop_constraint", words, {"constraint": "in_tree", "detail": detail})
+
+
+#: The actions that change the request, not the cloud.
+OF_REQUEST = frozenset({"ask", "ask_traits", "drop_constraint"})
+_OF_KIND = {"required": _of_trait, "root_required": _of_trait, "in_tree": _of_tree}
+
+
+@dataclass(frozen=True)
+class TreeAdvice:
+    """Advice on one tree: the ``outcomes`` that reject it.
+
+    ``left`` are the uses of each slot that meet all constraints but those that reject the tree.
+    """
+
+    reasons: Reasons
+    tree: int
+    outcomes: Sequence[StageOutcome]
+    left: Sequence[Mask]
+
+    @cached_property
+    def root(self) -> int:
+        """The use of the root of the tree."""
+        return int(self.reasons.checked.uses.root_uses[self.tree])
+
+    @cached_property
+    def targets(self) -> Mapping[int, int]:
+        """The use that advice is about, for each slot: the one that lacks least."""
+        chosen: dict[int, int] = {}
+        for slot in range(len(self.left)):
+            lacking = [one for one in self._failing(slot) if one.stage.constraint.resource_class]
+
+            def distance(use: int, stages: Sequence[StageOutcome] = lacking) -> tuple[int, ...]:
+                amounts = [self._lacks(one, use) for one in stages]
+                return (
+                    amounts.count(None),
+                    sum(amount or 0 for amount in amounts),
+                    use not in chosen.values(),
+                    bool(self.reasons.checked.uses.is_shared[use]),
+                    use != self.root,
+                    use,
+                )
+
+            chosen[slot] = min(self._uses_of(slot), key=distance, default=self.root)
+        return chosen
+
+    def _failing(self, slot: int) -> list[StageOutcome]:
+        return [one for one in self.outcomes if slot in one.failing_slots(self.tree)]
+
+    def _lacks(self, outcome: StageOutcome, use: int) -> int | None:
+        room, amount = self.reasons.room(outcome, use), outcome.stage.constraint.amount
+        return None if room is None else max(amount - room.inventory.capacity + room.used, 0)
+
+    def _uses_of(self, slot: int) -> list[int]:
+        """Return the uses of the tree that are left for a slot."""
+        whole = self.reasons.checked.uses.of_tree(self.tree)
+        found: list[int] = (np.flatnonzero(self.left[slot][whole]) + whole.start).tolist()
+        return found
+
+    def changes(self, outcome: StageOutcome, rejection: Rejection) -> tuple[Remedy, ...]:
+        """Return changes of which each is enough for a stage."""
+        stage, target = outcome.stage, self._target(outcome, rejection)
+        rooms: list[UsedInventory] = []
+        own = None
+        if stage.constraint.resource_class and target is not None:
+            slots = outcome.failing_slots(self.tree)
+            every = sorted({use for slot in slots for use in self._uses_of(slot)})
+            rooms = [room for use in every if (room := self.reasons.room(outcome, use))]
+            own = self.reasons.room(outcome, target)
+        is_plain = target == self.root and len(rooms) < 2
+        key = -1 if target is None else int(self.reasons.checked.uses.ids[target])
+        return changes_of(
+            stage.constraint,
+            own,
+            rooms,
+            provider=None if target is None or is_plain else self.reasons.name(target),
+            alone=target is not None,
+            memberships=self.reasons.memberships.get(key, frozenset()),
+        )
+
+    def _target(self, outcome: StageOutcome, rejection: Rejection) -> int | None:
+        """Return the use that the advice for a stage is about, None if one is not enough."""
+        stage, slots = outcome.stage, outcome.failing_slots(self.tree)
+        if stage.of_root:
+            return self.root
+        if stage.together:
+            return self._bearer(stage)
+        if not slots:  # a provider with a trait that the tree needs
+            about = set(rejection.uses)
+            return self.root if self.root in about else min(about)
+        about = {self.targets[slot] for slot in slots}
+        holds = self.reasons.checked.holds.get(stage.index)
+        if holds is not None:
+            about = {use if holds[use] else self.root for use in about}
+        return about.pop() if len(about) == 1 else None
+
+    def _bearer(self, stage: Stage) -> int:
+        """Return the use that gets a trait which any of several providers may have."""
+        about = {self.targets[slot] for slot in stage.slots}
+        return self.root if self.root in about else min(about)
+
+    def combines(self, rules: Rules, budget: Budget) -> bool:
+        """Return whether the tree is known to serve after the first change of each reason.
+
+        False if its providers may not combine then. Raises :class:`TooComplex` if the budget does
+        not suffice.
+        """
+        if rules.subtrees:
+            return False
+        options = [
+            (self.targets[slot],) if self._failing(slot) else tuple(self._uses_of(slot))
+            for slot in range(len(self.left))
+        ]
+        stages = [stage for stage in self.reasons.checked.stages if stage.together]
+        choices = tuple(frozenset({number}) for number in range(len(stages)))
+        tree = ProviderTree(
+            tuple(options), self._free(options, rules), self._covers(options, stages)
+        )
+        return can_serve(tree, replace(rules, trait_choices=choices), budget)
+
+    def _covers(
+        self, options: Sequence[Sequence[int]], stages: Sequence[Stage]
+    ) -> Mapping[int, int]:
+        """Return by use which of the stages its provider meets after the changes, as bits."""
+        covers: dict[int, int] = defaultdict(int)
+        met, rejecting = self.reasons.checked.met, {one.stage.index for one in self.outcomes}
+        for bit, stage in enumerate(stages):
+            for use in {use for some in options for use in some}:
+                covers[use] |= int(met[stage.index, use]) << bit
+            if stage.index in rejecting:
+                covers[self._bearer(stage)] |= 1 << bit
+        return covers
+
+    def _free(
+        self, options: Sequence[Sequence[int]], rules: Rules
+    ) -> Mapping[InventoryIds, FreeCapacity]:
+        """Return by use and class what is free after the changes, at least."""
+        free: dict[InventoryIds, FreeCapacity] = {}
+        for slot, use, class_id, amount in _amounts(options, rules):
+            room = self.reasons.rooms.get((int(self.reasons.checked.uses.ids[use]), class_id))
+            now = room.inventory.capacity - room.used if room else 0
+            most = room.inventory.max_unit if room else MAX_INT
+            if self._failing(slot):
+                now, most = max(now, amount), max(most, amount)
+            known = free.get((use, class_id), FreeCapacity(now, most))
+            free[use, class_id] = FreeCapacity(max(known.amount, now), max(known.max_unit, most))
+        return free
+
+
+def _amounts(options: Sequence[Sequence[int]], rules: Rules) -> Iterator[tuple[int, int, int, int]]:
+    """Yield slot, use, class and amount of all that is requested."""
+    for slot, (some, one) in enumerate(zip(options, rules.slots, strict=True)):
+        for use in some:
+            for class_id, amount in one.amounts:
+                yield slot, use, class_id, amount
+
 
 _TOGETHER = "no providers serve all groups and classes together"
 #: The host and the node of a tree, which has its own name if it has no compute node.

@@ -1,1 +1,0 @@
-"""Explanations of a candidates search: what each constraint removed, and what is nearest."""
