@@ -21,7 +21,7 @@ from worlds.nodes import ALWAYS_UP
 
 from placement_sched.api.request_context import WSGI
 from placement_sched.app import create_app, served
-from placement_sched.scheduler.loading import read_settings
+from placement_sched.scheduler.plugins import read_settings
 
 CAPACITY = "/scheduler/v1/capacity"
 #: How many flavors one question asks about.

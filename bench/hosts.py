@@ -20,10 +20,10 @@ from worlds.nodes import ALWAYS_UP
 
 from placement_sched.app import make_services
 from placement_sched.operations.prepare import spare_collector
-from placement_sched.scheduler.hosts.caches import Memory
-from placement_sched.scheduler.hosts.shown import HostsAsked, all_shown, one_shown
-from placement_sched.scheduler.loading import read_settings
-from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.scheduler.caches import Memory
+from placement_sched.scheduler.host_views import HostsAsked, all_shown, one_shown
+from placement_sched.scheduler.plugins import read_settings
+from placement_sched.scheduler.scheduler import Scheduler
 
 #: What is asked, by the name of its line.
 QUESTIONS: dict[str, Callable[[Scheduler], object]] = {

@@ -23,7 +23,7 @@ from worlds.sparse import SparseWorld
 from placement_sched.db import tables
 from placement_sched.db.transaction import Database
 from placement_sched.operations.prepare import sync
-from placement_sched.scheduler.loading import full_conf
+from placement_sched.scheduler.plugins import full_conf
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files
 

@@ -19,9 +19,9 @@ from worlds.nodes import ALWAYS_UP
 from placement_sched.app import make_services
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import Instance
-from placement_sched.scheduler.loading import read_settings
-from placement_sched.scheduler.what_if.changes import changes_from
-from placement_sched.scheduler.what_if.plan import planned
+from placement_sched.scheduler.drain_plan import planned
+from placement_sched.scheduler.plugins import read_settings
+from placement_sched.scheduler.simulation import changes_from
 from placement_sched.store.compute import compute_nodes, instances
 
 #: So many hosts are drained, with so many instances each, of so many flavors.

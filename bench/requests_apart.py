@@ -61,7 +61,7 @@ def here() -> None:
         os.environ["OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP"] = "true"
         app = import_module("placement_sched.app")  # of the tree that PYTHONPATH names
 
-        loading = import_module("placement_sched.scheduler.loading")
+        loading = import_module("placement_sched.scheduler.plugins")
         application = app.served(app.create_app(loading.read_settings([])))
         uuids = [f"00000000-0000-4000-8000-{number:012d}" for number in range(PROVIDERS)]
         inventory = {"VCPU": {"total": 4000}, "MEMORY_MB": {"total": 100000}}

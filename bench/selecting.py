@@ -31,13 +31,13 @@ from worlds.nodes import ALWAYS_UP
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.model.request_spec import request_spec_from
+from placement_sched.scheduler.caches import Memory
 from placement_sched.scheduler.filtering import run_filters
+from placement_sched.scheduler.host_manager import CloudView, host_states
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.hosts.caches import Memory
-from placement_sched.scheduler.hosts.states import CloudView, host_states
-from placement_sched.scheduler.loading import plugins_for, read_settings
-from placement_sched.scheduler.pipeline import Scheduler
-from placement_sched.scheduler.requests.reading import SchedulingRequest
+from placement_sched.scheduler.plugins import plugins_for, read_settings
+from placement_sched.scheduler.request import SchedulingRequest
+from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.settings import Settings
 

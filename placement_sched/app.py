@@ -42,13 +42,13 @@ from placement_sched.operations.aggregate_policies import PolicyUpkeep
 from placement_sched.operations.log_upkeep import LogUpkeep
 from placement_sched.operations.nova_cloud import is_novas
 from placement_sched.operations.prepare import Preparation, spare_collector
-from placement_sched.scheduler.capacity.asking import watched
+from placement_sched.scheduler.caches import Memory
+from placement_sched.scheduler.capacity.report import watched
 from placement_sched.scheduler.extra_specs import all_validators
-from placement_sched.scheduler.hosts.caches import Memory
 from placement_sched.scheduler.live_settings import with_options_file
-from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
-from placement_sched.scheduler.requests.networks import neutron_of
+from placement_sched.scheduler.request import neutron_of
+from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.settings import Settings
 from placement_sched.store import cloud_figures
 

@@ -21,7 +21,7 @@ from placement_sched.api.application import Application
 from placement_sched.api.request_context import WSGI
 from placement_sched.errors import ConfigurationError, Error
 from placement_sched.operations.config_check import log_start
-from placement_sched.scheduler.loading import read_settings
+from placement_sched.scheduler.plugins import read_settings
 from placement_sched.settings import Settings
 from placement_sched.settings.options.api import KEYSTONE_GROUP, STRATEGY
 from placement_sched.settings.opts import FILES, files_named, is_explicit

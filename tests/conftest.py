@@ -26,7 +26,7 @@ from placement_sched.db.tables import metadata, resource_classes, resource_provi
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
-from placement_sched.scheduler.loading import full_conf
+from placement_sched.scheduler.plugins import full_conf
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files
 from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from placement_sched.scheduler.loading import full_conf, read_settings
+from placement_sched.scheduler.plugins import full_conf, read_settings
 from placement_sched.scheduler.policies.registry import Policies, policies_for
 from placement_sched.settings import Settings
 

@@ -15,8 +15,8 @@ from placement_sched.candidates.summaries import Summaries
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.clock import Clock
 from placement_sched.model.request_ids import RequestIds
-from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.policies.registry import Policies, policies_for
+from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.settings import Settings
 
 P = ParamSpec("P")

@@ -22,7 +22,7 @@ from placement_sched.operations.aggregate_policies import faults
 from placement_sched.operations.config_check import Problem
 from placement_sched.operations.option_catalogue import NAMESPACES, PACKAGES
 from placement_sched.operations.prepare import may_sync, refuse_other_revision
-from placement_sched.scheduler.loading import full_conf, read_settings
+from placement_sched.scheduler.plugins import full_conf, read_settings
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files

@@ -11,7 +11,7 @@ from placement_sched.errors import NotAdopted, Unavailable
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import refuse_unadopted
 from placement_sched.operations.prepare import sync
-from placement_sched.scheduler.loading import read_settings
+from placement_sched.scheduler.plugins import read_settings
 from placement_sched.settings import Settings
 
 

@@ -23,7 +23,7 @@ from placement_sched.nova.monitoring import Monitor
 from placement_sched.nova.shadow.transport import read_transport
 from placement_sched.nova.waiting import WaitingRequests, waiting_at
 from placement_sched.operations.config_check import log_start
-from placement_sched.scheduler.loading import read_settings
+from placement_sched.scheduler.plugins import read_settings
 from placement_sched.settings import Settings
 from placement_sched.settings.sources import named_files
 

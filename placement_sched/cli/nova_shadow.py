@@ -11,7 +11,7 @@ from placement_sched.db.engine import database_url
 from placement_sched.nova.shadow import service
 from placement_sched.nova.shadow.transport import NovaBus
 from placement_sched.operations.config_check import log_start
-from placement_sched.scheduler.loading import read_settings
+from placement_sched.scheduler.plugins import read_settings
 from placement_sched.settings import Settings
 from placement_sched.settings.sources import named_files
 

@@ -39,7 +39,7 @@ from placement_sched.operations.aggregate_policies import policies_in_use
 from placement_sched.operations.config_check import log_start
 from placement_sched.operations.prepare import rehearse
 from placement_sched.scheduler.live_settings import PAUSE, LiveSettings
-from placement_sched.scheduler.loading import plugins_for, read_settings
+from placement_sched.scheduler.plugins import plugins_for, read_settings
 from placement_sched.settings import Settings, logs
 from placement_sched.settings.conf import CONF
 from placement_sched.settings.opts import is_explicit

@@ -12,7 +12,7 @@ from placement_sched.errors import one_line
 from placement_sched.model.document import Json
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.request_stats import request_stats
-from placement_sched.scheduler.slow_work import sentence_of, spent_by
+from placement_sched.scheduler.explain.funnel import sentence_of, spent_by
 
 LOG = logging.getLogger(__name__)
 

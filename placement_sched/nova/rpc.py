@@ -22,9 +22,9 @@ from placement_sched.nova.wire.instances import host_of, instances_of, uuid_of, 
 from placement_sched.nova.wire.objects import UnreadableObject
 from placement_sched.nova.wire.request_spec import document_of
 from placement_sched.nova.wire.selections import dictionaries_of, primitives_of
-from placement_sched.scheduler.claims import Claiming
-from placement_sched.scheduler.pipeline import Scheduler
-from placement_sched.scheduler.requests.rebuilds import without_false_rebuild
+from placement_sched.scheduler.claim import Claiming
+from placement_sched.scheduler.request import without_false_rebuild
+from placement_sched.scheduler.scheduler import Scheduler
 
 TOPIC = "scheduler"
 #: What ``select_destinations`` is called with; up to version 4.2 it was the first two.

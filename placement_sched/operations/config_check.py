@@ -17,11 +17,10 @@ from placement_sched.operations import option_catalogue
 from placement_sched.operations.option_catalogue import Catalogue, underscored
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.live_settings import with_options_file
-from placement_sched.scheduler.loading import plugins_for
-from placement_sched.scheduler.policies import sections
-from placement_sched.scheduler.policies.registry import policies_for
-from placement_sched.scheduler.policies.sections import Names
-from placement_sched.scheduler.requests.networks import neutron_of
+from placement_sched.scheduler.plugins import plugins_for
+from placement_sched.scheduler.policies import registry
+from placement_sched.scheduler.policies.registry import Names, policies_for
+from placement_sched.scheduler.request import neutron_of
 from placement_sched.settings import Settings, logs, sources
 from placement_sched.settings.conf import CONF
 from placement_sched.settings.options.ignored import WITHOUT_MEANING
@@ -253,7 +252,7 @@ def unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
 
 def _of_policy(name: str, settings: Settings, names: Names) -> Iterator[Problem]:
     try:
-        lines = sections.lines_of(name, settings)
+        lines = registry.lines_of(name, settings)
     except ConfigurationError as wrong:
         yield _problem(wrong.detail, settings.place_in_files("scheduler", "policies"))
         return
@@ -279,8 +278,8 @@ def _of_line(line: Assignment, settings: Settings, names: Names) -> Iterator[Pro
     if written not in {name, f"{group}_{name}"} and not aliased:
         text = f"[{line.group}] {line.name} is a deprecated name of [{group}] {name}"
         yield Problem(line.place, text, fatal=False)
-    override = sections.Override(group, name, line.value, line.place)
-    if fault := _fault(sections.settings_under, settings, [override]):
+    override = registry.Override(group, name, line.value, line.place)
+    if fault := _fault(registry.settings_under, settings, [override]):
         reason = "" if option.secret else f": {fault.partition(f'{group}.{name}: ')[2]}"
         yield Problem(line.place, f"[{line.group}] {line.name} has a wrong value{reason}")
 

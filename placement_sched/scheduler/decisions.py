@@ -5,13 +5,14 @@ one where it is asked to be kept.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from threading import Lock
 from typing import Any
 
 import orjson
+from oslo_config import cfg
 from oslo_log import log
 
 from placement_sched import errors
@@ -24,10 +25,56 @@ from placement_sched.model.document import Json
 from placement_sched.model.explanation import Funnel, View
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.choose import Run
-from placement_sched.scheduler.kept_options import MOST_BYTES as MOST_BYTES_OF_OPTIONS
-from placement_sched.scheduler.kept_options import kept_options
+from placement_sched.scheduler.selection import Run
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import server_options
 from placement_sched.store import decisions
+
+#: How many bytes of JSON the options of one decision may take; larger values are left out.
+KEPT_OPTIONS_MOST_BYTES = 16_384
+
+
+@lru_cache(maxsize=64)
+def kept_options(settings: Settings) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """Return the options to keep, by ``group.option``, and the names of those left out.
+
+    The smallest are kept first.
+    """
+    changed = {
+        f"{group}.{name}": value
+        for group, name, option in _varying(settings)
+        if (value := getattr(getattr(settings, group), name)) != option.default
+    }
+    sizes = {key: len(orjson.dumps(value, default=str)) for key, value in changed.items()}
+    kept, room = {}, KEPT_OPTIONS_MOST_BYTES
+    for key in sorted(changed, key=lambda key: (sizes[key], key)):
+        room -= len(key) + sizes[key]
+        if room >= 0:
+            kept[key] = changed[key]
+    # What a plugin made of its option may be anything; as text it is what an option is set to.
+    document = orjson.loads(orjson.dumps(dict(sorted(kept.items())), default=str))
+    return document, tuple(sorted(set(changed) - set(kept)))
+
+
+def as_overrides(then: Conditions, settings: Settings) -> dict[str, Any]:
+    """Return what to lay over ``settings`` so that each option has the value it had then.
+
+    None stands for the default. Options that do not exist any more, and those that were left out,
+    are not among them.
+    """
+    keys = {f"{group}.{name}" for group, name, _ in _varying(settings)}
+    return {key: then.options.get(key) for key in sorted(keys.difference(then.left_out))}
+
+
+def _varying(settings: Settings) -> Iterator[tuple[str, str, cfg.Opt]]:
+    """Yield group, name and option of what may vary from request to request, but no secrets."""
+    standing = server_options()
+    for group, members in settings.conf.registered.items():
+        for name, option in members.items():
+            if (group, name) in standing or option.secret or not settings.has(group, name):
+                continue
+            yield group, name, option
+
 
 LOG = log.getLogger(__name__)
 
@@ -157,9 +204,9 @@ def _best(run: Run) -> list[Json]:
 def check_kept(overrides: Mapping[str, Any], changes: Sequence[Json]) -> None:
     """Raise :class:`Invalid` for overrides or changes too large to be kept with an explanation."""
     for name, given in (("overrides", overrides), ("changes", changes)):
-        if len(orjson.dumps(given)) > MOST_BYTES_OF_OPTIONS:
+        if len(orjson.dumps(given)) > KEPT_OPTIONS_MOST_BYTES:
             raise errors.Invalid(
-                f"{name}: too large to be kept: more than {MOST_BYTES_OF_OPTIONS} bytes of JSON"
+                f"{name}: too large to be kept: more than {KEPT_OPTIONS_MOST_BYTES} bytes of JSON"
             )
 
 

@@ -22,7 +22,7 @@ from placement_sched.errors import ConfigurationError, Error, Invalid, one_line
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.document import with_whole_numbers
 from placement_sched.model.names import did_you_mean, nearest
-from placement_sched.scheduler import loading
+from placement_sched.scheduler import plugins
 from placement_sched.scheduler.plugin import path_of
 from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
 from placement_sched.settings import Settings
@@ -131,7 +131,7 @@ def _with_files(running: Settings, is_reported: bool) -> Settings:
     Other changes, which need a restart, are logged if ``is_reported``.
     """
     # A directory of files is listed again, as at the start.
-    fresh = loading.read_settings(running.conf.config_file or (), loading.full_conf())
+    fresh = plugins.read_settings(running.conf.config_file or (), plugins.full_conf())
     fixed = restart_options()
     changed = running.unlike(fresh)
     for group, name in sorted(changed & fixed) if is_reported else ():
@@ -168,11 +168,11 @@ def _check_code(running: Settings, overridden: Settings, source: str) -> None:
 
     A dotted path is imported, which only the configuration may ask for.
     """
-    trusted = {path_of(kind) for kind in loading.all_announced()}
-    for group, option in loading.NAMING_CLASSES:
+    trusted = {path_of(kind) for kind in plugins.all_announced()}
+    for group, option in plugins.NAMING_CLASSES:
         values = [getattr(getattr(one, group), option) for one in (running, overridden)]
         before, after = ({one} if isinstance(one, str) else set(one) for one in values)
-        known = (loading.NOVA_DRIVERS,) if option == "driver" else loading.NOVA
+        known = (plugins.NOVA_DRIVERS,) if option == "driver" else plugins.NOVA
         for path in after - before - trusted:
             if "." in path and not path.startswith((*known, *_OURS)):
                 raise Invalid(

@@ -14,9 +14,9 @@ from placement_sched.model.explanation import RequestFilterReport
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.groups import aggregate_terms
 from placement_sched.scheduler.plugin import calling
 from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World
+from placement_sched.scheduler.request_groups import aggregate_terms
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.api.placement import params
 from placement_sched.limits import MAX_JSON_DEPTH, MAX_JSON_VALUES
-from placement_sched.scheduler.capacity import asking
+from placement_sched.scheduler.capacity import report as report_module
 from placement_sched.scheduler.request_filters import map_az_to_placement_aggregate as by_zone
 from tests.clouds import uuid_of
 from tests.placing import flavor, report, spec
@@ -165,8 +165,8 @@ def test_a_body_has_so_many_values_and_no_more(app):
 
 def test_a_flavor_that_is_named_again_is_counted_once(app, monkeypatch):
     counted = []
-    count = asking.count
-    monkeypatch.setattr(asking, "count", lambda *a, **k: counted.append(1) or count(*a, **k))
+    count = report_module.count
+    monkeypatch.setattr(report_module, "count", lambda *a, **k: counted.append(1) or count(*a, **k))
     same = [flavor(name="same")] * 3 + [flavor(name="other")]
     found = json.loads(sent(app, "capacity", {"request_spec": {}, "flavors": same})[1])["flavors"]
     assert [one["flavor"] for one in found] == ["same", "same", "same", "other"]

@@ -9,7 +9,7 @@ from webtest import TestApp
 
 from placement_sched.api.serving import slow_requests
 from placement_sched.api.serving.access_log import AccessLog
-from placement_sched.scheduler.slow_work import funnel_summary
+from placement_sched.scheduler.explain.funnel import funnel_summary
 from tests.placing import flavor, report, spec
 
 ALL = "[api]\nauth_strategy = noauth2\nslow_request_seconds = 0.000001\n"

@@ -7,7 +7,7 @@ import pytest
 from placement_sched.app import check_parts
 from placement_sched.cli.main import main
 from placement_sched.errors import ConfigurationError
-from placement_sched.scheduler.loading import full_conf, read_settings
+from placement_sched.scheduler.plugins import full_conf, read_settings
 
 pytestmark = pytest.mark.slow
 

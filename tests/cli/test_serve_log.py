@@ -225,7 +225,7 @@ def test_check_of_known_lines_does_not_load_what_only_notifications_need(tmp_pat
     """oslo.messaging takes long, and brings eventlet along."""
     (tmp_path / "a.conf").write_text("[api]\nauth_strategy = noauth2\n")
     code = (
-        "import sys; from placement_sched.scheduler.loading import read_settings;"
+        "import sys; from placement_sched.scheduler.plugins import read_settings;"
         "from placement_sched.operations.config_check import lines_without_effect;"
         "print(lines_without_effect(read_settings(['a.conf'])), 'oslo_messaging' in sys.modules)"
     )

@@ -10,7 +10,7 @@ from bs4 import BeautifulSoup
 from webtest import TestApp
 
 from placement_sched.cli.main import main
-from placement_sched.scheduler.loading import full_conf, read_settings
+from placement_sched.scheduler.plugins import full_conf, read_settings
 from tests.console.test_reports import ATTACKS
 from tests.placing import report
 from tests.servers import started

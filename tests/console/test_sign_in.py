@@ -8,7 +8,7 @@ from webtest import TestApp
 
 from placement_sched.api.serving.access_log import AccessLog
 from placement_sched.app import create_app
-from placement_sched.scheduler.loading import full_conf
+from placement_sched.scheduler.plugins import full_conf
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files
 from tests import identity

@@ -9,7 +9,7 @@ import pytest
 
 from placement_sched.scheduler.drivers import all_drivers
 from placement_sched.scheduler.filters import all_filters
-from placement_sched.scheduler.loading import full_conf
+from placement_sched.scheduler.plugins import full_conf
 from placement_sched.scheduler.weights import all_weighers
 from tests.house.tree import ROOT
 

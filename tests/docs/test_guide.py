@@ -10,7 +10,7 @@ import pytest
 
 from placement_sched.api.rules import RULES
 from placement_sched.db.tables import metadata
-from placement_sched.scheduler import loading
+from placement_sched.scheduler import plugins
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.policies.selectors import all_selectors
 from placement_sched.scheduler.request_filters import all_request_filters
@@ -99,7 +99,7 @@ def test_queries_and_refusals_of_the_page_are_those_of_the_code(built):
 
 def test_every_option_is_told_of(built):
     text = words(built / "options.html")
-    for listing in (core.list_opts(), loading.list_opts()):
+    for listing in (core.list_opts(), plugins.list_opts()):
         for _, options in listing:
             assert [one.dest for one in options if one.dest not in text] == []
 

@@ -7,7 +7,7 @@ from threading import TIMEOUT_MAX
 import pytest
 from oslo_config import cfg
 
-from placement_sched.scheduler import loading
+from placement_sched.scheduler import plugins
 from placement_sched.settings import options as core
 from placement_sched.settings.opts import LARGEST, LONGEST_WAIT
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 OURS = [
     (group, option)
-    for listing in (core.list_opts(), loading.list_opts())
+    for listing in (core.list_opts(), plugins.list_opts())
     for group, options in listing
     for option in options
 ]

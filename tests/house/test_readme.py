@@ -150,7 +150,7 @@ def test_the_picture_has_the_steps_of_the_code_and_their_modules():
 
 
 def pipeline() -> ast.Module:
-    return ast.parse((PACKAGE / "scheduler/pipeline.py").read_text())
+    return ast.parse((PACKAGE / "scheduler/scheduler.py").read_text())
 
 
 def test_the_funnel_is_one_that_the_guide_plays():

@@ -142,7 +142,7 @@ def test_without_a_driver_nobody_is_told(drivers):
 def test_library_is_not_loaded_where_nobody_is_told():
     code = (
         "import sys; from placement_sched.app import make_services; "
-        "from placement_sched.scheduler.loading import read_settings; "
+        "from placement_sched.scheduler.plugins import read_settings; "
         "make_services(read_settings()); print('oslo_messaging' in sys.modules)"
     )
     done = subprocess.run(

@@ -4,8 +4,8 @@ import pytest
 
 from placement_sched.errors import ConfigurationError, ServiceFailed
 from placement_sched.model.request_spec import Port
-from placement_sched.scheduler.loading import full_conf
-from placement_sched.scheduler.requests.networks import neutron_of
+from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.request import neutron_of
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files
 from tests import identity, neutron

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.scheduler import loading
+from placement_sched.scheduler import plugins
 from tests.conftest import default_settings
 
 
@@ -19,7 +19,7 @@ def installed(tmp_path, monkeypatch):
         forget()
 
     def forget():
-        loading._announcements.cache_clear()
+        plugins._announcements.cache_clear()
         default_settings.cache_clear()
 
     yield install

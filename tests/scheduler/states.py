@@ -11,7 +11,7 @@ from placement_sched.model.instance import HostInstance
 from placement_sched.model.request_spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_state import HostState, service_view
-from placement_sched.scheduler.loading import full_conf
+from placement_sched.scheduler.plugins import full_conf
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files
 

@@ -7,11 +7,10 @@ from random import Random
 
 import pytest
 
-from placement_sched.scheduler.choose import Chooser
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.headroom import Headroom
-from placement_sched.scheduler.loading import Plugins
+from placement_sched.scheduler.plugins import Plugins
+from placement_sched.scheduler.selection import Chooser, Headroom
 from placement_sched.scheduler.weights import BaseHostWeigher
 from tests.placing import instance
 from tests.scheduler.states import a_host, a_spec, settings_with

@@ -15,7 +15,7 @@ from placement_sched.model.explanation import (
     Rejected,
     RequestFilterReport,
 )
-from placement_sched.scheduler.claims import Claiming
+from placement_sched.scheduler.claim import Claiming
 from placement_sched.scheduler.decisions import MOST_BYTES, Retention, bounded
 from placement_sched.store import decisions
 from tests.conftest import make_settings

@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.live_settings import overridden
-from placement_sched.scheduler.loading import plugins_for, read_settings
+from placement_sched.scheduler.plugins import plugins_for, read_settings
 from placement_sched.scheduler.utils import parse_options
 from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.settings.conf import new_conf

@@ -5,12 +5,12 @@ from importlib import import_module
 import pytest
 
 from placement_sched.errors import ConfigurationError, Invalid
-from placement_sched.scheduler import loading
+from placement_sched.scheduler import plugins as plugins_module
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
 from placement_sched.scheduler.live_settings import overridden
-from placement_sched.scheduler.loading import full_conf, list_opts, plugins_for, read_settings
 from placement_sched.scheduler.plugin import path_of, register
+from placement_sched.scheduler.plugins import full_conf, list_opts, plugins_for, read_settings
 from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.scheduler.weights import all_weighers
@@ -391,5 +391,5 @@ def test_overrides_may_not_change_what_stands_while_the_server_runs(key):
 
 def test_conf_read_again_keeps_what_it_knew():
     conf = full_conf()
-    loading.register_options(conf)
+    plugins_module.register_options(conf)
     assert Settings.from_conf(read_files(conf)).filter_scheduler.cpu_weight_multiplier == 1.0

@@ -7,7 +7,7 @@ import pytest
 from placement_sched.cli.main import main
 from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.scheduler.live_settings import overridden
-from placement_sched.scheduler.loading import plugins_for, read_settings
+from placement_sched.scheduler.plugins import plugins_for, read_settings
 from placement_sched.scheduler.request_filters import ORDER, all_request_filters
 from placement_sched.settings.conf import new_conf
 from tests.placing import spec

@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from placement_sched.model.aggregates import POLICIES, ServerGroup
-from placement_sched.scheduler import choose
-from placement_sched.scheduler.headroom import PlacedSoFar
+from placement_sched.scheduler import selection
+from placement_sched.scheduler.selection import PlacedSoFar
 from placement_sched.scheduler.weighing import Weighing, run_weighers
 from placement_sched.scheduler.weights import BaseHostWeigher
 from placement_sched.scheduler.weights.io_ops import IoOpsWeigher
@@ -114,7 +114,7 @@ def test_hosts_are_chosen_as_if_each_instance_looked_at_all_of_them(
     asked = spec(*uuids[:7], flavor=small, instance_group=group if policy else None)
 
     stepwise = explain(sqlite_app, asked)
-    monkeypatch.setattr(choose, "PlacedSoFar", Fresh)
+    monkeypatch.setattr(selection, "PlacedSoFar", Fresh)
     whole = explain(sqlite_app, asked)
     assert stepwise["outcome"] == "selected"
     assert stepwise["selections"] == whole["selections"]
@@ -123,7 +123,7 @@ def test_hosts_are_chosen_as_if_each_instance_looked_at_all_of_them(
 @pytest.fixture
 def cloud(sqlite_app, monkeypatch):
     """Three hosts with room for 16, 16 and 8 instances of one CPU; the count pays from 20 on."""
-    monkeypatch.setattr(choose, "_MANY", 60)
+    monkeypatch.setattr(selection, "_MANY", 60)
     sizes = {"cn1": 4, "cn2": 4, "cn3": 2}
     reports = [report(name, vcpus=vcpus) for name, vcpus in sizes.items()]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)

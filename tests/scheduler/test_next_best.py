@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.model.clock import utcnow
 from placement_sched.model.request_stats import begin_stats, request_stats
-from placement_sched.scheduler.claims import Claiming
+from placement_sched.scheduler.claim import Claiming
 from tests.clouds import uuid_of
 from tests.placing import flavor, hosts_of, instance, report, spec
 from tests.scheduler.test_select_destinations import allocations, select, usages

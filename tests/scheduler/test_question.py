@@ -7,8 +7,13 @@ import pytest
 from placement_sched.errors import Invalid, TooComplex, UnknownNames
 from placement_sched.model.clock import utcnow
 from placement_sched.model.explanation import Ignored, RequestFilterReport
-from placement_sched.scheduler.loading import plugins_for
-from placement_sched.scheduler.question import Confinement, falls_back, question_from, unknown_in
+from placement_sched.scheduler.plugins import plugins_for
+from placement_sched.scheduler.resource_request import (
+    Confinement,
+    falls_back,
+    question_from,
+    unknown_in,
+)
 from tests.scheduler.states import a_spec, settings_with
 
 NODES = [f"{number}1111111-1111-1111-1111-111111111111" for number in (1, 2)]

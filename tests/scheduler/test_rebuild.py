@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.scheduler import choose
+from placement_sched.scheduler import selection
 from tests.placing import flavor, instance, report, spec
 from tests.versions import LATEST_HEADERS
 
@@ -56,7 +56,7 @@ def test_instance_stays_and_keeps_what_it_holds(cloud, there):
 
 
 def test_rebuild_of_many_instances_needs_no_room(cloud, monkeypatch):
-    monkeypatch.setattr(choose, "_MANY", 1)
+    monkeypatch.setattr(selection, "_MANY", 1)
     place(cloud, 1, 2, 3)
     many = [instance(number) for number in (1, 2, 3)]
     large = {"flavor": flavor(vcpus=1000), "force_hosts": ["cn1"]}

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from placement_sched.errors import Invalid
 from placement_sched.model.decision import DecisionSeed
 from placement_sched.model.explanation import View
-from placement_sched.scheduler.claims import Claiming
-from placement_sched.scheduler.replay import NOW, THEN, replay
+from placement_sched.scheduler.claim import Claiming
+from placement_sched.scheduler.decision_views import NOW, THEN, replay
 from placement_sched.store import decisions
 from tests.conftest import make_settings
 from tests.placing import flavor, instance, report, spec

@@ -4,7 +4,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from placement_sched.scheduler.loading import full_conf
+from placement_sched.scheduler.plugins import full_conf
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files
 from tests.clouds import uuid_of

@@ -9,7 +9,7 @@ from placement_sched.db.tables import instances as table
 from placement_sched.errors import ConcurrentUpdate, Invalid
 from placement_sched.limits import MAX_GROUP_MEMBERS
 from placement_sched.model.aggregates import ServerGroup
-from placement_sched.scheduler.claims import _join_group
+from placement_sched.scheduler.claim import _join_group
 from tests.conftest import make_settings
 from tests.placing import hosts_of, instance, report, spec
 from tests.scheduler.states import a_spec

@@ -123,7 +123,7 @@ def test_log_configuration_that_shows_no_errors_is_named_on_stderr(
     config.write_text(f"[DEFAULT]\nlog_config_append = {file}\n")
     script = f"""if True:
         from placement_sched.operations.config_check import log_start
-        from placement_sched.scheduler.loading import read_settings
+        from placement_sched.scheduler.plugins import read_settings
         log_start(read_settings([{str(config)!r}]))
     """
     command = [sys.executable, "-c", script]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from placement_sched.operations.config_check import check_files, check_settings
-from placement_sched.scheduler.loading import full_conf, list_opts, plugins_for, read_settings
+from placement_sched.scheduler.plugins import full_conf, list_opts, plugins_for, read_settings
 from placement_sched.scheduler.weights import all_weighers
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import new_conf, read_files

@@ -17,7 +17,7 @@ from sphinx.application import Sphinx
 
 from placement_sched.scheduler.drivers import all_drivers
 from placement_sched.scheduler.filters import all_filters
-from placement_sched.scheduler.loading import list_opts
+from placement_sched.scheduler.plugins import list_opts
 from placement_sched.scheduler.weights import all_weighers
 from placement_sched.settings.options import GROUPS
 

@@ -31,7 +31,7 @@ from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 from placement_sched.errors import Error
 from placement_sched.scheduler.drivers import all_drivers
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
-from placement_sched.scheduler.loading import read_settings
+from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.plugin import SchedulerPlugin
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
 from placement_sched.scheduler.request_filters import BaseRequestFilter, all_request_filters

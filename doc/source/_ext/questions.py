@@ -14,8 +14,8 @@ from sphinx.application import Sphinx
 
 from placement_sched.errors import Invalid
 from placement_sched.model.request_spec import RequestSpec, request_spec_from
-from placement_sched.scheduler.loading import read_settings
-from placement_sched.scheduler.question import Confinement, RequestQuestion, question_from
+from placement_sched.scheduler.plugins import read_settings
+from placement_sched.scheduler.resource_request import Confinement, RequestQuestion, question_from
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import new_conf
 

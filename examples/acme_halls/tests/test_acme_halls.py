@@ -14,7 +14,7 @@ from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler import extra_specs
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.loading import full_conf, plugins_for, read_settings
+from placement_sched.scheduler.plugins import full_conf, plugins_for, read_settings
 
 NOON = datetime(2026, 5, 1, 12)
 

@@ -8,9 +8,9 @@ from placement_sched.limits import MAX_CHANGED_HOSTS, MAX_OPTION_CHARACTERS, MAX
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.model.explanation import View
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
-from placement_sched.scheduler.claims import Claiming
-from placement_sched.scheduler.pipeline import Scheduler
-from placement_sched.scheduler.what_if.changes import changes_from
+from placement_sched.scheduler.claim import Claiming
+from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.scheduler.simulation import changes_from
 from placement_sched.schemas.changes import CHANGES
 from placement_sched.schemas.parts import AMOUNT, BOOLEAN, NAME, a_list, an_object, or_null
 

@@ -6,10 +6,10 @@ from placement_sched.api.schema import Schemas
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_CAPACITY_FLAVORS, MAX_MOVES
 from placement_sched.model.document import Json, with_whole_numbers
-from placement_sched.scheduler.pipeline import Scheduler
-from placement_sched.scheduler.what_if.changes import changes_from
-from placement_sched.scheduler.what_if.plan import planned
-from placement_sched.scheduler.what_if.rebalance import FIT, GOALS, advised
+from placement_sched.scheduler.drain_plan import planned
+from placement_sched.scheduler.rebalance import FIT, GOALS, advised
+from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.scheduler.simulation import changes_from
 from placement_sched.schemas.changes import CHANGES
 from placement_sched.schemas.parts import COUNT, NAME, a_list, an_object, or_null
 

@@ -7,16 +7,18 @@ from placement_sched.limits import MAX_PAGE
 from placement_sched.model import decision as model
 from placement_sched.model.document import Json
 from placement_sched.model.explanation import View
-from placement_sched.scheduler.kept_decisions import (
+from placement_sched.scheduler.decision_views import (
+    NOW,
+    THEN,
     decisions_wanted,
+    refusing,
+    replay,
     shown,
     summary_of,
     unknown_names,
 )
-from placement_sched.scheduler.pipeline import Scheduler
 from placement_sched.scheduler.policies.registry import policies_for
-from placement_sched.scheduler.refused import refusing
-from placement_sched.scheduler.replay import NOW, THEN, replay
+from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas.formats import read, usual_uuid, uuid
 from placement_sched.schemas.parts import AMOUNT, NAME, PAGING, UUID, an_object
 from placement_sched.store import decisions

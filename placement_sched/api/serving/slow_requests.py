@@ -8,7 +8,7 @@ from typing import Any
 from placement_sched.api.metrics import asked_of
 from placement_sched.api.request_context import WSGI, context_of
 from placement_sched.model.request_stats import request_stats
-from placement_sched.scheduler.slow_work import sentence_of, spent_by
+from placement_sched.scheduler.explain.funnel import sentence_of, spent_by
 
 LOG = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.nova.databases.connections import NovaAway, refuse_unset_databases
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.operations.prepare import Preparation, refuse_other_revision
-from placement_sched.scheduler.loading import read_settings
+from placement_sched.scheduler.plugins import read_settings
 from placement_sched.settings import Settings
 
 

@@ -35,7 +35,7 @@ from placement_sched.remote.service import (
     library_logs_silenced,
 )
 from placement_sched.remote.trait_file import opened
-from placement_sched.scheduler.loading import read_settings
+from placement_sched.scheduler.plugins import read_settings
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:

@@ -16,7 +16,7 @@ from placement_sched.console.reports import capacity_report
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import with_names
-from placement_sched.scheduler.capacity.one_cloud import Per
+from placement_sched.scheduler.capacity.count import Per
 
 _EXAMPLE = """examples:
   placement-sched capacity --flavor m1.small --per zone

@@ -33,7 +33,7 @@ from placement_sched.model.clock import AGE, moment_of, utcnow
 from placement_sched.model.document import Json
 from placement_sched.model.names import read_uuid
 from placement_sched.operations.purge_decisions import purge_decisions
-from placement_sched.scheduler.kept_decisions import decisions_wanted
+from placement_sched.scheduler.decision_views import decisions_wanted
 
 #: How many decisions are listed where no ``--limit`` is given, and how many a page has at most.
 _LIMIT, _PAGE = 50, 1000

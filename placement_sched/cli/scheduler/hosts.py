@@ -11,7 +11,7 @@ from placement_sched.cli.scheduler.scheduler_access import add_server_arguments,
 from placement_sched.cli.terminal import headed_table, print_json, waiting
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.document import Json
-from placement_sched.scheduler.hosts.shown import STATES
+from placement_sched.scheduler.host_views import STATES
 
 #: The resource classes of which the list has a column; the rest stands in the JSON.
 _COLUMNS = {"VCPU": "Free VCPU", "MEMORY_MB": "Free MB", "DISK_GB": "Free GB"}

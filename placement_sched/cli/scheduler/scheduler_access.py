@@ -20,11 +20,11 @@ from placement_sched.cli.database import refuse_absent_file, shown
 from placement_sched.errors import Error, Invalid, NoValidHost, ServiceFailed, Unavailable
 from placement_sched.model.document import Json
 from placement_sched.remote.service import RemoteService, ServiceResponse, by_token, causes
-from placement_sched.scheduler.hosts.caches import Memory
-from placement_sched.scheduler.hosts.shown import one_shown as host_shown
-from placement_sched.scheduler.loading import read_settings
-from placement_sched.scheduler.pipeline import Scheduler
-from placement_sched.scheduler.policies.shown import all_shown, one_shown
+from placement_sched.scheduler.caches import Memory
+from placement_sched.scheduler.host_views import one_shown as host_shown
+from placement_sched.scheduler.plugins import read_settings
+from placement_sched.scheduler.policies.views import all_shown, one_shown
+from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store.compute import host_aggregates
 
 #: The longest that an answer may be waited for, in seconds: a day.

@@ -37,11 +37,11 @@ from placement_sched.nova.shadow.notes import (
     refused_in,
 )
 from placement_sched.nova.wire.request_spec import document_of
-from placement_sched.scheduler.choose import Look, Run
 from placement_sched.scheduler.decisions import decided
 from placement_sched.scheduler.explain.funnel import funnel_of
-from placement_sched.scheduler.pipeline import Scheduler
-from placement_sched.scheduler.requests.rebuilds import without_false_rebuild
+from placement_sched.scheduler.request import without_false_rebuild
+from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.scheduler.selection import Look, Run
 from placement_sched.store import decisions, shadow_results
 
 LOG = log.getLogger(__name__)

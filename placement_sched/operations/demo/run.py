@@ -18,9 +18,9 @@ from placement_sched.operations.demo import sample_cloud as sample
 from placement_sched.operations.fleet.apply import apply
 from placement_sched.operations.fleet.merge import merge
 from placement_sched.operations.prepare import sync
-from placement_sched.scheduler.hosts.caches import Memory
-from placement_sched.scheduler.loading import full_conf
-from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.scheduler.caches import Memory
+from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files
 

@@ -18,7 +18,7 @@ from placement_sched.operations.fleet.cloud import Draft, derived_uuid
 from placement_sched.operations.fleet.names import for_each
 from placement_sched.operations.fleet.schema import VERSION, read_file
 from placement_sched.operations.images import SETTABLE, check_allowed, check_settable
-from placement_sched.scheduler.groups import amounts_of
+from placement_sched.scheduler.request_groups import amounts_of
 from placement_sched.schemas.formats import DocumentError, located
 from placement_sched.settings import Settings
 

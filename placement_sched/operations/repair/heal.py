@@ -20,7 +20,7 @@ from placement_sched.model.instance import Instance
 from placement_sched.model.provider import INSTANCE_TYPE, Allocation, ConsumerClaim
 from placement_sched.model.retry import retrying
 from placement_sched.operations.repair.known_instances import amounts_by_provider, by_consumer
-from placement_sched.scheduler.groups import amounts_of
+from placement_sched.scheduler.request_groups import amounts_of
 from placement_sched.store import decisions
 from placement_sched.store.compute import compute_nodes, instances
 from placement_sched.store.placement import allocations

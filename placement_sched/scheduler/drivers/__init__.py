@@ -1,6 +1,6 @@
 """Drivers: how hosts are chosen among those that the candidates search finds.
 
-All of them share the one path of ``scheduler/pipeline.py``; a driver says which filters and
+All of them share the one path of ``scheduler/scheduler.py``; a driver says which filters and
 weighers run on it, and in which order the hosts that are left are taken.
 """
 

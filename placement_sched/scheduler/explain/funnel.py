@@ -1,6 +1,8 @@
 """The funnel of a run: what each stage took in, let out and rejected."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import os_traits
 
@@ -17,13 +19,71 @@ from placement_sched.model.explanation import (
     Rejected,
     RoomReport,
     StepReport,
+    UnknownHost,
     View,
 )
-from placement_sched.scheduler.choose import Run
-from placement_sched.scheduler.explain.named_hosts import unknown_hosts
-from placement_sched.scheduler.question import AnsweredSearch
-from placement_sched.store.compute import services
+from placement_sched.model.names import suggested
+from placement_sched.model.request_spec import RequestSpec
+from placement_sched.model.request_stats import RequestStats
+from placement_sched.scheduler.resource_request import AnsweredSearch
+from placement_sched.scheduler.selection import Run
+from placement_sched.store.compute import compute_nodes, services
 from placement_sched.store.placement import resource_providers
+
+#: So many unknown names are reported one by one. Each is compared with all names of the cloud,
+#: which takes milliseconds; one request may name thousands.
+_MOST = 10
+
+
+class _Named(NamedTuple):
+    """A name in a list of the request spec; ``is_host`` is false for a node."""
+
+    key: str
+    position: int
+    name: str
+    is_host: bool
+
+
+def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHost, ...]:
+    """Return the hosts and nodes that the request forces or ignores and that are not there.
+
+    Nothing is read where it names none. As in nova's filters, case does not count. Of more than
+    ten, the last one returned says how many more there are.
+    """
+    named = list(_named(spec))
+    if not named:
+        return ()
+    hosts = {one.name for one in named if one.is_host}
+    nodes = {one.name for one in named if not one.is_host}
+    found = compute_nodes.named(connection, hosts=hosts, nodes=nodes)
+    here = {True: {one.host for one in found}, False: {one.hypervisor_hostname for one in found}}
+    missing = [one for one in named if one.name not in here[one.is_host]]
+    if not missing:
+        return ()
+    pairs = compute_nodes.names_by_uuid(connection).values()
+    known = {True: {host for host, _ in pairs}, False: {node for _, node in pairs}}
+    folded = {kind: {name.casefold() for name in names} for kind, names in known.items()}
+    unknown = [one for one in missing if one.name.casefold() not in folded[one.is_host]]
+    said = [
+        UnknownHost(one.key, one.position, _said(one, known[one.is_host]))
+        for one in unknown[:_MOST]
+    ]
+    if more := unknown[_MOST:]:
+        detail = f"and {len(more)} more names that are not there, the first {more[0].name!r}"
+        said.append(UnknownHost(more[0].key, more[0].position, detail))
+    return tuple(said)
+
+
+def _named(spec: RequestSpec) -> Iterator[_Named]:
+    for key in ("force_hosts", "ignore_hosts", "force_nodes"):
+        for position, name in enumerate(getattr(spec, key) or ()):
+            yield _Named(key, position, name, is_host=key != "force_nodes")
+
+
+def _said(one: _Named, known: set[str]) -> str:
+    noun = "host" if one.is_host else "node"
+    return f"there is no {noun} {one.name!r}{suggested(noun, one.name, known)}"
+
 
 #: Why a candidate on no known compute node is left out: the same words for all, so that they are
 #: shown once.
@@ -129,3 +189,50 @@ def with_reasons(connection: Connection, report: CandidatesReport) -> Candidates
         for step in report.steps
     ]
     return replace(report, steps=tuple(steps))
+
+
+def spent_by(stats: RequestStats) -> dict[str, Any]:
+    """Return what a request did, as fields of a log line.
+
+    They are the number of its SQL ``statements`` and of the ``candidates`` that it found, how many
+    milliseconds each stage of scheduling took, the ``decision`` with its ``outcome``, and a summary
+    of the ``funnel``; None where there was none.
+    """
+    made = stats.made
+    return {
+        "statements": stats.statements,
+        "candidates": stats.candidates,
+        "stages_ms": {name: round(one * 1000, 1) for name, one in stats.stages.items()},
+        "decision": made and made.uuid,
+        "outcome": made and made.outcome,
+        "funnel": funnel_summary(stats.funnel) if stats.funnel else None,
+    }
+
+
+def sentence_of(spent: Mapping[str, Any]) -> str:
+    """Return what :func:`spent_by` found in words, as far as there is something to say."""
+    return "; ".join(_parts(spent))
+
+
+def _parts(spent: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{spent['statements']} SQL statements"
+    if spent["candidates"] is not None:
+        yield f"{spent['candidates']} candidates"
+    if spent["stages_ms"]:
+        longest = sorted(spent["stages_ms"].items(), key=lambda one: -one[1])
+        yield ", ".join(f"{name} {took:.0f} ms" for name, took in longest)
+    if spent["funnel"]:
+        yield f"hosts {spent['funnel']}"
+    if spent["decision"]:
+        yield f"{spent['outcome']}, decision {spent['decision']}"
+
+
+def funnel_summary(funnel: Mapping[str, Any]) -> str:
+    """Return how many hosts came in, and how many each stage that removed any let through."""
+    candidates = funnel.get("allocation_candidates") or {}
+    steps = [(one["constraint"], one) for one in candidates.get("steps", ())]
+    steps += [(one["name"], one) for one in funnel.get("filters", ())]
+    if not steps:
+        return ""
+    removing = [f"{name} {one['after']}" for name, one in steps if one["after"] < one["before"]]
+    return " > ".join([str(steps[0][1]["before"]), *removing])

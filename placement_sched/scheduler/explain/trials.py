@@ -13,10 +13,10 @@ from placement_sched.errors import PluginFailed, TooComplex
 from placement_sched.model.candidates_query import Candidates, CandidatesQuery
 from placement_sched.model.explanation import FilterReport
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.scheduler.choose import Run
+from placement_sched.scheduler.host_manager import host_states
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.hosts.states import host_states
 from placement_sched.scheduler.plugin import tolerated
+from placement_sched.scheduler.selection import Run
 
 #: Stands for the ways to allocate on a host that the search finds none for, so that filters judge
 #: what the host itself has.

@@ -5,17 +5,25 @@ read off the run. What the run did not ask of a host, since an earlier stage had
 same stages are asked of this host alone; of many hosts and a large request only for the first ones.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import os_traits
 
 from placement_sched.candidates.explain import each_refusal
+from placement_sched.candidates.explain_stages import stages_of
 from placement_sched.candidates.near_misses import query_without
-from placement_sched.candidates.search import prepare
+from placement_sched.candidates.search import Search, prepare
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, UnknownNames
+from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import Candidates, CandidatesQuery, together
+from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.explanation import (
+    CANDIDATES,
     COMPUTE_NODES,
     FILTERS,
     PASSED,
@@ -29,11 +37,8 @@ from placement_sched.model.explanation import (
     StepReport,
     View,
 )
-from placement_sched.model.names import if_few, nearest
-from placement_sched.scheduler.choose import Run
-from placement_sched.scheduler.explain.asked_hosts import AskedHost, AskedHosts
-from placement_sched.scheduler.explain.cloud_names import CloudNames
-from placement_sched.scheduler.explain.first_reasons import FirstReasons, number_with_all_reasons
+from placement_sched.model.names import if_few, listed, nearest, read_uuid
+from placement_sched.model.verdict import Refusal, Remedy
 from placement_sched.scheduler.explain.funnel import (
     NOT_REPORTED,
     funnel_of,
@@ -48,17 +53,309 @@ from placement_sched.scheduler.explain.trials import (
 )
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import tolerated
-from placement_sched.scheduler.question import AnsweredSearch
+from placement_sched.scheduler.resource_request import AnsweredSearch
+from placement_sched.scheduler.selection import Run
 from placement_sched.store.compute import compute_nodes
 from placement_sched.store.placement import resource_providers
+
+
+@dataclass(frozen=True, slots=True)
+class AskedHost:
+    """One provider tree that a name means: its root's uuid, and how host and node are called.
+
+    ``is_node`` is false for a provider tree without a compute node.
+    """
+
+    uuid: str
+    host: str
+    node: str
+    is_node: bool = True
+
+    @classmethod
+    def of(cls, node: ComputeNode) -> Self:
+        """Return a compute node."""
+        return cls(node.uuid, node.host, node.hypervisor_hostname)
+
+
+#: What each name means, in the order asked; a host may have several nodes, and a name no meaning.
+AskedHosts = Mapping[str, Sequence[AskedHost]]
+
+
+def asked_hosts(connection: Connection, names: Iterable[str]) -> AskedHosts:
+    """Return what these names mean: a host, a node's name, a provider's name, or a uuid of either.
+
+    A child provider means the host of its tree.
+    """
+    wanted = tuple(dict.fromkeys(names))
+    uuids = {name: uuid for name in wanted if (uuid := read_uuid(name))}
+    named = compute_nodes.named(connection, hosts=wanted, nodes=wanted)
+    nodes = {
+        node.uuid: node for node in (*named, *compute_nodes.by_uuids(connection, uuids.values()))
+    }
+    # By every name: one question may have thousands of names, and a cloud as many nodes.
+    meaning = defaultdict[str, dict[str, AskedHost]](dict)
+    for node in nodes.values():
+        for called in (node.host, node.hypervisor_hostname, node.uuid):
+            meaning[called][node.uuid] = AskedHost.of(node)
+    found: dict[str, list[AskedHost]] = {}
+    for name in wanted:
+        meant = meaning.get(name, {}) | meaning.get(uuids.get(name, name), {})
+        found[name] = sorted(meant.values(), key=lambda one: (one.host, one.node))
+    if missing := [name for name in wanted if not found[name]]:
+        found |= _by_provider(connection, missing, uuids)
+    return found
+
+
+def _by_provider(
+    connection: Connection, names: Sequence[str], uuids: Mapping[str, str]
+) -> dict[str, list[AskedHost]]:
+    """Return what names of providers mean: the compute nodes at the roots of their trees."""
+    providers = {one.name: one for one in resource_providers.by_names(connection, names)}
+    given = [uuids[name] for name in names if name in uuids]
+    by_uuid = resource_providers.by_uuids(connection, given)
+    providers |= {name: by_uuid[uuids[name]] for name in names if uuids.get(name) in by_uuid}
+    roots = {one.root_uuid for one in providers.values()}
+    called = resource_providers.names_of(connection, roots)
+    trees = {}
+    for root in roots:
+        name = called.get(root, root)
+        trees[root] = AskedHost(root, name, name, is_node=False)
+    for node in compute_nodes.by_uuids(connection, roots):
+        trees[node.uuid] = AskedHost.of(node)
+    return {name: [trees[providers[name].root_uuid]] for name in names if name in providers}
+
+
+#: The name of a constraint of the search: its kind and detail.
+Term = tuple[str, str]
+_SENTENCES_DISABLED = ("root_required", f"!{os_traits.COMPUTE_STATUS_DISABLED}")
+
+
+def would_fit_but(
+    terms: Sequence[Term],
+    refusals: Sequence[tuple[str, Refusal]],
+    name: Callable[[str], str],
+    *,
+    several: bool,
+) -> str:
+    """Return what follows the hosts: that they would fit without these terms and refusals.
+
+    ``refusals`` are by the name of the stage, those of one host; with ``several`` others have the
+    same clauses. ``name`` gives an aggregate of a uuid its name.
+    """
+    without = [one for one in map(_without, terms) if one]
+    clauses = [one for term in terms for one in _of_hosts(term, name, several=several)]
+    clauses += [clause_of(*one, several=several) for one in refusals]
+    words = f"would fit without {listed(without)}" if without else "would fit"
+    return f"{words}, but {listed(clauses)}" if clauses else words
+
+
+def traits_named(names: Sequence[str]) -> str:
+    """Return traits as a sentence names them: ``trait A``, ``traits A and B``."""
+    return f"trait{'s' * (len(names) > 1)} {listed(names)}"
+
+
+def clause_of(stage: str, refusal: Refusal, *, several: bool) -> str:
+    """Return what one stage finds of a host, or of several."""
+    if several:
+        return refusal.of_several or f"{stage} rejects them"
+    return refusal.of_one or f"{stage} rejects it: {refusal.reason}"
+
+
+def _without(term: Term) -> str:
+    """Return how a constraint is named that the request may do without; empty for one of hosts."""
+    (kind, detail), group = term, ""
+    if kind in {"member_of", "in_tree"} or term == _SENTENCES_DISABLED:
+        return ""
+    if detail.endswith(")"):
+        detail, _, group = detail.partition(" (")
+        group = f" ({group}"
+    if kind == "resources":
+        return f"{detail}{group}"
+    if kind in {"required", "root_required"}:
+        if detail.startswith("!"):
+            return f"forbidding trait {detail.removeprefix('!')}{group}"
+        return f"trait {' or '.join(detail.removeprefix('in:').split(','))}{group}"
+    return f"{kind}={'isolate' if kind == 'group_policy' else detail}{group}"
+
+
+def _of_hosts(term: Term, name: Callable[[str], str], *, several: bool) -> Iterator[str]:
+    """Yield what a constraint says of the hosts that do not meet it, where it is about them."""
+    kind, detail = term
+    their, are = ("their", "are") if several else ("its", "is")
+    if term == _SENTENCES_DISABLED:
+        yield f"{their} nova-compute is disabled"
+    elif kind == "in_tree":
+        yield "the request names another host"
+    elif kind == "member_of":
+        uuids, _, group = detail.partition(" ")
+        named = [name(uuid) for uuid in uuids.removeprefix("!").removeprefix("in:").split(",")]
+        place = f"{are} in" if uuids.startswith("!") else f"{are} not in"
+        yield f"{place} {' or '.join(named)} {group}".rstrip()
+
+
+_DISABLED = [os_traits.COMPUTE_STATUS_DISABLED]
+
+
+@dataclass(frozen=True, slots=True)
+class CloudNames:
+    """The host aggregates by uuid, and which aggregates each of some providers is in.
+
+    ``busy`` are those of the providers whose hosts have instances.
+    """
+
+    aggregates: Mapping[str, HostAggregate]
+    memberships: Mapping[str, frozenset[str]]
+    busy: frozenset[str]
+
+    @classmethod
+    def of(cls, run: Run, roots: Collection[str]) -> "CloudNames":
+        """Return the names that changes on these trees may need, in two statements at most."""
+        every = {one.uuid: one for one in run.cloud.host_aggregates()}
+        if not roots:
+            return cls(every, {}, frozenset())
+        zoned = any(one.availability_zone for one in every.values())
+        busy = run.cloud.nodes_with_instances(roots) if zoned else frozenset()
+        return cls(every, run.cloud.provider_aggregates(roots), busy)
+
+    def with_names(self, root: str, reason: RejectReason) -> RejectReason:
+        """Return a reason of the search whose changes name what they are about."""
+        changes = [one for change in reason.changes for one in self._named(root, change)]
+        return replace(reason, changes=tuple(changes))
+
+    def _named(self, root: str, change: Remedy) -> Iterator[Remedy]:
+        if change.action == "remove_trait" and change.values["traits"] == _DISABLED:
+            yield Remedy(
+                "enable_service", "enable its compute service", {"steps": ["enable_service"]}
+            )
+        elif change.action == "drop_constraint" and change.values["detail"] == f"!{_DISABLED[0]}":
+            return  # no request may be free of it
+        elif change.action == "leave_aggregate":
+            provider, uuids = change.values.get("provider"), change.values["aggregates"]
+            words = f"remove {provider or 'it'} from aggregate {listed(map(self.name, uuids))}"
+            yield replace(change, words=words, values=self._values(change, uuids))
+        elif change.action == "ask_traits":
+            if needed := self.needed(change.values["aggregates"]):
+                words = f"ask for {traits_named(needed)}"
+                yield Remedy("ask_traits", words, {"traits": list(needed)})
+        elif change.action == "join_aggregate":
+            provider, uuids = change.values.get("provider"), change.values["aggregates"]
+            if provider is None:
+                uuids = [uuid for uuid in uuids if self._may_join(root, uuid)]
+            if uuids:
+                words = f"add {provider or 'it'} to aggregate "
+                words += " or ".join(map(self.name, uuids))
+                yield replace(change, words=words, values=self._values(change, uuids))
+        elif change.values.get("constraint") == "member_of":
+            uuids = change.values["detail"].removeprefix("in:").split(",")
+            words = f"ask without being confined to aggregate {' or '.join(map(self.name, uuids))}"
+            yield replace(change, words=words)
+        else:
+            yield change
+
+    def _may_join(self, root: str, uuid: str) -> bool:
+        """Return whether a host may join an aggregate.
+
+        It is in one zone at most, and does not leave the default zone with its instances.
+        """
+        zone = self._zone(uuid)
+        zones = {self._zone(other) for other in self.memberships.get(root, ())} - {None}
+        return zone is None or zones == {zone} or (not zones and root not in self.busy)
+
+    def _zone(self, uuid: str) -> str | None:
+        known = self.aggregates.get(uuid)
+        return known.availability_zone if known else None
+
+    def _values(self, change: Remedy, uuids: Sequence[str]) -> dict[str, Any]:
+        return {**change.values, "aggregates": self._shown(uuids)}
+
+    def needed(self, uuids: Collection[str]) -> tuple[str, ...]:
+        """Return the traits that a request needs for all these aggregates, none if one has none."""
+        known = [self.aggregates[uuid] for uuid in uuids if uuid in self.aggregates]
+        if len(known) < len(uuids) or not all(one.reserving_traits for one in known):
+            return ()
+        return tuple(sorted({trait for one in known for trait in one.reserving_traits}))
+
+    def name(self, uuid: str) -> str:
+        """Return how an aggregate is called: by its name, where it is a host aggregate."""
+        known = self.aggregates.get(uuid)
+        return known.name if known else uuid
+
+    def _shown(self, uuids: Collection[str]) -> list[dict[str, str]]:
+        return [{"uuid": uuid, "name": self.name(uuid)} for uuid in uuids]
+
+
+#: So many rejected hosts have all their reasons, however large the request is.
+LEAST = 20
+#: What the verdicts of a request may cost together, in the time that a name in a list takes, about
+#: a microsecond: of a usual request several hundred hosts have all their reasons.
+_BUDGET = 250_000
+#: How many times as much as a name costs what a filter compares: an extra spec or a property.
+_COMPARED = 10
+#: How many times as much a constraint of the search costs, which each group may have to meet.
+_CONSTRAINT = 35
+
+#: What is said in place of the other reasons.
+NOT_SOUGHT = (
+    "only the first reason is shown, without changes: a request as large as this one is evaluated "
+    "by every stage for {} of the rejected hosts; name fewer hosts"
+)
+_UNSEEN = (
+    "why was not sought: a request as large as this one is evaluated by every stage for {} of the "
+    "rejected hosts; name fewer hosts"
+)
+
+
+def number_with_all_reasons(run: Run, searches: Sequence[Search]) -> int:
+    """Return how many rejected hosts have all their reasons, the fewer the larger the request."""
+    spec = run.narrowed.spec
+    group = spec.instance_group
+    lists: list[Sized | None] = [
+        spec.force_hosts,
+        spec.force_nodes,
+        spec.ignore_hosts,
+        *spec.scheduler_hints.values(),
+        *((group.hosts, group.members) if group else ()),
+    ]
+    names = sum(len(some) for some in lists if some)
+    compared = len(spec.flavor.extra_specs) + len(spec.image.properties.to_dict())
+    constraints = sum(len(stages_of(one)) * len(one.query.groups) for one in searches)
+    price = 1 + names + _COMPARED * compared + _CONSTRAINT * constraints
+    return max(LEAST, _BUDGET // price)
+
+
+class FirstReasons:
+    """The first reason of each host that the funnel of a run lists as rejected."""
+
+    def __init__(self, funnel: Funnel, complete: int) -> None:
+        """Take the funnel, and of how many hosts all reasons are sought, which the others say."""
+        self._of_request = [one for one in funnel.request_filters if one.refusal]
+        self._by_host = _by_host(funnel)
+        self._complete = complete
+
+    def of(self, host: str, node: str) -> tuple[RejectReason, ...]:
+        """Return the first reason of a node, and that others were not sought."""
+        first = self._by_host.get((host, node))
+        if self._of_request:
+            first = RejectReason.of_request_filter(self._of_request[0])
+        if first is None:  # the run did not come to it, or a limit cut it
+            return (RejectReason(FILTERS, "", _UNSEEN.format(self._complete)),)
+        return first, RejectReason(FILTERS, "", NOT_SOUGHT.format(self._complete))
+
+
+def _by_host(funnel: Funnel) -> Mapping[tuple[str, str], RejectReason]:
+    found: dict[tuple[str, str], RejectReason] = {}
+    stages = [(CANDIDATES, one.label, one.rejected) for one in funnel.allocation_candidates.steps]
+    stages += [(FILTERS, one.name, one.rejected) for one in funnel.filters]
+    for stage, name, rejected in stages:
+        for one in rejected:
+            found.setdefault((one.host, one.node), RejectReason(stage, name, one.reason))
+    return found
+
 
 #: The reasons of the candidates search by the uuid of a root provider.
 Refusals = Mapping[str, Sequence[RejectReason]]
 #: So many known names are given for one that is not known.
 _MEANT = 3
-#: For so many names of a question that are not known. Each is compared with all names of the cloud,
-#: which takes milliseconds; one question may have thousands.
-_COMPARED = 10
 
 
 def verdicts(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from placement_sched.errors import ConfigurationError, Invalid
-from placement_sched.scheduler.third_party import loaded, why
+from placement_sched.scheduler.plugins import loaded, why
 
 GROUP = "placement_sched.extra_spec_validators"
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from placement_sched.model.aggregates import HostAggregate
-from placement_sched.scheduler.groups.tagged_aggregates import required_traits
 from placement_sched.scheduler.plugin import in_group
 from placement_sched.scheduler.request_filters import (
     BaseRequestFilter,
@@ -12,6 +11,7 @@ from placement_sched.scheduler.request_filters import (
     World,
     kept_out,
 )
+from placement_sched.scheduler.tagged_aggregates import required_traits
 from placement_sched.settings.opts import AliasedBoolOpt
 
 

@@ -2,7 +2,7 @@
 
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.groups import tagged_aggregates
+from placement_sched.scheduler import tagged_aggregates
 from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World, confined
 from placement_sched.settings import Settings
 

@@ -2,7 +2,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.scheduler.groups import tagged_aggregates as tagged
+from placement_sched.scheduler import tagged_aggregates as tagged
 from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
 from placement_sched.settings import Settings
 

@@ -1,7 +1,7 @@
 """The options of the core by group, for registration, the sample and the documentation.
 
 Options of filters, weighers and request filters stand beside those plugins and are added by
-``placement_sched.scheduler.loading``. An option is ``mutable`` where a change takes effect
+``placement_sched.scheduler.plugins``. An option is ``mutable`` where a change takes effect
 without a restart.
 """
 

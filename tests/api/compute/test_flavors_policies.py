@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.scheduler.loading import full_conf
+from placement_sched.scheduler.plugins import full_conf
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files
 from tests.api.compute.flavors import FlavorApi

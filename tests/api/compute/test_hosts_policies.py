@@ -1,6 +1,6 @@
 """Who may do what with services and hypervisors."""
 
-from placement_sched.scheduler.loading import full_conf
+from placement_sched.scheduler.plugins import full_conf
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files
 from tests.api.compute.hosts import HYPERVISORS, SERVICES, HostApi

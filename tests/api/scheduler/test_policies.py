@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from placement_sched.scheduler.loading import full_conf, read_settings
+from placement_sched.scheduler.plugins import full_conf, read_settings
 
 POLICIES = "/scheduler/v1/policies"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.scheduler.loading import full_conf, read_settings
+from placement_sched.scheduler.plugins import full_conf, read_settings
 from tests.placing import instance, report, spec
 
 HINT = {"scheduler_hints": {"sched_policy": "spread"}}

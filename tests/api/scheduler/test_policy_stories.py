@@ -7,7 +7,7 @@ Its lost section headers are restored, and AvailabilityFilter is read as Availab
 import pytest
 
 from placement_sched.model.hardware.request import RequestedHardware
-from placement_sched.scheduler.loading import full_conf, read_settings
+from placement_sched.scheduler.plugins import full_conf, read_settings
 from tests.placing import flavor, hosts_of, instance, report, spec
 
 pytestmark = pytest.mark.slow

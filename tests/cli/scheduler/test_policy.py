@@ -5,7 +5,7 @@ import json
 import pytest
 
 from placement_sched.cli.main import main
-from placement_sched.scheduler.loading import full_conf, read_settings
+from placement_sched.scheduler.plugins import full_conf, read_settings
 from tests.placing import report
 
 pytestmark = pytest.mark.slow

@@ -15,10 +15,10 @@ from placement_sched.model.instance import HostInstance, Instance
 from placement_sched.model.request_spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.host_manager import RecordedInstances, named_by
 from placement_sched.scheduler.host_state import HostState, make, service_view
-from placement_sched.scheduler.hosts.states import RecordedInstances, named_by
-from placement_sched.scheduler.loading import full_conf, plugins_for
 from placement_sched.scheduler.narrowing import check_request
+from placement_sched.scheduler.plugins import full_conf, plugins_for
 from placement_sched.scheduler.weighing import WeighRun, run_weighers
 from placement_sched.scheduler.weights import BaseHostWeigher
 from placement_sched.schemas.formats import moment

@@ -18,8 +18,8 @@ from placement_sched.nova.shadow.awaiting import Awaiting
 from placement_sched.nova.shadow.envelope import read_call
 from placement_sched.nova.shadow.evaluating import AwaitedRequest, Evaluator
 from placement_sched.nova.sync.follower import Follower
-from placement_sched.scheduler.hosts.caches import Memory
-from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.scheduler.caches import Memory
+from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.settings import Settings
 from placement_sched.store import shadow_results
 from placement_sched.store.placement import allocations, inventories, resource_providers

@@ -9,8 +9,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from placement_sched.model.decision import DecisionSeed
-from placement_sched.scheduler.capacity.counting import count_hosts
-from placement_sched.scheduler.capacity.placing import Deadline
+from placement_sched.scheduler.capacity.count import Deadline, count_hosts
 from tests.conftest import make_settings
 from tests.exploring import draws
 from tests.placing import flavor, report, spec

@@ -4,9 +4,8 @@ from collections import Counter
 
 import pytest
 
-from placement_sched.scheduler.capacity import asking
-from placement_sched.scheduler.capacity.counting import count
-from placement_sched.scheduler.capacity.placing import Deadline
+from placement_sched.scheduler.capacity import report as report_module
+from placement_sched.scheduler.capacity.count import Deadline, count_capacity
 from tests.conftest import make_settings
 from tests.placing import flavor, instance, report, spec
 from tests.scheduler.capacity.placed import asked, placed, told
@@ -167,7 +166,9 @@ def test_count_that_takes_longer_than_its_budget_says_that_it_is_a_lower_bound(
     scheduler = app.app.services.scheduler
     request = scheduler.reader.checked(scheduler.reader.read(spec()))
     with app.app.services.database.read() as connection:
-        done = count(scheduler, connection, request, deadline=Deadline.after(budget, Ticking()))
+        done = count_capacity(
+            scheduler, connection, request, deadline=Deadline.after(budget, Ticking())
+        )
     assert sum(ledger.instances for ledger in done.ledgers) == capacity
     stops = {ledger.stop.reason for ledger in done.ledgers}
     if budget:
@@ -185,7 +186,7 @@ def test_flavors_of_a_question_share_its_budget(sqlite_url, make_app, monkeypatc
     """A second passes for each: after four of them time is up."""
     app = make_app(make_settings(sqlite_url, scheduler__capacity_budget=4.0))
     app.post_json(NODES, [report("cn1")])
-    monkeypatch.setattr(asking, "monotonic", Ticking())
+    monkeypatch.setattr(report_module, "monotonic", Ticking())
     flavors = [flavor(name=f"f{number}", memory_mb=1024 + number) for number in range(6)]
     body = {"request_spec": {}, "flavors": flavors, "per": "zone"}
     found = app.post_json("/scheduler/v1/capacity", body).json["flavors"]

@@ -6,7 +6,7 @@ from placement_sched.errors import ConfigurationError
 from placement_sched.scheduler.drivers.caching_scheduler import CachingScheduler
 from placement_sched.scheduler.drivers.chance_scheduler import ChanceScheduler
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
-from placement_sched.scheduler.loading import full_conf, plugins_for, read_settings
+from placement_sched.scheduler.plugins import full_conf, plugins_for, read_settings
 from tests.conftest import make_settings
 from tests.placing import report, spec
 from tests.scheduler.states import settings_with

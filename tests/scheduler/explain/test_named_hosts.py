@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.scheduler.explain import named_hosts
+from placement_sched.scheduler.explain import funnel
 from tests.placing import report, spec
 from tests.scheduler.test_select_destinations import explain
 
@@ -46,13 +46,13 @@ def test_hosts_that_are_there_are_named_without_a_warning(cloud, named):
 
 def test_of_many_unknown_hosts_ten_are_compared_and_the_others_counted(cloud, monkeypatch):
     compared = []
-    suggested = named_hosts.suggested
+    suggested = funnel.suggested
 
     def noted(noun, name, known):
         compared.append(name)
         return suggested(noun, name, known)
 
-    monkeypatch.setattr(named_hosts, "suggested", noted)
+    monkeypatch.setattr(funnel, "suggested", noted)
     told = explain(cloud, spec(ignore_hosts=[f"mars-{number}" for number in range(500)]))
     warnings = told["funnel"]["warnings"]
     assert compared == [f"mars-{number}" for number in range(10)]

@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.explain.sentences import would_fit_but
+from placement_sched.scheduler.explain.verdicts import would_fit_but
 
 SILENT = Refusal(
     "no heartbeat for 93 s",

@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.operations import host_aggregates
-from placement_sched.scheduler.explain import first_reasons
+from placement_sched.scheduler.explain import verdicts
 from placement_sched.scheduler.explain import verdicts as module
 from tests.clouds import NOW, uuid_of
 from tests.conftest import make_settings
@@ -375,8 +375,8 @@ def test_explanations_are_the_same_with_the_providers_in_memory(
 @pytest.fixture
 def large(cloud, monkeypatch):
     """A request so large that only two of the hosts that it rejects are told everything."""
-    monkeypatch.setattr(first_reasons, "LEAST", 2)
-    monkeypatch.setattr(first_reasons, "_BUDGET", 1000)
+    monkeypatch.setattr(verdicts, "LEAST", 2)
+    monkeypatch.setattr(verdicts, "_BUDGET", 1000)
     specs = {f"capabilities:cpu_info:x{n}": "y" for n in range(100)}
     return spec(flavor=flavor(memory_mb=200000, vcpus=17, extra_specs=specs))
 
@@ -387,7 +387,7 @@ def test_of_a_large_request_the_first_hosts_are_told_everything(cloud, large):
     assert len(first["reasons"]) == 3
     kept, said = reasons(third)
     assert kept == reasons(verdicts(cloud, "cn7", request=large)[0])[0]
-    assert said == ("filters", "", first_reasons.NOT_SOUGHT.format(2))
+    assert said == ("filters", "", verdicts.NOT_SOUGHT.format(2))
     assert [one["changes"] for one in third["reasons"]] == [[], []]
     assert third["would_pass"] is None
 
@@ -422,8 +422,8 @@ def test_a_host_that_a_limit_cut_is_said_not_to_be_sought(cloud, large):
 
 
 def test_a_usual_request_is_told_of_hundreds_of_hosts(cloud, monkeypatch):
-    monkeypatch.setattr(first_reasons, "LEAST", 0)
-    monkeypatch.setattr(first_reasons, "_BUDGET", first_reasons._BUDGET // 50)
+    monkeypatch.setattr(verdicts, "LEAST", 0)
+    monkeypatch.setattr(verdicts, "_BUDGET", verdicts._BUDGET // 50)
     told = verdicts(
         cloud, *(f"cn{n}" for n in range(1, 11)), request=spec(flavor=flavor(memory_mb=10**6))
     )

@@ -9,7 +9,7 @@ from placement_sched.scheduler.filters.num_instances_filter import (
     AggregateNumInstancesFilter,
     NumInstancesFilter,
 )
-from placement_sched.scheduler.loading import full_conf
+from placement_sched.scheduler.plugins import full_conf
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files
 from tests.scheduler.states import a_host, a_spec, aggregates, refusal_of, settings_with

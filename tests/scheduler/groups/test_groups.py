@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.errors import Invalid
-from placement_sched.scheduler.groups import amounts_of, groups_of
+from placement_sched.scheduler.request_groups import amounts_of, groups_of
 from tests.scheduler.states import a_spec
 
 PINNED = {"hw:cpu_policy": "dedicated"}

@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.db.transaction import Database
 from placement_sched.operations import host_aggregates
-from placement_sched.scheduler.hosts.caches import AggregateCache
+from placement_sched.scheduler.caches import AggregateCache
 from tests.hosts import NOW, add_node
 from tests.statements import counted
 

@@ -11,8 +11,7 @@ import pytest
 
 from placement_sched.db.failover import HISTORY
 from placement_sched.operations import host_aggregates
-from placement_sched.scheduler.hosts.caches import AggregateCache, KeptNodes
-from placement_sched.scheduler.hosts.known import NodeCache, ServiceCache
+from placement_sched.scheduler.caches import AggregateCache, KeptNodes, NodeCache, ServiceCache
 from placement_sched.store.compute import host_changes, services
 from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.reports import NOW, a_report, node_uuid

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from placement_sched.model.explanation import FLAVOR, Ignored
-from placement_sched.scheduler.hosts import caches
+from placement_sched.scheduler import caches
 from tests.placing import flavor, instance, report, spec
 from tests.scheduler.test_select_destinations import explain, select
 

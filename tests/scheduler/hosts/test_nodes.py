@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from placement_sched.scheduler.hosts.known import NodeCache
+from placement_sched.scheduler.caches import NodeCache
 from placement_sched.schemas.node_report import Defaults, parse
 from placement_sched.store.compute import compute_nodes
 from tests.reports import NOW, a_report, node_uuid

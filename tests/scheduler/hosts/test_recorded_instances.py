@@ -4,7 +4,7 @@ import pytest
 
 from placement_sched.model.instance import HostInstance
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.hosts.states import RecordedInstances, named_by
+from placement_sched.scheduler.host_manager import RecordedInstances, named_by
 from tests.conftest import make_settings
 from tests.placing import hosts_of, instance, report, spec
 from tests.scheduler.states import a_spec, instances_on

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from placement_sched.db.transaction import Database
+from placement_sched.scheduler.caches import ServiceCache
 from placement_sched.scheduler.host_state import NO_SERVICE
-from placement_sched.scheduler.hosts.known import ServiceCache
 from placement_sched.store.compute import host_changes, services
 from tests.reports import NOW
 from tests.statements import counted

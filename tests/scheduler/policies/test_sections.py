@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.errors import ConfigurationError
-from placement_sched.scheduler.loading import full_conf, read_settings
+from placement_sched.scheduler.plugins import full_conf, read_settings
 from placement_sched.scheduler.policies.registry import policies_for
 
 FILTERS = "filter_scheduler"

@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.errors import PluginFailed
-from placement_sched.scheduler.loading import full_conf, plugins_for, read_settings
+from placement_sched.scheduler.plugins import full_conf, plugins_for, read_settings
 from placement_sched.scheduler.policies.registry import choose, policies_for, under
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
 from tests.scheduler.states import a_spec, an_aggregate

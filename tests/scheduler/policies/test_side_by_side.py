@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from placement_sched.scheduler.loading import full_conf, read_settings
+from placement_sched.scheduler.plugins import full_conf, read_settings
 from tests.exploring import Dice
 from tests.placing import flavor, report, spec
 from tests.statements import counted

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from placement_sched.errors import Invalid
-from placement_sched.scheduler.loading import full_conf
+from placement_sched.scheduler.plugins import full_conf
 from placement_sched.scheduler.request_filters.forbidden_aggregates import ForbiddenAggregates
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files

@@ -15,10 +15,10 @@ from placement_sched.candidates.search import prepare
 from placement_sched.errors import Invalid
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal
-from placement_sched.scheduler.loading import plugins_for
 from placement_sched.scheduler.narrowing import narrow
-from placement_sched.scheduler.question import Confinement, question_from
+from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.request_filters import Outcome
+from placement_sched.scheduler.resource_request import Confinement, question_from
 from tests.clouds import Cloud, Host, load, stock
 from tests.exploring import Dice, draws
 from tests.scheduler.random_requests import CUSTOM, NUMBERS, SPECS, TRANSLATED, WORLDS

@@ -7,7 +7,7 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.live_settings import overridden
-from placement_sched.scheduler.loading import plugins_for
+from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.request_filters.required_aggregates_by_trait import (
     RequiredAggregatesByTrait,
 )

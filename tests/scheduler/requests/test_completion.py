@@ -5,10 +5,10 @@ import json
 import pytest
 
 from placement_sched.errors import ConfigurationError, Invalid, TooComplex, UnknownNames
-from placement_sched.scheduler.groups import groups_of
 from placement_sched.scheduler.policies.registry import pci_aliases
-from placement_sched.scheduler.question import unknown_in
-from placement_sched.scheduler.requests.reading import completed
+from placement_sched.scheduler.request import completed
+from placement_sched.scheduler.request_groups import groups_of
+from placement_sched.scheduler.resource_request import unknown_in
 from tests.scheduler.states import a_spec, settings_with
 
 GPU = {"name": "gpu", "vendor_id": "10de", "product_id": "1db4"}

@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.errors import Invalid, ServiceFailed
-from placement_sched.scheduler.requests.networks import neutron_of, with_facts
+from placement_sched.scheduler.request import neutron_of, with_facts
 from tests.neutron import NOWHERE, asking, running
 from tests.scheduler.states import a_spec, settings_with
 

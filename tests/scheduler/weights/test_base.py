@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.scheduler.loading import read_settings
+from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.weighing import weigher_of
 from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost, aggregates_of, normalize
 from placement_sched.scheduler.weights.ram import RAMWeigher

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from placement_sched.scheduler.hosts.states import RecordedInstances
+from placement_sched.scheduler.host_manager import RecordedInstances
 from placement_sched.scheduler.weights.image_props import ImagePropertiesWeigher
 from tests.placing import instance, report, spec
 from tests.scheduler.states import a_host, a_spec, aggregates, instances_on

@@ -7,7 +7,7 @@ import pytest
 from placement_sched.errors import PluginFailed
 from placement_sched.model.compute_node import Metric
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.loading import full_conf, read_settings
+from placement_sched.scheduler.plugins import full_conf, read_settings
 from placement_sched.scheduler.weights.metrics import MetricsWeigher
 from placement_sched.settings.conf import new_conf
 from tests.placing import report, spec

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.scheduler.loading import plugins_for
+from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.scheduler.weights import WeighedHost
 from placement_sched.scheduler.weights.ram import RAMWeigher

@@ -6,8 +6,8 @@ from sqlalchemy import select as query
 from placement_sched.db.scratch import Trial
 from placement_sched.db.tables import metadata
 from placement_sched.errors import Unavailable
-from placement_sched.scheduler.pipeline import PLACES
-from placement_sched.scheduler.what_if.changes import changes_from
+from placement_sched.scheduler.scheduler import PLACES
+from placement_sched.scheduler.simulation import changes_from
 from tests.placing import flavor, instance, report, spec
 from tests.scheduler.test_select_destinations import explain, select
 from tests.statements import counted

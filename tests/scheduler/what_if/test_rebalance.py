@@ -203,7 +203,7 @@ def test_advice_that_a_bound_cut_says_that_there_may_be_moves(app, monkeypatch, 
     told = advice(app, request_spec=wanted(4), moves=1)
     outcome = "no 1 move off one host makes room for it"
     assert (told["reached"], told["outcome"], told["complete"]) == (False, outcome, True)
-    monkeypatch.setattr(f"placement_sched.scheduler.what_if.rebalance.{bound}", most)
+    monkeypatch.setattr(f"placement_sched.scheduler.rebalance.{bound}", most)
     told = advice(app, request_spec=wanted(4), moves=1)
     assert (told["reached"], told["complete"]) == (False, False)
     assert told["outcome"] == f"{outcome}, of those that were tried"

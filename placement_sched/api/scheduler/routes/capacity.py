@@ -8,10 +8,10 @@ from placement_sched.api.scheduler.routes.select_destinations import check_polic
 from placement_sched.api.schema import Schemas
 from placement_sched.limits import MAX_CAPACITY_FLAVORS
 from placement_sched.model.document import Json, with_whole_numbers
-from placement_sched.scheduler.capacity.asking import CapacityQuestion, capacity
-from placement_sched.scheduler.capacity.one_cloud import Per
-from placement_sched.scheduler.pipeline import Scheduler
-from placement_sched.scheduler.what_if.changes import changes_from
+from placement_sched.scheduler.capacity.count import Per
+from placement_sched.scheduler.capacity.report import CapacityQuestion, capacity
+from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.scheduler.simulation import changes_from
 from placement_sched.schemas.changes import CHANGES
 from placement_sched.schemas.parts import BOOLEAN, NAME, a_list, an_object, or_null
 

@@ -11,8 +11,8 @@ from placement_sched.api.paging import limit_and_marker, page
 from placement_sched.api.schema import Schemas
 from placement_sched.model.document import Json
 from placement_sched.operations.aggregate_check import check_aggregates
-from placement_sched.scheduler.hosts.shown import STATES, HostsAsked, all_shown, one_shown
-from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.scheduler.host_views import STATES, HostsAsked, all_shown, one_shown
+from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas.parts import NAME, PAGING, an_object
 
 blueprint = Blueprint("hosts", __name__)

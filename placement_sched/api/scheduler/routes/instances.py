@@ -11,7 +11,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance
 from placement_sched.operations import instances as operations
 from placement_sched.operations.nova_cloud import NovaNoun
-from placement_sched.scheduler.requests import reading
+from placement_sched.scheduler import request
 from placement_sched.schemas import formats, parts
 from placement_sched.schemas.formats import usual_uuid
 from placement_sched.store.compute import instances
@@ -50,7 +50,7 @@ def record(call: Call, uuid: str) -> Answer:
 
 @in_transaction
 def _recorded(call: Call, connection: Connection, instance: Instance) -> Answer:
-    flavor = reading.flavor_for_record(connection, call.body.get("flavor"))
+    flavor = request.flavor_for_record(connection, call.body.get("flavor"))
     instance = replace(instance, flavor=flavor)
     return Answer(body=_shown(operations.record(connection, instance, call.now())))
 

@@ -16,9 +16,9 @@ from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance, NovaCell
 from placement_sched.model.names import canonical, suggested
 from placement_sched.model.provider import Inventory
-from placement_sched.scheduler.pipeline import Scheduler
-from placement_sched.scheduler.policies import shown as policies_shown
+from placement_sched.scheduler.policies import views as policies_shown
 from placement_sched.scheduler.policies.registry import Policies, policies_for
+from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store.compute import cells, compute_nodes, hosts, instances, services
 from placement_sched.store.compute.hosts import ProviderInTree, ServedNode, TreeAmounts
 

@@ -12,10 +12,10 @@ from placement_sched.model.candidates_query import Candidates, together
 from placement_sched.model.explanation import Ignored, RequestFilterReport
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filtering import named_nodes
-from placement_sched.scheduler.groups import Groups, aggregate_terms, groups_of
-from placement_sched.scheduler.hosts.states import CloudView
+from placement_sched.scheduler.host_manager import CloudView
 from placement_sched.scheduler.narrowing import RequestFilterRun, who_said
-from placement_sched.scheduler.requests.reading import SchedulingRequest
+from placement_sched.scheduler.request import SchedulingRequest
+from placement_sched.scheduler.request_groups import Groups, aggregate_terms, groups_of
 from placement_sched.settings import Settings
 
 

@@ -7,9 +7,9 @@ from placement_sched.errors import ConfigurationError, NotFound
 from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate
 from placement_sched.model.document import Json
 from placement_sched.model.names import suggested
-from placement_sched.scheduler.loading import plugins_for
-from placement_sched.scheduler.pipeline import Scheduler
+from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.policies.registry import Policies, SchedulingPolicy, policies_for
+from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.settings.conf import server_options
 from placement_sched.settings.options.compute import RATIOS
 from placement_sched.settings.sources import DEFAULT, OVERRIDE, Origin

@@ -4,7 +4,7 @@ A drained host is one whose compute service is disabled: its root provider has t
 COMPUTE_STATUS_DISABLED besides, as ``os-services`` would put it there.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count, islice
@@ -14,22 +14,169 @@ from uuid import UUID, uuid5
 from placement_sched.db.scratch import Trial
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_HOST_COPIES
 from placement_sched.model.aggregates import ZONE_KEY, HostAggregate
 from placement_sched.model.compute_node import RATIOS, REPORTED_TOTALS, ComputeNode
+from placement_sched.model.document import Json
+from placement_sched.model.hardware.numa import ReportedTopology
 from placement_sched.model.names import suggested
 from placement_sched.model.provider import Inventory, Provider
-from placement_sched.scheduler.what_if.changes import (
-    AddedHosts,
-    ChangedAggregate,
-    ChangedInventory,
-    CloudChange,
-    DrainedHosts,
-    RemovedHosts,
-)
-from placement_sched.scheduler.what_if.copies import copy_of
+from placement_sched.schemas.changes import KINDS
 from placement_sched.store import simulation
 from placement_sched.store.compute import compute_nodes, host_aggregates
 from placement_sched.store.placement import inventories, resource_classes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainedHosts:
+    """Hosts that get no new instances; in a plan their instances move away."""
+
+    at: str
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedHosts:
+    """Hosts that are not there, nor their providers; in a plan their instances move first."""
+
+    at: str
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddedHosts:
+    """So many more hosts like one, empty and enabled, in the same aggregates."""
+
+    at: str
+    like: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedInventory:
+    """Another inventory of a host, or of the provider of its tree that is named.
+
+    None leaves a value as it is; a total of 0 takes the inventory away.
+    """
+
+    at: str
+    host: str
+    resource_class: str
+    provider: str | None = None
+    total: int | None = None
+    reserved: int | None = None
+    allocation_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedAggregate:
+    """An aggregate with other hosts and metadata; metadata of None go."""
+
+    at: str
+    name: str
+    add_hosts: tuple[str, ...]
+    remove_hosts: tuple[str, ...]
+    metadata: Mapping[str, str | None]
+
+
+#: One change; ``at`` is the JSON path of what it says.
+CloudChange = DrainedHosts | RemovedHosts | AddedHosts | ChangedInventory | ChangedAggregate
+
+
+def changes_from(
+    documents: Sequence[Json] | None, at: str = "$.changes"
+) -> tuple[CloudChange, ...]:
+    """Return the changes that JSON objects say, which the schema of changes accepts.
+
+    Raises :class:`Invalid` with the JSON path of a key that is not known, and the nearest that is,
+    and where more hosts are added than one question may add.
+    """
+    changes = tuple(
+        _change(key, value, f"{at}[{position}]")
+        for position, document in enumerate(documents or ())
+        for key, value in document.items()
+    )
+    copies = sum(one.count for one in changes if isinstance(one, AddedHosts))
+    if copies > MAX_HOST_COPIES:
+        raise Invalid(f"{copies} hosts are added, at most {MAX_HOST_COPIES} can be", at=at)
+    return changes
+
+
+def _change(key: str, value: Any, at: str) -> CloudChange:
+    path = f"{at}.{key}"
+    match key:
+        case "drain":
+            return DrainedHosts(at=path, hosts=_each_once(value))
+        case "remove":
+            return RemovedHosts(at=path, hosts=_each_once(value))
+        case "add":
+            return AddedHosts(at=path, like=value["like"], count=value.get("count", 1))
+        case "inventory":
+            if not value.keys() & {"total", "reserved", "allocation_ratio"}:
+                raise Invalid("nothing is changed: give a total, for one", at=path)
+            return ChangedInventory(at=path, **value)
+        case "aggregate":
+            return ChangedAggregate(
+                at=path,
+                name=value["name"],
+                add_hosts=_each_once(value.get("add_hosts", ())),
+                remove_hosts=_each_once(value.get("remove_hosts", ())),
+                metadata=value.get("metadata", {}),
+            )
+    raise Invalid(f"there is no change {key!r}{suggested('change', key, KINDS, alike=0.4)}", at=at)
+
+
+def _each_once(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+#: The statistics that count what a host does.
+_COUNTED = ("num_instances", "io_workload", "failed_builds", "current_workload", "running_vms")
+#: Prefixes of those that count instances by kind.
+_COUNTED_BY = ("num_vm_", "num_task_", "num_os_type_", "num_proj_", "num_user_")
+
+
+def copy_of(node: ComputeNode, host: str, number: int, now: datetime) -> ComputeNode:
+    """Return a node like ``node`` on a new host, on which nothing runs yet.
+
+    What the node keeps back for itself counts as used, as nova-compute reports it. PCI devices are
+    as many as the node has free: a report does not say how many it has in all.
+    """
+    kept = node.reserved.get
+    name = host if node.hypervisor_hostname == node.host else f"{node.hypervisor_hostname}+{number}"
+    memory_used, disk_used = kept("MEMORY_MB", 0), kept("DISK_GB", 0)
+    free_disk = node.local_gb - disk_used
+    return replace(
+        node,
+        uuid=str(uuid5(UUID(node.uuid), str(number))),
+        host=host,
+        hypervisor_hostname=name,
+        last_seen_up=now,
+        vcpus_used=kept("VCPU", 0),
+        memory_mb_used=memory_used,
+        free_ram_mb=node.memory_mb - memory_used,
+        local_gb_used=disk_used,
+        free_disk_gb=None if node.free_disk_gb is None else free_disk,
+        disk_available_least=None if node.disk_available_least is None else free_disk,
+        stats={key: "0" if _counts(key) else value for key, value in node.stats.items()},
+        numa_topology=_unused(node.numa_topology),
+    )
+
+
+def _counts(key: str) -> bool:
+    return key in _COUNTED or key.startswith(_COUNTED_BY)
+
+
+def _unused(topology: ReportedTopology | None) -> ReportedTopology | None:
+    if topology is None:
+        return None
+    return ReportedTopology({**topology, "cells": [_unused_cell(one) for one in topology["cells"]]})
+
+
+def _unused_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
+    pages = [{**one, "used": 0} for one in cell["mempages"]]
+    return {**cell, "cpu_usage": 0, "memory_usage": 0, "pinned_cpus": [], "mempages": pages}
+
 
 #: So many copies of a host are added at once.
 _AT_ONCE = 200

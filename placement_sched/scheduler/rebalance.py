@@ -12,10 +12,10 @@ from typing import Any
 
 from placement_sched.db.scratch import Trial
 from placement_sched.model.document import Json
-from placement_sched.scheduler.capacity.asking import refuse_unknown_hosts, refuse_unknown_zone
-from placement_sched.scheduler.pipeline import Scheduler
-from placement_sched.scheduler.what_if.applied import AppliedChanges
-from placement_sched.scheduler.what_if.moving import Mover, MovingInstance, PlannedMove, on_hosts
+from placement_sched.scheduler.capacity.report import refuse_unknown_hosts, refuse_unknown_zone
+from placement_sched.scheduler.drain_plan import Mover, MovingInstance, PlannedMove, on_hosts
+from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.scheduler.simulation import AppliedChanges
 from placement_sched.store import simulation
 from placement_sched.store.placement import allocations
 from placement_sched.store.simulation import HostLoad

@@ -29,10 +29,10 @@ from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.request_stats import request_stats
 from placement_sched.model.retry import retrying
-from placement_sched.scheduler.choose import NextBest, Run
+from placement_sched.scheduler.caches import KeptNodes
 from placement_sched.scheduler.decisions import Retention, digest_of_request
 from placement_sched.scheduler.host_state import assigned
-from placement_sched.scheduler.hosts.caches import KeptNodes
+from placement_sched.scheduler.selection import NextBest, Run
 from placement_sched.settings.view import Settings
 from placement_sched.store import change_counters, decisions
 from placement_sched.store.compute import host_aggregates, instances, server_groups

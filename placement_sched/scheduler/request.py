@@ -5,9 +5,11 @@ topology of NUMA cells and requests for PCI devices; with ``[filter_scheduler] p
 the latter are asked of placement, a group for each device.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cache
+from typing import Any, Protocol
 from uuid import uuid4
 
 import orjson
@@ -17,25 +19,157 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConfigurationError, Invalid, NotFound, TooComplex
 from placement_sched.limits import MAX_ALTERNATES, MAX_RECORDED_BYTES
 from placement_sched.model.clock import Clock
-from placement_sched.model.document import Document
+from placement_sched.model.document import Document, Json
 from placement_sched.model.hardware.pci_requests import (
     InstancePCIRequest,
     InstancePCIRequests,
     placement_terms,
 )
 from placement_sched.model.names import canonical, suggested
-from placement_sched.model.request_spec import RequestedGroup, RequestSpec, request_spec_from
-from placement_sched.scheduler.hosts.caches import AggregateCache, Aggregates
+from placement_sched.model.request_spec import (
+    REBUILD_HINT,
+    NetworkRequest,
+    Port,
+    RequestedGroup,
+    RequestSpec,
+    request_spec_from,
+)
+from placement_sched.remote.neutron import Neutron
+from placement_sched.remote.service import by_options
+from placement_sched.scheduler.caches import AggregateCache, Aggregates
+from placement_sched.scheduler.filtering import is_named
 from placement_sched.scheduler.live_settings import LiveSettings, overridden
-from placement_sched.scheduler.loading import Plugins, enforcer_of, plugins_for
+from placement_sched.scheduler.plugins import Plugins, enforcer_of, plugins_for
 from placement_sched.scheduler.policies import registry
-from placement_sched.scheduler.requests.networks import NetworkDirectory, with_facts
-from placement_sched.scheduler.requests.rebuilds import check_rebuild
 from placement_sched.schemas import formats
+from placement_sched.settings import Settings
 from placement_sched.settings.sources import OF_REQUEST
-from placement_sched.settings.view import Settings
 from placement_sched.store import images
-from placement_sched.store.compute import flavors, server_groups
+from placement_sched.store.compute import flavors, instances, server_groups
+from placement_sched.store.placement import allocations
+
+_PLACE = "$.request_spec.requested_networks"
+
+
+class NetworkDirectory(Protocol):
+    """What knows networks; raises :class:`~placement_sched.errors.ServiceFailed`."""
+
+    def port(self, port_id: str) -> Port | None:
+        """Return a port, or None where there is none."""
+
+    def segments_of_subnet(self, subnet_id: str) -> tuple[str, ...] | None:
+        """Return the segment that a subnet is on, if any, or None where there is no subnet."""
+
+    def segments_of_network(self, network_id: str) -> tuple[str, ...]:
+        """Return the segments of a network; none where it is not routed."""
+
+
+def neutron_of(settings: Settings) -> Neutron | None:
+    """Return the neutron that ``[neutron]`` describes; None where it describes none.
+
+    Raises :class:`~placement_sched.errors.ConfigurationError` where its options do not fit.
+    """
+    options = settings.neutron
+    adapter = by_options(settings.conf, "neutron", retries=options.http_retries)
+    if adapter is None:
+        return None
+    return Neutron(adapter, remembered=options.extension_sync_interval)
+
+
+def with_facts(
+    spec: RequestSpec, neutron: NetworkDirectory | None, settings: Settings
+) -> RequestSpec:
+    """Return the request with what the enabled request filters need to know of its networks.
+
+    What the caller gave is not asked, and everything else once. Raises :class:`Invalid` for a
+    port or subnet that is not there, and what ``neutron`` raises.
+    """
+    if neutron is None or spec.is_rebuild or not spec.requested_networks:
+        return spec
+    asking = _Asking(
+        neutron, bool(settings.scheduler.query_placement_for_routed_network_aggregates)
+    )
+    networks = tuple(
+        asking.complete(network, f"{_PLACE}[{position}]")
+        for position, network in enumerate(spec.requested_networks)
+    )
+    return replace(spec, requested_networks=networks)
+
+
+class _Asking:
+    """The questions of one request, each of which is asked of neutron once.
+
+    ``routed`` says whether segments are of interest.
+    """
+
+    def __init__(self, neutron: NetworkDirectory, routed: bool) -> None:
+        self._routed = routed
+        self._port = cache(neutron.port)
+        self._segments_of_subnet = cache(neutron.segments_of_subnet)
+        self._segments_of_network = cache(neutron.segments_of_network)
+
+    def complete(self, network: NetworkRequest, place: str) -> NetworkRequest:
+        """Return a network or port with what is of interest and was not given."""
+        if network.port_id and self._lacks_port(network):
+            port = self._port(network.port_id)
+            if port is None:
+                raise Invalid(f"neutron has no port {network.port_id}", at=f"{place}.port_id")
+            network = network.with_port(port)
+        if not self._routed or network.segments is not None or network.is_open:
+            return network
+        if network.subnet_id is None:
+            named = network.named_network
+            return network.reaching(self._segments_of_network(named) if named else ())
+        found = self._segments_of_subnet(network.subnet_id)
+        if found is None:
+            raise Invalid(f"neutron has no subnet {network.subnet_id}", at=place)
+        return network.reaching(found)
+
+    def _lacks_port(self, network: NetworkRequest) -> bool:
+        """Return whether the port has to be asked for: its type, or where it may be reached."""
+        if network.vnic_type is None:
+            return True
+        if not self._routed or network.segments is not None or network.subnet_id:
+            return False
+        return network.subnet_ids is None or network.network_id is None
+
+
+LOG = logging.getLogger(__name__)
+_BUILDING = "building"
+
+
+def check_rebuild(database: Readable, spec: RequestSpec) -> None:
+    """Raise :class:`Invalid` for a rebuild of an instance that is not on the host that is named."""
+    if not spec.is_rebuild:
+        return
+    with database.read() as connection:
+        recorded = instances.by_uuids(connection, spec.instance_uuids)
+        there = {one.uuid for one in recorded if is_named(spec, one.host or "", one.node or "")}
+        # An instance that is not built yet is there by its claim alone.
+        claimed = {one.uuid for one in recorded if one.vm_state == _BUILDING}
+        held = allocations.of_consumers(connection, claimed) if claimed else ()
+        there -= claimed - {one.consumer.uuid for one in held}
+    for uuid in spec.instance_uuids or ("without a uuid",):
+        if uuid not in there:
+            raise Invalid(
+                f"the hint {REBUILD_HINT}=rebuild is for an instance on the host that the request "
+                f"names, and instance {uuid} is not on it",
+                at=f"$.request_spec.scheduler_hints.{REBUILD_HINT}",
+            )
+
+
+def without_false_rebuild(database: Readable, document: Document) -> Json:
+    """Return a request of nova's without the hint of a rebuild if that is invalid, and log it."""
+    hints = document.get("scheduler_hints") or {}
+    if REBUILD_HINT not in hints:
+        return dict(document)
+    try:
+        check_rebuild(database, request_spec_from(document))
+    except Invalid as wrong:
+        LOG.warning("%s; the hint is ignored", wrong.detail)
+        hints = {name: value for name, value in hints.items() if name != REBUILD_HINT}
+    return {**document, "scheduler_hints": hints}
+
 
 _GROUP = "$.request_spec.instance_group"
 _HINT = "$.request_spec.scheduler_hints.group"

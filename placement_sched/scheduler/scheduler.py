@@ -41,22 +41,18 @@ from placement_sched.model.explanation import Obstacle, View
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.request_stats import request_stats
 from placement_sched.notifications.announcer import SILENT, Announcer
-from placement_sched.scheduler.choose import Chooser, Look, Run
-from placement_sched.scheduler.claims import Claiming, Claims, until_claimed
+from placement_sched.scheduler.caches import Memory
+from placement_sched.scheduler.claim import Claiming, Claims, until_claimed
 from placement_sched.scheduler.decisions import check_kept, decided, no_valid_host
 from placement_sched.scheduler.explain.explanation import explained
 from placement_sched.scheduler.explain.funnel import funnel_of
-from placement_sched.scheduler.headroom import Headroom
-from placement_sched.scheduler.hosts.caches import Memory
-from placement_sched.scheduler.hosts.cells import ClosedCells
-from placement_sched.scheduler.hosts.states import CloudView, look
+from placement_sched.scheduler.host_manager import ClosedCells, CloudView, look
 from placement_sched.scheduler.live_settings import LiveSettings
 from placement_sched.scheduler.narrowing import check_request, narrow
-from placement_sched.scheduler.question import ask
-from placement_sched.scheduler.requests.networks import NetworkDirectory
-from placement_sched.scheduler.requests.reading import RequestReader, SchedulingRequest
-from placement_sched.scheduler.what_if.applied import AppliedChanges, apply
-from placement_sched.scheduler.what_if.changes import CloudChange, changes_from
+from placement_sched.scheduler.request import NetworkDirectory, RequestReader, SchedulingRequest
+from placement_sched.scheduler.resource_request import ask
+from placement_sched.scheduler.selection import Chooser, Headroom, Look, Run
+from placement_sched.scheduler.simulation import AppliedChanges, CloudChange, apply, changes_from
 from placement_sched.settings.view import Settings
 
 T = TypeVar("T")
