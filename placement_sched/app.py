@@ -9,11 +9,12 @@ from random import Random, SystemRandom
 from oslo_middleware.cors import CORS
 from oslo_middleware.http_proxy_to_wsgi import HTTPProxyToWSGI
 
-from placement_sched.api import keystone
+from placement_sched.api import auth
 from placement_sched.api.application import Application
 from placement_sched.api.call import Services
 from placement_sched.api.compute.microversions import VERSIONING as COMPUTE_VERSIONS
 from placement_sched.api.compute.routes import FACE as COMPUTE
+from placement_sched.api.health import Api, blueprint_of
 from placement_sched.api.identity.routes import FACE as IDENTITY
 from placement_sched.api.identity.routes.versions import NEWEST as IDENTITY_VERSION
 from placement_sched.api.image.routes import FACE as IMAGE
@@ -21,14 +22,12 @@ from placement_sched.api.image.routes.versions import NEWEST as IMAGE_VERSION
 from placement_sched.api.metrics import Metrics, counted
 from placement_sched.api.placement.microversions import VERSIONING as PLACEMENT_VERSIONS
 from placement_sched.api.placement.routes import FACE as PLACEMENT
-from placement_sched.api.policies import Policy, check_files
+from placement_sched.api.policy import Policy, check_files
+from placement_sched.api.policy_rules import RULES
 from placement_sched.api.request_context import WSGI, identified
-from placement_sched.api.root import Api, blueprint_of
-from placement_sched.api.rules import RULES
+from placement_sched.api.request_log import AccessLog, watching
 from placement_sched.api.scheduler.routes import FACE as SCHEDULER
-from placement_sched.api.serving.access_log import AccessLog
-from placement_sched.api.serving.body_reading import BodyFirst
-from placement_sched.api.serving.slow_requests import watching
+from placement_sched.api.serving import BodyFirst
 from placement_sched.candidates.summaries import Summaries
 from placement_sched.console import blueprint as console
 from placement_sched.console.guards import guarding
@@ -160,7 +159,7 @@ def _check_parts(settings: Settings, clock: Clock) -> None:
     policies_for(with_options_file(settings).settings, clock).check()
     announcer_of(settings)
     if settings.api.auth_strategy == "keystone":
-        keystone.check(settings.conf)
+        auth.check_keystone(settings.conf)
 
 
 def _figures(
@@ -217,7 +216,7 @@ def _watched(application: Application) -> Application:
     services = application.services
     inner: WSGI = application.wsgi_app
     if services.settings.api.auth_strategy == "keystone":
-        inner = keystone.guarded(inner, services.settings.conf, application.names)
+        inner = auth.guarded_by_keystone(inner, services.settings.conf, application.names)
     inner = _edged(inner, services.settings)
     inner = watching(inner, services.settings.api.slow_request_seconds)
     inner = counted(inner, services.metrics)

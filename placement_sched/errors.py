@@ -24,7 +24,7 @@
     |   +-- ServiceFailed     another service did not do what it was asked
     +-- ConfigurationError    an option or a file of the operator is wrong
 
-What each means over HTTP stands in one table, ``placement_sched.api.errors``.
+What each means over HTTP stands in one table, ``placement_sched.api.response``.
 """
 
 from collections.abc import Mapping, Sequence

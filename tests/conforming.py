@@ -11,11 +11,11 @@ import orjson
 
 from placement_sched.api import openapi
 from placement_sched.api.application import Application
-from placement_sched.api.microversion import Version
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.routes import FACE
 from placement_sched.api.placement.routes.openapi import describe
-from placement_sched.api.schema import FORMATS
+from placement_sched.api.validation import FORMATS
+from placement_sched.api.versions import Version
 
 PREFIX = "/placement"
 #: What is answered where no operation is: no token, no such path, no such method.

@@ -1,7 +1,7 @@
 """The microversions of the Placement API that tests ask for."""
 
-from placement_sched.api.microversion import Version
 from placement_sched.api.placement.microversions import NEWEST
+from placement_sched.api.versions import Version
 
 #: The newest that this service speaks.
 LATEST = str(NEWEST)

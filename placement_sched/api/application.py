@@ -39,12 +39,20 @@ from werkzeug.routing import MapAdapter, Rule
 from placement_sched.api.auth import STRATEGIES, Identity
 from placement_sched.api.blueprint import Face, Route, RouteRule, Seen
 from placement_sched.api.call import Answer, Call, Services
-from placement_sched.api.errors import NOT_FOUND, RETRY_AFTER, MethodNotAllowed, TooLarge, status_of
 from placement_sched.api.metrics import Asked, note
-from placement_sched.api.microversion import NotAcceptable, Version
 from placement_sched.api.request import OrjsonProvider, Pairs, Request, origin_of
-from placement_sched.api.response import JSON, Response, plain_error
-from placement_sched.api.schema import shortened
+from placement_sched.api.response import (
+    JSON,
+    NOT_FOUND,
+    RETRY_AFTER,
+    MethodNotAllowed,
+    Response,
+    TooLarge,
+    plain_error,
+    status_of,
+)
+from placement_sched.api.validation import shortened
+from placement_sched.api.versions import NotAcceptable, Version
 from placement_sched.errors import Error, Invalid, NotFound, PluginFailed
 from placement_sched.model.request_stats import begin_stats
 from placement_sched.operations.nova_cloud import check_not_novas

@@ -14,8 +14,8 @@ import flask
 from werkzeug.routing import Rule
 
 from placement_sched.api.call import Answer, Handler
-from placement_sched.api.microversion import EVER, NEVER, Headers, Version
-from placement_sched.api.schema import Schemas
+from placement_sched.api.validation import Schemas
+from placement_sched.api.versions import EVER, NEVER, Headers, Version
 from placement_sched.errors import Error
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.operations.nova_cloud import NovaNoun

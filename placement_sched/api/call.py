@@ -9,8 +9,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from placement_sched.api.auth import Identity
 from placement_sched.api.metrics import Metrics
-from placement_sched.api.microversion import Headers, Version
-from placement_sched.api.policies import Policy
+from placement_sched.api.policy import Policy
+from placement_sched.api.versions import Headers, Version
 from placement_sched.candidates.summaries import Summaries
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.clock import Clock

@@ -13,9 +13,9 @@ from http import HTTPStatus
 from typing import Any
 
 from placement_sched.api.blueprint import PARAMETER, Route
-from placement_sched.api.microversion import EVER, NEVER, Version
 from placement_sched.api.response import HTML, JSON, TEXT
-from placement_sched.api.schema import REPEATED, Schemas
+from placement_sched.api.validation import REPEATED, Schemas
+from placement_sched.api.versions import EVER, NEVER, Version
 from placement_sched.model.document import Json
 
 _TOKEN = "token"  # noqa: S105 - the name of a security scheme

@@ -11,9 +11,9 @@ from flask.json.provider import JSONProvider
 
 from placement_sched.api.auth import ANONYMOUS, Identity
 from placement_sched.api.blueprint import Face, Route, RouteRule
-from placement_sched.api.errors import TooLarge, UnsupportedMediaType
-from placement_sched.api.microversion import Version
 from placement_sched.api.request_context import context_of
+from placement_sched.api.response import TooLarge, UnsupportedMediaType
+from placement_sched.api.versions import Version
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_JSON_BYTES, MAX_JSON_VALUES
 from placement_sched.model.document import decoded, encoded

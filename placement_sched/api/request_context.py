@@ -5,7 +5,7 @@ from typing import Any
 
 from oslo_context import context
 
-from placement_sched.api.microversion import Headers
+from placement_sched.api.versions import Headers
 from placement_sched.model.request_ids import RequestIds, ids_of
 
 StartResponse = Callable[..., Any]

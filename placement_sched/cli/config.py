@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from oslo_config import cfg, generator
 
-from placement_sched.api import keystone
+from placement_sched.api import auth
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import open_database, shown
 from placement_sched.cli.terminal import print_result, waiting
@@ -126,7 +126,7 @@ def _check_keystone(settings: Settings, problems: Sequence[Problem]) -> list[Pro
     by_line = any(problem.fatal and f"[{KEYSTONE_GROUP}]" in problem.text for problem in problems)
     if settings.api.auth_strategy == "keystone" and not by_line:
         try:
-            keystone.check(settings.conf)
+            auth.check_keystone(settings.conf)
         except ConfigurationError as wrong:
             return [Problem(None, wrong.detail)]
     return []

@@ -9,10 +9,11 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from placement_sched.api import metrics, policies
+from placement_sched.api import metrics
+from placement_sched.api import policy as policy_module
 from placement_sched.api.auth import Identity
 from placement_sched.api.metrics import Metrics
-from placement_sched.api.rules import POLICY_HINT, RULES
+from placement_sched.api.policy_rules import POLICY_HINT, RULES
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
 from placement_sched.db.engine import database_url
@@ -65,10 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def policy_hint_check(settings: Settings) -> Callable[[Context], None]:
     """Return what raises :class:`Forbidden` if a user may not give the hint ``sched_policy``."""
-    for name in (policies.__name__, "oslo_policy"):
+    for name in (policy_module.__name__, "oslo_policy"):
         # The policy file may be nova's, with rules that this service lacks.
         logging.getLogger(name).setLevel(logging.ERROR)
-    policy = policies.Policy(settings, RULES)
+    policy = policy_module.Policy(settings, RULES)
 
     def check(context: Context) -> None:
         owner = {name: context.get(name) or "" for name in ("user_id", "project_id")}

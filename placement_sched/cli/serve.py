@@ -29,7 +29,7 @@ from granian.server.mp import MPServer
 from placement_sched import app
 from placement_sched.api import metrics
 from placement_sched.api.call import Services
-from placement_sched.api.serving.asgi import Bridge
+from placement_sched.api.serving import Bridge
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
 from placement_sched.cli.listening import connections, free_port, inherited_socket, resolve

@@ -15,8 +15,8 @@ from werkzeug.exceptions import NotFound as NoRoute
 from werkzeug.routing import BaseConverter
 
 from placement_sched.api.call import Services
-from placement_sched.api.errors import MethodNotAllowed, status_of
-from placement_sched.api.schema import shortened
+from placement_sched.api.response import MethodNotAllowed, status_of
+from placement_sched.api.validation import shortened
 from placement_sched.console.caller import ApiRefused, SignInNeeded
 from placement_sched.console.compression import compressed
 from placement_sched.console.guards import check_same_origin, check_shown, is_shown

@@ -16,7 +16,7 @@ import orjson
 from werkzeug.test import run_wsgi_app
 
 from placement_sched.api.request_context import REQUEST_ID, context_of
-from placement_sched.api.serving.body_reading import complete
+from placement_sched.api.serving import complete
 from placement_sched.console.wording import in_form_words
 from placement_sched.model.document import Json
 

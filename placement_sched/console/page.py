@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import flask
 
-from placement_sched.api.errors import status_of
+from placement_sched.api.response import status_of
 from placement_sched.console.caller import ApiRefused, Caller
 from placement_sched.console.guards import HEADERS
 from placement_sched.console.rendering import rendered

@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 
-from placement_sched.api.serving.body_reading import REFUSED
+from placement_sched.api.serving import REFUSED
 
 SCOPE = {
     "type": "http",

@@ -7,7 +7,7 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.api.request_context import context_of, identified
-from placement_sched.api.serving.access_log import AccessLog
+from placement_sched.api.request_log import AccessLog
 
 HEADERS = [("Content-Type", "application/json"), ("Content-Length", "2")]
 

@@ -10,10 +10,10 @@ from werkzeug.test import create_environ, run_wsgi_app
 from placement_sched.api.application import Application
 from placement_sched.api.blueprint import Blueprint, Face
 from placement_sched.api.call import Answer
-from placement_sched.api.microversion import Version
+from placement_sched.api.health import blueprint_of
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.style import PlacementStyle
-from placement_sched.api.root import blueprint_of
+from placement_sched.api.versions import Version
 from placement_sched.app import make_services, placement_app
 from tests.versions import LATEST
 

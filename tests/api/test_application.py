@@ -11,10 +11,10 @@ from werkzeug.test import run_wsgi_app
 
 from placement_sched.api.application import Application
 from placement_sched.api.blueprint import Blueprint, Face
+from placement_sched.api.health import blueprint_of
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.style import PlacementStyle
 from placement_sched.api.request_context import identified
-from placement_sched.api.root import blueprint_of
 from placement_sched.app import create_app, make_services
 from tests.conftest import make_settings
 from tests.versions import LATEST, LATEST_HEADERS

@@ -5,8 +5,7 @@ from http import HTTPStatus
 
 import pytest
 
-from placement_sched.api.serving.asgi import Bridge
-from placement_sched.api.serving.body_reading import REFUSED, BodyRefusal
+from placement_sched.api.serving import REFUSED, BodyRefusal, Bridge
 from placement_sched.limits import MAX_HEADER_BYTES
 from tests.api.bridge import SCOPE
 

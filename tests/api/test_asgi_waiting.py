@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from placement_sched.api.serving.asgi import Bridge
+from placement_sched.api.serving import Bridge
 from tests.api.bridge import Held, Slow, asked_at_once, messages
 
 pytestmark = pytest.mark.slow

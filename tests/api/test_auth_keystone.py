@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import pytest
 from webtest import TestApp
 
-from placement_sched.api.serving.access_log import AccessLog
+from placement_sched.api.request_log import AccessLog
 from placement_sched.app import create_app, make_services, placement_app
 from placement_sched.errors import ConfigurationError
 from tests import identity

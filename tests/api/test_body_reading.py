@@ -7,16 +7,8 @@ from selectors import SelectSelector
 import pytest
 from werkzeug.test import run_wsgi_app
 
-from placement_sched.api.serving import body_reading
-from placement_sched.api.serving.body_reading import (
-    DISCARDED,
-    FULL,
-    INCOMPLETE,
-    SLOW,
-    SMALL,
-    Bodies,
-    BodyFirst,
-)
+from placement_sched.api import serving
+from placement_sched.api.serving import DISCARDED, FULL, INCOMPLETE, SLOW, SMALL, Bodies, BodyFirst
 
 MOST = 1000
 
@@ -144,7 +136,7 @@ def test_what_was_announced_and_has_come_is_not_waited_for():
     ],
 )
 def test_a_body_that_does_not_come_is_refused(monkeypatch, receive, refusal):
-    monkeypatch.setattr(body_reading, "PATIENCE", 0.05)
+    monkeypatch.setattr(serving, "PATIENCE", 0.05)
     body = read(receive, CONTENT_LENGTH="6")
     assert (body.data, body.refusal, body.ended) == (b"", refusal, False)
 
@@ -155,10 +147,10 @@ def test_a_large_body_has_time_as_long_as_it_comes_at_the_least_rate(monkeypatch
             await asyncio.sleep(0.1)
             return {"type": "http.request", "body": b"x" * 100, "more_body": True}
 
-    monkeypatch.setattr(body_reading, "PATIENCE", 0.4)
-    monkeypatch.setattr(body_reading, "STEP", 100)
+    monkeypatch.setattr(serving, "PATIENCE", 0.4)
+    monkeypatch.setattr(serving, "STEP", 100)
     assert len(read(Steady(), CONTENT_LENGTH="1000").data) == 1000
-    monkeypatch.setattr(body_reading, "STEP", 800)
+    monkeypatch.setattr(serving, "STEP", 800)
     assert read(Steady(), CONTENT_LENGTH="1000").refusal is SLOW
 
 

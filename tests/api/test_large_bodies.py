@@ -12,7 +12,7 @@ from placement_sched.api.compute.routes import FACE as COMPUTE
 from placement_sched.api.image.routes import FACE as IMAGE
 from placement_sched.api.placement.routes import FACE as PLACEMENT
 from placement_sched.api.scheduler.routes import FACE as SCHEDULER
-from placement_sched.api.schema import Schema
+from placement_sched.api.validation import Schema
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_JSON_VALUES
 from placement_sched.model.document import is_deeper, is_larger

@@ -9,10 +9,10 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from webtest import TestApp
 
 from placement_sched.api import openapi
-from placement_sched.api.microversion import Version
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.routes import FACE
 from placement_sched.api.placement.routes.openapi import describe
+from placement_sched.api.versions import Version
 from tests.conforming import Answered, Document, check
 from tests.versions import LATEST
 

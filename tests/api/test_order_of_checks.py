@@ -12,12 +12,12 @@ from placement_sched.api import application
 from placement_sched.api.application import Application
 from placement_sched.api.blueprint import Blueprint, Face
 from placement_sched.api.call import Answer
-from placement_sched.api.microversion import Version
+from placement_sched.api.health import blueprint_of
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.style import PlacementStyle
-from placement_sched.api.root import blueprint_of
-from placement_sched.api.schema import Schemas
-from placement_sched.api.serving.body_reading import FULL, REFUSED, SLOW, BodyFirst, Whole
+from placement_sched.api.serving import FULL, REFUSED, SLOW, BodyFirst, Whole
+from placement_sched.api.validation import Schemas
+from placement_sched.api.versions import Version
 from placement_sched.app import make_services
 from placement_sched.errors import NotFound, Unavailable
 from placement_sched.operations.nova_cloud import NovaNoun

@@ -12,9 +12,9 @@ import pytest
 from oslo_policy._checks import registered_checks
 from oslo_policy.policy import Check, register
 
-from placement_sched.api import policies
+from placement_sched.api import policy as policy_module
 from placement_sched.api.auth import Identity
-from placement_sched.api.policies import Policy
+from placement_sched.api.policy import Policy
 from placement_sched.app import create_app
 from placement_sched.errors import ConfigurationError, Forbidden
 
@@ -27,8 +27,8 @@ SERVICE = {**LATEST, "X-Auth-Token": "nova:service", "X-Roles": "service"}
 @pytest.fixture(autouse=True)
 def moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock on which so much time is between any two looks that files are looked at again."""
-    clock = count(0, policies.PAUSE)
-    monkeypatch.setattr(policies, "monotonic", lambda: next(clock))
+    clock = count(0, policy_module.PAUSE)
+    monkeypatch.setattr(policy_module, "monotonic", lambda: next(clock))
 
 
 @pytest.fixture
@@ -79,15 +79,15 @@ def test_changed_file_is_heeded_without_a_restart(configured_app, config, file):
 
 def test_files_are_looked_at_again_after_a_pause(configured_app, config, file, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(policies, "monotonic", lambda: now[0])
+    monkeypatch.setattr(policy_module, "monotonic", lambda: now[0])
     app = configured_app(config)
     # What the database leaves beside the file at first is a change of the directory, too.
     for _ in range(3):
         app.get("/placement/traits", headers=READER, status=403)
     file.write_text('"placement:traits:list": "role:reader"\n')
-    now[0] += policies.PAUSE * 0.9
+    now[0] += policy_module.PAUSE * 0.9
     app.get("/placement/traits", headers=READER, status=403)
-    now[0] += policies.PAUSE * 0.2
+    now[0] += policy_module.PAUSE * 0.2
     app.get("/placement/traits", headers=READER, status=200)
 
 
@@ -186,7 +186,7 @@ def test_verdict_of_one_caller_is_not_that_of_another(configured, config, file, 
 
 def test_remembered_verdicts_are_bounded(configured, config, file, monkeypatch):
     file.write_text('"mine": "project_id:%(project_id)s"\n')
-    monkeypatch.setattr(policies, "MOST_VERDICTS", 3)
+    monkeypatch.setattr(policy_module, "MOST_VERDICTS", 3)
     policy = Policy(configured(config), ())
     for number in [*range(10), *range(10)]:
         policy.check("mine", Identity("u", f"{number}"), {"project_id": f"{number}"})
@@ -195,7 +195,7 @@ def test_remembered_verdicts_are_bounded(configured, config, file, monkeypatch):
     assert len(policy._read._verdicts) <= 3
 
 
-@pytest.mark.parametrize("length", [policies.LONGEST_QUESTION, 60_000])
+@pytest.mark.parametrize("length", [policy_module.LONGEST_QUESTION, 60_000])
 def test_verdicts_about_long_queries_are_not_remembered(sqlite_app, length):
     verdicts = sqlite_app.app.services.policy._read._verdicts
     sqlite_app.get("/placement/usages?project_id=short", headers=READER, status=403)
@@ -218,7 +218,7 @@ def test_verdicts_about_callers_of_many_roles_are_not_remembered(configured, con
 def test_questions_that_are_remembered_have_a_limited_number_of_characters(
     configured, config, file, monkeypatch
 ):
-    monkeypatch.setattr(policies, "MOST_CHARACTERS", 10_000)
+    monkeypatch.setattr(policy_module, "MOST_CHARACTERS", 10_000)
     file.write_text('"mine": "role:r"\n')
     policy = Policy(configured(config), ())
     remembered = set()

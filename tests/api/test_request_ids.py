@@ -8,7 +8,7 @@ from oslo_context import context
 from werkzeug.test import run_wsgi_app
 
 from placement_sched.api.request_context import identified
-from placement_sched.api.serving.body_reading import BodyFirst
+from placement_sched.api.serving import BodyFirst
 
 NOVAS = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
 PATHS = [

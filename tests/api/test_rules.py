@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from placement_sched.api.rules import RULES
+from placement_sched.api.policy_rules import RULES
 
 pytestmark = pytest.mark.slow
 

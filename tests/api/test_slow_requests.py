@@ -7,8 +7,8 @@ import re
 import pytest
 from webtest import TestApp
 
-from placement_sched.api.serving import slow_requests
-from placement_sched.api.serving.access_log import AccessLog
+from placement_sched.api import request_log
+from placement_sched.api.request_log import AccessLog
 from placement_sched.scheduler.explain.funnel import funnel_summary
 from tests.placing import flavor, report, spec
 
@@ -24,7 +24,7 @@ def slow(configured_app, caplog):
     app.post_json("/scheduler/v1/compute_nodes", hosts, headers=ADMIN)
 
     def records():
-        return [one for one in caplog.records if one.name == slow_requests.__name__]
+        return [one for one in caplog.records if one.name == request_log.__name__]
 
     caplog.clear()
     return app, records
@@ -79,7 +79,7 @@ def test_request_beside_the_apis_is_logged_as_such(slow):
 def test_no_other_request_is_logged(configured_app, caplog, seconds):
     app = configured_app(f"[api]\nslow_request_seconds = {seconds}\n")
     app.get("/placement/resource_providers", headers=ADMIN)
-    assert not [one for one in caplog.records if one.name == slow_requests.__name__]
+    assert not [one for one in caplog.records if one.name == request_log.__name__]
 
 
 def test_summary_has_the_stages_that_removed_hosts():

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 from sqlalchemy import delete, event, select, update
 
-from placement_sched.api.microversion import Version
 from placement_sched.api.placement.routes.allocation_candidates import render
+from placement_sched.api.versions import Version
 from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields

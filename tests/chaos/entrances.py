@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from placement_sched.api.application import Application
 from placement_sched.api.blueprint import NEVER, Route
 from placement_sched.api.compute import microversions as compute
-from placement_sched.api.microversion import Version
 from placement_sched.api.placement import microversions as placement
+from placement_sched.api.versions import Version
 
 #: The versions of the faces that have several.
 VERSIONS = {"placement": placement.VERSIONING, "compute": compute.VERSIONING}

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from placement_sched.api.application import Application
 from placement_sched.api.blueprint import PARAMETER, Route
-from placement_sched.api.microversion import NEVER, Version
-from placement_sched.api.schema import Schemas
+from placement_sched.api.validation import Schemas
+from placement_sched.api.versions import NEVER, Version
 from tests.chaos.entrances import REFUSING, VERSIONS, Entrance, entrances_of
 from tests.chaos.queries import NEEDED, POSSIBLE
 from tests.chaos.right_requests import AGENT, ALL_ROLES, FIRST, FORM, Drawn, Known, RightRequests

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from webtest import TestApp, TestRequest
 
 from placement_sched.api.blueprint import PARAMETER, Route
-from placement_sched.api.microversion import NEVER
+from placement_sched.api.versions import NEVER
 from tests.chaos.grammar import UUIDS
 
 #: What is refused to all: instances are made by compute services, which report them here; and

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from placement_sched.api.microversion import NEVER
+from placement_sched.api.versions import NEVER
 from tests.chaos.least import CLOSED, asked_of
 from tests.chaos.writes import NO_WRITES
 from tests.conftest import Client

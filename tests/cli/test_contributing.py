@@ -9,8 +9,8 @@ import shutil
 
 import pytest
 
-from placement_sched.api.microversion import Version
 from placement_sched.api.placement.microversions import NEWEST
+from placement_sched.api.versions import Version
 from tests.house.tree import PACKAGE, ROOT
 from tests.versions import NEXT
 
@@ -172,7 +172,7 @@ LINES = {
         ),
     ),
     "add a route": (
-        ("api/placement/policies.py", "RULES = (", '    _rule("recipe", "Show the recipe."),'),
+        ("api/policy_rules.py", "RULES = (", '    _rule("recipe", "Show the recipe."),'),
         (
             "api/placement/routes/usages.py",
             'blueprint = Blueprint("usages", __name__)',

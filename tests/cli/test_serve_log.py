@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from placement_sched.api.serving import access_log
+from placement_sched.api import request_log
 from tests import identity
 from tests.api.test_auth_keystone import config
 from tests.servers import PROGRAM, environment, started
@@ -185,7 +185,7 @@ def line_of(server, request_id: str) -> str:
     end = time.monotonic() + 60
     while time.monotonic() < end:
         for line in server.log.read_text().splitlines():
-            if request_id in line and access_log.__name__ in line:
+            if request_id in line and request_log.__name__ in line:
                 return line
         time.sleep(0.05)
     raise AssertionError(server.log.read_text())

@@ -11,7 +11,7 @@ from http.client import HTTPConnection
 import psutil
 import pytest
 
-from placement_sched.api.serving.body_reading import PATIENCE
+from placement_sched.api.serving import PATIENCE
 from tests.chaos.scale import TRIED
 from tests.servers import wait_until
 from tests.versions import LATEST, LATEST_HEADERS

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 import yaml
 
-from placement_sched.api.placement.policies import RULES
+from placement_sched.api.policy_rules import PLACEMENT_RULES
 from tests.differential.duel import PEER_PYTHON
 
 pytestmark = pytest.mark.system
@@ -26,4 +26,4 @@ def theirs() -> dict[str, str]:
 
 
 def test_names_and_defaults_are_the_same(theirs):
-    assert {rule.name: rule.check_str for rule in RULES} == theirs
+    assert {rule.name: rule.check_str for rule in PLACEMENT_RULES} == theirs

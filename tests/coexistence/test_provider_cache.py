@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.api.microversion import Version
 from placement_sched.api.placement.routes.allocation_candidates import render
+from placement_sched.api.versions import Version
 from placement_sched.candidates.cache import ProviderCache
 from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.candidates.loader import LoadedProviders

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from webtest import TestApp
 
-from placement_sched.api.serving.access_log import AccessLog
+from placement_sched.api.request_log import AccessLog
 from placement_sched.app import create_app
 from placement_sched.scheduler.plugins import full_conf
 from placement_sched.settings import Settings

@@ -9,9 +9,9 @@ from urllib.parse import parse_qsl
 
 from placement_sched.api.auth import ANONYMOUS
 from placement_sched.api.call import Call
-from placement_sched.api.microversion import Version
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.params import query_of
+from placement_sched.api.versions import Version
 from placement_sched.model.candidates_query import AggregateTerms, CandidatesQuery, RequestGroup
 from placement_sched.model.request_ids import NO_REQUEST
 from tests.candidates.reference import Found, all_candidates, candidates_of

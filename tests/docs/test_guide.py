@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from placement_sched.api.rules import RULES
+from placement_sched.api.policy_rules import RULES
 from placement_sched.db.tables import metadata
 from placement_sched.scheduler import plugins
 from placement_sched.scheduler.filters import all_filters

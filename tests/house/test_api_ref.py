@@ -14,9 +14,9 @@ from placement_sched.api.blueprint import Route
 from placement_sched.api.compute.routes import FACE as COMPUTE
 from placement_sched.api.identity.routes import FACE as IDENTITY
 from placement_sched.api.image.routes import FACE as IMAGE
-from placement_sched.api.microversion import EVER
 from placement_sched.api.placement.routes import FACE as PLACEMENT
 from placement_sched.api.scheduler.routes import FACE as SCHEDULER
+from placement_sched.api.versions import EVER
 
 pytestmark = pytest.mark.slow
 

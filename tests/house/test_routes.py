@@ -13,7 +13,7 @@ from placement_sched.api.compute.routes import FACE as COMPUTE
 from placement_sched.api.identity.routes import FACE as IDENTITY
 from placement_sched.api.image.routes import FACE as IMAGE
 from placement_sched.api.placement.routes import FACE as PLACEMENT
-from placement_sched.api.rules import RULES
+from placement_sched.api.policy_rules import RULES
 from placement_sched.api.scheduler.routes import FACE as SCHEDULER
 from tests.house.requests_sent import Sent, of_gabbi, of_module
 from tests.house.tree import PACKAGE, ROOT
@@ -45,7 +45,7 @@ BODYLESS = {
 WITH_OTHERS = {"chaos", "client", "coexistence", "differential", "nova"}
 #: Routes that take bytes.
 OF_DATA = {("PUT", "/image/v2/images/{}/file")}
-#: Addresses answered beside the APIs, by ``placement_sched/api/root.py``.
+#: Addresses answered beside the APIs, by ``placement_sched/api/health.py``.
 BESIDE = {
     ("GET", "/"),
     ("GET", "/healthz"),

@@ -47,7 +47,7 @@ def cloud(app, nova, follower):
 @pytest.fixture
 def select(cloud, follower, tmp_path, caplog):
     """Call as nova-conductor does, with an operator's policy file, and return the Selections."""
-    for name in ("placement_sched.api.policies", "oslo_policy"):
+    for name in ("placement_sched.api.policy", "oslo_policy"):
         caplog.set_level(logging.WARNING, name)  # their levels are as before after the test
 
     def select(uuid, context=USER, policy="", **fields):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.api.schema import Schema
+from placement_sched.api.validation import Schema
 from placement_sched.errors import Error, Invalid
 from placement_sched.schemas.faults import faults_in, worst
 from placement_sched.schemas.wording import expectation, phrase, plain_reason

@@ -23,8 +23,8 @@ from oslo_config import cfg
 from sphinx.application import Sphinx
 
 import placement_sched
-from placement_sched.api.errors import status_of
-from placement_sched.api.rules import RULES
+from placement_sched.api.response import status_of
+from placement_sched.api.policy_rules import RULES
 from placement_sched.api.scheduler.routes import ALSO_HERE
 from placement_sched.api.scheduler.routes import CODES as SCHEDULER_CODES
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES

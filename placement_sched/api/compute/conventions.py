@@ -4,7 +4,7 @@ from datetime import datetime
 
 from placement_sched.api.call import Call
 from placement_sched.api.compute import microversions as mv
-from placement_sched.api.schema import Schemas
+from placement_sched.api.validation import Schemas
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.compute_node import Hypervisor, Service
 from placement_sched.model.document import Json

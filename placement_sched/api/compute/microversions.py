@@ -3,7 +3,7 @@
 Source: "REST API Version History" of the nova documentation.
 """
 
-from placement_sched.api.microversion import Version, Versioning
+from placement_sched.api.versions import Version, Versioning
 
 OLDEST = Version(2, 1)
 SERVER_ATTRIBUTES = Version(2, 3)

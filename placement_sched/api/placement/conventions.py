@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from placement_sched.api.call import Answer, Call, Services
-from placement_sched.api.microversion import Version
 from placement_sched.api.placement.microversions import LAST_MODIFIED
+from placement_sched.api.versions import Version
 from placement_sched.errors import ConcurrentUpdate, InUse
 from placement_sched.model.document import Json
 from placement_sched.model.provider import (

@@ -3,7 +3,7 @@
 Source: "REST API Version History" of the Placement documentation.
 """
 
-from placement_sched.api.microversion import Version, Versioning
+from placement_sched.api.versions import Version, Versioning
 
 OLDEST = Version(1, 0)
 PROVIDER_AGGREGATES = Version(1, 1)

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from placement_sched.api.call import Call
-from placement_sched.api.microversion import Version
 from placement_sched.api.placement import microversions as mv
+from placement_sched.api.versions import Version
 from placement_sched.errors import BadValue, Invalid, TooComplex
 from placement_sched.limits import MAX_CONDITIONS
 from placement_sched.model.candidates_query import (

@@ -8,10 +8,9 @@ from webob.acceptparse import create_accept_header
 
 from placement_sched.api.blueprint import Seen
 from placement_sched.api.call import Answer
-from placement_sched.api.errors import NOT_FOUND
-from placement_sched.api.microversion import Headers, Version, Versioning
 from placement_sched.api.placement.microversions import ERROR_CODES
-from placement_sched.api.response import HTML, JSON, TEXT, page
+from placement_sched.api.response import HTML, JSON, NOT_FOUND, TEXT, page
+from placement_sched.api.versions import Headers, Version, Versioning
 from placement_sched.errors import Error
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from placement_sched.api.schema import Schemas
+from placement_sched.api.validation import Schemas
 from placement_sched.limits import MAX_PAGE
 from placement_sched.model import decision as model
 from placement_sched.model.document import Json

@@ -11,10 +11,10 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 import orjson
 from requests import ConnectTimeout
 
-from placement_sched.api.microversion import Version
-from placement_sched.api.scheduler import placing, planning, recorded
+from placement_sched.api.scheduler import recorded, request_schema
 from placement_sched.api.scheduler.routes import capacity, hosts
-from placement_sched.api.schema import Schemas, check_texts
+from placement_sched.api.validation import Schemas, check_texts
+from placement_sched.api.versions import Version
 from placement_sched.app import make_services
 from placement_sched.cli.database import refuse_absent_file, shown
 from placement_sched.errors import Error, Invalid, NoValidHost, ServiceFailed, Unavailable
@@ -38,10 +38,10 @@ _ANY_STATUS = range(1000)
 #: What takes the body of a POST to ``/scheduler/v1``, and the schemas of that body.
 _ACTIONS = {
     "capacity": (capacity.CAPACITY, capacity.answer),
-    "explain": (placing.EXPLAIN, placing.explain),
-    "plan": (planning.PLAN, planning.plan),
-    "rebalance": (planning.REBALANCE, planning.rebalance),
-    "select_destinations": (placing.SELECT, placing.select),
+    "explain": (request_schema.EXPLAIN, request_schema.explain),
+    "plan": (request_schema.PLAN, request_schema.plan),
+    "rebalance": (request_schema.REBALANCE, request_schema.rebalance),
+    "select_destinations": (request_schema.SELECT, request_schema.select),
 }
 _SHOWN = {"decisions": recorded.one_shown, "hosts": host_shown, "policies": one_shown}
 

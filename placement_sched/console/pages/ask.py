@@ -7,7 +7,7 @@ from typing import Any
 
 import flask
 
-from placement_sched.api.errors import status_of
+from placement_sched.api.response import status_of
 from placement_sched.console.caller import ApiRefused, Caller
 from placement_sched.console.comparison import compared
 from placement_sched.console.page import caller, guarded, page, without_empty_fields

@@ -2,11 +2,11 @@
 
 import pytest
 
-from placement_sched.api.placement.policies import RULES
 from placement_sched.api.placement.routes import FACE
+from placement_sched.api.policy_rules import PLACEMENT_RULES
 from tests.versions import LATEST
 
-NAMES = {rule.name for rule in RULES}
+NAMES = {rule.name for rule in PLACEMENT_RULES}
 
 
 def test_every_route_is_guarded_by_a_known_rule():
@@ -17,7 +17,7 @@ def test_every_route_is_guarded_by_a_known_rule():
 def test_every_rule_of_a_route_tells_its_operations():
     told = {
         (rule.name, operation["method"])
-        for rule in RULES
+        for rule in PLACEMENT_RULES
         for operation in getattr(rule, "operations", ())
     }
     assert {(route.policy, route.method) for route in FACE.routes if route.policy} <= told
@@ -33,7 +33,7 @@ def test_providers_are_for_administrators_and_services(sqlite_app, roles, status
 
 
 def test_reshaping_is_for_services_alone():
-    (rule,) = (rule for rule in RULES if rule.name == "placement:reshaper:reshape")
+    (rule,) = (rule for rule in PLACEMENT_RULES if rule.name == "placement:reshaper:reshape")
     assert rule.check_str == "rule:service_api"
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from placement_sched.api.microversion import Version
-from placement_sched.api.scheduler.placing import EXPLAIN, SELECT
+from placement_sched.api.scheduler.request_schema import EXPLAIN, SELECT
+from placement_sched.api.versions import Version
 from placement_sched.errors import Invalid
 from tests.reports import node_uuid
 

@@ -5,7 +5,7 @@ import json
 import jsonschema
 import pytest
 
-from placement_sched.api.scheduler.request_spec import REQUEST_SPEC
+from placement_sched.api.scheduler.request_schema import REQUEST_SPEC
 from placement_sched.errors import NoValidHost
 from placement_sched.nova.wire.objects import primitive_of
 from placement_sched.nova.wire.request_spec import document_of

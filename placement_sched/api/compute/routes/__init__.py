@@ -16,7 +16,7 @@ from placement_sched.api.compute.routes import (
     servers,
     versions,
 )
-from placement_sched.api.microversion import Headers, NotAcceptable, Version
+from placement_sched.api.versions import Headers, NotAcceptable, Version
 from placement_sched.errors import Error, Invalid
 
 HEADER = "OpenStack-API-Version"

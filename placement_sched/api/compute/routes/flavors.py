@@ -11,7 +11,7 @@ from placement_sched.api.compute import conventions
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.compute.conventions import LARGEST, TEXT, within
 from placement_sched.api.paging import at_most, next_links
-from placement_sched.api.schema import Schemas
+from placement_sched.api.validation import Schemas
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor

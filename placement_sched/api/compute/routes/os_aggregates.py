@@ -8,8 +8,8 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.compute.conventions import LARGEST, in_microseconds, within
-from placement_sched.api.microversion import Version
-from placement_sched.api.schema import Schemas
+from placement_sched.api.validation import Schemas
+from placement_sched.api.versions import Version
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.limits import MAX_AGGREGATE_METADATA
 from placement_sched.model.aggregates import HostAggregate

@@ -6,7 +6,7 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.compute.conventions import confined_to, within
-from placement_sched.api.schema import Schemas
+from placement_sched.api.validation import Schemas
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_EXTRA_SPECS
 from placement_sched.model.document import Json

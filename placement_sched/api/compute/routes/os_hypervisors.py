@@ -10,7 +10,7 @@ from placement_sched.api.call import Answer, Call
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.compute.conventions import PAGE, TEXT, boolean, id_of, key, state
 from placement_sched.api.paging import at_most, next_links
-from placement_sched.api.schema import Schemas
+from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound, NotKnown
 from placement_sched.model.compute_node import Hypervisor, WholeHypervisor

@@ -7,9 +7,9 @@ from placement_sched.api.call import Answer, Call, in_transaction
 from placement_sched.api.compute import conventions
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.compute.conventions import PAGE, TEXT, require, within
-from placement_sched.api.microversion import Version
 from placement_sched.api.paging import at_most
-from placement_sched.api.schema import Schemas
+from placement_sched.api.validation import Schemas
+from placement_sched.api.versions import Version
 from placement_sched.db.transaction import Connection
 from placement_sched.limits import MAX_PAGE
 from placement_sched.model.aggregates import MOST_PER_HOST, POLICIES, ServerGroup

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from placement_sched.api.blueprint import ApiStyle, Face, Seen
 from placement_sched.api.call import Answer
 from placement_sched.api.identity.routes import versions
-from placement_sched.api.microversion import Headers, Version
+from placement_sched.api.versions import Headers, Version
 from placement_sched.errors import Error
 
 

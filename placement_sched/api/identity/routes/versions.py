@@ -9,7 +9,7 @@ from typing import Any
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.microversion import Version
+from placement_sched.api.versions import Version
 from placement_sched.errors import Forbidden
 
 blueprint = Blueprint("versions", __name__)

@@ -8,8 +8,8 @@ from werkzeug.http import parse_accept_header
 from placement_sched.api.blueprint import ApiStyle, Face, Seen
 from placement_sched.api.call import Answer
 from placement_sched.api.image.routes import image_data, image_schemas, images, versions
-from placement_sched.api.microversion import Headers, Version
 from placement_sched.api.response import HTML, TEXT, page
+from placement_sched.api.versions import Headers, Version
 from placement_sched.errors import Error
 
 _JSON = "application/json"

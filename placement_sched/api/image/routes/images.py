@@ -6,7 +6,9 @@ is ``/``.
 """
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import urlencode
 from uuid import uuid4
 
 from placement_sched.api.blueprint import Blueprint
@@ -18,15 +20,165 @@ from placement_sched.api.image.conventions import (
     image_document,
     viewer_of,
 )
-from placement_sched.api.image.listing import links_of, question_of
-from placement_sched.api.schema import Schema, Schemas
+from placement_sched.api.paging import pairs_after
+from placement_sched.api.validation import Schema, Schemas
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_IMAGES_PER_PAGE
+from placement_sched.model import image as model
 from placement_sched.model.document import Json
 from placement_sched.model.image import ACTIVE, DEACTIVATED, StoredImage
+from placement_sched.model.provider import MAX_INT
 from placement_sched.operations import images
 from placement_sched.operations.images import SETTABLE, ImageChange, check_settable
 from placement_sched.schemas.fields import PROPERTY, PROPERTY_NAME, TAG
-from placement_sched.store.images import search
+from placement_sched.schemas.formats import moment, read
+from placement_sched.store.images import NEWEST_FIRST, SORT_KEYS, Bound, ImageSearch, search
+
+#: Images per page without a limit, and at most (glance's defaults).
+PAGE = 25
+
+#: ``member_status`` is of images that are shared with projects: none are, so any value will do.
+_NO_FILTERS = frozenset({"limit", "marker", "sort", "sort_key", "sort_dir", "member_status"})
+_VISIBILITIES = (*model.VISIBILITIES, "all")
+_LINKS = frozenset({"self", "file", "schema", "first", "next", "locations", "direct_url", "tags"})
+#: Attributes that may be given as ``in:a,b``.
+_SEVERAL = ("id", "name", "status", "container_format", "disk_format")
+_NUMBERS = ("size", "virtual_size", "min_ram", "min_disk")
+_OPERATORS = ("gt", "gte", "eq", "neq", "lt", "lte")
+_MOST_BYTES = 2**63 - 1
+_WORDS = {"true": True, "false": False}
+_LOOSE_WORDS = {**_WORDS, **dict.fromkeys(("1", "yes", "on", "t", "y"), True)}
+_LOOSE_WORDS |= dict.fromkeys(("0", "no", "off", "f", "n"), False)
+
+
+def question_of(call: Call, viewer: model.Viewer) -> ImageSearch:
+    """Return which images a query string asks for; raises :class:`Invalid`."""
+    given = {name: value for name, value in call.query if name not in _NO_FILTERS | {"tag"}}
+    if wrong := sorted(_LINKS & given.keys()):
+        raise Invalid(f"Images cannot be filtered by {wrong[0]}.")
+    anyof: dict[str, tuple[Any, ...]] = {"os_hidden": (False,)}
+    bounds: list[Bound] = []
+    properties: dict[str, str] = {}
+    for name, value in given.items():
+        if name in _FILTERS:
+            anyof[name] = _FILTERS[name](name, value)
+        elif bound := _bound(name, value):
+            bounds.append(bound)
+        elif name != "visibility":
+            properties[name] = value
+    marker = call.value("marker")
+    visibility = given.get("visibility")
+    if visibility not in {None, *_VISIBILITIES}:
+        choices = ", ".join(_VISIBILITIES)
+        raise Invalid(f"Invalid visibility value: {visibility!r} is not one of {choices}")
+    return ImageSearch(
+        viewer=viewer,
+        visibility=visibility,
+        anyof=anyof,
+        bounds=tuple(bounds),
+        tags=frozenset(call.values("tag")),
+        properties=properties,
+        order=_order(call),
+        marker=None if marker is None else marker.lower(),
+        limit=_limit(call),
+    )
+
+
+def _limit(call: Call) -> int:
+    """Return the number of images per page."""
+    value = call.value("limit")
+    return PAGE if value is None else min(_number("limit", value, _MOST_BYTES), MAX_IMAGES_PER_PAGE)
+
+
+def links_of(call: Call, last: str | None) -> dict[str, str]:
+    """Return the links to the first page and to the one after the image ``last``."""
+    *rest, following = pairs_after(call, last)
+    links = {"first": f"/v2/images?{urlencode(rest)}" if rest else "/v2/images"}
+    if last is not None:
+        links["next"] = f"/v2/images?{urlencode([*rest, following])}"
+    return links
+
+
+def _text(name: str, value: str) -> tuple[str, ...]:
+    """Return the values of a filter; after ``in:`` several, quoted where they have commas."""
+    found = [value]
+    if name in _SEVERAL and value.startswith("in:"):
+        value = value.removeprefix("in:")
+        if not re.fullmatch(r'(?:"[^"]+"|[^",]+)(?:,(?:"[^"]+"|[^",]+))*', value, re.DOTALL):
+            raise Invalid(
+                f"Invalid filter value for {name}: {value!r} is not a comma-separated list; "
+                "quote values that contain commas"
+            )
+        found = [one.strip('"') for one in re.findall(r'"[^"]+"|[^",]+', value, re.DOTALL)]
+    return tuple(each.lower() if name == "id" else each for each in found)
+
+
+def _whole(name: str, value: str) -> tuple[int, ...]:
+    return (_number(name, value, _MOST_BYTES if "size" in name else MAX_INT),)
+
+
+def _number(name: str, value: str, most: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,19}", value, re.ASCII) or int(value) > most:
+        raise Invalid(f"{name} param must be an integer from 0 to {most}, not {value!r}")
+    return int(value)
+
+
+def _boolean(name: str, value: str) -> tuple[bool, ...]:
+    """Return a boolean; ``os_hidden`` may be any text that glance reads as one, as ``True``."""
+    found = _LOOSE_WORDS.get(value.lower()) if name == "os_hidden" else _WORDS.get(value)
+    if found is None:
+        raise Invalid(f"Invalid value {value!r} for {name}: it must be true or false")
+    return (found,)
+
+
+_FILTERS: Mapping[str, Callable[[str, str], tuple[Any, ...]]] = {
+    **dict.fromkeys((*_SEVERAL, "owner"), _text),
+    **dict.fromkeys(_NUMBERS, _whole),
+    **dict.fromkeys(("protected", "os_hidden"), _boolean),
+}
+
+
+def _bound(name: str, value: str) -> Bound | None:
+    """Return the comparison that a filter asks for, or None."""
+    if name in {"created_at", "updated_at"}:
+        operator, colon, rest = value.partition(":")
+        if not colon or operator not in _OPERATORS:
+            operator, rest = "eq", value
+        # A plus sign that is not escaped is read as a blank.
+        rest = re.sub(r" (\d\d:?\d\d)$", r"+\1", rest)
+        return Bound(name, operator, read(moment, rest, name))
+    attribute, _, end = name.rpartition("_")
+    if attribute in _NUMBERS and end in {"min", "max"}:
+        return Bound(attribute, "gte" if end == "min" else "lte", *_whole(name, value))
+    return None
+
+
+def _order(call: Call) -> tuple[tuple[str, bool], ...]:
+    """Return the requested order, then creation time and id."""
+    asked = _sort_pairs(call)
+    for key, direction in asked:
+        if key not in SORT_KEYS:
+            raise Invalid(f"Invalid sort key: {key}. It must be one of {', '.join(SORT_KEYS)}")
+        if direction not in {"asc", "desc"}:
+            raise Invalid(f"Invalid sort direction: {direction}. It must be asc or desc")
+    order = {key: direction == "desc" for key, direction in asked}
+    return tuple((order | {k: d for k, d in NEWEST_FIRST if k not in order}).items())
+
+
+def _sort_pairs(call: Call) -> list[tuple[str, str]]:
+    sort, keys, directions = (call.values(name) for name in ("sort", "sort_key", "sort_dir"))
+    if sort and (keys or directions):
+        raise Invalid("The sort parameter cannot be used with sort_key and sort_dir.")
+    if sort:
+        parts = (part.strip().partition(":") for part in ",".join(sort).split(","))
+        return [(key, direction or "desc") for key, _, direction in parts]
+    if len(directions) > 1 and len(directions) != len(keys):
+        raise Invalid("The numbers of sort_key and sort_dir parameters do not match.")
+    direction = directions[0] if directions else "desc"
+    each = directions if len(directions) > 1 else [direction] * len(keys)
+    # A direction without a key applies to the default key.
+    return list(zip(keys, each, strict=True)) or [("created_at", direction)]
+
 
 blueprint = Blueprint("images", __name__)
 

@@ -10,12 +10,12 @@ import orjson
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.microversion import Version
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.conventions import AMOUNTS, INTEGER, TEXT, UUID, keyed, record
 from placement_sched.api.placement.params import query_of
-from placement_sched.api.schema import REPEATED, Schemas
+from placement_sched.api.validation import REPEATED, Schemas
+from placement_sched.api.versions import Version
 from placement_sched.candidates.search import Search, find, prepare
 from placement_sched.candidates.summaries import SummaryFields
 from placement_sched.db.sql import AT_ONCE, batches, grouped

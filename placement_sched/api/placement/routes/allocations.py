@@ -5,11 +5,11 @@ from typing import Any
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call, in_transaction
-from placement_sched.api.microversion import Version
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.conventions import INTEGER, TEXT, UUID, keyed, record
-from placement_sched.api.schema import Schemas
+from placement_sched.api.validation import Schemas
+from placement_sched.api.versions import Version
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.limits import MAX_ALLOCATION_AMOUNTS

@@ -6,11 +6,11 @@ from typing import Any
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call, in_transaction
-from placement_sched.api.errors import MethodNotAllowed
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.conventions import INTEGER, UPPER_CASE, record
-from placement_sched.api.schema import Schemas
+from placement_sched.api.response import MethodNotAllowed
+from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, InUse, Invalid, NotFound
 from placement_sched.limits import MAX_PROVIDER_ITEMS

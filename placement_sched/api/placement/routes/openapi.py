@@ -9,7 +9,7 @@ from placement_sched.api.blueprint import Blueprint, Face, Route
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.conventions import INTEGER, TEXT, UPPER_CASE, UUID, record
-from placement_sched.api.schema import Schemas
+from placement_sched.api.validation import Schemas
 from placement_sched.model.document import Json
 from placement_sched.schemas.parts import a_list, an_object
 

@@ -10,7 +10,7 @@ from placement_sched.api.placement.routes.inventories import (
     inventory_from,
     refuse_unknown,
 )
-from placement_sched.api.schema import Schemas
+from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_RESHAPER_CONSUMERS, MAX_RESHAPER_INVENTORIES

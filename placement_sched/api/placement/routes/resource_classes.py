@@ -7,7 +7,7 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call, in_transaction
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.conventions import UPPER_CASE, dated, links, listing, record
-from placement_sched.api.schema import Schema, Schemas
+from placement_sched.api.validation import Schema, Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Duplicate, Invalid
 from placement_sched.model.provider import CUSTOM_PREFIX

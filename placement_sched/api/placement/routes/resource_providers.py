@@ -7,12 +7,12 @@ import orjson
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call, in_transaction
-from placement_sched.api.microversion import Version
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.conventions import INTEGER, TEXT, UUID, UUID_OR_NULL, record
 from placement_sched.api.placement.params import parse_member_of, parse_resources, parse_traits
-from placement_sched.api.schema import REPEATED, Schemas
+from placement_sched.api.validation import REPEATED, Schemas
+from placement_sched.api.versions import Version
 from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
 from placement_sched.model.names import canonical

@@ -4,7 +4,7 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.placement.conventions import TEXT, dated, links, listing, record
 from placement_sched.api.placement.microversions import VERSIONING
-from placement_sched.api.schema import Schemas
+from placement_sched.api.validation import Schemas
 
 blueprint = Blueprint("root", __name__)
 

@@ -9,7 +9,7 @@ from placement_sched.api.call import Answer, Call, in_transaction
 from placement_sched.api.placement import conventions as shared
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.conventions import INTEGER, TEXT, record
-from placement_sched.api.schema import Schemas
+from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.limits import MAX_PROVIDER_ITEMS

@@ -8,7 +8,7 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.placement import microversions as mv
 from placement_sched.api.placement.conventions import AMOUNTS, INTEGER, NAME, dated, keyed, record
-from placement_sched.api.schema import Schemas
+from placement_sched.api.validation import Schemas
 from placement_sched.model.document import Json
 from placement_sched.schemas.fields import OWNER
 from placement_sched.schemas.parts import an_object

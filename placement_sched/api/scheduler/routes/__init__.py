@@ -5,7 +5,6 @@ from http import HTTPStatus
 
 from placement_sched.api.blueprint import Face, Seen
 from placement_sched.api.call import Answer
-from placement_sched.api.microversion import Version, Versioning
 from placement_sched.api.placement.style import PlacementStyle
 from placement_sched.api.scheduler.routes import (
     capacity,
@@ -17,6 +16,7 @@ from placement_sched.api.scheduler.routes import (
     root,
     select_destinations,
 )
+from placement_sched.api.versions import Version, Versioning
 from placement_sched.errors import Error
 
 _FOREIGN = "placement."

@@ -2,10 +2,9 @@
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.scheduler.placing import OVERRIDES
-from placement_sched.api.scheduler.request_spec import REQUEST_SPEC
+from placement_sched.api.scheduler.request_schema import OVERRIDES, REQUEST_SPEC
 from placement_sched.api.scheduler.routes.select_destinations import check_policy_hint
-from placement_sched.api.schema import Schemas
+from placement_sched.api.validation import Schemas
 from placement_sched.limits import MAX_CAPACITY_FLAVORS
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.scheduler.capacity.count import Per

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.paging import limit_and_marker, page
-from placement_sched.api.schema import Schemas
+from placement_sched.api.validation import Schemas
 from placement_sched.model.document import Json
 from placement_sched.operations.aggregate_check import check_aggregates
 from placement_sched.scheduler.host_views import STATES, HostsAsked, all_shown, one_shown

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call, in_transaction
 from placement_sched.api.paging import limit_and_marker, page
-from placement_sched.api.schema import Schemas
+from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance

@@ -6,24 +6,27 @@ scheduling policy, as one to be placed may.
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.scheduler import planning
+from placement_sched.api.scheduler import request_schema
 from placement_sched.model.aggregates import POLICY_KEY
 
 blueprint = Blueprint("plan", __name__)
 
 
-@blueprint.post("/v1/plan", policy="scheduler:plan", body=planning.PLAN, refusals=(404, 500))
+@blueprint.post("/v1/plan", policy="scheduler:plan", body=request_schema.PLAN, refusals=(404, 500))
 def plan(call: Call) -> Answer:
     """Return the moves that changes of the cloud make necessary; nothing is changed.
 
     Changes are for those who may see hosts and instances of every project: the rule is one of
     operators, as for explanations.
     """
-    return Answer(body=planning.plan(call.services.scheduler, call.body))
+    return Answer(body=request_schema.plan(call.services.scheduler, call.body))
 
 
 @blueprint.post(
-    "/v1/rebalance", policy="scheduler:rebalance", body=planning.REBALANCE, refusals=(404, 500)
+    "/v1/rebalance",
+    policy="scheduler:rebalance",
+    body=request_schema.REBALANCE,
+    refusals=(404, 500),
 )
 def rebalance(call: Call) -> Answer:
     """Return moves that make room, empty hosts or even out their load; nothing is moved.
@@ -31,7 +34,7 @@ def rebalance(call: Call) -> Answer:
     It shows instances of every project, as plans do.
     """
     _check_policy_hint(call)
-    return Answer(body=planning.rebalance(call.services.scheduler, call.body))
+    return Answer(body=request_schema.rebalance(call.services.scheduler, call.body))
 
 
 def _check_policy_hint(call: Call) -> None:

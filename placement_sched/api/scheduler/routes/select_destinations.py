@@ -5,7 +5,7 @@ A request to either may name a scheduling policy; GET /policies lists them.
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
-from placement_sched.api.scheduler import placing
+from placement_sched.api.scheduler import request_schema
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.scheduler.policies.views import all_shown, one_shown, selectors_shown
 
@@ -16,21 +16,21 @@ _POLICIES = "scheduler:policies"
 
 
 @blueprint.post(
-    "/v1/select_destinations", policy=_POLICY, body=placing.SELECT, refusals=(404, 409, 500)
+    "/v1/select_destinations", policy=_POLICY, body=request_schema.SELECT, refusals=(404, 409, 500)
 )
 def select(call: Call) -> Answer:
     """Return the hosts chosen for the request spec, allocated unless ``claim`` is false."""
     check_policy_hint(call)
-    return Answer(body=placing.select(call.services.scheduler, call.body, call.ids))
+    return Answer(body=request_schema.select(call.services.scheduler, call.body, call.ids))
 
 
 @blueprint.post(
-    "/v1/explain", policy="scheduler:explain", body=placing.EXPLAIN, refusals=(404, 500)
+    "/v1/explain", policy="scheduler:explain", body=request_schema.EXPLAIN, refusals=(404, 500)
 )
 def explain(call: Call) -> Answer:
     """Return the funnel of a request and the hosts it would get; nothing is claimed."""
     check_policy_hint(call)
-    return Answer(body=placing.explain(call.services.scheduler, call.body, call.ids))
+    return Answer(body=request_schema.explain(call.services.scheduler, call.body, call.ids))
 
 
 @blueprint.get("/v1/policies", policy=f"{_POLICIES}:list")

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from placement_sched.api.microversion import EVER, Version
+from placement_sched.api.versions import EVER, Version
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, not_text
 from placement_sched.model.names import if_few, names_instead, nearest

@@ -1,17 +1,35 @@
 """The schema of ``request_spec``: nova's RequestSpec in JSON."""
 
+from typing import Any
+
+from placement_sched.api.validation import Schemas
+from placement_sched.errors import Invalid
 from placement_sched.limits import (
     MAX_AGGREGATE_SETS,
     MAX_AGGREGATES_PER_SET,
+    MAX_CAPACITY_FLAVORS,
+    MAX_CHANGED_HOSTS,
     MAX_FORBIDDEN_AGGREGATES,
     MAX_INSTANCES,
+    MAX_MOVES,
     MAX_NAMES,
     MAX_NETWORKS,
+    MAX_OPTION_CHARACTERS,
+    MAX_OPTION_ENTRIES,
     MAX_SEGMENTS,
 )
-from placement_sched.model.document import Json
+from placement_sched.model.document import Json, with_whole_numbers
+from placement_sched.model.explanation import View
+from placement_sched.model.request_ids import NO_REQUEST, RequestIds
+from placement_sched.scheduler.claim import Claiming
+from placement_sched.scheduler.drain_plan import planned
+from placement_sched.scheduler.rebalance import FIT, GOALS, advised
+from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.scheduler.simulation import changes_from
 from placement_sched.schemas import parts
+from placement_sched.schemas.changes import CHANGES
 from placement_sched.schemas.fields import GROUP_POLICY
+from placement_sched.schemas.parts import AMOUNT, BOOLEAN, COUNT, NAME, a_list, an_object, or_null
 
 #: Names of traits and resource classes (Placement API reference).
 _SYMBOL: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength": 255}
@@ -207,3 +225,98 @@ REQUEST_SPEC: Json = parts.an_object(
     },
     "flavor",
 )
+
+
+#: Whether to claim, and how; "add" leaves the instances what they hold.
+_CLAIMS = {True: Claiming.NEW, False: Claiming.NONE, "add": Claiming.ADDED}
+_PLACING: Json = {
+    "request_spec": REQUEST_SPEC,
+    "return_alternates": BOOLEAN,
+    "claim": {"enum": list(_CLAIMS)},
+}
+#: An option's value in JSON; the settings check whether it is of the option's type.
+_VALUE: Json = {
+    "type": ["string", "number", "boolean", "array"],
+    "maxLength": MAX_OPTION_CHARACTERS,
+    "items": {"type": ["string", "number", "boolean"], "maxLength": 1024},
+    "maxItems": MAX_OPTION_ENTRIES,
+}
+OVERRIDES: Json = or_null({"type": "object", "additionalProperties": _VALUE})
+_EXPLAINING: Json = {
+    **_PLACING,
+    "overrides": OVERRIDES,
+    "hosts": or_null(a_list(NAME, maxItems=MAX_CHANGED_HOSTS)),
+    "max_rejected": AMOUNT,
+    "policy": or_null(NAME),
+    "changes": CHANGES,
+    "keep": BOOLEAN,
+}
+SELECT = Schemas(an_object(_PLACING, "request_spec"))
+EXPLAIN = Schemas(an_object(_EXPLAINING, "request_spec"))
+
+
+def select(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
+    """Return the hosts chosen for the request spec, allocated as ``claim`` says."""
+    body = with_whole_numbers(body)
+    return scheduler.select_destinations(
+        body["request_spec"],
+        alternates=body.get("return_alternates", False),
+        claiming=_CLAIMS[body.get("claim", True)],
+        ids=ids,
+    )
+
+
+def explain(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
+    """Return the funnel of a request and the hosts it would get; nothing is claimed.
+
+    With ``keep`` it is recorded as the decision of a request of these ids.
+    """
+    body = with_whole_numbers(body)
+    hosts = body.get("hosts")
+    asked: dict[str, Any] = {
+        "overrides": body.get("overrides") or {},
+        "view": View(
+            hosts=None if hosts is None else tuple(hosts),
+            max_rejected=body.get("max_rejected", View().max_rejected),
+        ),
+        "alternates": body.get("return_alternates", False),
+        "policy": body.get("policy"),
+    }
+    changes = body.get("changes") or ()
+    if body.get("keep"):
+        return scheduler.explain_and_keep(body["request_spec"], **asked, changes=changes, ids=ids)
+    return scheduler.explain(body["request_spec"], **asked, changes=changes_from(changes))
+
+
+_PLANNING: Json = {
+    "changes": CHANGES,
+    "flavors": or_null(a_list(NAME, maxItems=MAX_CAPACITY_FLAVORS)),
+    "overrides": OVERRIDES,
+}
+#: Moves that are searched for if the request does not say.
+_MOVES = 5
+_REBALANCING: Json = {
+    "goal": {"enum": list(GOALS)},
+    "request_spec": REQUEST_SPEC,
+    "moves": {**COUNT, "maximum": MAX_MOVES},
+}
+REBALANCE = Schemas(an_object(_REBALANCING, "goal"))
+PLAN = Schemas(an_object(_PLANNING, "changes"))
+
+
+def plan(scheduler: Scheduler, body: Json) -> Json:
+    """Return what the changes come to, and where instances would have to move."""
+    body = with_whole_numbers(body)
+    changes = changes_from(body["changes"])
+    overrides = body.get("overrides") or {}
+    return planned(scheduler, changes, body.get("flavors"), overrides).as_json()
+
+
+def rebalance(scheduler: Scheduler, body: Json) -> Json:
+    """Return moves towards a goal; nothing is moved."""
+    body = with_whole_numbers(body)
+    document = body.get("request_spec")
+    if (body["goal"] == FIT) is (document is None):
+        needed = "needs a request_spec" if document is None else "takes no request_spec"
+        raise Invalid(f"the goal {body['goal']} {needed}", at="$.goal")
+    return advised(scheduler, body["goal"], document, body.get("moves", _MOVES)).as_json()

@@ -1,0 +1,337 @@
+"""Every policy rule of every face, for the service and for oslo.policy's commands.
+
+``oslopolicy-sample-generator``, ``oslopolicy-policy-generator``, ``oslopolicy-list-redundant`` and
+``oslopolicy-validator`` find these functions by the entry points ``oslo.policy.policies`` and
+``oslo.policy.enforcer``, under the namespace ``placement_sched``.
+"""
+
+from oslo_config import cfg
+from oslo_policy import policy
+
+from placement_sched.api.policy import Rule
+from placement_sched.errors import ConfigurationError
+from placement_sched.settings.conf import read_files
+from placement_sched.settings.opts import files_named
+
+_COMPUTE_ADMIN = "rule:context_is_admin"
+_READER = "rule:project_reader_or_admin"
+_AGGREGATES = "os_compute_api:os-aggregates"
+_MANAGE = "os_compute_api:os-flavor-manage"
+_ACCESS = "os_compute_api:os-flavor-access"
+_EXTRA_SPECS = "os_compute_api:os-flavor-extra-specs"
+_MEMBER = "rule:project_member_or_admin"
+_SERVERS = "os_compute_api:servers"
+_ZONES = "os_compute_api:os-availability-zone"
+_GROUPS = "os_compute_api:os-server-groups"
+_SERVICES = "os_compute_api:os-services"
+_HYPERVISORS = "os_compute_api:os-hypervisors"
+
+
+def _rule(name: str, description: str, check: str = _COMPUTE_ADMIN) -> Rule:
+    return Rule(name, check, description)
+
+
+COMPUTE_RULES = (
+    _rule(
+        "context_is_admin",
+        "Administrators of the compute and image APIs, who see all.",
+        "role:admin",
+    ),
+    _rule(
+        "project_reader_or_admin",
+        "Administrators, and readers of the project in question.",
+        "rule:project_reader_api or rule:context_is_admin",
+    ),
+    _rule(
+        "project_member_api",
+        "Those who may change what belongs to their project.",
+        "role:member and project_id:%(project_id)s",
+    ),
+    _rule(
+        "project_member_or_admin",
+        "Administrators, and members of the project in question.",
+        "rule:project_member_api or rule:context_is_admin",
+    ),
+    _rule(f"{_AGGREGATES}:index", "List host aggregates."),
+    _rule(f"{_AGGREGATES}:create", "Create a host aggregate."),
+    _rule(f"{_AGGREGATES}:show", "Show a host aggregate."),
+    _rule(f"{_AGGREGATES}:update", "Change a host aggregate's name or availability zone."),
+    _rule(f"{_AGGREGATES}:delete", "Delete a host aggregate."),
+    _rule(f"{_AGGREGATES}:add_host", "Add a host to a host aggregate."),
+    _rule(f"{_AGGREGATES}:remove_host", "Remove a host from a host aggregate."),
+    _rule(f"{_AGGREGATES}:set_metadata", "Change a host aggregate's metadata."),
+    _rule("compute:aggregates:images", "Ask that images be cached on a host aggregate's hosts."),
+    _rule("os_compute_api:flavors", "List and show flavors.", _READER),
+    _rule(f"{_MANAGE}:create", "Create a flavor."),
+    _rule(f"{_MANAGE}:update", "Change the description of a flavor."),
+    _rule(f"{_MANAGE}:delete", "Delete a flavor."),
+    _rule(_ACCESS, "List the projects that a private flavor is for."),
+    _rule(f"{_ACCESS}:add_tenant_access", "Grant a project access to a private flavor."),
+    _rule(f"{_ACCESS}:remove_tenant_access", "Revoke a project's access to a private flavor."),
+    _rule(f"{_EXTRA_SPECS}:index", "List the extra specs of a flavor.", _READER),
+    _rule(f"{_EXTRA_SPECS}:show", "Show an extra spec of a flavor.", _READER),
+    _rule(f"{_EXTRA_SPECS}:create", "Set extra specs of a flavor."),
+    _rule(f"{_EXTRA_SPECS}:update", "Set one extra spec of a flavor."),
+    _rule(f"{_EXTRA_SPECS}:delete", "Delete an extra spec of a flavor."),
+    _rule(f"{_GROUPS}:index", "List the server groups of one's project.", _READER),
+    _rule(f"{_GROUPS}:index:all_projects", "List the server groups of all projects."),
+    _rule(f"{_GROUPS}:create", "Create a server group.", _MEMBER),
+    _rule(f"{_GROUPS}:show", "Show a server group.", _READER),
+    _rule(f"{_GROUPS}:delete", "Delete a server group.", _MEMBER),
+    _rule(f"{_SERVICES}:list", "List compute services."),
+    _rule(f"{_SERVICES}:update", "Enable, disable or force down a compute service."),
+    _rule(f"{_SERVICES}:delete", "Delete a compute service with its host's compute nodes."),
+    _rule(f"{_HYPERVISORS}:list", "List hypervisors by name."),
+    _rule(f"{_HYPERVISORS}:list-detail", "List hypervisors with what their hosts reported."),
+    _rule(f"{_HYPERVISORS}:statistics", "Show what all enabled hypervisors have together."),
+    _rule(f"{_HYPERVISORS}:show", "Show a hypervisor."),
+    _rule(f"{_HYPERVISORS}:uptime", "Show the uptime of a hypervisor."),
+    _rule(f"{_HYPERVISORS}:search", "Find hypervisors by a part of their name."),
+    _rule(f"{_HYPERVISORS}:servers", "List the instances of hypervisors."),
+    _rule(f"{_ZONES}:list", "List availability zones.", _READER),
+    _rule(f"{_ZONES}:detail", "List availability zones with their hosts."),
+    _rule(f"{_SERVERS}:index", "List servers by name and id.", _READER),
+    _rule(f"{_SERVERS}:index:get_all_tenants", "List servers of all projects by name and id."),
+    _rule(f"{_SERVERS}:detail", "List servers.", _READER),
+    _rule(f"{_SERVERS}:detail:get_all_tenants", "List servers of all projects."),
+    _rule(f"{_SERVERS}:allow_all_filters", "Filter lists of servers by any field."),
+    _rule(f"{_SERVERS}:show", "Show a server.", _READER),
+    _rule(f"{_SERVERS}:show:host_status", "See the status of servers' hosts."),
+    _rule(f"{_SERVERS}:show:host_status:unknown-only", "See that the status of a host is unknown."),
+    _rule("os_compute_api:os-extended-server-attributes", "See which hosts servers are on."),
+    _rule(f"{_SERVERS}:create", "Create a server (always rejected).", _MEMBER),
+    _rule(f"{_SERVERS}:update", "Change a server (always rejected).", _MEMBER),
+    _rule(f"{_SERVERS}:delete", "Delete a server (always rejected).", _MEMBER),
+)
+
+
+_PLACEMENT_ADMIN = "rule:admin_or_service_api"
+_PLACEMENT_READER = "rule:admin_or_project_reader_or_service_api"
+_SERVICE = "rule:service_api"
+
+
+_ADMIN_ALONE = "role:admin"
+
+
+def _base(name: str, check: str, description: str, formerly: str | None = _ADMIN_ALONE) -> Rule:
+    return Rule(name, check, description, formerly=formerly)
+
+
+def _placement_rule(
+    name: str,
+    description: str,
+    *operations: tuple[str, str],
+    check: str = _PLACEMENT_ADMIN,
+    project_key: str | None = None,
+) -> Rule:
+    return Rule(
+        f"placement:{name}",
+        check,
+        description,
+        tuple({"method": method, "path": path} for method, path in operations),
+        project_key=project_key,
+    )
+
+
+_PROVIDERS = "/resource_providers"
+_PROVIDER = "/resource_providers/{uuid}"
+_INVENTORIES = f"{_PROVIDER}/inventories"
+_INVENTORY = f"{_INVENTORIES}/{{resource_class}}"
+_CLASSES = "/resource_classes"
+_CLASS = "/resource_classes/{name}"
+_TRAIT = "/traits/{name}"
+_CONSUMER = "/allocations/{consumer_uuid}"
+
+PLACEMENT_RULES = (
+    _base("admin_api", _ADMIN_ALONE, "Administrators.", formerly=None),
+    _base("service_api", "role:service", "Other services, such as nova and neutron."),
+    _base("admin_or_service_api", "role:admin or role:service", "Administrators and services."),
+    _base(
+        "project_reader_api",
+        "role:reader and project_id:%(project_id)s",
+        "Those who may read what belongs to their project.",
+    ),
+    _base(
+        "admin_or_project_reader_or_service_api",
+        "role:admin or rule:project_reader_api or role:service",
+        "Administrators, services, and readers of the project in question.",
+    ),
+    _placement_rule("resource_providers:list", "List resource providers.", ("GET", _PROVIDERS)),
+    _placement_rule(
+        "resource_providers:create", "Create a resource provider.", ("POST", _PROVIDERS)
+    ),
+    _placement_rule("resource_providers:show", "Show a resource provider.", ("GET", _PROVIDER)),
+    _placement_rule("resource_providers:update", "Rename or move a provider.", ("PUT", _PROVIDER)),
+    _placement_rule(
+        "resource_providers:delete", "Delete a resource provider.", ("DELETE", _PROVIDER)
+    ),
+    _placement_rule("resource_classes:list", "List resource classes.", ("GET", _CLASSES)),
+    _placement_rule("resource_classes:create", "Create a resource class.", ("POST", _CLASSES)),
+    _placement_rule("resource_classes:show", "Show a resource class.", ("GET", _CLASS)),
+    _placement_rule("resource_classes:update", "Rename or ensure a class.", ("PUT", _CLASS)),
+    _placement_rule("resource_classes:delete", "Delete a resource class.", ("DELETE", _CLASS)),
+    _placement_rule(
+        "resource_providers:inventories:list", "List inventories.", ("GET", _INVENTORIES)
+    ),
+    _placement_rule(
+        "resource_providers:inventories:create", "Add an inventory.", ("POST", _INVENTORIES)
+    ),
+    _placement_rule(
+        "resource_providers:inventories:show", "Show an inventory.", ("GET", _INVENTORY)
+    ),
+    _placement_rule(
+        "resource_providers:inventories:update",
+        "Change a provider's inventories.",
+        ("PUT", _INVENTORIES),
+        ("PUT", _INVENTORY),
+    ),
+    _placement_rule(
+        "resource_providers:inventories:delete",
+        "Delete a provider's inventories.",
+        ("DELETE", _INVENTORIES),
+        ("DELETE", _INVENTORY),
+    ),
+    _placement_rule(
+        "resource_providers:aggregates:list",
+        "List a provider's aggregates.",
+        ("GET", f"{_PROVIDER}/aggregates"),
+    ),
+    _placement_rule(
+        "resource_providers:aggregates:update",
+        "Change a provider's aggregates.",
+        ("PUT", f"{_PROVIDER}/aggregates"),
+    ),
+    _placement_rule(
+        "resource_providers:usages", "Show a provider's usages.", ("GET", f"{_PROVIDER}/usages")
+    ),
+    _placement_rule(
+        "usages",
+        "Show a project's usages.",
+        ("GET", "/usages"),
+        check=_PLACEMENT_READER,
+        project_key="project_id",
+    ),
+    _placement_rule("traits:list", "List traits.", ("GET", "/traits")),
+    _placement_rule("traits:show", "Show a trait.", ("GET", _TRAIT)),
+    _placement_rule("traits:update", "Ensure a trait.", ("PUT", _TRAIT)),
+    _placement_rule("traits:delete", "Delete a trait.", ("DELETE", _TRAIT)),
+    _placement_rule(
+        "resource_providers:traits:list",
+        "List a provider's traits.",
+        ("GET", f"{_PROVIDER}/traits"),
+    ),
+    _placement_rule(
+        "resource_providers:traits:update",
+        "Change a provider's traits.",
+        ("PUT", f"{_PROVIDER}/traits"),
+    ),
+    _placement_rule(
+        "resource_providers:traits:delete",
+        "Take all traits from a provider.",
+        ("DELETE", f"{_PROVIDER}/traits"),
+    ),
+    _placement_rule(
+        "allocations:manage", "Write several consumers' allocations.", ("POST", "/allocations")
+    ),
+    _placement_rule("allocations:list", "Show a consumer's allocations.", ("GET", _CONSUMER)),
+    _placement_rule("allocations:update", "Write a consumer's allocations.", ("PUT", _CONSUMER)),
+    _placement_rule(
+        "allocations:delete", "Delete a consumer's allocations.", ("DELETE", _CONSUMER)
+    ),
+    _placement_rule(
+        "resource_providers:allocations:list",
+        "Show the allocations from a provider.",
+        ("GET", f"{_PROVIDER}/allocations"),
+    ),
+    _placement_rule(
+        "allocation_candidates:list",
+        "List allocation candidates.",
+        ("GET", "/allocation_candidates"),
+    ),
+    _placement_rule(
+        "reshaper:reshape",
+        "Move inventories and allocations between providers at once.",
+        ("POST", "/reshaper"),
+        check=_SERVICE,
+    ),
+)
+
+
+# Names and defaults of the image API's rules are glance's. They guard the operations. Beyond that,
+# only the owner of an image and an administrator (``context_is_admin``) may change it, and its
+# visibility decides who may see it.
+_ADMIN = "role:admin"
+#: With keystone ``member`` implies ``reader``; with ``noauth2`` the caller names the roles.
+_IMAGE_READER = "role:admin or role:reader or (role:member and project_id:%(project_id)s)"
+_IMAGE_MEMBER = "role:admin or (role:member and project_id:%(project_id)s)"
+
+_IMAGE = (
+    Rule("get_images", _IMAGE_READER, "List images."),
+    Rule("get_image", _IMAGE_READER, "Show an image."),
+    Rule("add_image", _IMAGE_MEMBER, "Create an image."),
+    Rule("modify_image", _IMAGE_MEMBER, "Change or tag an image of the caller's project."),
+    Rule("publicize_image", _ADMIN, "Publish an image (visibility public)."),
+    Rule("communitize_image", _IMAGE_MEMBER, "Publish an image (visibility community)."),
+    Rule("delete_image", _IMAGE_MEMBER, "Delete an image of the caller's project."),
+    Rule("upload_image", _IMAGE_MEMBER, "Upload image data."),
+    Rule("download_image", _IMAGE_READER, "Download image data."),
+    Rule("deactivate", _ADMIN, "Deactivate an image."),
+    Rule("reactivate", _ADMIN, "Reactivate an image."),
+)
+
+#: The rule for the scheduler hint ``sched_policy``.
+POLICY_HINT = "scheduler:policies:hint"
+_ADMIN_OR_SERVICE = "role:admin or role:service"
+
+_SCHEDULER = (
+    Rule("scheduler:root:show", "@", "Show the scheduler API's resources."),
+    *(
+        Rule(name, _ADMIN_OR_SERVICE, description)
+        for name, description in (
+            ("scheduler:compute_nodes:report", "Report what compute nodes have."),
+            ("scheduler:compute_nodes:list", "List compute nodes."),
+            ("scheduler:compute_nodes:show", "Show a compute node."),
+            ("scheduler:compute_nodes:delete", "Delete a compute node and its provider."),
+            ("scheduler:aggregate_check", "Check aggregates that are reserved by traits."),
+            ("scheduler:hosts:list", "List hosts with their states, traits and resources."),
+            ("scheduler:hosts:show", "Show a host: its providers, instances and services."),
+            ("scheduler:instances:record", "Record where an instance is."),
+            ("scheduler:instances:list", "List recorded instances."),
+            ("scheduler:instances:show", "Show a recorded instance."),
+            ("scheduler:instances:delete", "Forget an instance and free its allocations."),
+            ("scheduler:select_destinations", "Place instances."),
+            ("scheduler:decisions:list", "List decisions."),
+            ("scheduler:decisions:show", "Show a decision: the request and its outcome."),
+            ("scheduler:decisions:replay", "Run the request of a decision again, dry."),
+            ("scheduler:explain", "Explain where instances would be placed, and why."),
+            ("scheduler:plan", "Plan changes of the cloud: what would move where."),
+            ("scheduler:rebalance", "Advise on moves that make room or even out load."),
+            ("scheduler:capacity", "Count how many more instances fit."),
+            ("scheduler:policies:list", "List the policies that requests may come under."),
+            ("scheduler:policies:show", "Show a policy: its options, and where each is from."),
+            (POLICY_HINT, "Name a policy by the scheduler hint sched_policy."),
+        )
+    ),
+)
+
+RULES: tuple[Rule, ...] = (*PLACEMENT_RULES, *COMPUTE_RULES, *_IMAGE, *_SCHEDULER)
+
+
+def list_rules() -> list[policy.RuleDefault]:
+    """Return the defaults, as oslo.policy takes them."""
+    return [rule.default() for rule in RULES]
+
+
+def get_enforcer() -> policy.Enforcer:
+    """Return the rules in effect, for a command that reads oslo.config's process-wide object.
+
+    The configuration is that of the command's ``--config-file``, or of the files that a WSGI
+    server would read. Ends the command, with one line, where a file cannot be read.
+    """
+    try:
+        read_files(cfg.CONF, cfg.CONF.get("config_file") or files_named())
+    except ConfigurationError as wrong:
+        raise SystemExit(str(wrong)) from None
+    enforcer = policy.Enforcer(cfg.CONF)
+    enforcer.register_defaults(list_rules())
+    return enforcer

@@ -1,0 +1,582 @@
+"""``placement-sched serve``: an ASGI application around a WSGI application.
+
+The event loop reads each request to its end; only then a thread answers it. A client that sends
+slowly, or not at all, or that does not read its answer, holds a connection and no thread. See
+doc/decisions/0002 for the figures.
+
+Requests wait for a thread in their order. A request that has waited for longer than
+``[api] queue_timeout`` is refused, and one whose client is gone is dropped. Liveness, and each
+refusal, is answered by the event loop itself, and readiness by a thread of its own, so that they
+never wait for other requests.
+"""
+
+import asyncio
+import logging
+import re
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from http import HTTPStatus
+from io import BytesIO
+from threading import Thread
+from typing import IO, Any, NamedTuple
+from urllib.parse import parse_qs, unquote_to_bytes
+
+from placement_sched.api.request_context import WSGI, StartResponse
+from placement_sched.api.response import json_answer, plain_error
+from placement_sched.limits import MAX_HEADER_BYTES, MAX_HEADERS_BYTES
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+
+#: Seconds within which a body is complete, or has at least brought the next ``STEP`` bytes.
+PATIENCE = 10.0
+#: Bytes; with ``PATIENCE`` the least rate of a large body: 64 KiB a second.
+STEP = 640 * 2**10
+#: Seconds for which at most the event loop reads a body that it drops.
+DISCARDING = 30.0
+#: A body of up to so many bytes is always taken; larger ones share the memory that is allowed.
+SMALL = 64 * 2**10
+#: The most bytes of a body above the limit that are read and dropped.
+DISCARDED = 256 * 2**20
+#: The environ key of the :class:`BodyRefusal` of a body that could not be read.
+REFUSED = "placement_sched.body_refused"
+#: How much is asked of a server's stream at once.
+_PIECE = 2**18
+
+
+class BodyRefusal(NamedTuple):
+    """Why a body could not be read, as the client gets it."""
+
+    status: HTTPStatus
+    detail: str
+
+
+INCOMPLETE = BodyRefusal(HTTPStatus.BAD_REQUEST, "The request body ended before it was complete.")
+SLOW = BodyRefusal(HTTPStatus.REQUEST_TIMEOUT, "The request body did not arrive in time.")
+FULL = BodyRefusal(
+    HTTPStatus.SERVICE_UNAVAILABLE, "Too many large request bodies are in progress; retry later."
+)
+NO_LENGTH = BodyRefusal(HTTPStatus.LENGTH_REQUIRED, "The header Content-Length is required.")
+
+
+class Whole(BytesIO):
+    """A request body that has been read to its end."""
+
+
+def complete(environ: dict[str, Any], data: bytes, amount: int) -> None:
+    """Put a body that has been read into ``environ``, with its length in bytes.
+
+    ``amount`` is more than ``data`` has where the body was above the limit and has been dropped.
+    """
+    environ["wsgi.input"] = Whole(data)
+    environ["wsgi.input_terminated"] = True
+    environ["CONTENT_LENGTH"] = str(amount)
+    environ.pop("HTTP_TRANSFER_ENCODING", None)
+
+
+@dataclass(slots=True)
+class Body:
+    """The body of a request, while and after it is read.
+
+    ``amount`` counts all its bytes, ``held`` those that take of the memory for bodies; ``pieces``
+    stay empty from when it is ``dropped``, with the ``refusal`` that the client gets. ``ended``
+    says whether it was read to its end, so that the connection can be used again.
+    """
+
+    data: bytes = b""
+    amount: int = 0
+    held: int = 0
+    refusal: BodyRefusal | None = None
+    ended: bool = False
+    dropped: bool = False
+    pieces: list[bytes] = field(default_factory=list)
+
+
+class Bodies:
+    """Reads bodies on the event loop, and bounds the time and the memory that they take.
+
+    ``most`` is the limit of one body, ``room`` that of all together in bytes; it is taken by those
+    of more than ``SMALL`` bytes until :meth:`release`.
+    """
+
+    def __init__(self, most: int, room: int) -> None:
+        self._most = most
+        self._room = room
+
+    async def read(self, environ: Mapping[str, Any], receive: Receive) -> Body:
+        """Return the body of a request (``environ``), read to its end where its bounds allow."""
+        length = None if "HTTP_TRANSFER_ENCODING" in environ else length_of(environ)
+        body = Body(dropped=length is not None and length > self._most)
+        # A client that asks before it sends is not to send what is too large.
+        asks = environ.get("HTTP_EXPECT", "").lower() == "100-continue"
+        if length is None or not body.dropped or not (asks or length > DISCARDED):
+            body.ended = await self._fill(body, length, receive)
+        body.data = b"".join(body.pieces)
+        body.pieces.clear()
+        if body.dropped and length is not None:
+            body.amount = length
+        return body
+
+    def release(self, body: Body) -> None:
+        """Give back the memory of a body whose request has been answered."""
+        self._room += body.held
+
+    async def _fill(self, body: Body, length: int | None, receive: Receive) -> bool:
+        """Read a body of ``length`` bytes, None for unknown; return whether to its end."""
+        now = asyncio.get_running_loop().time
+        last, step = now() + DISCARDING, STEP
+        try:
+            async with asyncio.timeout_at(now() + PATIENCE) as deadline:
+                while length is None or body.amount < length:
+                    message = await receive()
+                    self._add(body, message.get("body", b""))
+                    if message["type"] == "http.disconnect":
+                        self._drop(body, INCOMPLETE)
+                        return False
+                    if not message.get("more_body", False):
+                        break
+                    if body.amount > DISCARDED:
+                        return False
+                    if body.amount >= step:
+                        step = body.amount + STEP
+                        deadline.reschedule(now() + PATIENCE)
+                    if body.dropped:
+                        deadline.reschedule(min(last, deadline.when() or last))
+        except TimeoutError:
+            if not body.dropped:
+                self._drop(body, SLOW)
+            return False
+        if length is not None and body.amount < length:
+            self._drop(body, INCOMPLETE)
+            return False
+        return True
+
+    def _add(self, body: Body, piece: bytes) -> None:
+        body.amount += len(piece)
+        if body.dropped:
+            return
+        more = body.amount - body.held if body.amount > SMALL else 0
+        if body.amount > self._most:
+            self._drop(body, None)
+        elif more > self._room:
+            self._drop(body, FULL)
+        else:
+            self._room -= more
+            body.held += more
+            body.pieces.append(piece)
+
+    def _drop(self, body: Body, refusal: BodyRefusal | None) -> None:
+        """Forget what has been read, and what may come."""
+        self._room += body.held
+        body.held = 0
+        body.dropped = True
+        body.refusal = refusal
+        body.pieces.clear()
+
+
+class BodyFirst:
+    """A WSGI application that reads the body of each request before ``inner`` answers it."""
+
+    def __init__(self, inner: WSGI, most: int) -> None:
+        self._inner = inner
+        self._most = most
+        self._closes = _closes_unsaid()
+        self._closes_unread = "uwsgi" in sys.modules
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request."""
+        ended = True
+        if not isinstance(environ["wsgi.input"], Whole):
+            try:
+                ended = _read(environ, self._most)
+            except Exception:  # noqa: BLE001 - each server has its own for a client that is gone
+                environ[REFUSED] = INCOMPLETE
+                ended = False
+        # uwsgi closes the connection of a body that was not read, and does not say so either.
+        if self._closes or (self._closes_unread and not ended):
+            start_response = _closing(start_response)
+        refusal: BodyRefusal | None = environ.get(REFUSED)
+        if refusal is None:
+            return self._inner(environ, start_response)
+        body = plain_error(environ, refusal.status, refusal.detail)
+        return json_answer(environ, start_response, refusal.status, body)
+
+
+def _read(environ: dict[str, Any], most: int) -> bool:
+    """Read the body that ``environ`` announces into it; return whether to its end."""
+    length = None if "HTTP_TRANSFER_ENCODING" in environ else length_of(environ)
+    if length is None and not environ.get("wsgi.input_terminated"):
+        environ[REFUSED] = NO_LENGTH
+        return False
+    if length == 0:
+        environ["wsgi.input"] = Whole()
+        return environ.get("CONTENT_LENGTH", "") in {"", "0"}  # an invalid number hides a body
+    data, amount = _taken(environ["wsgi.input"], length, most)
+    if length is not None and amount < length <= most:
+        environ[REFUSED] = INCOMPLETE
+        return False
+    complete(environ, data, length or amount)
+    return (length or amount) <= DISCARDED
+
+
+def length_of(environ: Mapping[str, Any]) -> int:
+    """Return the announced length of a body, 0 for none or for an invalid one."""
+    text: str = environ.get("CONTENT_LENGTH") or ""
+    # Where a server lets something else by, the application refuses it.
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def _taken(stream: IO[bytes], length: int | None, most: int) -> tuple[bytes, int]:
+    """Return a body (one above the limit: none of it), and the number of bytes that were read."""
+    pieces: list[bytes] = []
+    amount = 0
+    if length is not None and length > DISCARDED:
+        return b"", 0  # it is left unread
+    end = DISCARDED + 1 if length is None else length
+    while amount < end and (piece := stream.read(min(end - amount, _PIECE))):
+        amount += len(piece)
+        if (length or amount) <= most:
+            pieces.append(piece)
+        else:
+            pieces.clear()
+    return b"".join(pieces), amount
+
+
+def _closes_unsaid() -> bool:
+    """Return whether the server closes connections and does not say so: uwsgi's ``http-socket``."""
+    options = {str(name) for name in getattr(sys.modules.get("uwsgi"), "opt", ())}
+    return "http-socket" in options and "http11-socket" not in options
+
+
+def _closing(start_response: StartResponse) -> StartResponse:
+    """Return ``start_response`` so that the answer says that its connection closes."""
+
+    def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
+        return start_response(status, [*headers, ("Connection", "close")], *rest)
+
+    return start
+
+
+#: A host, or an address in brackets, and perhaps a port (RFC 3986); it may be empty.
+_HOST = re.compile(
+    rb"(?:\[[0-9A-Za-z:.%~_-]+\]|(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?"
+)
+_CHUNKED = b"chunked"
+
+TOO_LONG = BodyRefusal(
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    f"A header may have {MAX_HEADER_BYTES} bytes, and all headers together {MAX_HEADERS_BYTES}.",
+)
+SEVERAL_HOSTS = BodyRefusal(HTTPStatus.BAD_REQUEST, "The header Host is given more than once.")
+WRONG_HOST = BodyRefusal(
+    HTTPStatus.BAD_REQUEST, "The header Host is not a host name or address, with or without a port."
+)
+CODING = BodyRefusal(
+    HTTPStatus.NOT_IMPLEMENTED, "Of the transfer codings only chunked is supported."
+)
+
+
+def refusal_of(scope: Mapping[str, Any]) -> BodyRefusal | None:
+    """Return why a request is refused for its head: too long, or read otherwise by a proxy."""
+    if _is_too_long(scope["headers"]):
+        return TOO_LONG
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    # RFC 9112, 3.2. For a header that is missing granian puts an empty one, which may be sent.
+    if len(hosts) > 1:
+        return SEVERAL_HOSTS
+    if hosts and not _HOST.fullmatch(hosts[0].strip(b" \t")):
+        return WRONG_HOST
+    # 6.1: the body would be taken for what its coding hides.
+    codings = [value for name, value in scope["headers"] if name == b"transfer-encoding"]
+    if codings and b",".join(codings).strip(b" \t").lower() != _CHUNKED:
+        return CODING
+    return None
+
+
+def _is_too_long(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+    total = sum(len(name) + len(value) for name, value in headers)
+    if total <= MAX_HEADER_BYTES:
+        return False
+    lengths: Counter[bytes] = Counter()
+    for name, value in headers:
+        lengths[name] += len(name) + len(value)
+    return total > MAX_HEADERS_BYTES or max(lengths.values()) > MAX_HEADER_BYTES
+
+
+LOG = logging.getLogger(__name__)
+
+#: granian sends when this is called, on any thread; awaiting what it returns only ends it.
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Scope = Mapping[str, Any]
+Sent = Sequence[Awaitable[None]]
+
+_SAME_FOR_ALL = {
+    "SCRIPT_NAME": "",
+    "SERVER_SOFTWARE": "placement-sched",
+    "wsgi.version": (1, 0),
+    "wsgi.multithread": True,
+    "wsgi.multiprocess": True,
+    "wsgi.run_once": False,
+    "wsgi.errors": sys.stderr,
+    "wsgi.input_terminated": True,
+}
+_PROTOCOLS = {"1": "HTTP/1.0", "1.1": "HTTP/1.1", "2": "HTTP/2"}
+_PLAIN = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
+#: Maximum number of header names whose environ key is cached; clients may invent names.
+_MAX_NAMES = 500
+_GONE = "http.disconnect"
+#: The paths of ``api/health.py`` that report health, each also with a slash at its end. With
+#: ``ready`` in its query, the first is about readiness.
+_HEALTH = "/healthz"
+_LIVENESS = {_HEALTH, f"{_HEALTH}/live"}
+_READINESS = f"{_HEALTH}/ready"
+OVERLOADED = BodyRefusal(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "the server has more requests than it can answer; this one waited for longer than "
+    "[api] queue_timeout",
+)
+STOPPING = BodyRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "the server is stopping")
+
+
+class WsgiResponse(NamedTuple):
+    """The answer of the WSGI application, and a function to call once it is sent."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    content: bytes
+    close: Callable[[], None]
+
+
+class _Ending(Enum):
+    """How the wait of a request for a thread ends."""
+
+    TURN = "a thread is free"
+    GONE = "the client is gone"
+    LATE = "the request has waited too long"
+
+
+class Bridge:
+    """The ASGI application.
+
+    Once ``stopping`` returns true, the server is not ready, and each answer closes its connection:
+    a proxy takes its next request to another server before this one refuses connections.
+    """
+
+    def __init__(
+        self,
+        application: WSGI,
+        *,
+        most: int,
+        threads: int,
+        patience: float = 0,
+        stopping: Callable[[], bool] = bool,
+    ) -> None:
+        self._application = application
+        self._executor = ThreadPoolExecutor(threads, "request")
+        # Requests wait on the event loop, from which they can go; the executor keeps what it has.
+        self._requests, self._readiness = asyncio.Semaphore(threads), asyncio.Semaphore(1)
+        self._bodies = Bodies(most, room=threads * most)
+        self._patience = patience
+        self._names: dict[bytes, str] = {}
+        self._stopping = stopping
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        environ = self._environ(scope)
+        body = None
+        if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
+            body = await self._bodies.read(environ, receive)
+            complete(environ, body.data, body.amount)
+        else:
+            environ["wsgi.input"] = Whole()
+        is_ended = body is None or body.ended
+        refusal = refusal_of(scope)
+        # Others may read such a head differently, and see the next request begin elsewhere.
+        closes = refusal is not None or not is_ended
+        respond = partial(self._respond, environ, send, closes)
+        try:
+            refusal = refusal or (body.refusal if body else None)
+            watched = receive if is_ended else None
+            for sent in await self._answer(environ, refusal, respond, watched):
+                await sent
+        finally:
+            if body is not None:
+                self._bodies.release(body)
+
+    async def _answer(
+        self,
+        environ: dict[str, Any],
+        refusal: BodyRefusal | None,
+        respond: Callable[..., Sent],
+        receive: Receive | None,
+    ) -> Sent:
+        """Answer a request on a thread, if one is needed; return what sending has left to do.
+
+        ``receive`` reports that the client is gone; None if the rest of a body may still come.
+        """
+        is_readiness = _is_readiness(environ)
+        if is_readiness and self._stopping():
+            refusal = STOPPING
+        if refusal is not None or _is_liveness(environ):
+            return respond(refusal)
+        threads = self._readiness if is_readiness else self._requests
+        if threads.locked():
+            ending = await self._wait_for_turn(threads, receive)
+            if ending is not _Ending.TURN:
+                return () if ending is _Ending.GONE else respond(OVERLOADED)
+        else:
+            await threads.acquire()
+        try:
+            return await (_on_own_thread(respond) if is_readiness else self._on_thread(respond))
+        finally:
+            threads.release()
+
+    async def _wait_for_turn(
+        self, threads: asyncio.Semaphore, receive: Receive | None
+    ) -> "_Ending":
+        """Wait until a thread is free, the client is gone, or the request is late."""
+        turn = asyncio.create_task(threads.acquire())
+        gone = asyncio.create_task(_client_gone(receive)) if receive else None
+        ends: list[asyncio.Task[Any]] = [turn, gone] if gone else [turn]
+        timeout = self._patience or None
+        try:
+            await asyncio.wait(ends, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:  # the server stops
+            if turn.done():
+                threads.release()
+            raise
+        finally:
+            if gone:
+                gone.cancel()
+            if not turn.done():
+                turn.cancel()
+        if turn.done():
+            return _Ending.TURN
+        return _Ending.GONE if gone and gone.done() and not gone.cancelled() else _Ending.LATE
+
+    async def _on_thread(self, respond: Callable[[], Sent]) -> Sent:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, respond)
+
+    def _respond(
+        self, environ: dict[str, Any], send: Send, closes: bool, refusal: BodyRefusal | None = None
+    ) -> Sent:
+        """Answer and send, on this thread: the event loop may be busy for a while."""
+        if refusal is not None:
+            environ[REFUSED] = refusal
+        answer = _answer(self._application, environ)
+        headers = answer.headers
+        if closes or self._stopping():
+            headers.append((b"connection", b"close"))
+        sent = (
+            send({"type": "http.response.start", "status": answer.status, "headers": headers}),
+            send({"type": "http.response.body", "body": answer.content}),
+        )
+        try:
+            answer.close()
+        except Exception:
+            LOG.exception("after the answer to %s", environ["PATH_INFO"])
+        return sent
+
+    def _environ(self, scope: Scope) -> dict[str, Any]:
+        """Return the request as PEP 3333 has it, without its body."""
+        environ: dict[str, Any] = dict(_SAME_FOR_ALL)
+        for name, value in scope["headers"]:
+            key = self._names.get(name) or self._key(name)
+            if key in environ:
+                separator = ";" if key == "HTTP_COOKIE" else ","
+                environ[key] += separator + value.decode("latin-1")
+            elif key:
+                environ[key] = value.decode("latin-1")
+        path: bytes = scope["raw_path"]
+        environ["REQUEST_METHOD"] = scope["method"]
+        environ["PATH_INFO"] = (unquote_to_bytes(path) if b"%" in path else path).decode("latin-1")
+        environ["QUERY_STRING"] = scope["query_string"].decode("latin-1")
+        environ["SERVER_PROTOCOL"] = _PROTOCOLS[scope["http_version"]]
+        environ["SERVER_NAME"], environ["SERVER_PORT"] = scope["server"]
+        environ["REMOTE_ADDR"], environ["REMOTE_PORT"] = scope["client"]
+        environ["wsgi.url_scheme"] = scope["scheme"]
+        return environ
+
+    def _key(self, name: bytes) -> str:
+        """Return a header's key in an environ, "" for one that is dropped."""
+        if b"_" in name:  # it would look like the one with a hyphen, which a proxy may have checked
+            return ""
+        key = _PLAIN.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
+        if len(self._names) < _MAX_NAMES:
+            self._names[name] = key
+        return key
+
+
+def _is_liveness(environ: Mapping[str, Any]) -> bool:
+    """Return whether a request needs neither the database nor much time."""
+    return _health_path(environ) in _LIVENESS and not _is_readiness(environ)
+
+
+def _is_readiness(environ: Mapping[str, Any]) -> bool:
+    """Return whether a request is about the server's readiness."""
+    path = _health_path(environ)
+    if path == _HEALTH:  # as the application reads it, also with an escaped letter
+        return "ready" in parse_qs(environ["QUERY_STRING"], keep_blank_values=True)
+    return path == _READINESS
+
+
+def _health_path(environ: Mapping[str, Any]) -> str:
+    return str(environ["PATH_INFO"]).removesuffix("/")
+
+
+def _on_own_thread(respond: Callable[[], Sent]) -> "asyncio.Future[Sent]":
+    """Answer on a thread that does not keep the process from its end."""
+    loop = asyncio.get_running_loop()
+    answered: asyncio.Future[Sent] = loop.create_future()
+
+    def answer() -> None:
+        sent = respond()
+        with suppress(RuntimeError):  # the loop is closed: the server has stopped
+            loop.call_soon_threadsafe(settle, sent)
+
+    def settle(sent: Sent) -> None:
+        if not answered.done():
+            answered.set_result(sent)
+
+    Thread(target=answer, name="readiness", daemon=True).start()
+    return answered
+
+
+async def _client_gone(receive: Receive) -> None:
+    """Return once the client has closed the connection."""
+    while (await receive())["type"] != _GONE:
+        pass
+
+
+def _answer(application: WSGI, environ: dict[str, Any]) -> WsgiResponse:
+    """Return the whole answer of a WSGI application."""
+    begun: list[tuple[str, list[tuple[str, str]]]] = []
+    pieces: list[bytes] = []
+
+    def start_response(
+        status: str, headers: list[tuple[str, str]], _failure: Any = None
+    ) -> Callable[[bytes], None]:
+        begun.append((status, headers))
+        return pieces.append
+
+    close = _nothing
+    try:
+        parts = application(environ, start_response)
+        close = getattr(parts, "close", _nothing)
+        pieces.extend(parts)
+        status, headers = begun[-1]
+        encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        return WsgiResponse(int(status[:3]), encoded, b"".join(pieces), close)
+    except Exception:
+        LOG.exception("%s %s", environ["REQUEST_METHOD"], environ["PATH_INFO"])
+        why = b"The server failed; see its log."
+        return WsgiResponse(500, [(b"content-type", b"text/plain")], why, close)
+
+
+def _nothing() -> None:
+    """Do nothing."""

@@ -1,1 +1,0 @@
-"""Between an HTTP server and the application: bodies, threads, and what the log says."""
