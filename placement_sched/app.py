@@ -29,8 +29,8 @@ from placement_sched.api.request_log import AccessLog, watching
 from placement_sched.api.scheduler.routes import FACE as SCHEDULER
 from placement_sched.api.serving import BodyFirst
 from placement_sched.candidates.summaries import Summaries
-from placement_sched.console import blueprint as console
-from placement_sched.console.guards import guarding
+from placement_sched.console import routes as console
+from placement_sched.console.page import guarding
 from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock, utcnow

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.console.pictures import BEST, funnel_picture, weights_picture
+from placement_sched.console.charts import BEST, funnel_picture, weights_picture
 from tests.explanations import explanation, host, stage, step, weight
 
 counts = st.integers(min_value=0, max_value=10_000)

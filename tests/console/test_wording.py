@@ -3,7 +3,7 @@
 import pytest
 from webtest import TestApp
 
-from placement_sched.console.wording import in_form_words
+from placement_sched.console.client import in_form_words
 
 SIZES = {"vcpus": "1", "ram": "1", "disk": "1"}
 LONG = "x" * 300

@@ -10,7 +10,9 @@ import flask
 from flask import request
 from werkzeug.datastructures import MultiDict
 
-from placement_sched.console.caller import ApiRefused
+from placement_sched.console.charts import CapacityPicture, capacity_picture
+from placement_sched.console.client import ApiRefused
+from placement_sched.console.forms import FIELDS, LABELS, FormQuestion
 from placement_sched.console.page import (
     FormError,
     caller,
@@ -20,8 +22,6 @@ from placement_sched.console.page import (
     page,
     without_empty_fields,
 )
-from placement_sched.console.pictures import CapacityPicture, capacity_picture
-from placement_sched.console.questions import FIELDS, LABELS, FormQuestion
 from placement_sched.console.reports import asked, capacity_report
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.document import Json

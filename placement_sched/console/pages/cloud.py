@@ -6,7 +6,7 @@ from typing import Any
 
 import flask
 
-from placement_sched.console.caller import ApiRefused, path_of
+from placement_sched.console.client import ApiRefused, path_of
 from placement_sched.console.page import caller, page
 from placement_sched.model.document import Json
 from placement_sched.model.names import did_you_mean, nearest

@@ -7,9 +7,9 @@ from urllib.parse import urlencode, urlsplit
 import flask
 from flask import request
 
-from placement_sched.console.caller import ApiRefused, path_of
+from placement_sched.console.client import ApiRefused, path_of
+from placement_sched.console.forms import asked_again
 from placement_sched.console.page import caller, download, form_error, heading, page
-from placement_sched.console.questions import asked_again
 from placement_sched.console.reports import (
     as_explanation,
     asked,

@@ -19,8 +19,7 @@ from keystoneauth1 import exceptions as keystone
 from keystoneauth1.identity import v3
 from keystoneauth1.session import Session
 
-from placement_sched.console.guards import check_same_origin, is_encrypted
-from placement_sched.console.page import page
+from placement_sched.console.page import check_same_origin, is_encrypted, page
 from placement_sched.settings import Settings
 from placement_sched.settings.options.api import KEYSTONE_GROUP
 
