@@ -6,8 +6,7 @@ from enum import IntEnum
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
 from placement_sched.cli.database import shown
-from placement_sched.cli.nova.findings import counts_of, document_of, faults_of
-from placement_sched.cli.nova.following import following
+from placement_sched.cli.nova.following import counts_of, document_of, faults_of, following
 from placement_sched.cli.terminal import print_result, progressing, waiting
 from placement_sched.model.clock import utcnow
 from placement_sched.nova.sync.findings import Findings

@@ -6,14 +6,14 @@ from enum import IntEnum
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
 from placement_sched.cli.database import shown
-from placement_sched.cli.nova.findings import (
+from placement_sched.cli.nova.following import (
     counted,
     counts_of,
     differences_of,
     document_of,
     faults_of,
+    following,
 )
-from placement_sched.cli.nova.following import following
 from placement_sched.cli.terminal import print_result, progressing
 from placement_sched.nova.sync.findings import Findings
 

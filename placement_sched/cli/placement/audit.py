@@ -9,16 +9,74 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 
 from placement_sched.cli import arguments as shared
+from placement_sched.cli.arguments import ALL_RECORDED
 from placement_sched.cli.database import configured
-from placement_sched.cli.placement import invariants
-from placement_sched.cli.terminal import print_result, progressing
+from placement_sched.cli.terminal import print_result, progressing, waiting
+from placement_sched.errors import Invalid
+from placement_sched.model.checks import Verified, Violation
 from placement_sched.model.clock import utcnow
 from placement_sched.model.names import in_short
+from placement_sched.operations.invariants import MOST, verify
 from placement_sched.operations.repair import known_instances
 from placement_sched.operations.repair.audit import Audit, Auditor
 from placement_sched.operations.repair.known_instances import Doubt, Doubtful
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.schemas import formats
+
+
+def verified(arguments: argparse.Namespace) -> bool:
+    """Print what is violated in the configured database; return whether all invariants hold.
+
+    Raises :class:`Invalid` for options of an audit that have no meaning here.
+    """
+    options = {
+        "--delete": arguments.delete,
+        "--resource_provider": arguments.resource_provider is not None,
+        "--consumer": bool(arguments.consumer),
+        ALL_RECORDED: arguments.instances_are_all_recorded,
+    }
+    for option, given in options.items():
+        if given:
+            raise Invalid(f"--invariants and {option} exclude each other")
+    with configured(arguments, there=True) as (_, database), waiting("verifying"):
+        found = verify(database)
+    print_result(
+        arguments, _invariants_document(found), _invariants_lines(found, verbose=arguments.verbose)
+    )
+    return not found.violations
+
+
+def _invariants_document(found: Verified) -> dict[str, object]:
+    return {
+        "code": 7 if found.violations else 0,
+        "checked": dict(found.checked),
+        "violations": _listed(found.violations),
+        "allowed": _listed(found.allowed),
+        "more_of": sorted(found.cut),
+    }
+
+
+def _listed(some: Sequence[Violation]) -> list[dict[str, str]]:
+    return [{"invariant": one.invariant.value, "detail": one.detail} for one in some]
+
+
+def _invariants_lines(found: Verified, *, verbose: bool) -> Iterator[str]:
+    if verbose:
+        counts = (f"{number} {name}" for name, number in found.checked.items())
+        yield f"checked in one snapshot: {', '.join(counts)}"
+    for one in found.violations:
+        yield f"{one.invariant}: {one.detail}"
+    for one in found.allowed:
+        yield f"allowed: {one.invariant}: {one.detail}"
+    for invariant in sorted(found.cut):
+        yield f"{invariant}: there are more; the first {MOST} are named"
+    if not found.violations:
+        yield "all invariants hold"
+        return
+    number = len(found.violations)
+    plus = "+" * bool(found.cut)
+    kinds = len({one.invariant for one in found.violations})
+    yield f"{number}{plus} violation{'s'[: number != 1]} of {kinds} invariant{'s'[: kinds != 1]}"
 
 
 class AuditCode(IntEnum):
@@ -102,7 +160,7 @@ def register(group: shared.Commands) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the orphaned allocations, delete them if asked, and return nova-manage's code."""
     if arguments.invariants:
-        return AuditCode.CLEAN if invariants.verified(arguments) else AuditCode.VIOLATED
+        return AuditCode.CLEAN if verified(arguments) else AuditCode.VIOLATED
     given = arguments.resource_provider
     uuid = None if given is None else formats.read(formats.uuid, given, "--resource_provider")
     arguments.consumer = [

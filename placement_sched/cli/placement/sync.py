@@ -10,7 +10,7 @@ from pathlib import Path
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
 from placement_sched.cli.database import open_database, refuse_absent_file
-from placement_sched.cli.scheduler.scheduler_access import add_token, check_address, check_token
+from placement_sched.cli.scheduler.scheduler_client import add_token, check_address, check_token
 from placement_sched.cli.terminal import print_result, progressing
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow

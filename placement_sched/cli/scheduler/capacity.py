@@ -8,9 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_html
-from placement_sched.cli.scheduler import report_file, request
+from placement_sched.cli.scheduler import render_explanation, request_options
 from placement_sched.cli.scheduler.changes import add_change_arguments, with_changes
-from placement_sched.cli.scheduler.scheduler_access import add_server_arguments, open_scheduler
+from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import headed_table, print_json
 from placement_sched.console.reports import capacity_report
 from placement_sched.errors import Invalid
@@ -30,7 +30,7 @@ def register(commands: Commands) -> None:
     """Add the command."""
     summary = "count how many more instances of a flavor fit"
     parser = add_command(commands, "capacity", summary, _run, epilog=_EXAMPLE)
-    request.add_request_arguments(parser, repeatable=("--flavor",))
+    request_options.add_request_arguments(parser, repeatable=("--flavor",))
     parser.add_argument(
         "--all-flavors", action="store_true", help="show every stored flavor, a line for each"
     )
@@ -39,7 +39,7 @@ def register(commands: Commands) -> None:
         choices=[per.value for per in Per],
         help="show the capacity of each zone, aggregate, host or cell as well",
     )
-    request.add_override(parser, "count with another value of an option")
+    request_options.add_override(parser, "count with another value of an option")
     parser.add_argument(
         "--policy",
         metavar="NAME",
@@ -54,12 +54,12 @@ def register(commands: Commands) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     """Print the capacity; 0 also where nothing fits."""
     body = _body(arguments)
-    with open_scheduler(arguments) as scheduler, request.in_words_of_options(arguments):
+    with open_scheduler(arguments) as scheduler, request_options.in_words_of_options(arguments):
         answer = scheduler.post("capacity", body)
         names = scheduler.aggregate_names()
         if arguments.html is not None:
-            heading = report_file.headed("Capacity", scheduler.place)
-            report_file.write(arguments.html, capacity_report(answer, body, heading, names))
+            heading = render_explanation.headed("Capacity", scheduler.place)
+            render_explanation.write(arguments.html, capacity_report(answer, body, heading, names))
         if arguments.format == "json":
             print_json(answer)
             return 0
@@ -84,14 +84,17 @@ def _body(arguments: argparse.Namespace) -> Json:
         arguments.flavor = named[0] if named else None
     body = {
         key: value
-        for key, value in request.request_body(arguments).items()
+        for key, value in request_options.request_body(arguments).items()
         if key not in {"claim", "return_alternates", "hosts", "max_rejected"}
     }
     if arguments.all_flavors or len(named) > 1:
         del body["request_spec"]["flavor"]
         body |= {"all_flavors": True} if arguments.all_flavors else {"flavors": named}
     if arguments.override:
-        body["overrides"] = {**body.get("overrides", {}), **request.overrides(arguments.override)}
+        body["overrides"] = {
+            **body.get("overrides", {}),
+            **request_options.overrides(arguments.override),
+        }
     body = with_changes(body, arguments)
     for name in ("per", "policy"):
         if getattr(arguments, name) is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from placement_sched.cli.scheduler.wording import PathStep, keys_in
+from placement_sched.cli.scheduler.request_options import PathStep, keys_in
 from placement_sched.errors import Invalid
 from placement_sched.model import flat_request
 from placement_sched.model.document import Json

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
-from placement_sched.cli.scheduler.scheduler_access import add_server_arguments, open_scheduler
+from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import headed_table, print_json, waiting
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.document import Json

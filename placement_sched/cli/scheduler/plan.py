@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
-from placement_sched.cli.scheduler import request
+from placement_sched.cli.scheduler import request_options
 from placement_sched.cli.scheduler.changes import NO_FILE, GivenChanges, GivenFile, read_file
-from placement_sched.cli.scheduler.scheduler_access import add_server_arguments, open_scheduler
-from placement_sched.cli.scheduler.wording import PathStep, reworded, worded
+from placement_sched.cli.scheduler.request_options import PathStep, reworded, worded
+from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import headed_table, print_json, waiting
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.document import Json
@@ -49,7 +49,7 @@ def register(commands: Commands) -> None:
         help="count the capacity for this flavor (id or name) before and after; repeatable "
         "(default: every stored flavor)",
     )
-    request.add_override(plan, "change this option as well: choose hosts and count with it")
+    request_options.add_override(plan, "change this option as well: choose hosts and count with it")
     add_server_arguments(plan)
     add_format(plan)
 
@@ -125,7 +125,7 @@ def _body(given: GivenChanges, arguments: argparse.Namespace) -> Json:
     if not changes:
         raise Invalid("give a FILE of changes, or --change")
     flavors = [*given.file.listed("flavors"), *arguments.flavor]
-    overrides = {**given.file.overrides, **request.overrides(arguments.override)}
+    overrides = {**given.file.overrides, **request_options.overrides(arguments.override)}
     return {
         "changes": changes,
         **({"flavors": flavors} if flavors else {}),

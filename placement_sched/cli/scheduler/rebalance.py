@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
-from placement_sched.cli.scheduler.scheduler_access import add_server_arguments, open_scheduler
-from placement_sched.cli.scheduler.wording import PathStep, in_words_of, keys_in
+from placement_sched.cli.scheduler.request_options import PathStep, in_words_of, keys_in
+from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import headed_table, print_json, waiting
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json

@@ -10,7 +10,7 @@ import pytest
 
 from placement_sched.cli.main import main
 from placement_sched.cli.scheduler.decisions import new_ones
-from placement_sched.cli.scheduler.scheduler_access import DirectScheduler
+from placement_sched.cli.scheduler.scheduler_client import DirectScheduler
 from placement_sched.scheduler.claim import Claiming
 from tests.loopback import served
 from tests.placing import flavor, instance, report, spec

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from placement_sched.cli.scheduler.funnel import render
+from placement_sched.cli.scheduler.render_explanation import render
 from placement_sched.model.explanation_reader import obstacle
 from tests.explanations import explanation, host, selection, stage, step, weight
 

@@ -9,7 +9,7 @@ import pytest
 import trustme
 
 from placement_sched.cli.main import main
-from placement_sched.cli.scheduler.scheduler_access import SchedulerClient
+from placement_sched.cli.scheduler.scheduler_client import SchedulerClient
 from placement_sched.errors import Invalid, Unavailable
 from tests.loopback import served
 

@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.cli.main import main
-from placement_sched.cli.scheduler.wording import steps_of, worded
+from placement_sched.cli.scheduler.request_options import steps_of, worded
 from placement_sched.errors import Error
 from tests.loopback import served
 from tests.placing import report

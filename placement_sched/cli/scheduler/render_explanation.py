@@ -1,6 +1,10 @@
 """Renders an explanation (contract §4) as text: the rejections by stage, and the best hosts."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -8,6 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from placement_sched.cli.terminal import headed_table
+from placement_sched.console.reports import Heading
+from placement_sched.errors import Invalid
+from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.model.explanation import meeting_all_but
 from placement_sched.model.explanation_reader import (
@@ -240,3 +247,31 @@ def _amounts(selection: Json) -> str:
         ", ".join(f"{name}={amount}" for name, amount in sorted(part["resources"].items()))
         for part in allocations.values()
     )
+
+
+_READABLE = 0o666
+
+
+def headed(title: str, place: str, *facts: tuple[str, str]) -> Heading:
+    """Return the heading of a report that is made now, of what ``place`` answered."""
+    return Heading(title=title, place=place, made=utcnow(), facts=facts)
+
+
+def write(file: Path, report: str) -> None:
+    """Write a report; what was in the file before is replaced.
+
+    Raises :class:`Invalid` where that cannot be, and leaves the file as it was.
+    """
+    made = None
+    try:
+        with NamedTemporaryFile("w", encoding="utf-8", dir=file.parent, delete=False) as made:
+            made.write(report)
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(made.name).chmod(_READABLE & ~mask)
+        Path(made.name).replace(file)
+    except OSError as failure:
+        if made is not None:
+            with suppress(OSError):
+                Path(made.name).unlink()
+        raise Invalid(f"--html {file}: {failure.strerror}") from None
