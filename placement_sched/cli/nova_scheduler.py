@@ -20,9 +20,8 @@ from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.nova import messaging, service
 from placement_sched.nova.call_log import Context
-from placement_sched.nova.monitoring import Monitor
-from placement_sched.nova.shadow.transport import read_transport
-from placement_sched.nova.waiting import WaitingRequests, waiting_at
+from placement_sched.nova.monitoring import Monitor, WaitingRequests, waiting_at
+from placement_sched.nova.shadow.tap import read_transport
 from placement_sched.operations.config_check import log_start
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.settings import Settings

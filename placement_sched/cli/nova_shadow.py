@@ -9,7 +9,7 @@ from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
 from placement_sched.db.engine import database_url
 from placement_sched.nova.shadow import service
-from placement_sched.nova.shadow.transport import NovaBus
+from placement_sched.nova.shadow.tap import NovaBus
 from placement_sched.operations.config_check import log_start
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.settings import Settings

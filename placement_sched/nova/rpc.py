@@ -14,14 +14,12 @@ from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.document import Json
 from placement_sched.model.request_spec import REBUILD_HINT
 from placement_sched.nova.call_log import Context, fields_of, ids_of, log_refusal, log_selection
+from placement_sched.nova.instances import host_of, instances_of, uuid_of, uuids_of
 from placement_sched.nova.messaging import Expected, exposed, target_of
+from placement_sched.nova.objects import UnreadableObject, aggregate_of, aggregates_of, over_rpc
+from placement_sched.nova.request_spec import document_of
+from placement_sched.nova.selections import dictionaries_of, primitives_of
 from placement_sched.nova.sync.follower import Follower
-from placement_sched.nova.wire.aggregates import aggregate_of, aggregates_of
-from placement_sched.nova.wire.errors import over_rpc
-from placement_sched.nova.wire.instances import host_of, instances_of, uuid_of, uuids_of
-from placement_sched.nova.wire.objects import UnreadableObject
-from placement_sched.nova.wire.request_spec import document_of
-from placement_sched.nova.wire.selections import dictionaries_of, primitives_of
 from placement_sched.scheduler.claim import Claiming
 from placement_sched.scheduler.request import without_false_rebuild
 from placement_sched.scheduler.scheduler import Scheduler

@@ -23,7 +23,7 @@ from sqlalchemy import create_engine, literal_column, select, text
 from placement_sched.db.frequent_statements import FrequentStatement
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
-from placement_sched.nova.databases import compute_nodes, instances, server_groups
+from placement_sched.nova.databases import hosts, instances, server_groups
 from placement_sched.nova.databases.cells import cells_of_hosts, mapped_cells
 from placement_sched.nova.databases.connections import NovaDatabase, served_url
 from placement_sched.nova.databases.tables import API, CELL
@@ -230,8 +230,8 @@ def test_reader_of_novas_databases_reads_what_is_there(server, pooled):
         ("nova_api", cells_of_hosts),
         ("nova_api", server_groups.groups),
         ("nova_cell1", instances.count),
-        ("nova_cell1", compute_nodes.all_uuids),
-        ("nova_cell1", compute_nodes.moved),
+        ("nova_cell1", hosts.all_uuids),
+        ("nova_cell1", hosts.moved),
         ("nova_cell1", lambda connection: instances.between(connection, "0", None)),
     ]
 

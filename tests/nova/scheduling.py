@@ -17,7 +17,7 @@ from amqp.exceptions import NotFound
 from kombu import Connection
 from sqlalchemy import create_engine
 
-from placement_sched.nova.wire.objects import primitive_of
+from placement_sched.nova.objects import primitive_of
 from placement_sched.settings.options.notifications import oslo_messaging
 from tests import program
 from tests.conftest import Client, make_settings
@@ -30,7 +30,7 @@ from tests.servers import environment, wait_until
 ANNOUNCED = "placement-sched nova-scheduler serves "
 LIBRARY = oslo_messaging()
 #: What nova's clients make again of an answer that is an exception.
-MODULES = ["nova.exception", "oslo_messaging.rpc.dispatcher", "placement_sched.nova.wire.errors"]
+MODULES = ["nova.exception", "oslo_messaging.rpc.dispatcher", "placement_sched.nova.objects"]
 
 
 @contextmanager

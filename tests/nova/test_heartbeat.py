@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from placement_sched.db.transaction import Database
-from placement_sched.nova.heartbeat import Heartbeat
+from placement_sched.nova.service import Heartbeat
 from placement_sched.store.compute import services
 from tests.conftest import make_settings
 from tests.nova.databases.test_service_record import NOW, SERVICES, add, rows

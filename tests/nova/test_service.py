@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import select
 
 from placement_sched.db.tables import leases
-from placement_sched.nova.wire.objects import primitive_of
+from placement_sched.nova.objects import primitive_of
 from tests.nova.databases.test_service_record import rows
 from tests.nova.scheduling import LIBRARY, Service, Site, eventually, hosts_of, spec_of
 from tests.placing import instance

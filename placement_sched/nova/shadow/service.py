@@ -20,11 +20,9 @@ from placement_sched.errors import Error, Invalid, Unavailable, one_line, senten
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.nova.databases.connections import refuse_unset_databases
 from placement_sched.nova.databases.placements import NovaRecords
-from placement_sched.nova.shadow.awaiting import PAUSE, Awaiting
-from placement_sched.nova.shadow.envelope import read_call
-from placement_sched.nova.shadow.evaluating import Evaluator
-from placement_sched.nova.shadow.tap import Tap
-from placement_sched.nova.shadow.transport import NovaBus, read_transport
+from placement_sched.nova.shadow.evaluator import Evaluator, read_call
+from placement_sched.nova.shadow.outcomes import PAUSE, Awaiting
+from placement_sched.nova.shadow.tap import NovaBus, Tap, read_transport
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.operations.log_upkeep import LogUpkeep
 from placement_sched.operations.prepare import Preparation

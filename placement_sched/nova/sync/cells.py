@@ -1,13 +1,14 @@
 """Nova's cells as one process reads them: which there are, and which are away."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from math import inf
 from threading import Lock
 from time import monotonic
+from typing import Any
 
 from oslo_log import log
 
@@ -27,11 +28,64 @@ from placement_sched.nova.databases.connections import (
     api_database,
     cell_database,
 )
-from placement_sched.nova.databases.services import CellCensus
+from placement_sched.nova.databases.hosts import CellCensus
 from placement_sched.nova.sync.findings import Account
-from placement_sched.nova.sync.marks import Marks
 from placement_sched.settings import Settings
 from placement_sched.store.compute import cells
+
+#: A row that was read sooner than so long after its second may have changed within that second.
+_SETTLES = timedelta(seconds=2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    seen: tuple[Any, ...]
+    first: datetime
+    last: datetime
+
+
+class Marks:
+    """What moves of each row, and when it was first and last read so.
+
+    The first of what moves is ``updated_at``. It has whole seconds on MariaDB: a row that was read
+    within the second in which it changed may have changed again.
+    """
+
+    def __init__(self) -> None:
+        self._marks: dict[Hashable, _Mark] = {}
+
+    def to_read(
+        self, rows: Mapping[str, tuple[Any, ...]], *, settling: bool = True
+    ) -> tuple[str, ...]:
+        """Return those of the rows that must be read whole.
+
+        With ``settling``, those as well that were read so soon that they may have changed since.
+        """
+        return tuple(
+            key for key, moving in rows.items() if not self._is_known(key, moving, settling)
+        )
+
+    def _is_known(self, key: str, moving: tuple[Any, ...], settling: bool) -> bool:
+        mark = self._marks.get(key)
+        if mark is None or mark.seen != moving:
+            return False
+        # A text of ISO 8601, whose fraction follows the twentieth character.
+        exact = (moving[0] or "")[20:].strip("0")
+        return not settling or bool(exact) or mark.last - mark.first >= _SETTLES
+
+    def note(self, rows: Mapping[str, tuple[Any, ...]], keys: Iterable[str], at: datetime) -> None:
+        """Note that rows were read whole at a time, not before they looked as they do here."""
+        for key in keys:
+            mark = self._marks.get(key)
+            same = mark is not None and mark.seen == rows[key]
+            first = mark.first if mark is not None and same else at
+            self._marks[key] = _Mark(rows[key], first, at)
+
+    def keep(self, keys: Iterable[str]) -> None:
+        """Forget all rows but these."""
+        wanted = set(keys)
+        self._marks = {key: mark for key, mark in self._marks.items() if key in wanted}
+
 
 LOG = log.getLogger(__name__)
 

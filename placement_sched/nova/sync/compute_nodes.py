@@ -10,10 +10,10 @@ from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict
 from placement_sched.model.compute_node import ComputeNode
-from placement_sched.nova.databases import compute_nodes as nova_nodes
-from placement_sched.nova.databases import services as nova_services
+from placement_sched.nova.databases import hosts as nova_nodes
+from placement_sched.nova.databases import hosts as nova_services
 from placement_sched.nova.databases.connections import NovaAway
-from placement_sched.nova.databases.services import CellCensus
+from placement_sched.nova.databases.hosts import CellCensus
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.findings import Account
 from placement_sched.nova.sync.services import ServiceUpkeep

@@ -18,9 +18,8 @@ from placement_sched.nova.databases.connections import NovaAway
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.compute_nodes import NodeUpkeep
 from placement_sched.nova.sync.findings import Account, Findings, MisfitLog
-from placement_sched.nova.sync.host_aggregates import AggregateUpkeep
+from placement_sched.nova.sync.groups_aggregates import AggregateUpkeep, GroupUpkeep
 from placement_sched.nova.sync.instances import InstanceUpkeep
-from placement_sched.nova.sync.server_groups import GroupUpkeep
 from placement_sched.nova.sync.services import ServiceUpkeep
 from placement_sched.operations import Progress
 from placement_sched.settings import Settings

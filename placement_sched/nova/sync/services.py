@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from placement_sched.db.collations import Characters
 from placement_sched.db.transaction import Connection
 from placement_sched.model.compute_node import COMPUTE_BINARY, Service
-from placement_sched.nova.databases import services as nova_services
-from placement_sched.nova.databases.services import CellCensus
+from placement_sched.nova.databases import hosts as nova_services
+from placement_sched.nova.databases.hosts import CellCensus
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.findings import Account
 from placement_sched.store.compute import compute_nodes, services

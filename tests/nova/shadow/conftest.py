@@ -13,10 +13,9 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.provider import INSTANCE_TYPE, ConsumerClaim, Inventory
 from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.nova.databases.placements import NovaRecords
-from placement_sched.nova.shadow import awaiting
-from placement_sched.nova.shadow.awaiting import Awaiting
-from placement_sched.nova.shadow.envelope import read_call
-from placement_sched.nova.shadow.evaluating import AwaitedRequest, Evaluator
+from placement_sched.nova.shadow import outcomes
+from placement_sched.nova.shadow.evaluator import AwaitedRequest, Evaluator, read_call
+from placement_sched.nova.shadow.outcomes import Awaiting
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.scheduler.caches import Memory
 from placement_sched.scheduler.scheduler import Scheduler
@@ -147,8 +146,8 @@ def shadowed(
 ) -> Iterator[Shadowed]:
     """A cloud of the hosts cn1, which weighs the most, and cn2, with a shadow."""
     # nova's databases are asked at each look, and at once.
-    monkeypatch.setattr(awaiting, "RECORDS_PAUSE", 0.0)
-    monkeypatch.setattr(awaiting, "_FIRST", 0.0)
+    monkeypatch.setattr(outcomes, "RECORDS_PAUSE", 0.0)
+    monkeypatch.setattr(outcomes, "_FIRST", 0.0)
     one = Shadowed(nova, database, settings, make_follower(nova))
     one.add_host("cn1", free=8192)
     one.add_host("cn2", free=4096)

@@ -1,7 +1,6 @@
 """Notes and outcomes for tests of the comparison, by names of hosts."""
 
-from placement_sched.nova.shadow.comparing import NovaOutcome
-from placement_sched.nova.shadow.notes import HostName, Notes, Step
+from placement_sched.nova.shadow.comparing import HostName, Notes, NovaOutcome, Step
 
 
 def host(name: str) -> HostName:

@@ -199,7 +199,7 @@ def test_another_process_goes_on_waiting(shadowed, uuid):
 
 
 def test_spec_that_is_of_an_unknown_major_version_is_recorded_as_failed(shadowed, uuid, caplog):
-    from placement_sched.nova.shadow.envelope import NovaCall
+    from placement_sched.nova.shadow.evaluator import NovaCall
 
     secret = {"transport_url": "s3cret"}
     call = NovaCall(spec=wrapped("RequestSpec", "9.0", secret), instances=(uuid,))

@@ -3,8 +3,7 @@
 import pytest
 
 from placement_sched.model import shadow_result
-from placement_sched.nova.shadow.comparing import judge, verdict_of_all
-from placement_sched.nova.shadow.notes import Refused
+from placement_sched.nova.shadow.comparing import Refused, judge, verdict_of_all
 from tests.nova.shadow.noted import host, notes, on, step
 
 UUIDS = ("i1", "i2", "i3")

@@ -6,7 +6,7 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.model.request_ids import RequestIds
-from placement_sched.nova.shadow.envelope import read_call
+from placement_sched.nova.shadow.evaluator import read_call
 from tests.placing import instance
 
 SPEC = {"nova_object.name": "RequestSpec", "nova_object.data": {}}

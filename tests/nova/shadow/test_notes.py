@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from placement_sched.nova.shadow.notes import HostName, Notes, Refused, Step
+from placement_sched.nova.shadow.comparing import HostName, Notes, Refused, Step
 from placement_sched.scheduler.weights import WeighedHost
 from tests.nova.shadow.noted import host, notes, step
 

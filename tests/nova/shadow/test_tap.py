@@ -12,8 +12,7 @@ import pytest
 
 from placement_sched.errors import Unavailable
 from placement_sched.nova.shadow import tap as tapping
-from placement_sched.nova.shadow.tap import Tap
-from placement_sched.nova.shadow.transport import read_transport
+from placement_sched.nova.shadow.tap import Tap, read_transport
 from tests.nova.shadow.exchanges import Line, calling, waiting_in
 
 pytestmark = pytest.mark.system

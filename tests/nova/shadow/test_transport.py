@@ -5,7 +5,7 @@ import ssl
 import pytest
 
 from placement_sched.errors import ConfigurationError
-from placement_sched.nova.shadow.transport import read_transport
+from placement_sched.nova.shadow.tap import read_transport
 
 SECRET = "s3cret"  # noqa: S105 - of nothing
 

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from placement_sched.nova.sync.marks import Marks
+from placement_sched.nova.sync.cells import Marks
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 WHOLE, EXACT = "2026-01-01 12:00:00.000000", "2026-01-01T12:00:00.5"

@@ -3,14 +3,16 @@
 import pytest
 
 from placement_sched import errors
-from placement_sched.nova.wire.errors import (
+from placement_sched.nova.objects import (
     NO_VALID_HOST,
     RemoteFailure,
+    UnknownObject,
+    UnknownVersion,
+    UnreadableObject,
     no_valid_host,
     over_rpc,
     reason_of,
 )
-from placement_sched.nova.wire.objects import UnknownObject, UnknownVersion, UnreadableObject
 
 SEARCHED = {"query": "resources=VCPU:1", "hosts": 3}
 NOT_ENOUGH = "There are not enough hosts available."

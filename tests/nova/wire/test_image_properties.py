@@ -3,8 +3,8 @@
 import pytest
 
 from placement_sched.model.image import READERS, properties_from
-from placement_sched.nova.wire.image_properties import raw_properties
-from placement_sched.nova.wire.objects import UnreadableObject, primitive_of
+from placement_sched.nova.objects import UnreadableObject, primitive_of
+from placement_sched.nova.request_spec import raw_properties
 from tests.nova.wire.recorded import recorded
 
 IMAGE = recorded("spec")["nova_object.data"]["image"]["nova_object.data"]

@@ -8,11 +8,10 @@ import pytest
 from oslo_config import cfg
 
 from placement_sched.errors import Invalid
-from placement_sched.nova.wire.aggregates import aggregate_of, aggregates_of
-from placement_sched.nova.wire.errors import no_valid_host, over_rpc
-from placement_sched.nova.wire.instances import instances_of
-from placement_sched.nova.wire.request_spec import document_of
-from placement_sched.nova.wire.selections import dictionaries_of, primitives_of
+from placement_sched.nova.instances import instances_of
+from placement_sched.nova.objects import aggregate_of, aggregates_of, no_valid_host, over_rpc
+from placement_sched.nova.request_spec import document_of
+from placement_sched.nova.selections import dictionaries_of, primitives_of
 from placement_sched.settings.options.notifications import oslo_messaging
 from tests.nova.wire.alike import alike
 from tests.nova.wire.answers import answer, selection

@@ -7,9 +7,9 @@ import pytest
 
 from placement_sched.api.scheduler.request_schema import REQUEST_SPEC
 from placement_sched.errors import NoValidHost
-from placement_sched.nova.wire.objects import primitive_of
-from placement_sched.nova.wire.request_spec import document_of
-from placement_sched.nova.wire.selections import primitives_of
+from placement_sched.nova.objects import primitive_of
+from placement_sched.nova.request_spec import document_of
+from placement_sched.nova.selections import primitives_of
 from tests.conftest import make_settings
 from tests.nova.wire.recorded import recorded
 from tests.placing import instance, report

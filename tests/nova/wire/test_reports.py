@@ -5,9 +5,14 @@ from datetime import datetime
 import pytest
 
 from placement_sched.model.instance import HostInstance
-from placement_sched.nova.wire.aggregates import aggregate_of, aggregates_of
-from placement_sched.nova.wire.instances import host_of, image_of, instances_of, uuid_of, uuids_of
-from placement_sched.nova.wire.objects import UnknownVersion, UnreadableObject, primitive_of
+from placement_sched.nova.instances import host_of, image_of, instances_of, uuid_of, uuids_of
+from placement_sched.nova.objects import (
+    UnknownVersion,
+    UnreadableObject,
+    aggregate_of,
+    aggregates_of,
+    primitive_of,
+)
 from tests.nova.wire.recorded import changed, places, recorded
 
 UUID = "AAAAAAAA-0000-4000-8000-000000000001"

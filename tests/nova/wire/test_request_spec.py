@@ -6,9 +6,9 @@ import pytest
 
 from placement_sched.errors import Invalid
 from placement_sched.model.request_spec import request_spec_from
-from placement_sched.nova.wire import objects
-from placement_sched.nova.wire.objects import UnknownObject, UnknownVersion, UnreadableObject
-from placement_sched.nova.wire.request_spec import document_of
+from placement_sched.nova import objects
+from placement_sched.nova.objects import UnknownObject, UnknownVersion, UnreadableObject
+from placement_sched.nova.request_spec import document_of
 from tests.nova.wire.alike import alike
 from tests.nova.wire.recorded import changed, object_at, places, recorded, without
 from tests.nova.wire.understood import understood

@@ -2,7 +2,7 @@
 
 import json
 
-from placement_sched.nova.wire.selections import dictionaries_of, primitives_of
+from placement_sched.nova.selections import dictionaries_of, primitives_of
 from tests.nova.wire.answers import CELL, NODES, REBUILD, WHOLE, answer, selection
 
 DATA = "nova_object.data"

@@ -4,7 +4,7 @@ from typing import Any
 
 from placement_sched.model.image import Image
 from placement_sched.model.request_spec import RequestSpec, request_spec_from
-from placement_sched.nova.wire.request_spec import document_of
+from placement_sched.nova.request_spec import document_of
 
 _LISTS = ("ignore_hosts", "force_hosts", "force_nodes", "security_groups")
 _PLAIN = ("project_id", "user_id", "availability_zone", "is_bfv", "num_instances")

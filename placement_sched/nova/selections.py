@@ -6,7 +6,7 @@ from math import isfinite
 from typing import Any
 
 from placement_sched.model.document import Document, Json
-from placement_sched.nova.wire.objects import primitive_of
+from placement_sched.nova.objects import primitive_of
 
 #: The microversion at which nova sends an allocation request to placement. It must not be newer:
 #: from 1.38 on placement demands a consumer type, which nova does not send.

@@ -1,11 +1,14 @@
 """Evaluates each call of nova's at once, claims nothing, and records it as a decision."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from types import MappingProxyType
+from typing import Any, Self
 from uuid import uuid4
 
+import orjson
 from oslo_log import log
 
 from placement_sched.db.transaction import Connection
@@ -21,12 +24,13 @@ from placement_sched.model.decision import (
     Selection,
     digest_of,
 )
-from placement_sched.model.document import Document
+from placement_sched.model.document import Document, Json
 from placement_sched.model.explanation import View
+from placement_sched.model.names import read_uuid
+from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.shadow_result import ShadowResult
-from placement_sched.nova.shadow.envelope import NovaCall
-from placement_sched.nova.shadow.holding import Before, held_by
-from placement_sched.nova.shadow.notes import (
+from placement_sched.nova.request_spec import document_of
+from placement_sched.nova.shadow.comparing import (
     MOST_BEST,
     MOST_IN_ALL,
     MOST_PASSED,
@@ -36,13 +40,161 @@ from placement_sched.nova.shadow.notes import (
     Step,
     refused_in,
 )
-from placement_sched.nova.wire.request_spec import document_of
 from placement_sched.scheduler.decisions import decided
 from placement_sched.scheduler.explain.funnel import funnel_of
 from placement_sched.scheduler.request import without_false_rebuild
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.selection import Look, Run
 from placement_sched.store import decisions, shadow_results
+from placement_sched.store.compute import compute_nodes, instances
+from placement_sched.store.placement import allocations, resource_providers
+
+SELECT_DESTINATIONS = "select_destinations"
+#: The major version of the envelope that is understood.
+_ENVELOPE = "2"
+#: The major version of nova's scheduler API.
+_API = "4"
+_LONGEST = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NovaCall:
+    """A call of ``select_destinations``, as conductor sent it.
+
+    ``spec`` is the RequestSpec as a primitive. ``instances`` are None where the caller names none.
+    """
+
+    spec: Json
+    instances: tuple[str, ...] | None = None
+    alternates: bool = False
+    ids: RequestIds = NO_REQUEST
+
+
+def read_call(body: object) -> NovaCall | None:
+    """Return the call that a message holds; None for any other message of nova-scheduler's topic.
+
+    ``body`` is a mapping, or its JSON. Raises :class:`Invalid` for what cannot be read.
+    """
+    message = _inside(body)
+    method = message.get("method")
+    if not isinstance(method, str):
+        raise Invalid("the message names no method")
+    if method != SELECT_DESTINATIONS:
+        return None
+    version = str(message.get("version", "1.0"))
+    if version.partition(".")[0] != _API:
+        shown = version if len(version) < 10 else "another"
+        raise Invalid(f"the call is of version {shown} of nova's scheduler API, not {_API}.x")
+    arguments = message.get("args")
+    if not isinstance(arguments, dict):
+        raise Invalid("the call has no arguments")
+    spec = arguments.get("spec_obj")
+    if not isinstance(spec, dict):
+        raise Invalid("the call has no RequestSpec (spec_obj)")
+    return NovaCall(
+        spec=spec,
+        instances=_uuids(arguments.get("instance_uuids")),
+        alternates=bool(arguments.get("return_objects") and arguments.get("return_alternates")),
+        ids=RequestIds(
+            _text(message, "_context_request_id"), _text(message, "_context_global_request_id")
+        ),
+    )
+
+
+def _inside(body: object) -> Mapping[str, Any]:
+    """Return the message inside the envelope; as it is where there is no envelope."""
+    outer = _mapping(body)
+    if "oslo.message" not in outer:
+        return outer
+    version = str(outer.get("oslo.version", ""))
+    if version.partition(".")[0] != _ENVELOPE:
+        shown = version if len(version) < 10 else "another"
+        raise Invalid(f"the envelope is of version {shown}, not {_ENVELOPE}.x")
+    return _mapping(outer["oslo.message"])
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    if isinstance(value, (str, bytes, bytearray, memoryview)):
+        try:
+            value = orjson.loads(value)
+        except ValueError:
+            raise Invalid("the message is not JSON") from None
+    if not isinstance(value, dict):
+        raise Invalid("the message is not a JSON object")
+    return value
+
+
+def _uuids(value: object) -> tuple[str, ...] | None:
+    if not value:
+        return None
+    if not isinstance(value, list):
+        raise Invalid("instance_uuids is not a list")
+    found = [read_uuid(one) if isinstance(one, str) else None for one in value]
+    if None in found:
+        raise Invalid("instance_uuids has what is not a uuid")
+    return tuple(one for one in found if one is not None)
+
+
+def _text(message: Mapping[str, Any], name: str) -> str | None:
+    value = message.get(name)
+    return value[:_LONGEST] if isinstance(value, str) and value else None
+
+
+#: The hosts on which each instance holds allocations; those that hold none are not there.
+Held = Mapping[str, frozenset[HostName]]
+NONE_HELD: Held = MappingProxyType({})
+
+
+def held_by(connection: Connection, uuids: Collection[str]) -> Held:
+    """Return on which hosts these instances hold allocations; at most three statements.
+
+    A provider that is not of a known compute node is left out.
+    """
+    held = allocations.of_consumers(connection, uuids)
+    if not held:
+        return NONE_HELD
+    providers = resource_providers.by_uuids(connection, {one.provider_uuid for one in held})
+    roots = {uuid: one.root_uuid for uuid, one in providers.items()}
+    nodes = compute_nodes.by_uuids(connection, set(roots.values()))
+    names = {node.uuid: HostName(node.host, node.hypervisor_hostname) for node in nodes}
+    found: dict[str, set[HostName]] = {}
+    for one in held:
+        if name := names.get(roots.get(one.provider_uuid, "")):
+            found.setdefault(one.consumer.uuid, set()).add(name)
+    return {uuid: frozenset(hosts) for uuid, hosts in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """Where instances are before nova places them, and for which it has claimed already.
+
+    ``sources`` are the hosts of those that are on one, by record. ``held`` are hosts on which an
+    instance keeps its allocations while it is placed: an evacuated one those of its source. What it
+    holds elsewhere already is nova's claim for this very request: it is ``claimed``.
+    """
+
+    sources: Mapping[str, str]
+    held: Held
+    claimed: frozenset[str]
+
+    @classmethod
+    def of(cls, connection: Connection, uuids: Collection[str]) -> Self:
+        """Return where these instances are, as recorded and by their allocations."""
+        held = held_by(connection, uuids)
+        recorded = instances.by_uuids(connection, uuids)
+        sources = {one.uuid: one.host for one in recorded if one.host}
+        kept = {
+            uuid: frozenset(one for one in hosts if one.host == sources.get(uuid))
+            for uuid, hosts in held.items()
+        }
+        claimed = frozenset(uuid for uuid, hosts in held.items() if hosts - kept[uuid])
+        return cls(sources, kept, claimed)
+
+    def claimed_now(self, now: Held) -> frozenset[str]:
+        """Return the instances for which nova has claimed since, or had before."""
+        new = {uuid for uuid, hosts in now.items() if hosts - self.held.get(uuid, frozenset())}
+        return self.claimed | new
+
 
 LOG = log.getLogger(__name__)
 

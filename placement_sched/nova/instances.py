@@ -10,7 +10,7 @@ from typing import Any
 from placement_sched.model.document import Document, Json
 from placement_sched.model.instance import Instance
 from placement_sched.model.names import canonical
-from placement_sched.nova.wire.objects import (
+from placement_sched.nova.objects import (
     ObjectType,
     UnreadableObject,
     a_dict,
@@ -21,7 +21,7 @@ from placement_sched.nova.wire.objects import (
     text,
     time,
 )
-from placement_sched.nova.wire.request_spec import FLAVOR
+from placement_sched.nova.request_spec import FLAVOR
 
 _KEPT = ("host", "node", "project_id", "user_id", "vm_state", "task_state")
 _SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
@@ -50,7 +50,7 @@ _TOO_LONG = {"mappings", "block_device_mapping", "img_mappings", "img_block_devi
 def instances_of(primitive: Any, place: str = "instance_info") -> list[Instance]:
     """Return the instances of an InstanceList, without those that are deleted.
 
-    Raises :class:`~placement_sched.nova.wire.objects.UnreadableObject` naming the place.
+    Raises :class:`~placement_sched.nova.objects.UnreadableObject` naming the place.
     """
     return [
         _made(found) for found in _INSTANCES(primitive, place) or () if not found.get("deleted")

@@ -1,15 +1,16 @@
 """The compute nodes of a cell, whole as reports that this service reads, or by what moves."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, Select, select
+from sqlalchemy import Connection, Row, Select, String, cast, func, literal, or_, select, union_all
 
 from placement_sched.db import sql
+from placement_sched.model.compute_node import COMPUTE_BINARY, Service
 from placement_sched.model.document import Json
-from placement_sched.nova.databases.tables import compute_nodes
+from placement_sched.nova.databases.tables import compute_nodes, services
 from placement_sched.schemas.formats import DocumentError, located
 
 _COLUMNS = compute_nodes.c
@@ -120,3 +121,91 @@ def _data(wrapped: Any) -> Json:
     if not isinstance(found, dict):
         raise DocumentError("it is not an object of nova", _DATA)
     return found
+
+
+_SERVICES_COLUMNS = services.c
+_IS_COMPUTE = (_SERVICES_COLUMNS.deleted == 0, _SERVICES_COLUMNS.binary == COMPUTE_BINARY)
+# A service that has not sent a heartbeat yet is as old as its record, for nova too.
+_SEEN = func.coalesce(_SERVICES_COLUMNS.last_seen_up, _SERVICES_COLUMNS.created_at).label("seen")
+#: What no name of a host has.
+_BETWEEN_HOSTS = "\n"
+_SERVICES: Select[Any] = select(
+    *(
+        _SERVICES_COLUMNS.id,
+        _SERVICES_COLUMNS.uuid,
+        _SERVICES_COLUMNS.host,
+        _SERVICES_COLUMNS.disabled,
+        _SERVICES_COLUMNS.disabled_reason,
+    ),
+    *(_SERVICES_COLUMNS.forced_down, _SEEN),
+).where(*_IS_COMPUTE)
+
+
+def all_services(connection: Connection) -> tuple[Service, ...]:
+    """Return every service, by nova's number of it."""
+    return _made(connection.execute(_SERVICES.order_by(_SERVICES_COLUMNS.id)).all())
+
+
+def by_hosts(connection: Connection, hosts: Collection[str]) -> tuple[Service, ...]:
+    """Return the services of those of the hosts that have one."""
+    return _made(sql.rows_among(connection, _SERVICES, _SERVICES_COLUMNS.host, hosts))
+
+
+def barred(connection: Connection) -> tuple[Service, ...]:
+    """Return the services that are disabled or forced down."""
+    out = or_(_SERVICES_COLUMNS.disabled.is_(True), _SERVICES_COLUMNS.forced_down.is_(True))
+    return _made(connection.execute(_SERVICES.where(out)).all())
+
+
+def heartbeats(connection: Connection, since: datetime) -> dict[str, datetime]:
+    """Return when hosts were last seen up, of those that were seen since then.
+
+    A row is a second with all hosts that were seen in it: of ten thousand hosts that send a
+    heartbeat every ten seconds, ten rows rather than ten thousand.
+    """
+    second = func.substr(cast(_SERVICES_COLUMNS.last_seen_up, String), 1, 19)
+    query = select(second, func.aggregate_strings(_SERVICES_COLUMNS.host, _BETWEEN_HOSTS))
+    query = query.where(*_IS_COMPUTE, _SERVICES_COLUMNS.last_seen_up >= since).group_by(second)
+    rows = connection.execute(query.order_by(second)).all()
+    found = [(datetime.fromisoformat(seen), hosts) for seen, hosts in rows]
+    return {host: seen for seen, hosts in found for host in hosts.split(_BETWEEN_HOSTS)}
+
+
+def heartbeats_of(connection: Connection, hosts: Collection[str]) -> dict[str, datetime]:
+    """Return when these hosts were last seen up, of those that have a service."""
+    query = select(_SERVICES_COLUMNS.host, _SEEN).where(*_IS_COMPUTE)
+    found = sql.rows_among(connection, query, _SERVICES_COLUMNS.host, hosts)
+    return {host: seen.replace(microsecond=0) for host, seen in found if seen is not None}
+
+
+#: How many services and compute nodes live in a cell, and the newest number of each: it moves
+#: whenever one comes or goes.
+CellCensus = tuple[int, int, int, int]
+
+
+def census(connection: Connection) -> CellCensus:
+    """Return how many services and nodes there are, in one statement."""
+    nodes = compute_nodes.c
+    theirs = select(literal(0), func.count(), func.coalesce(func.max(_SERVICES_COLUMNS.id), 0))
+    living = select(literal(1), func.count(), func.coalesce(func.max(nodes.id), 0))
+    query = union_all(theirs.where(*_IS_COMPUTE), living.where(nodes.deleted == 0))
+    (_, services_here, service), (_, nodes_here, node) = sorted(
+        map(tuple, connection.execute(query).all())
+    )
+    return services_here, service, nodes_here, node
+
+
+def _made(rows: Iterable[Any]) -> tuple[Service, ...]:
+    return tuple(
+        Service(
+            id=number,
+            uuid=uuid,
+            host=host,
+            binary=COMPUTE_BINARY,
+            disabled=bool(disabled),
+            disabled_reason=reason if disabled else None,
+            forced_down=bool(forced_down),
+            last_seen_up=None if seen is None else seen.replace(microsecond=0),
+        )
+        for number, uuid, host, disabled, reason, forced_down, seen in rows
+    )

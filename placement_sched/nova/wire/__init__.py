@@ -1,1 +1,0 @@
-"""Nova's versioned objects as they travel over RPC, taken apart and put together; no I/O."""
