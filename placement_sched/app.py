@@ -37,10 +37,10 @@ from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.figures import CapacityFigures, CloudFigures
 from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications.announcer import announcer_of
-from placement_sched.operations.aggregate_policies import PolicyUpkeep
-from placement_sched.operations.log_upkeep import LogUpkeep
+from placement_sched.operations.aggregates import PolicyUpkeep
 from placement_sched.operations.nova_cloud import is_novas
 from placement_sched.operations.prepare import Preparation, spare_collector
+from placement_sched.operations.retention import LogUpkeep
 from placement_sched.scheduler.caches import Memory
 from placement_sched.scheduler.capacity.report import watched
 from placement_sched.scheduler.extra_specs import all_validators

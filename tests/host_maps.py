@@ -6,7 +6,7 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from placement_sched.db.transaction import Database
 from placement_sched.model.provider_sync import HostMap, ProviderChange
-from placement_sched.operations.sync.own_placement import OwnPlacement, read_own_hosts
+from placement_sched.operations.provider_sync import OwnPlacement, read_own_hosts
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, provider_trees, resource_providers, traits
 from tests.hosts import NOW

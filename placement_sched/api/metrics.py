@@ -22,8 +22,7 @@ from placement_sched.candidates.cache import CacheFigures
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.decision import DecisionLabels
 from placement_sched.model.request_stats import begin_stats, request_stats
-from placement_sched.operations.gauges.capacity import CapacityGauges, CountFlavors
-from placement_sched.operations.gauges.cloud import CloudGauges, ReadFigures
+from placement_sched.operations.gauges import CapacityGauges, CloudGauges, CountFlavors, ReadFigures
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 

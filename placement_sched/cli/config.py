@@ -18,9 +18,8 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import ConfigurationError, Unavailable, sentence
 from placement_sched.operations import config_check
 from placement_sched.operations.adopt import refuse_unadopted
-from placement_sched.operations.aggregate_policies import faults
-from placement_sched.operations.config_check import Problem
-from placement_sched.operations.option_catalogue import NAMESPACES, PACKAGES
+from placement_sched.operations.aggregates import faults
+from placement_sched.operations.config_check import NAMESPACES, PACKAGES, Problem
 from placement_sched.operations.prepare import may_sync, refuse_other_revision
 from placement_sched.scheduler.plugins import full_conf, read_settings
 from placement_sched.scheduler.policies.registry import policies_for

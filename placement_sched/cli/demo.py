@@ -28,8 +28,8 @@ from placement_sched.cli.terminal import print_json, waiting
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
-from placement_sched.operations.demo import run as demos
-from placement_sched.operations.demo import sample_cloud as sample
+from placement_sched.operations import demo as demos
+from placement_sched.operations import demo as sample
 
 _LOOPBACK, _PORT = "127.0.0.1", 8778
 #: Seconds after which a lost interrupt is repeated.

@@ -35,7 +35,7 @@ from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError, Error, Unavailable, sentence
-from placement_sched.operations.aggregate_policies import policies_in_use
+from placement_sched.operations.aggregates import policies_in_use
 from placement_sched.operations.config_check import log_start
 from placement_sched.operations.prepare import rehearse
 from placement_sched.scheduler.live_settings import PAUSE, LiveSettings

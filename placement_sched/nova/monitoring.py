@@ -26,7 +26,7 @@ from prometheus_client.core import GaugeMetricFamily
 from placement_sched.errors import ConfigurationError, Error, one_line
 from placement_sched.nova.rpc import TOPIC
 from placement_sched.nova.shadow.tap import Broker, NovaBus
-from placement_sched.operations.gauges.reading import ReadGauges
+from placement_sched.operations.gauges import ReadGauges
 
 OPTION = "[scheduler] metrics_listen"
 #: Seconds for which a client may keep a thread waiting.

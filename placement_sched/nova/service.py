@@ -38,9 +38,9 @@ from placement_sched.nova.databases.service_record import BINARY, Beat, ServiceR
 from placement_sched.nova.monitoring import Figures, Monitor
 from placement_sched.nova.rpc import TOPIC, BaseRpc, SchedulerRpc
 from placement_sched.nova.sync.follower import Follower
-from placement_sched.operations.aggregate_policies import policies_in_use
-from placement_sched.operations.log_upkeep import LogUpkeep
+from placement_sched.operations.aggregates import policies_in_use
 from placement_sched.operations.prepare import Preparation, spare_collector
+from placement_sched.operations.retention import LogUpkeep
 from placement_sched.scheduler.caches import Memory
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.live_settings import LiveSettings, with_options_file

@@ -20,7 +20,7 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import Image, StoredImage
 from placement_sched.model.provider import SHARES, Provider
 from placement_sched.model.provider_sync import HostMap, ProviderTrait
-from placement_sched.operations.sync.own_placement import required_pairs
+from placement_sched.operations.provider_sync import required_pairs
 from placement_sched.scheduler.request_filters import forbidden_aggregates
 from placement_sched.settings import Settings
 from placement_sched.store import images

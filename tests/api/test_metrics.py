@@ -14,8 +14,8 @@ from webtest import TestApp
 from placement_sched.api.metrics import DIRECTORY, Metrics
 from placement_sched.errors import ConfigurationError, Unavailable
 from placement_sched.model.figures import OTHER, CloudFigures
-from placement_sched.operations import host_aggregates
-from placement_sched.operations.gauges.cloud import CloudGauges
+from placement_sched.operations import aggregates
+from placement_sched.operations.gauges import CloudGauges
 from tests.clouds import NOW
 from tests.placing import flavor, report, spec
 from tests.providers import make_provider
@@ -221,8 +221,8 @@ def test_the_cloud_is_shown_by_class_and_zone(app, database):
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), silent, report("cn3")])
 
     def make(connection):
-        made = host_aggregates.create(connection, str(uuid4()), "zone", "az1", NOW)
-        host_aggregates.add_hosts(connection, made.id, ["cn1"], NOW)
+        made = aggregates.create(connection, str(uuid4()), "zone", "az1", NOW)
+        aggregates.add_hosts(connection, made.id, ["cn1"], NOW)
 
     database.write(make)
     headers = {"OpenStack-API-Version": "compute 2.53"}

@@ -16,12 +16,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from placement_sched.cli.demo import repeated_where_lost
-from placement_sched.operations.demo.sample_cloud import (
-    DISABLED_HOST,
-    DISABLED_REASON,
-    FULL_RACK,
-    SILENT_HOST,
-)
+from placement_sched.operations.demo import DISABLED_HOST, DISABLED_REASON, FULL_RACK, SILENT_HOST
 from tests.servers import PROGRAM, environment, wait_until
 from tests.versions import LATEST_HEADERS
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from placement_sched.operations.option_catalogue import Catalogue
+from placement_sched.operations.config_check import Catalogue
 from placement_sched.scheduler.plugins import full_conf
 from placement_sched.settings.options.ignored import WITHOUT_MEANING
 from tests.differential.duel import PEER_PYTHON

@@ -9,7 +9,7 @@ import pytest
 
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.provider_sync import SyncCode
-from placement_sched.operations.sync.provider_sync import sync_aggregates, sync_traits
+from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
 from placement_sched.remote.directory import read_remote_hosts
 from placement_sched.remote.placement import RemotePlacement
 from placement_sched.remote.trait_file import TraitFile, opened

@@ -12,8 +12,8 @@ from placement_sched.db.tables import placement_aggregates
 from placement_sched.db.transaction import is_done, mark_commit, new_mark
 from placement_sched.errors import CommitUnknown
 from placement_sched.model.clock import utcnow
-from placement_sched.operations import log_upkeep
-from placement_sched.operations.log_upkeep import PAUSE, LogUpkeep
+from placement_sched.operations import retention
+from placement_sched.operations.retention import PAUSE, LogUpkeep
 from tests.clouds import uuid_of
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
@@ -116,7 +116,7 @@ def test_marks_ascend_and_differ(database_url):
 def upkeep(database, monkeypatch):
     """Delete old marks; each call comes a minute after the last."""
     moment = [0.0]
-    monkeypatch.setattr(log_upkeep, "monotonic", lambda: moment[0])
+    monkeypatch.setattr(retention, "monotonic", lambda: moment[0])
     database.schema_is_ours()
     upkeep = LogUpkeep(database)
 

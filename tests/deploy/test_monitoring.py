@@ -11,8 +11,8 @@ from placement_sched.api.metrics import Metrics
 from placement_sched.app import FACES
 from placement_sched.model.figures import CapacityFigures, CloudFigures
 from placement_sched.nova.monitoring import WaitingRequests
-from placement_sched.operations.gauges import capacity as capacity_gauges
-from placement_sched.operations.gauges.cloud import CloudGauges
+from placement_sched.operations import gauges as capacity_gauges
+from placement_sched.operations.gauges import CloudGauges
 from tests.deploy import DEPLOY, run, tool
 from tests.house.tree import ROOT
 

@@ -5,7 +5,7 @@ import pytest
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import StoredImage
 from placement_sched.operations.aggregate_check import Kind, check_aggregates
-from placement_sched.operations.sync.provider_sync import sync_aggregates, sync_traits
+from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
 from placement_sched.store import images
 from placement_sched.store.compute import flavors, host_aggregates
 from placement_sched.store.placement import resource_providers, traits

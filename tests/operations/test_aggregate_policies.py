@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from placement_sched.db.tables import inventories, resource_classes, resource_providers
 from placement_sched.model.compute_node import RATIOS
-from placement_sched.operations import aggregate_policies, host_aggregates, reports
+from placement_sched.operations import aggregates, reports
 from placement_sched.scheduler.policies.registry import policies_for
 from tests.at_once import at_once
 from tests.policed import DOCUMENT, policed
@@ -36,9 +36,7 @@ class Cloud:
         """Make the aggregate of this number; return its id."""
 
         def work(connection):
-            made = host_aggregates.create(
-                connection, node_uuid(900 + number), f"a{number}", None, NOW
-            )
+            made = aggregates.create(connection, node_uuid(900 + number), f"a{number}", None, NOW)
             return made.id
 
         made = self.database.write(work)
@@ -50,13 +48,13 @@ class Cloud:
 
     def tag(self, number, policy):
         changes = {"sched_policy": policy}
-        self._do(host_aggregates.set_metadata, number, changes)
+        self._do(aggregates.set_metadata, number, changes)
 
     def add(self, number, *hosts):
-        self._do(host_aggregates.add_hosts, number, hosts)
+        self._do(aggregates.add_hosts, number, hosts)
 
     def remove(self, number, host):
-        self._do(host_aggregates.remove_host, number, host)
+        self._do(aggregates.remove_host, number, host)
 
     def _do(self, work, *given):
         self.database.write(lambda connection: work(connection, *given, NOW, self.policies))
@@ -236,14 +234,14 @@ def test_job_brings_hosts_to_what_the_configuration_says_now(
     after = changed_file(cloud, database_url, tmp_path, text)
     told = []
     expected = int(ratios != EVERYTHING)
-    done = aggregate_policies.apply(
+    done = aggregates.apply(
         cloud.database, after.policies, lambda: NOW, lambda *each: told.append(each)
     )
     assert done == (1, expected)
     assert told == [(1, 1)]
     assert cloud.ratios(1) == ratios
     assert cloud.ratios(2) == OWN
-    assert aggregate_policies.apply(cloud.database, after.policies, lambda: NOW) == (1, 0)
+    assert aggregates.apply(cloud.database, after.policies, lambda: NOW) == (1, 0)
 
 
 def test_job_that_was_stopped_goes_on(sqlite_cloud, sqlite_url, tmp_path, monkeypatch):
@@ -251,16 +249,16 @@ def test_job_that_was_stopped_goes_on(sqlite_cloud, sqlite_url, tmp_path, monkey
     sqlite_cloud.report(*(a_report(number) for number in hosts))
     sqlite_cloud.make(1, "everything", *(f"cn{number}" for number in hosts))
     after = changed_file(sqlite_cloud, sqlite_url, tmp_path, "[everything]\n")
-    monkeypatch.setattr(aggregate_policies, "BATCH", 2)
+    monkeypatch.setattr(aggregates, "BATCH", 2)
 
     def stop(done, _all):
         if done == 4:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        aggregate_policies.apply(sqlite_cloud.database, after.policies, lambda: NOW, stop)
+        aggregates.apply(sqlite_cloud.database, after.policies, lambda: NOW, stop)
     assert [sqlite_cloud.ratios(number) == OWN for number in hosts] == [True] * 4 + [False]
-    assert aggregate_policies.apply(sqlite_cloud.database, after.policies, lambda: NOW) == (5, 1)
+    assert aggregates.apply(sqlite_cloud.database, after.policies, lambda: NOW) == (5, 1)
     assert sqlite_cloud.ratios(5) == OWN
 
 
@@ -274,7 +272,7 @@ def statements_of(cloud, count):
     with counted(cloud.database) as reporting:
         cloud.report(*documents)
     with counted(cloud.database) as applying:
-        aggregate_policies.apply(cloud.database, cloud.policies, lambda: NOW)
+        aggregates.apply(cloud.database, cloud.policies, lambda: NOW)
     return len(tagging), len(reporting), len(applying)
 
 

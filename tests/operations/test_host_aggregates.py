@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.errors import Conflict, NotFound
-from placement_sched.operations import host_aggregates
+from placement_sched.operations import aggregates
 from tests.hosts import NOW, add_instance, add_node
 from tests.statements import counted
 
@@ -12,14 +12,12 @@ from tests.statements import counted
 def zone(database):
     """The id of an aggregate that is a zone, without hosts."""
     return database.write(
-        lambda connection: host_aggregates.create(connection, "uuid", "a", "z", NOW)
+        lambda connection: aggregates.create(connection, "uuid", "a", "z", NOW)
     ).id
 
 
 def add(database, number, hosts):
-    return database.write(
-        lambda connection: host_aggregates.add_hosts(connection, number, hosts, NOW)
-    )
+    return database.write(lambda connection: aggregates.add_hosts(connection, number, hosts, NOW))
 
 
 def test_many_hosts_are_added_in_as_many_statements_as_few(database, zone):

@@ -8,8 +8,8 @@ from sqlalchemy import func, insert, select, update
 from placement_sched.db.tables import allocations, provider_changes
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
-from placement_sched.operations import log_upkeep
-from placement_sched.operations.log_upkeep import PAUSE, LogUpkeep
+from placement_sched.operations import retention
+from placement_sched.operations.retention import PAUSE, LogUpkeep
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.statements import counted
@@ -18,7 +18,7 @@ from tests.statements import counted
 @pytest.fixture
 def now(monkeypatch):
     moment = [0.0]
-    monkeypatch.setattr(log_upkeep, "monotonic", lambda: moment[0])
+    monkeypatch.setattr(retention, "monotonic", lambda: moment[0])
     return moment
 
 

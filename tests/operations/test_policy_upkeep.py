@@ -8,8 +8,8 @@ from sqlalchemy import update
 from placement_sched.db.tables import inventories
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
-from placement_sched.operations import aggregate_policies
-from placement_sched.operations.aggregate_policies import PolicyUpkeep
+from placement_sched.operations import aggregates
+from placement_sched.operations.aggregates import PolicyUpkeep
 from placement_sched.store.compute import compute_nodes
 from tests.hosts import add_node
 from tests.operations.test_aggregate_policies import EVERYTHING, OWN, Cloud
@@ -82,7 +82,7 @@ def test_start_is_done_before_the_first_request(small):
 
 def test_what_is_as_it_was_is_not_looked_at_again(small, monkeypatch):
     small.request()
-    monkeypatch.setattr(aggregate_policies, "apply", None)
+    monkeypatch.setattr(aggregates, "apply", None)
     small.request()
 
 
@@ -93,7 +93,7 @@ def test_start_without_a_database_is_told_and_tried_again(small, monkeypatch):
         raise Unavailable("the database does not answer")
 
     with monkeypatch.context() as patched:
-        patched.setattr(aggregate_policies, "apply", absent)
+        patched.setattr(aggregates, "apply", absent)
         with pytest.raises(Unavailable):
             small.upkeep()
     small.upkeep()
@@ -108,7 +108,7 @@ def test_change_that_failed_is_tried_again_with_the_next_request(small, monkeypa
         raise Unavailable("the database does not answer")
 
     with monkeypatch.context() as patched:
-        patched.setattr(aggregate_policies, "apply", absent)
+        patched.setattr(aggregates, "apply", absent)
         small.request()
     assert "the database does not answer; will be retried" in caplog.text
     assert small.cloud.ratios() == EVERYTHING
@@ -119,7 +119,7 @@ def test_change_that_failed_is_tried_again_with_the_next_request(small, monkeypa
 def test_ratios_that_a_failover_lost_are_written_again(small, monkeypatch):
     history = ["first"]
     monkeypatch.setattr(Database, "history", property(lambda _database: history[0]))
-    monkeypatch.setattr(aggregate_policies, "history_of", lambda _connection: history[0])
+    monkeypatch.setattr(aggregates, "history_of", lambda _connection: history[0])
     small.request()
     assert small.cloud.ratios() == EVERYTHING
     lost = update(inventories).values(allocation_ratio=3.0)

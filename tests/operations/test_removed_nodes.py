@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.errors import InUse, NotFound
-from placement_sched.operations import host_aggregates, reports
+from placement_sched.operations import aggregates, reports
 from placement_sched.store.compute import compute_nodes, services
 from placement_sched.store.placement import provider_trees, resource_providers
 from tests.operations.test_reports import allocate, provider, report
@@ -22,10 +22,10 @@ def hosts_with_service(database):
 def test_node_goes_with_provider_inventories_traits_and_memberships(database, settings):
     report(database, settings, a_report(1), a_report(2))
     made = database.write(
-        lambda connection: host_aggregates.create(connection, node_uuid(70), "a", None, NOW)
+        lambda connection: aggregates.create(connection, node_uuid(70), "a", None, NOW)
     )
     database.write(
-        lambda connection: host_aggregates.add_hosts(connection, made.id, ["cn1", "cn2"], NOW)
+        lambda connection: aggregates.add_hosts(connection, made.id, ["cn1", "cn2"], NOW)
     )
     remove(database)
     assert provider(database) is None

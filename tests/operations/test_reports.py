@@ -8,7 +8,8 @@ import pytest
 
 from placement_sched.errors import Conflict, Duplicate, InUse, Invalid
 from placement_sched.model.provider import ConsumerClaim, Inventory
-from placement_sched.operations import host_aggregates, reports
+from placement_sched.operations import aggregates as aggregates_module
+from placement_sched.operations import reports
 from placement_sched.store.compute import compute_nodes, services
 from placement_sched.store.placement import (
     aggregates,
@@ -65,9 +66,9 @@ def aggregates_of(database, number=1):
 
 def an_aggregate(database, number, *hosts):
     def work(connection):
-        made = host_aggregates.create(connection, node_uuid(number), f"a{number}", None, NOW)
+        made = aggregates_module.create(connection, node_uuid(number), f"a{number}", None, NOW)
         if hosts:
-            host_aggregates.add_hosts(connection, made.id, hosts, NOW)
+            aggregates_module.add_hosts(connection, made.id, hosts, NOW)
 
     database.write(work)
     return node_uuid(number)

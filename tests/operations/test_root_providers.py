@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.operations import root_providers
+from placement_sched.operations import reports
 from placement_sched.store.placement import resource_providers
 from tests.at_once import at_once
 from tests.operations.test_reports import aggregates_of, an_aggregate, provider, report
@@ -26,7 +26,7 @@ def told(database, settings):
 
 def create(database, number, **fields):
     asked = {"uuid": node_uuid(number), "name": f"node{number}", "parent_uuid": None} | fields
-    return database.write(lambda connection: root_providers.create(connection, now=NOW, **asked))
+    return database.write(lambda connection: reports.create(connection, now=NOW, **asked))
 
 
 def test_provider_of_a_reported_node_joins_the_aggregates_of_its_host(app, told):

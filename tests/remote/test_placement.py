@@ -10,7 +10,7 @@ import requests
 
 from placement_sched.errors import Conflict, Invalid, ServiceFailed
 from placement_sched.model.provider_sync import SyncCode
-from placement_sched.operations.sync.provider_sync import by_name, sync_aggregates, sync_traits
+from placement_sched.operations.provider_sync import by_name, sync_aggregates, sync_traits
 from placement_sched.remote.placement import TRIES, RemotePlacement
 from placement_sched.remote.trait_file import SeenProvider, TraitEntry, TraitFile, opened
 from tests.host_maps import (

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import parse_qs
 from uuid import UUID
 
-from placement_sched.operations import host_aggregates
+from placement_sched.operations import aggregates
 from tests.clouds import NOW, Host, give_traits
 from tests.placing import report
 
@@ -58,9 +58,9 @@ def put_aggregate(app, number: int, metadata: dict[str, str], *hosts: str) -> st
     uuid = str(UUID(int=number))
 
     def make(connection) -> None:
-        made = host_aggregates.create(connection, uuid, f"agg{number}", None, NOW)
-        host_aggregates.set_metadata(connection, made.id, metadata, NOW)
-        host_aggregates.add_hosts(connection, made.id, hosts, NOW)
+        made = aggregates.create(connection, uuid, f"agg{number}", None, NOW)
+        aggregates.set_metadata(connection, made.id, metadata, NOW)
+        aggregates.add_hosts(connection, made.id, hosts, NOW)
 
     app.app.services.database.write(make)
     return uuid

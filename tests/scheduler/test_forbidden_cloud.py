@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from placement_sched.model.explanation import View
-from placement_sched.operations import host_aggregates
+from placement_sched.operations import aggregates as aggregates_module
 from tests.clouds import NOW, Host, give_traits
 from tests.exploring import Dice, draws
 from tests.placing import flavor, report, spec
@@ -84,11 +84,11 @@ def reserves(app) -> Reserves:
 
     def tag(connection):
         for number, aggregate in enumerate(made.aggregates):
-            created = host_aggregates.create(
+            created = aggregates_module.create(
                 connection, str(uuid4()), f"reserve-{number}", None, NOW
             )
-            host_aggregates.set_metadata(connection, created.id, aggregate.metadata, NOW)
-            host_aggregates.add_hosts(connection, created.id, aggregate.hosts, NOW)
+            aggregates_module.set_metadata(connection, created.id, aggregate.metadata, NOW)
+            aggregates_module.add_hosts(connection, created.id, aggregate.hosts, NOW)
 
     database.write(tag)
     return made

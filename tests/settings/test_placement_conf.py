@@ -6,8 +6,7 @@ whose options its reference includes.
 
 import pytest
 
-from placement_sched.operations.config_check import check_files
-from placement_sched.operations.option_catalogue import Catalogue
+from placement_sched.operations.config_check import Catalogue, check_files
 from placement_sched.scheduler.plugins import full_conf
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import new_conf, read_files

@@ -16,10 +16,9 @@ from placement_sched.errors import Invalid
 from placement_sched.model.checks import Verified, Violation
 from placement_sched.model.clock import utcnow
 from placement_sched.model.names import in_short
+from placement_sched.operations import repair
 from placement_sched.operations.invariants import MOST, verify
-from placement_sched.operations.repair import known_instances
-from placement_sched.operations.repair.audit import Audit, Auditor
-from placement_sched.operations.repair.known_instances import Doubt, Doubtful
+from placement_sched.operations.repair import Audit, Auditor, Doubt, Doubtful
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.schemas import formats
 
@@ -174,9 +173,9 @@ def run(arguments: argparse.Namespace) -> int:
             provider_uuid=uuid,
             # For one provider the question is what is held there.
             policies=policies_for(settings) if uuid is None else None,
-            judge=known_instances.judge_all_recorded
+            judge=repair.judge_all_recorded
             if arguments.instances_are_all_recorded
-            else known_instances.judge_recorded_here,
+            else repair.judge_recorded_here,
             named=frozenset(arguments.consumer),
             down_time=settings.DEFAULT.service_down_time,
         )

@@ -10,8 +10,14 @@ from placement_sched.cli.database import configured
 from placement_sched.cli.terminal import print_json, print_result, progressing
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
-from placement_sched.operations.repair.heal import BATCH, Healer, Healing, HealOutcome, HealRequest
-from placement_sched.operations.repair.known_instances import may_be_outdated
+from placement_sched.operations.repair import (
+    BATCH,
+    Healer,
+    Healing,
+    HealOutcome,
+    HealRequest,
+    may_be_outdated,
+)
 from placement_sched.schemas import formats
 
 

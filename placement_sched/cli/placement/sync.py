@@ -17,11 +17,12 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.model.names import in_short
 from placement_sched.model.provider_sync import HostMap
-from placement_sched.operations.sync.own_placement import OwnPlacement, read_own_hosts
-from placement_sched.operations.sync.provider_sync import (
+from placement_sched.operations.provider_sync import (
+    OwnPlacement,
     Placement,
     SyncRun,
     by_name,
+    read_own_hosts,
     sync_aggregates,
     sync_traits,
 )

@@ -33,7 +33,7 @@ from placement_sched.model.decision import SELECT
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import completed, in_words, with_names
 from placement_sched.model.names import read_uuid
-from placement_sched.operations.purge_decisions import purge_decisions
+from placement_sched.operations.retention import purge_decisions
 from placement_sched.scheduler.decision_views import decisions_wanted
 
 #: How many instances of a decision a list shows.

@@ -11,7 +11,7 @@ from placement_sched.cli.scheduler.scheduler_client import add_server_arguments,
 from placement_sched.cli.terminal import headed_table, print_json, print_result, progressing
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
-from placement_sched.operations import aggregate_policies
+from placement_sched.operations import aggregates
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.store.compute import host_aggregates
 
@@ -99,7 +99,7 @@ def run_apply(arguments: argparse.Namespace) -> int:
             named = {one.policy for one in host_aggregates.snapshot(connection) if one.policy}
         # By a slip in its section a policy's hosts would lose its ratios.
         policies.check(sorted(named & settings.sections.keys()))
-        hosts, changed = aggregate_policies.apply(database, policies, utcnow, progress)
+        hosts, changed = aggregates.apply(database, policies, utcnow, progress)
     line = (
         f"{hosts} hosts are in aggregates with a policy; "
         f"the inventories of {changed} providers were changed"

@@ -24,8 +24,8 @@ from placement_sched.nova.shadow.evaluator import Evaluator, read_call
 from placement_sched.nova.shadow.outcomes import PAUSE, Awaiting
 from placement_sched.nova.shadow.tap import NovaBus, Tap, read_transport
 from placement_sched.nova.sync.follower import Follower
-from placement_sched.operations.log_upkeep import LogUpkeep
 from placement_sched.operations.prepare import Preparation
+from placement_sched.operations.retention import LogUpkeep
 from placement_sched.scheduler.caches import Memory
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.live_settings import LiveSettings, with_options_file

@@ -16,7 +16,8 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, Conflict, Duplicate, Invalid, NotFound
 from placement_sched.model.aggregates import POLICY_KEY, ZONE_KEY, HostAggregate
 from placement_sched.model.provider import ConsumerClaim, Provider
-from placement_sched.operations import host_aggregates, reports
+from placement_sched.operations import aggregates as aggregates_module
+from placement_sched.operations import reports
 from placement_sched.operations.fleet import cloud
 from placement_sched.operations.fleet.cloud import Draft, ProviderState, changed
 from placement_sched.operations.fleet.yaml_file import EntryError
@@ -138,18 +139,20 @@ def _write_aggregates(connection: Connection, draft: Draft) -> None:
     for number, former, one in triples:
         for host in sorted(former.hosts - one.hosts):
             with _errors_of(one, draft, "hosts"):
-                host_aggregates.remove_host(connection, number, host, draft.now, draft.policies)
+                aggregates_module.remove_host(connection, number, host, draft.now, draft.policies)
     for number, former, one in triples:
         if former.name != one.name:
             with _errors_of(one, draft, ZONE_KEY):
-                host_aggregates.update(connection, number, {"name": one.name}, draft.now)
+                aggregates_module.update(connection, number, {"name": one.name}, draft.now)
         for key, changes in _metadata_changes(former, one):
             with _errors_of(one, draft, key):
-                host_aggregates.set_metadata(connection, number, changes, draft.now, draft.policies)
+                aggregates_module.set_metadata(
+                    connection, number, changes, draft.now, draft.policies
+                )
     for number, former, one in triples:
         if joining := one.hosts - former.hosts:
             with _errors_of(one, draft, "hosts"):
-                host_aggregates.add_hosts(connection, number, joining, draft.now, draft.policies)
+                aggregates_module.add_hosts(connection, number, joining, draft.now, draft.policies)
 
 
 def _create_aggregates(
@@ -161,7 +164,7 @@ def _create_aggregates(
     for uuid, one in differing.items():
         if uuid not in draft.before.aggregates:
             with _errors_of(one, draft, "name"):
-                ids[uuid] = host_aggregates.create(connection, uuid, one.name, None, draft.now).id
+                ids[uuid] = aggregates_module.create(connection, uuid, one.name, None, draft.now).id
     return [
         (ids[uuid], draft.before.aggregates.get(uuid) or cloud.new_aggregate(uuid, one.name), one)
         for uuid, one in differing.items()

@@ -16,12 +16,12 @@ from placement_sched.model.image import StoredImage
 from placement_sched.model.instance import Instance
 from placement_sched.model.names import is_zone, read_uuid
 from placement_sched.model.provider import Amounts, ConsumerClaim, Inventory
-from placement_sched.operations.aggregate_policies import with_ratios
+from placement_sched.operations.aggregates import with_ratios
 from placement_sched.operations.fleet import cloud, merge
 from placement_sched.operations.fleet.cloud import Draft, ProviderState, State, derived_uuid
 from placement_sched.operations.fleet.names import escape, fold, natural_key, patterns_for, unquoted
 from placement_sched.operations.fleet.schema import FLAVOR_KEYS, IMAGE_KEYS, VERSION
-from placement_sched.operations.root_providers import DISABLED_TRAIT
+from placement_sched.operations.reports import DISABLED_TRAIT
 from placement_sched.scheduler.policies.registry import NO_RATIOS
 from placement_sched.schemas.fields import INVENTORY
 from placement_sched.schemas.node_report import read_report

@@ -6,8 +6,8 @@ import pytest
 
 from placement_sched.cli.main import main
 from placement_sched.model.clock import utcnow
-from placement_sched.operations.repair import audit as operation
-from placement_sched.operations.repair.audit import Auditor
+from placement_sched.operations import repair as operation
+from placement_sched.operations.repair import Auditor
 from tests.cli.repairs import Cloud, uuid
 from tests.openstack_databases import NEWEST, stamp
 from tests.reports import a_report, node_uuid

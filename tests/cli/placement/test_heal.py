@@ -10,8 +10,8 @@ from placement_sched.cli.main import main
 from placement_sched.db.tables import consumers
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import utcnow
-from placement_sched.operations.repair import heal as operation
-from placement_sched.operations.repair.heal import Healer, HealRequest
+from placement_sched.operations import repair as operation
+from placement_sched.operations.repair import Healer, HealRequest
 from tests.cli.repairs import CELL, FLAVOR, HELD, Cloud, uuid
 from tests.openstack_databases import NEWEST, stamp
 from tests.reports import node_uuid

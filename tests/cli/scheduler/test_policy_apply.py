@@ -5,7 +5,7 @@ import json
 import pytest
 
 from placement_sched.cli.main import main
-from placement_sched.operations import host_aggregates
+from placement_sched.operations import aggregates
 from placement_sched.store.placement import inventories, resource_providers
 from tests.api.compute.conftest import AggregateApi
 from tests.clouds import uuid_of
@@ -54,11 +54,9 @@ class Cloud:
         """Put h1 under another policy as well, by a hand that asks nobody."""
 
         def work(connection):
-            made = host_aggregates.create(connection, uuid_of("secret"), "secret", None, NOW)
-            host_aggregates.add_hosts(connection, made.id, ["h1"], NOW)
-            host_aggregates.store.change_metadata(
-                connection, made.id, {"sched_policy": policy}, NOW
-            )
+            made = aggregates.create(connection, uuid_of("secret"), "secret", None, NOW)
+            aggregates.add_hosts(connection, made.id, ["h1"], NOW)
+            aggregates.store.change_metadata(connection, made.id, {"sched_policy": policy}, NOW)
 
         self.app.app.services.database.write(work)
 

@@ -14,7 +14,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, sync_playwright
 
-from placement_sched.operations.demo import run as demos
+from placement_sched.operations import demo as demos
 from tests import program
 from tests.servers import Server, environment, started
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.operations.demo import run as demos
+from placement_sched.operations import demo as demos
 from tests import program
 from tests.console.browser.conftest import PHONE, accessibility_faults
 from tests.servers import environment, started

@@ -8,8 +8,7 @@ from sqlalchemy import func, select
 
 from placement_sched.db.tables import allocations as allocation_rows
 from placement_sched.db.tables import inventories as inventory_rows
-from placement_sched.operations.demo.run import load
-from placement_sched.operations.demo.sample_cloud import (
+from placement_sched.operations.demo import (
     DISABLED_HOST,
     DISABLED_REASON,
     FULL_RACK,
@@ -18,6 +17,7 @@ from placement_sched.operations.demo.sample_cloud import (
     SILENT_HOST,
     WINDOWS_TRAIT,
     ZONES,
+    load,
     sample_cloud,
     uuid_of,
 )

@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from placement_sched.errors import Unavailable
 from placement_sched.model.figures import OTHER, CapacityFigures, Counted, FlavorCapacity
-from placement_sched.operations.gauges.capacity import KEPT, MOST, THREAD, CapacityGauges
+from placement_sched.operations.gauges import KEPT, MOST, THREAD, CapacityGauges
 from tests.conftest import make_settings
 from tests.placing import report
 from tests.scheduler.capacity.test_capacity import ADMIN, FLAVORS, NODES, in_zone, store_flavor
@@ -118,7 +118,7 @@ class Counting:
 def now(monkeypatch):
     """Return the time that the gauges see, in a list of one."""
     clock = [1_000_000.0]
-    monkeypatch.setattr("placement_sched.operations.gauges.capacity.time.time", lambda: clock[0])
+    monkeypatch.setattr("placement_sched.operations.gauges.time.time", lambda: clock[0])
     return clock
 
 

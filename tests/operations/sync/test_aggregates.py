@@ -4,9 +4,8 @@ import pytest
 
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.provider_sync import HostMap, SyncCode, SyncProblem, gravest
-from placement_sched.operations import host_aggregates as own_aggregates
-from placement_sched.operations.sync.own_placement import OwnPlacement
-from placement_sched.operations.sync.provider_sync import by_name, sync_aggregates
+from placement_sched.operations import aggregates as own_aggregates
+from placement_sched.operations.provider_sync import OwnPlacement, by_name, sync_aggregates
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers
 from tests.host_maps import Told, add_aggregate, aggregate_uuid, here, joining, leaving, members

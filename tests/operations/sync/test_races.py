@@ -7,8 +7,8 @@ import pytest
 
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ConcurrentUpdate
-from placement_sched.operations import host_aggregates
-from placement_sched.operations.sync.provider_sync import sync_aggregates, sync_traits
+from placement_sched.operations import aggregates
+from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
 from placement_sched.store import synced_traits
 from placement_sched.store.compute import host_aggregates as aggregates_store
 from placement_sched.store.placement import resource_providers, traits
@@ -49,12 +49,12 @@ def move(connection, dice):
     """Take a host out of an aggregate or put it in, and ask for the trait or not."""
     number = aggregates_store.id_of_name(connection, dice.choice(AGGREGATES))
     host = dice.choice(HOSTS)
-    if host in host_aggregates.get(connection, number).hosts:
-        host_aggregates.remove_host(connection, number, host, NOW)
+    if host in aggregates.get(connection, number).hosts:
+        aggregates.remove_host(connection, number, host, NOW)
     else:
-        host_aggregates.add_hosts(connection, number, [host], NOW)
+        aggregates.add_hosts(connection, number, [host], NOW)
     value = dice.choice(["required", None])
-    host_aggregates.set_metadata(connection, number, {f"trait:{LICENSED}": value}, NOW)
+    aggregates.set_metadata(connection, number, {f"trait:{LICENSED}": value}, NOW)
 
 
 def tag(database, dice, nodes, number):

@@ -8,7 +8,7 @@ from sqlalchemy import update
 
 from placement_sched.db import tables
 from placement_sched.model.provider_sync import Changed, TraitRecord
-from placement_sched.operations.sync.provider_sync import sync_traits
+from placement_sched.operations.provider_sync import sync_traits
 from placement_sched.store import synced_traits
 from tests.host_maps import (
     LICENSED,

@@ -10,8 +10,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import NotFound
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.provider_sync import HostMap, SyncCode
-from placement_sched.operations.sync.own_placement import OwnPlacement
-from placement_sched.operations.sync.provider_sync import sync_aggregates, sync_traits
+from placement_sched.operations.provider_sync import OwnPlacement, sync_aggregates, sync_traits
 from placement_sched.store import synced_traits
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates as provider_aggregates

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from placement_sched.candidates.explain import largest_below, smallest_above
 from placement_sched.model.provider import Inventory, obeys_units
-from placement_sched.operations import host_aggregates
+from placement_sched.operations import aggregates
 from placement_sched.store.placement.capacity import UsedInventory
 from tests.clouds import NOW, uuid_of
 from tests.placing import flavor, report, spec
@@ -27,11 +27,9 @@ def cloud(sqlite_app):
     sqlite_app.put(f"/placement/traits/{LICENSED}", headers=LATEST_HEADERS)
 
     def make(connection):
-        reserved = host_aggregates.create(connection, uuid_of("win-lic"), "win-lic", None, NOW)
-        host_aggregates.set_metadata(
-            connection, reserved.id, {f"trait:{LICENSED}": "required"}, NOW
-        )
-        host_aggregates.add_hosts(connection, reserved.id, ["cn3"], NOW)
+        reserved = aggregates.create(connection, uuid_of("win-lic"), "win-lic", None, NOW)
+        aggregates.set_metadata(connection, reserved.id, {f"trait:{LICENSED}": "required"}, NOW)
+        aggregates.add_hosts(connection, reserved.id, ["cn3"], NOW)
 
     sqlite_app.app.services.database.write(make)
     return sqlite_app
@@ -122,8 +120,8 @@ def test_a_trait_is_to_be_given_or_not_requested(cloud):
 def test_a_host_of_another_zone_is_not_to_join_the_zone(cloud):
     def make(connection):
         for zone, host in (("az1", "cn1"), ("az2", "cn4")):
-            made = host_aggregates.create(connection, uuid_of(zone), zone, zone, NOW)
-            host_aggregates.add_hosts(connection, made.id, [host], NOW)
+            made = aggregates.create(connection, uuid_of(zone), zone, zone, NOW)
+            aggregates.add_hosts(connection, made.id, [host], NOW)
 
     cloud.app.services.database.write(make)
     asked = spec(availability_zone="az1")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement_sched.operations import host_aggregates
+from placement_sched.operations import aggregates
 from placement_sched.scheduler.explain import verdicts
 from placement_sched.scheduler.explain import verdicts as module
 from tests.clouds import NOW, uuid_of
@@ -260,8 +260,8 @@ def test_a_forced_host_is_judged_without_filters(cloud):
 
 def test_a_host_in_a_forbidden_aggregate_and_of_another_zone_has_both_reasons(cloud):
     def make(connection):
-        zone = host_aggregates.create(connection, uuid_of("zone"), "zone", "az1", NOW)
-        host_aggregates.add_hosts(connection, zone.id, ["cn1"], NOW)
+        zone = aggregates.create(connection, uuid_of("zone"), "zone", "az1", NOW)
+        aggregates.add_hosts(connection, zone.id, ["cn1"], NOW)
 
     cloud.app.services.database.write(make)
     (verdict,) = verdicts(cloud, "cn2", request=spec(availability_zone="az1"))

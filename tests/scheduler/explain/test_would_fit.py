@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from placement_sched.operations import host_aggregates
+from placement_sched.operations import aggregates
 from tests.clouds import NOW, uuid_of
 from tests.conftest import make_settings
 from tests.placing import flavor, report, spec
@@ -43,9 +43,9 @@ def cloud(sqlite_app):
     sqlite_app.put(f"/placement/traits/{LICENSED}", headers=LATEST_HEADERS)
 
     def make(connection):
-        made = host_aggregates.create(connection, uuid_of("win-lic"), "win-lic", None, NOW)
-        host_aggregates.set_metadata(connection, made.id, {f"trait:{LICENSED}": "required"}, NOW)
-        host_aggregates.add_hosts(connection, made.id, ["cn5", "cn6"], NOW)
+        made = aggregates.create(connection, uuid_of("win-lic"), "win-lic", None, NOW)
+        aggregates.set_metadata(connection, made.id, {f"trait:{LICENSED}": "required"}, NOW)
+        aggregates.add_hosts(connection, made.id, ["cn5", "cn6"], NOW)
 
     sqlite_app.app.services.database.write(make)
     return sqlite_app

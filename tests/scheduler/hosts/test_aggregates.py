@@ -3,7 +3,7 @@
 import pytest
 
 from placement_sched.db.transaction import Database
-from placement_sched.operations import host_aggregates
+from placement_sched.operations import aggregates
 from placement_sched.scheduler.caches import AggregateCache
 from tests.hosts import NOW, add_node
 from tests.statements import counted
@@ -21,7 +21,7 @@ def other_process(settings):
 
 def create(database, name, zone=None):
     return database.write(
-        lambda connection: host_aggregates.create(connection, f"uuid of {name}", name, zone, NOW)
+        lambda connection: aggregates.create(connection, f"uuid of {name}", name, zone, NOW)
     ).id
 
 
@@ -37,10 +37,10 @@ def test_every_kind_of_change_by_another_process_is_seen(database, other_process
     number = create(other_process, "a")
     assert [each.name for each in read(database, cache)] == ["a"]
     changes = (
-        (host_aggregates.set_metadata, {"ssd": "true"}),
-        (host_aggregates.update, {"name": "b"}),
-        (host_aggregates.add_hosts, ["h1"]),
-        (host_aggregates.remove_host, "h1"),
+        (aggregates.set_metadata, {"ssd": "true"}),
+        (aggregates.update, {"name": "b"}),
+        (aggregates.add_hosts, ["h1"]),
+        (aggregates.remove_host, "h1"),
     )
     for change, what in changes:
         before = read(database, cache)
@@ -48,7 +48,7 @@ def test_every_kind_of_change_by_another_process_is_seen(database, other_process
             lambda connection, change=change, what=what: change(connection, number, what, NOW)
         )
         assert read(database, cache) != before
-    other_process.write(lambda connection: host_aggregates.delete(connection, number))
+    other_process.write(lambda connection: aggregates.delete(connection, number))
     assert read(database, cache) == ()
 
 
@@ -76,10 +76,10 @@ def test_aggregates_are_found_by_host(database):
     one, two = create(database, "one", "z"), create(database, "two")
 
     def work(connection):
-        host_aggregates.add_hosts(connection, one, ["h1"], NOW)
-        host_aggregates.add_hosts(connection, two, ["h1"], NOW)
-        host_aggregates.set_metadata(connection, two, {"trait:CUSTOM_X": "required"}, NOW)
-        host_aggregates.set_metadata(connection, one, {"Trait:CUSTOM_X": "required"}, NOW)
+        aggregates.add_hosts(connection, one, ["h1"], NOW)
+        aggregates.add_hosts(connection, two, ["h1"], NOW)
+        aggregates.set_metadata(connection, two, {"trait:CUSTOM_X": "required"}, NOW)
+        aggregates.set_metadata(connection, one, {"Trait:CUSTOM_X": "required"}, NOW)
 
     database.write(work)
     with database.read() as connection:

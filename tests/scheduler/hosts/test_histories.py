@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from placement_sched.db.failover import HISTORY
-from placement_sched.operations import host_aggregates
+from placement_sched.operations import aggregates
 from placement_sched.scheduler.caches import AggregateCache, KeptNodes, NodeCache, ServiceCache
 from placement_sched.store.compute import host_changes, services
 from placement_sched.store.compute.compute_nodes import NodeNames
@@ -79,7 +79,7 @@ def _services(remembered):
 def _create(name):
     def create(database):
         database.write(
-            lambda connection: host_aggregates.create(connection, f"{name} uuid", name, None, NOW)
+            lambda connection: aggregates.create(connection, f"{name} uuid", name, None, NOW)
         )
 
     return create

@@ -14,7 +14,7 @@ from placement_sched.errors import Invalid, NotFound
 from placement_sched.limits import MAX_AGGREGATE_METADATA
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.document import Json
-from placement_sched.operations import host_aggregates
+from placement_sched.operations import aggregates
 from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.schemas.fields import HOST, KEY, NAME, VALUE, ZONE
 from placement_sched.schemas.parts import UUID, an_object, or_null
@@ -55,7 +55,7 @@ def create(call: Call) -> Answer:
     """Create a host aggregate."""
     wanted = call.body["aggregate"]
     zone = wanted.get("availability_zone")
-    made = call.write(host_aggregates.create, str(uuid4()), wanted["name"], zone, call.now())
+    made = call.write(aggregates.create, str(uuid4()), wanted["name"], zone, call.now())
     document = _document(made, call.version)
     # As in nova, a new aggregate is shown without these.
     for key in ("hosts", "metadata"):
@@ -66,41 +66,41 @@ def create(call: Call) -> Answer:
 @blueprint.get(_ONE, policy=f"{_POLICY}:show")
 def show(call: Call, aggregate_id: str) -> Answer:
     """Return one host aggregate."""
-    return _answer(call, call.read(host_aggregates.get, _id(aggregate_id)))
+    return _answer(call, call.read(aggregates.get, _id(aggregate_id)))
 
 
 @blueprint.put(_ONE, policy=f"{_POLICY}:update", body=UPDATE, refusals=(409,))
 def update(call: Call, aggregate_id: str) -> Answer:
     """Change a host aggregate's name or availability zone."""
     fields, now = call.body["aggregate"], call.now()
-    return _answer(call, call.write(host_aggregates.update, _id(aggregate_id), fields, now))
+    return _answer(call, call.write(aggregates.update, _id(aggregate_id), fields, now))
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete")
 def delete(call: Call, aggregate_id: str) -> Answer:
     """Delete a host aggregate that has no hosts."""
-    call.write(host_aggregates.delete, _id(aggregate_id))
+    call.write(aggregates.delete, _id(aggregate_id))
     return Answer()
 
 
 @_action(policy=f"{_POLICY}:add_host", action="add_host", body=ADD_HOST)
 def add_host(call: Call, aggregate_id: str) -> Answer:
     """Add a host; its providers join the provider aggregate."""
-    return _change(call, aggregate_id, host_aggregates.add_hosts, [call.body["add_host"]["host"]])
+    return _change(call, aggregate_id, aggregates.add_hosts, [call.body["add_host"]["host"]])
 
 
 @_action(policy=f"{_POLICY}:remove_host", action="remove_host", body=REMOVE_HOST)
 def remove_host(call: Call, aggregate_id: str) -> Answer:
     """Remove a host; its providers leave the provider aggregate."""
     host = call.body["remove_host"]["host"]
-    return _change(call, aggregate_id, host_aggregates.remove_host, host)
+    return _change(call, aggregate_id, aggregates.remove_host, host)
 
 
 @_action(policy=f"{_POLICY}:set_metadata", action="set_metadata", body=SET_METADATA)
 def set_metadata(call: Call, aggregate_id: str) -> Answer:
     """Set metadata keys; null removes one."""
     changes = call.body["set_metadata"]["metadata"]
-    return _change(call, aggregate_id, host_aggregates.set_metadata, changes)
+    return _change(call, aggregate_id, aggregates.set_metadata, changes)
 
 
 @blueprint.post(
@@ -117,7 +117,7 @@ def cache_images(call: Call, aggregate_id: str) -> Answer:
     asked = [image["id"] for image in call.body["cache"]]
     if len(set(asked)) != len(asked):
         raise Invalid("Duplicate images in request", at="$.cache")
-    call.read(host_aggregates.get, number)
+    call.read(aggregates.get, number)
     return Answer(status=202)
 
 

@@ -4,8 +4,8 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.compute.conventions import in_microseconds
 from placement_sched.model.document import Json
-from placement_sched.operations import host_aggregates
-from placement_sched.operations.host_aggregates import Zone
+from placement_sched.operations import aggregates
+from placement_sched.operations.aggregates import Zone
 
 blueprint = Blueprint("os_availability_zone", __name__)
 
@@ -16,7 +16,7 @@ _ALL = "/v2.1/os-availability-zone"
 @blueprint.get(_ALL, policy=f"{_POLICY}:list")
 def index(call: Call) -> Answer:
     """List the zones that users may request, without hosts."""
-    found = call.read(host_aggregates.zones, call.settings)
+    found = call.read(aggregates.zones, call.settings)
     zones = [_document(zone, None) for zone in found if not zone.internal]
     return Answer(body={"availabilityZoneInfo": zones})
 
@@ -24,7 +24,7 @@ def index(call: Call) -> Answer:
 @blueprint.get(f"{_ALL}/detail", policy=f"{_POLICY}:detail")
 def detail(call: Call) -> Answer:
     """List all zones, with the hosts and services of the available ones."""
-    found = call.read(host_aggregates.zones, call.settings)
+    found = call.read(aggregates.zones, call.settings)
     zones = [_document(zone, _hosts(call, zone) if zone.is_available else None) for zone in found]
     return Answer(body={"availabilityZoneInfo": zones})
 

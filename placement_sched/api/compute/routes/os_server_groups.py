@@ -14,7 +14,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.limits import MAX_PAGE
 from placement_sched.model.aggregates import MOST_PER_HOST, POLICIES, ServerGroup
 from placement_sched.model.document import Json
-from placement_sched.operations import instances
+from placement_sched.operations import services
 from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.schemas.fields import GROUP_POLICY, NAME
 from placement_sched.schemas.formats import usual_uuid
@@ -81,14 +81,14 @@ def create(call: Call) -> Answer:
         project_id=call.identity.owning("project"),
         user_id=call.identity.owning("user"),
     )
-    call.write(instances.create_group, group, call.now())
+    call.write(services.create_group, group, call.now())
     return Answer(body={"server_group": _document(group, call.version)})
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show")
 def show(call: Call, server_group_id: str) -> Answer:
     """Return one group."""
-    found = call.read(instances.get_group, usual_uuid(server_group_id))
+    found = call.read(services.get_group, usual_uuid(server_group_id))
     require(call, f"{_POLICY}:show", found.project_id)
     return Answer(body={"server_group": _document(found, call.version)})
 
@@ -98,8 +98,8 @@ def show(call: Call, server_group_id: str) -> Answer:
 def delete(call: Call, connection: Connection, server_group_id: str) -> Answer:
     """Delete a group; its members stay."""
     uuid = usual_uuid(server_group_id)
-    require(call, f"{_POLICY}:delete", instances.get_group(connection, uuid).project_id)
-    instances.delete_group(connection, uuid)
+    require(call, f"{_POLICY}:delete", services.get_group(connection, uuid).project_id)
+    services.delete_group(connection, uuid)
     return Answer(status=204)
 
 

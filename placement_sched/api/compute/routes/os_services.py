@@ -12,7 +12,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
 from placement_sched.model.compute_node import Service
 from placement_sched.model.document import Json
-from placement_sched.operations import host_aggregates
+from placement_sched.operations import aggregates
 from placement_sched.operations import services as operations
 from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.operations.services import ServiceChange
@@ -56,7 +56,7 @@ def index(call: Call) -> Answer:
     host, binary = (call.value(name) or None for name in _NAMED)
     with call.services.database.read() as connection:
         found = services.search(connection, host=host, binary=binary)
-        zones = host_aggregates.zones_of_services(connection, found, call.settings)
+        zones = aggregates.zones_of_services(connection, found, call.settings)
     return Answer(body={"services": [_document(call, each, zones[each.id]) for each in found]})
 
 
@@ -96,7 +96,7 @@ def update(call: Call, service_id: str) -> Answer:
 @in_transaction
 def _updated(call: Call, connection: Connection, uuid: str, change: ServiceChange) -> Answer:
     changed = operations.update(connection, uuid, change, call.now())
-    zones = host_aggregates.zones_of_services(connection, [changed], call.settings)
+    zones = aggregates.zones_of_services(connection, [changed], call.settings)
     return Answer(body={"service": _document(call, changed, zones[changed.id])})
 
 

@@ -31,7 +31,7 @@ from placement_sched.model.compute_node import Service
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
-from placement_sched.operations import host_aggregates
+from placement_sched.operations import aggregates
 from placement_sched.schemas import formats
 from placement_sched.schemas.formats import in_seconds, usual_uuid
 from placement_sched.schemas.parts import an_object
@@ -208,7 +208,7 @@ _Hosts = tuple[Mapping[str, str], Mapping[str, Service]]
 
 def _hosts(connection: Connection, call: Call, found: Sequence[Instance]) -> _Hosts:
     hosts = {instance.host for instance in found if instance.host}
-    zones = host_aggregates.zones_of_hosts(connection, hosts, call.settings)
+    zones = aggregates.zones_of_hosts(connection, hosts, call.settings)
     return zones, services.by_hosts(connection, hosts)
 
 

@@ -17,7 +17,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
 from placement_sched.model.names import canonical
 from placement_sched.model.provider import Provider
-from placement_sched.operations import root_providers
+from placement_sched.operations import reports
 from placement_sched.schemas.fields import PROVIDER_NAME
 from placement_sched.schemas.parts import an_object
 from placement_sched.store.placement import provider_search, provider_trees, resource_providers
@@ -135,7 +135,7 @@ def create(call: Call) -> Answer:
     The root provider of a compute node joins the aggregates of the node's host.
     """
     provider = call.write(
-        root_providers.create,
+        reports.create,
         uuid=canonical(call.body["uuid"]) if "uuid" in call.body else str(uuid4()),
         name=call.body["name"],
         parent_uuid=call.body.get("parent_provider_uuid"),

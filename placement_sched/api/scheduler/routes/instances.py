@@ -9,7 +9,7 @@ from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance
-from placement_sched.operations import instances as operations
+from placement_sched.operations import services as operations
 from placement_sched.operations.nova_cloud import NovaNoun
 from placement_sched.scheduler import request
 from placement_sched.schemas import formats, parts

@@ -5,17 +5,101 @@ minute old: no scrape waits for them, and each shows how old they are. Several w
 a file beside their numbers.
 """
 
+import os
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from threading import Lock, Thread
+from typing import Any
 
+import orjson
 from oslo_log import log
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from placement_sched.errors import Error
-from placement_sched.model.figures import CapacityFigures, Counted
-from placement_sched.operations.gauges.reading import SharedFile
+from placement_sched.model.document import encoded
+from placement_sched.model.figures import CapacityFigures, CloudFigures, Counted
+
+
+class ReadGauges(Collector):
+    """Gauges that are read when a scrape comes and those known are ``kept`` seconds old.
+
+    One thread at a time reads them; any other shows those that are known.
+    """
+
+    def __init__(self, kept: float) -> None:
+        self._kept = kept
+        self._lock = Lock()
+        self._read_at: float | None = None
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """Return nothing: what there is to collect is not asked for when this is registered."""
+        return []
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the gauges, read again where that is due."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._read_if_due()
+            finally:
+                self._lock.release()
+        yield from self._shown()
+
+    def _read_if_due(self) -> None:
+        now = time.monotonic()
+        if self._read_at is None or now - self._read_at >= self._kept:
+            age = self._read()
+            self._read_at = None if age is None else now - age
+
+    @abstractmethod
+    def _read(self) -> float | None:
+        """Read what is shown, and return how many seconds old that is.
+
+        0 also where it cannot be read: who is away is not asked by each scrape. None to read again
+        at the next scrape.
+        """
+
+    @abstractmethod
+    def _shown(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the gauges of what was read last."""
+
+
+class SharedFile:
+    """A file in which the workers of a server share what one of them has read, as JSON."""
+
+    def __init__(self, directory: str | None, name: str) -> None:
+        """``directory`` is where the workers' numbers are; None where there is one process."""
+        self._path = None if directory is None else Path(directory) / name
+
+    def read(self) -> Any:
+        """Return what was written last; None where there is nothing, or no file."""
+        if self._path is None:
+            return None
+        try:
+            return orjson.loads(self._path.read_bytes())
+        except (OSError, ValueError):  # there is none yet
+            return None
+
+    def write(self, document: Any) -> None:
+        """Put a document in the place of what there is, whole at any moment."""
+        if self._path is not None:
+            written = self._path.with_suffix(f".{os.getpid()}")
+            written.write_bytes(encoded(document))
+            written.replace(self._path)
+
+    def age(self) -> float | None:
+        """Return how many seconds ago it was written; None where there is nothing of use.
+
+        What is younger than the file's time was written before the clock went back.
+        """
+        try:
+            age = time.time() - self._path.stat().st_mtime if self._path else -1
+        except OSError:
+            return None
+        return age if age >= 0 else None
+
 
 LOG = log.getLogger(__name__)
 
@@ -144,3 +228,57 @@ def _gauges(figures: CapacityFigures, names: Sequence[str]) -> Iterator[GaugeMet
         value=max(time.time() - figures.counted_at, 0),
     )
     yield from (whole, by_zone, states, age)
+
+
+#: Reads the figures of the moment; raises :class:`Error` where it cannot.
+ReadFigures = Callable[[], CloudFigures]
+
+
+_CLOUD_PREFIX = "placement_sched"
+
+
+class CloudGauges(ReadGauges):
+    """The figures of the cloud as a collector of Prometheus; none until they could be read."""
+
+    def __init__(self, read: ReadFigures, directory: str | None) -> None:
+        """``directory`` is what workers share."""
+        super().__init__(KEPT)
+        self._read_figures = read
+        self._file = SharedFile(directory, "cloud_figures.json")
+        self._figures: CloudFigures | None = None
+
+    def _read(self) -> float | None:
+        """Take the figures from the file where that is young, else from the cloud."""
+        age = self._file.age()
+        if age is not None and age < KEPT:
+            if (shared := self._file.read()) is None:
+                return None
+            self._figures = CloudFigures.from_json(shared)
+            return age
+        try:
+            self._figures = self._read_figures().bounded()
+        except Error as failure:
+            LOG.warning("the figures of the cloud were not read: %s", failure.detail)
+        else:
+            self._file.write(self._figures.as_json())
+        return 0
+
+    def _shown(self) -> Iterator[GaugeMetricFamily]:
+        figures = self._figures
+        if figures is None:
+            return
+        hosts = GaugeMetricFamily(
+            f"{_CLOUD_PREFIX}_hosts", "Compute services of hosts, by state.", labels=["state"]
+        )
+        for state, number in figures.hosts.items():
+            hosts.add_metric([state], number)
+        yield hosts
+        for name, amounts in (("free", figures.free), ("used", figures.used)):
+            gauge = GaugeMetricFamily(
+                f"{_CLOUD_PREFIX}_resources_{name}",
+                f"How much is {name} of a resource class in a zone, in the units of the class.",
+                labels=["resource_class", "zone"],
+            )
+            for key, amount in sorted(amounts.items()):
+                gauge.add_metric(key, amount)
+            yield gauge

@@ -1,14 +1,18 @@
 """Keeps the log of changes short, and the marks of transactions: what is old is deleted."""
 
 from datetime import datetime
+from functools import partial
 from threading import Lock
 from time import monotonic
 
 from oslo_log import log
 
 from placement_sched.db.leases import Lease
-from placement_sched.db.transaction import Database, forget_old_marks
+from placement_sched.db.transaction import Connection, Database, forget_old_marks
 from placement_sched.errors import Error, sentence
+from placement_sched.model.decision import DecisionsWanted
+from placement_sched.operations import Progress
+from placement_sched.store import decisions
 from placement_sched.store.placement import change_log
 
 LOG = log.getLogger(__name__)
@@ -55,3 +59,37 @@ class LogUpkeep:
             LOG.warning("old rows were not deleted: %s", sentence(failure))
         finally:
             self._turn.release()
+
+
+#: How many are deleted in one transaction.
+AT_ONCE = 500
+
+
+def purge_decisions(
+    database: Database, wanted: DecisionsWanted, progress: Progress, *, dry_run: bool = False
+) -> int:
+    """Delete the decisions wanted, the oldest first; return how many.
+
+    ``wanted.until`` says up to which time. With ``dry_run`` they are counted only. It can be
+    interrupted and run again: what was deleted until then is gone.
+    """
+    before = wanted.until
+    if before is None:
+        raise AssertionError("decisions are deleted up to a time")
+    with database.read() as connection:
+        number = decisions.count(connection, wanted)
+    if dry_run:
+        return number
+    # Of all decisions up to a time, what nova did beside those that were not recorded goes as well.
+    narrower = None if wanted == DecisionsWanted(until=before) else wanted
+    deleted = 0
+    while True:
+        progress(deleted, max(number, deleted))
+        some = database.write(partial(_purge, before=before, wanted=narrower))
+        deleted += some
+        if some < AT_ONCE:
+            return deleted
+
+
+def _purge(connection: Connection, before: datetime, wanted: DecisionsWanted | None) -> int:
+    return decisions.purge(connection, before, AT_ONCE, wanted)

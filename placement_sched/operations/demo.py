@@ -1,0 +1,470 @@
+"""The demo: the sample cloud in a database of its own, with requests placed on it for real."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from random import Random
+from types import MappingProxyType
+from uuid import NAMESPACE_URL, uuid5
+
+from placement_sched.db.transaction import Connection, Database
+from placement_sched.errors import Invalid, NoValidHost
+from placement_sched.model.clock import Clock
+from placement_sched.model.document import Json
+from placement_sched.model.explanation import EVERYTHING
+from placement_sched.operations.fleet.apply import apply
+from placement_sched.operations.fleet.merge import merge
+from placement_sched.operations.prepare import sync
+from placement_sched.scheduler.caches import Memory
+from placement_sched.scheduler.plugins import full_conf
+from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.settings import Settings
+from placement_sched.settings.conf import read_files
+
+ZONES = ("az1", "az2", "az3")
+#: A rack on which no memory is left.
+FULL_RACK = "az2-r03"
+#: A host that stopped reporting, and for how long it has been silent.
+SILENT_HOST = "az1-r03-ssd07"
+SILENCE = timedelta(days=30)
+#: A host whose compute service is disabled, and why.
+DISABLED_HOST = "az3-r05-epyc02"
+DISABLED_REASON = "replacing a faulty DIMM"
+WINDOWS_TRAIT = "CUSTOM_LICENSED_WINDOWS"
+GPU_TRAIT = "CUSTOM_GPU_A100"
+_X86 = frozenset({"HW_CPU_X86_AVX", "HW_CPU_X86_AVX2"})
+_AVX512 = _X86 | {"HW_CPU_X86_AVX512F", "HW_CPU_X86_AVX512VNNI"}
+_SSD = "STORAGE_DISK_SSD"
+#: Memory that each host keeps for itself, in MB.
+_RESERVED_MB = 8192
+_SEED = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HardwareGeneration:
+    """One generation of hardware: what each host is, and how many are in which racks of a zone."""
+
+    kind: str
+    about: str
+    racks: Mapping[int, int]
+    model: str
+    vcpus: int
+    memory_mb: int
+    local_gb: int
+    traits: frozenset[str]
+    hypervisor_version: int = 6_002_000
+    arch: str = "x86_64"
+    vgpus: int = 0
+
+
+_SSD_RACK = HardwareGeneration(
+    kind="ssd",
+    about="80 threads, 512 GiB, 3.8 TB SSD",
+    racks={3: 16},
+    model="Cascadelake-Server",
+    vcpus=80,
+    memory_mb=524_288,
+    local_gb=3_840,
+    traits=_AVX512 | {_SSD},
+)
+
+GENERATIONS = (
+    HardwareGeneration(
+        kind="hdd",
+        about="56 threads, 256 GiB, 12 TB spinning disk",
+        racks={1: 16, 2: 16},
+        model="Broadwell-IBRS",
+        vcpus=56,
+        memory_mb=262_144,
+        local_gb=12_000,
+        traits=_X86 | {"STORAGE_DISK_HDD"},
+        hypervisor_version=4_002_001,
+    ),
+    _SSD_RACK,
+    replace(
+        _SSD_RACK,
+        about="the same, with an older hypervisor",
+        racks={4: 16},
+        hypervisor_version=4_002_001,
+    ),
+    HardwareGeneration(
+        kind="epyc",
+        about="256 threads, 1 TiB, 7.7 TB SSD",
+        racks={5: 12},
+        model="EPYC-Rome",
+        vcpus=256,
+        memory_mb=1_048_576,
+        local_gb=7_680,
+        traits=_X86 | {"HW_CPU_X86_AMD_SEV", _SSD},
+        hypervisor_version=8_002_002,
+    ),
+    replace(
+        _SSD_RACK,
+        kind="win",
+        about="as ssd, licensed for Windows",
+        racks={6: 12},
+        traits=_SSD_RACK.traits | {WINDOWS_TRAIT},
+    ),
+    replace(
+        _SSD_RACK,
+        kind="gpu",
+        about="as ssd, with 8 virtual GPUs (A100)",
+        racks={7: 4},
+        traits=_SSD_RACK.traits | {GPU_TRAIT},
+        vgpus=8,
+    ),
+    HardwareGeneration(
+        kind="arm",
+        about="160 cores (aarch64), 512 GiB, 3.8 TB SSD",
+        racks={8: 8},
+        model="Neoverse-N1",
+        vcpus=160,
+        memory_mb=524_288,
+        local_gb=3_840,
+        traits=frozenset({_SSD}),
+        arch="aarch64",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """A flavor of the instances that run already: virtual CPUs, memory in MB, disk in GB."""
+
+    name: str
+    vcpus: int
+    memory_mb: int
+    root_gb: int
+    vgpus: int = 0
+
+
+_SIZES = (
+    _Size("r.2xlarge", 16, 65_536, 400),
+    _Size("r.xlarge", 8, 32_768, 200),
+    _Size("m.xlarge", 8, 16_384, 160),
+    _Size("m.large", 4, 8_192, 80),
+)
+
+_GPU_SIZE = _Size("g.large", 8, 49_152, 160, vgpus=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Host:
+    name: str
+    zone: str
+    hardware: HardwareGeneration
+    load: tuple[_Size, ...]
+
+
+def uuid_of(name: str) -> str:
+    """Return the uuid of the sample cloud's thing of this name, the same at every call."""
+    return str(uuid5(NAMESPACE_URL, f"placement-sched:demo/{name}"))
+
+
+def sample_cloud(now: datetime) -> Json:
+    """Return the cloud as a fleet document, its hosts heard of just ``now``, but the silent one."""
+    hosts = tuple(_hosts(Random(_SEED)))  # noqa: S311 - makes up instances, the same every time
+    aggregates = [
+        *((zone, zone, {"availability_zone": zone}) for zone in ZONES),
+        ("licensed-windows", "win", {f"trait:{WINDOWS_TRAIT}": "required"}),
+        ("gpu", "gpu", {f"trait:{GPU_TRAIT}": "required"}),
+    ]
+    return {
+        "aggregates": [
+            {
+                "name": name,
+                "uuid": uuid_of(name),
+                "metadata": metadata,
+                "hosts": [host.name for host in hosts if of in {host.zone, host.hardware.kind}],
+            }
+            for name, of, metadata in aggregates
+        ],
+        "hosts": [_report(host, now) for host in hosts],
+        "services": [
+            {"host": DISABLED_HOST, "status": "disabled", "disabled_reason": DISABLED_REASON}
+        ],
+        "instances": [instance for host in hosts for instance in _instances(host)],
+    }
+
+
+def _hosts(random: Random) -> Iterator[_Host]:
+    for zone in ZONES:
+        for hardware in GENERATIONS:
+            for number, places in hardware.racks.items():
+                rack = f"{zone}-r{number:02}"
+                for place in range(1, places + 1):
+                    load = _full(hardware) if rack == FULL_RACK else _some(hardware, random)
+                    yield _Host(f"{rack}-{hardware.kind}{place:02}", zone, hardware, load)
+
+
+def _full(hardware: HardwareGeneration) -> tuple[_Size, ...]:
+    """Return instances that take all memory, the largest first."""
+    left = hardware.memory_mb - _RESERVED_MB
+    load: list[_Size] = []
+    for size in _SIZES:
+        count, left = divmod(left, size.memory_mb)
+        load += [size] * count
+    return tuple(load)
+
+
+def _some(hardware: HardwareGeneration, random: Random) -> tuple[_Size, ...]:
+    """Return instances that take some part of the memory, or some of the virtual GPUs."""
+    if hardware.vgpus:
+        return (_GPU_SIZE,) * random.randint(3, hardware.vgpus)
+    wanted = random.uniform(0.2, 0.7) * hardware.memory_mb
+    load: list[_Size] = []
+    while sum(size.memory_mb for size in load) < wanted:
+        load.append(random.choice(_SIZES))
+    return tuple(load)
+
+
+def _report(host: _Host, now: datetime) -> Json:
+    """Return what a host sends, as of ``now`` or of its last sign of life, and its traits."""
+    hardware = host.hardware
+    seen = now - SILENCE if host.name == SILENT_HOST else now
+    vgpus = {"total": hardware.vgpus, "max_unit": hardware.vgpus}
+    return {
+        "uuid": uuid_of(host.name),
+        "host": host.name,
+        "node": host.name,
+        "hypervisor_type": "QEMU",
+        "hypervisor_version": hardware.hypervisor_version,
+        "cpu_info": {"arch": hardware.arch, "model": hardware.model},
+        "supported_hv_specs": [[hardware.arch, "kvm", "hvm"]],
+        "vcpus": hardware.vcpus,
+        "vcpus_used": sum(size.vcpus for size in host.load),
+        "memory_mb": hardware.memory_mb,
+        "memory_mb_used": _RESERVED_MB + sum(size.memory_mb for size in host.load),
+        "local_gb": hardware.local_gb,
+        "local_gb_used": sum(size.root_gb for size in host.load),
+        "reserved": {"MEMORY_MB": _RESERVED_MB},
+        "stats": {"num_instances": len(host.load)},
+        "last_seen_up": f"{seen.isoformat()}Z",
+        "traits": sorted(hardware.traits),
+        **({"inventories": {"VGPU": vgpus}} if hardware.vgpus else {}),
+    }
+
+
+def _instances(host: _Host) -> Iterator[Json]:
+    for number, size in enumerate(host.load, start=1):
+        uuid, flavor = uuid_of(f"{host.name}/{number}"), asdict(size)
+        amounts = {
+            "VCPU": size.vcpus,
+            "MEMORY_MB": size.memory_mb,
+            "DISK_GB": size.root_gb,
+            "VGPU": flavor.pop("vgpus"),
+        }
+        yield {
+            "uuid": uuid,
+            "name": f"{size.name}-{uuid[:8]}",
+            "host": host.name,
+            "project": uuid_of("residents"),
+            "user": uuid_of("resident"),
+            "flavor": flavor,
+            "allocations": {host.name: {name: held for name, held in amounts.items() if held}},
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleRequest:
+    """A request spec (contract §4) with a title, a line on it, and a line on what to look at."""
+
+    name: str
+    title: str
+    asks: str
+    look_at: str
+    spec: Json
+
+
+def _image(name: str, os_type: str, **traits: str) -> Json:
+    return {
+        "name": name,
+        "disk_format": "qcow2",
+        "container_format": "bare",
+        "properties": {"os_type": os_type, "hw_architecture": "x86_64", **traits},
+    }
+
+
+_LINUX = _image("debian-12", "linux")
+_WINDOWS = _image("windows-server-2022", "windows", **{f"trait:{WINDOWS_TRAIT}": "required"})
+
+
+def _spec(
+    name: str,
+    flavor: tuple[str, int, int, int],
+    extra_specs: Mapping[str, str] = MappingProxyType({}),
+    image: Json = _LINUX,
+    count: int = 1,
+) -> Json:
+    """Return a request spec; a flavor is its name, virtual CPUs, memory in MB and disk in GB."""
+    sizes = zip(("name", "vcpus", "memory_mb", "root_gb"), flavor, strict=True)
+    return {
+        "project_id": uuid_of("project"),
+        "user_id": uuid_of("user"),
+        "flavor": {**dict(sizes), "extra_specs": dict(extra_specs)},
+        "image": image,
+        "instance_uuids": [uuid_of(f"request/{name}/{n}") for n in range(1, count + 1)],
+    }
+
+
+_ON_SSD = {"trait:STORAGE_DISK_SSD": "required"}
+#: The requests in the order in which they are placed.
+REQUESTS = (
+    SampleRequest(
+        name="plain",
+        title="A plain Linux server",
+        asks="2 vCPUs, 4 GiB, 40 GB of disk; the image is built for x86_64.",
+        look_at="Each stage shows how many hosts it rejected and why, with an example.",
+        spec=_spec("plain", ("m.medium", 2, 4_096, 40)),
+    ),
+    SampleRequest(
+        name="windows",
+        title="A Windows server",
+        asks=f"4 vCPUs, 8 GiB; the image has trait:{WINDOWS_TRAIT}=required.",
+        look_at="The licensed-windows aggregate is open to it; only its hosts are left.",
+        spec=_spec("windows", ("m.large", 4, 8_192, 80), image=_WINDOWS),
+    ),
+    SampleRequest(
+        name="gpu",
+        title="A GPU worker",
+        asks=f"The flavor has resources:VGPU=1 and trait:{GPU_TRAIT}=required.",
+        look_at="VGPU removes hosts without GPUs, and those that have none free.",
+        spec=_spec(
+            "gpu",
+            ("g.large", 8, 49_152, 160),
+            {"resources:VGPU": "1", f"trait:{GPU_TRAIT}": "required"},
+        ),
+    ),
+    SampleRequest(
+        name="ten",
+        title="Ten database servers at once, all or none",
+        asks="16 vCPUs and 64 GiB each, on SSD, in az2, with QEMU 6.2 or newer.",
+        look_at="Each sees what those before it took, so they spread over many hosts.",
+        spec=_spec(
+            "ten",
+            ("r.2xlarge", 16, 65_536, 400),
+            _ON_SSD | {"capabilities:hypervisor_version": ">= 6002000"},
+            count=10,
+        )
+        | {"availability_zone": "az2"},
+    ),
+    SampleRequest(
+        name="impossible",
+        title="One that cannot be: a confidential server",
+        asks="32 vCPUs, 256 GiB, on SSD, its memory encrypted by AMD SEV-SNP.",
+        look_at="The last line names the one constraint without which hosts would fit.",
+        spec=_spec(
+            "impossible",
+            ("c.confidential", 32, 262_144, 500),
+            _ON_SSD | {"trait:HW_CPU_X86_AMD_SEV_SNP": "required"},
+        ),
+    ),
+)
+
+DATABASE_NAME = "placement_sched.db"
+CONFIG_NAME = "demo.conf"
+#: The hosts of the demo report once only; so long they count as up. Less than the silent host's
+#: silence.
+_UP_FOR = timedelta(days=7)
+_CONFIG = """\
+# The sample cloud of placement-sched demo.
+
+[DEFAULT]
+# Its hosts have reported once and will not again: they count as up for a week.
+service_down_time = {up_for}
+
+[placement_database]
+connection = sqlite:///{database}
+
+[scheduler]
+# Keep aggregates with metadata trait:X=required for requests that require X.
+enable_isolated_aggregate_filtering = true
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """How a request went: its explanation, and what was selected and claimed.
+
+    ``selected`` has, for each instance, its uuid (``instance``) beside its selection; it is empty
+    where ``refused`` says why there is none.
+    """
+
+    request: SampleRequest
+    explanation: Json
+    selected: tuple[Json, ...] = ()
+    refused: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """The sample cloud as a fleet document, and the scheduler that places requests on it."""
+
+    cloud: Json
+    scheduler: Scheduler
+
+    def place(self, request: SampleRequest) -> Placing:
+        """Explain a request, then select and claim for it, on the same state of the cloud."""
+        explanation = self.scheduler.explain(request.spec, overrides={}, view=EVERYTHING)
+        try:
+            answer = self.scheduler.select_destinations(request.spec)
+        except NoValidHost as refusal:
+            return Placing(request, explanation, refused=refusal.detail)
+        pairs = zip(request.spec["instance_uuids"], answer["selections"], strict=True)
+        selected = tuple({"instance": uuid, **best} for uuid, (best, *_) in pairs)
+        return Placing(request, explanation, selected)
+
+
+@contextmanager
+def opened(directory: Path, clock: Clock, random: Random) -> Iterator[Demo]:
+    """Give the demo, its database and its configuration file made in ``directory``.
+
+    It has no other settings. Raises :class:`Invalid` for a directory that has a demo already,
+    that cannot be written to, or whose name cannot stand in a database URL.
+    """
+    settings = Settings.from_conf(
+        read_files(full_conf(), [str(_configured(directory))], alone=True)
+    )
+    database = Database(settings)
+    try:
+        now = clock()
+        cloud = sample_cloud(now) | {
+            "flavors": [request.spec["flavor"] for request in REQUESTS],
+            "images": [_LINUX, _WINDOWS],
+        }
+        sync(database, clock)
+        database.write(partial(load, cloud=cloud, settings=settings, now=now))
+        scheduler = Scheduler(
+            database=database, settings=settings, clock=clock, random=random, memory=Memory()
+        )
+        yield Demo(cloud, scheduler)
+    finally:
+        database.dispose()
+
+
+def load(connection: Connection, cloud: Json, settings: Settings, now: datetime) -> None:
+    """Make a cloud within the caller's write transaction, as loading a fleet file does."""
+    apply(connection, merge(connection, cloud, settings, now), lambda _what: None)
+
+
+def _configured(directory: Path) -> Path:
+    database, config = directory / DATABASE_NAME, directory / CONFIG_NAME
+    for path in (database, config):
+        if path.exists():
+            raise Invalid(f"{path} is there already; name another directory, or remove it")
+    url = str(database.resolve())
+    if "?" in url or not url.isprintable():
+        raise Invalid(f"{directory}: a name with '?' or control characters fits in no database URL")
+    text = _CONFIG.format(
+        up_for=int(_UP_FOR.total_seconds()),
+        # oslo.config takes a single one for a reference to another option.
+        database=url.replace("$", "$$"),
+    )
+    try:
+        config.write_text(text, encoding="utf-8")
+    except OSError as failure:
+        raise Invalid(f"{config}: {failure.strerror}") from None
+    return config

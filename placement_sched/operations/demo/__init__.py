@@ -1,1 +1,0 @@
-"""The demo: a sample cloud, and requests placed on it."""

@@ -1,1 +1,0 @@
-"""The gauges of ``/metrics`` that are read when a scrape asks for them."""

@@ -1,0 +1,575 @@
+"""Finds allocations of instances that are no more, and frees them if asked.
+
+Given policies, it also reports what contradicts them. The rules are those of ``nova-manage
+placement audit`` (nova's documentation) for instances that are known (``repair.known_instances``);
+a consumer that may be an instance without a record here is reported, never freed.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
+from itertools import groupby
+
+from placement_sched.db import migrate
+from placement_sched.db.sql import batches
+from placement_sched.db.transaction import Connection, Database
+from placement_sched.errors import ConcurrentUpdate, Conflict, Invalid, NotFound
+from placement_sched.model.clock import Clock
+from placement_sched.model.compute_node import ComputeNode
+from placement_sched.model.decision import Decision
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.instance import Instance
+from placement_sched.model.provider import INSTANCE_TYPE, UNCHECKED, Allocation, ConsumerClaim
+from placement_sched.model.retry import retrying
+from placement_sched.operations.aggregates import faults
+from placement_sched.scheduler.policies.registry import Policies
+from placement_sched.scheduler.request_groups import amounts_of
+from placement_sched.store import decisions
+from placement_sched.store.checks import on_other_hosts, orphans, still_orphans
+from placement_sched.store.compute import compute_nodes, host_aggregates, instances, services
+from placement_sched.store.placement import allocations, resource_providers, traits
+
+#: Carried by providers that share what they have with others: they are not hosts (os-traits).
+_SHARING = "MISC_SHARES_VIA_AGGREGATE"
+
+
+class Doubt(Enum):
+    """Why a consumer without a record may still be an instance."""
+
+    ADOPTED = "adopted_database"
+    NOTHING_RECORDED = "no_instance_recorded"
+    NO_TYPE = "no_consumer_type"
+    NOT_REPORTED = "provider_not_reported"
+    MORE_REPORTED = "host_reports_more"
+
+
+@dataclass(frozen=True, slots=True)
+class Doubtful:
+    """A consumer that cannot be judged, the reason, and its hosts or providers (by name).
+
+    ``has_type`` is whether its allocations name a consumer type, as this service's do.
+    """
+
+    consumer: str
+    doubt: Doubt
+    about: tuple[str, ...]
+    has_type: bool = True
+
+
+#: Judges consumers, of which none is a recorded instance, by all allocations that they hold: gives
+#: for each why it cannot be judged, or None where it is an instance that is gone.
+Judge = Callable[[Connection, Sequence[Allocation]], dict[str, Doubtful | None]]
+
+
+def judge_all_recorded(
+    connection: Connection, held: Sequence[Allocation]
+) -> dict[str, Doubtful | None]:
+    """Judge by the operator's word that all instances are recorded here.
+
+    A consumer without a type may still be a migration of nova.
+    """
+    names = resource_providers.names_of(connection, {one.provider_uuid for one in held})
+    doubts: dict[str, Doubtful | None] = {}
+    for uuid, some in by_consumer(held).items():
+        about = {names.get(one.provider_uuid, one.provider_uuid) for one in some}
+        doubt = Doubtful(uuid, Doubt.NO_TYPE, tuple(sorted(about)), has_type=False)
+        doubts[uuid] = None if _has_type(some) else doubt
+    return doubts
+
+
+def judge_recorded_here(
+    connection: Connection, held: Sequence[Allocation]
+) -> dict[str, Doubtful | None]:
+    """Judge by the instances that are recorded in this database, where they can be relied on.
+
+    Nowhere in a database that OpenStack placement made, whose clients know instances that were
+    never recorded here; nowhere while no instance is recorded; nor on a host that reports more
+    instances than are recorded on it, nor on a provider of a host that does not report here. A
+    consumer without a type was not claimed here: nova gives none to its instances and migrations.
+    The number of statements depends on batches alone.
+    """
+    known = _Known(connection, held)
+    return {uuid: known.doubt(uuid, some) for uuid, some in by_consumer(held).items()}
+
+
+def by_consumer(held: Iterable[Allocation]) -> dict[str, list[Allocation]]:
+    """Return allocations by the uuid of their consumer, in order of these."""
+    ordered = sorted(held, key=lambda one: one.consumer.uuid)
+    return {uuid: list(some) for uuid, some in groupby(ordered, lambda one: one.consumer.uuid)}
+
+
+def amounts_by_provider(held: Iterable[Allocation]) -> dict[str, dict[str, int]]:
+    """Return what one consumer holds: amounts by resource class, by provider uuid."""
+    found: dict[str, dict[str, int]] = {}
+    for one in held:
+        found.setdefault(one.provider_uuid, {})[one.resource_class] = one.used
+    return found
+
+
+def _has_type(held: Sequence[Allocation]) -> bool:
+    return held[0].consumer.consumer_type == INSTANCE_TYPE
+
+
+def may_be_outdated(database: Database) -> bool:
+    """Return whether instances that are recorded here may be gone without this service knowing.
+
+    In a database that OpenStack placement made, nova frees what an instance holds, and the record
+    of it stays here.
+    """
+    with database.read() as connection:
+        return migrate.is_recorded(connection)
+
+
+class _Known:
+    """What is known here of the hosts that the consumers of some allocations hold something of."""
+
+    def __init__(self, connection: Connection, held: Sequence[Allocation]) -> None:
+        #: Why no consumer of the database can be judged, or None.
+        self._of_all: Doubt | None = None
+        if migrate.is_recorded(connection):
+            self._of_all = Doubt.ADOPTED
+        elif not instances.is_any(connection):
+            self._of_all = Doubt.NOTHING_RECORDED
+        uuids = {one.provider_uuid for one in held}
+        found = resource_providers.by_uuids(connection, uuids)
+        roots = {one.root_uuid for one in found.values()}
+        nodes = {one.uuid: one for one in compute_nodes.by_uuids(connection, roots)}
+        self._nodes = {
+            uuid: nodes[one.root_uuid] for uuid, one in found.items() if one.root_uuid in nodes
+        }
+        #: The hosts of providers; of those without a host their own names.
+        self._names = {uuid: one.name for uuid, one in found.items()}
+        self._names |= {uuid: node.host for uuid, node in self._nodes.items()}
+        self._sharing = traits.carriers(connection, [_SHARING]).get(_SHARING, frozenset())
+        hosts = {one.host for one in nodes.values()}
+        self._recorded = instances.counts_on_hosts(connection, hosts)
+
+    def doubt(self, consumer: str, held: Sequence[Allocation]) -> Doubtful | None:
+        """Return why a consumer that holds this cannot be judged, or None if it can."""
+        uuids = {one.provider_uuid for one in held}
+        has_type = _has_type(held)
+        if self._of_all is not None:
+            return Doubtful(consumer, self._of_all, self._named(uuids), has_type)
+        if not has_type:
+            return Doubtful(consumer, Doubt.NO_TYPE, self._named(uuids), has_type)
+        # Those that may be of a host that does not report here.
+        unreported = uuids - self._nodes.keys() - self._sharing
+        if unreported:
+            return Doubtful(consumer, Doubt.NOT_REPORTED, self._named(unreported))
+        on_nodes = {uuid: self._nodes[uuid] for uuid in uuids & self._nodes.keys()}
+        recorded = {uuid: self._recorded_on(node) for uuid, node in on_nodes.items()}
+        beyond = {
+            uuid
+            for uuid, node in on_nodes.items()
+            if int(node.stats.get("num_instances", 0)) > recorded[uuid]
+        }
+        return Doubtful(consumer, Doubt.MORE_REPORTED, self._named(beyond)) if beyond else None
+
+    def _recorded_on(self, node: ComputeNode) -> int:
+        # An instance may be recorded on a host without its node.
+        names = (node.hypervisor_hostname, None)
+        return sum(self._recorded.get((node.host, name), 0) for name in names)
+
+    def _named(self, providers: Iterable[str]) -> tuple[str, ...]:
+        return tuple(sorted({self._names.get(uuid, uuid) for uuid in providers}))
+
+
+#: So many consumers are freed in one transaction, so that no other writer waits long for a lock.
+_BATCH = 500
+#: How often a batch starts again where others changed a consumer of it meanwhile.
+_ATTEMPTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Orphaned:
+    """Orphaned allocations of one consumer from one provider.
+
+    ``runs_on`` is the host of the consumer if it is an instance that has left the provider's host.
+    """
+
+    consumer: str
+    provider_uuid: str
+    provider_name: str
+    resources: dict[str, int]
+    runs_on: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """What was found, and of how many consumers it was deleted."""
+
+    orphaned: tuple[Orphaned, ...]
+    #: Consumers without a record that may still be instances.
+    doubtful: tuple[Doubtful, ...] = ()
+    deleted: int = 0
+    #: What is wrong with the policies of aggregates, which nothing here mends.
+    policy_faults: tuple[str, ...] = ()
+
+    @property
+    def consumers(self) -> frozenset[str]:
+        """Return the consumers of what was found."""
+        return frozenset(one.consumer for one in self.orphaned)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Auditor:
+    """Looks through the compute nodes' providers, or only that of ``provider_uuid``.
+
+    ``no_owner`` are project and user of consumers of which none is known, ``policies`` those that
+    aggregates may name; ``judge`` finds which consumers are gone. Consumers that the operator has
+    ``named`` count as gone if they are not recorded instances. A host is down if it has been silent
+    for ``down_time`` seconds.
+    """
+
+    database: Database
+    clock: Clock
+    no_owner: tuple[str, str]
+    provider_uuid: str | None = None
+    policies: Policies | None = None
+    judge: Judge = judge_recorded_here
+    named: frozenset[str] = frozenset()
+    down_time: int = 60
+
+    def find(self) -> Audit:
+        """Return what is orphaned; raises :class:`NotFound` for a provider that is not there."""
+        with self.database.read() as connection:
+            consumers = orphans(connection, self._provider_id(connection))
+            held = allocations.of_consumers(connection, consumers)
+            doubts = self._doubts(connection, held)
+            mine = [one for one in held if not doubts[one.consumer.uuid] and self._concerns(one)]
+            names = resource_providers.by_uuids(connection, {one.provider_uuid for one in mine})
+            left = self._left_over(connection)
+            policy_faults: tuple[str, ...] = ()
+            if self.policies is not None:
+                policy_faults = tuple(faults(host_aggregates.snapshot(connection), self.policies))
+        return Audit(
+            orphaned=tuple(
+                Orphaned(consumer, uuid, names[uuid].name if uuid in names else uuid, resources)
+                for consumer, some in by_consumer(mine).items()
+                for uuid, resources in sorted(amounts_by_provider(some).items())
+            )
+            + left,
+            doubtful=tuple(doubt for _, doubt in sorted(doubts.items()) if doubt),
+            policy_faults=policy_faults,
+        )
+
+    def delete(self, audit: Audit, progress: Callable[[int, int | None], None]) -> Audit:
+        """Delete what still is orphaned, batch by batch; ``progress`` takes how many, of all."""
+        consumers, done, deleted = sorted(audit.consumers), 0, 0
+        for batch in batches(consumers, _BATCH):
+            deleted += self._freed(batch)
+            done += len(batch)
+            progress(done, len(consumers))
+        return replace(audit, deleted=deleted)
+
+    def _freed(self, consumers: Sequence[str]) -> int:
+        try:
+            return retrying(
+                lambda: self.database.write(lambda connection: self._free(connection, consumers)),
+                _ATTEMPTS,
+            )
+        except ConcurrentUpdate:
+            raise ConcurrentUpdate(
+                f"concurrent updates of the same consumers; gave up after {_ATTEMPTS} attempts"
+            ) from None
+
+    def _free(self, connection: Connection, consumers: Sequence[str]) -> int:
+        left = still_orphans(connection, consumers, self._provider_id(connection))
+        held = allocations.of_consumers(connection, sorted(left))
+        doubts = self._doubts(connection, held)
+        claims = [
+            self._claim(some, self._concerns)
+            for uuid, some in by_consumer(held).items()
+            if not doubts[uuid]
+        ]
+        left_over = {
+            (one.consumer, one.provider_uuid) for one in self._left_over(connection, consumers)
+        }
+        held = allocations.of_consumers(connection, sorted({uuid for uuid, _ in left_over}))
+        claims += [
+            self._claim(some, lambda one: (one.consumer.uuid, one.provider_uuid) in left_over)
+            for some in by_consumer(held).values()
+        ]
+        allocations.replace(connection, claims, self.clock())
+        return len(claims)
+
+    def _doubts(
+        self, connection: Connection, held: Sequence[Allocation]
+    ) -> dict[str, Doubtful | None]:
+        doubts = self.judge(connection, held)
+        return {uuid: None if uuid in self.named else doubt for uuid, doubt in doubts.items()}
+
+    def _left_over(
+        self, connection: Connection, uuids: Collection[str] | None = None
+    ) -> tuple[Orphaned, ...]:
+        """Return allocations that instances left on hosts that are down, as after an evacuation.
+
+        The instance is recorded on another host and has allocations there, so no move is at work.
+        A host that is up deletes them itself.
+        """
+        hosts = on_other_hosts(connection, uuids)
+        found = services.by_hosts(
+            connection, {host for others in hosts.values() for host in others}
+        )
+        now = self.clock()
+        down = {host for host, one in found.items() if not one.is_up(now, self.down_time)}
+        roots = {
+            uuid: {root for host, some in others.items() if host in down for root in some}
+            for uuid, others in hosts.items()
+        }
+        held = allocations.of_consumers(
+            connection, sorted(uuid for uuid, some in roots.items() if some)
+        )
+        providers = resource_providers.by_uuids(connection, {one.provider_uuid for one in held})
+        places = {one.uuid: one.host for one in instances.by_uuids(connection, roots)}
+        mine = [
+            one
+            for one in held
+            if self._concerns(one)
+            and providers[one.provider_uuid].root_uuid in roots[one.consumer.uuid]
+        ]
+        return tuple(
+            Orphaned(consumer, uuid, providers[uuid].name, resources, runs_on=places[consumer])
+            for consumer, some in by_consumer(mine).items()
+            for uuid, resources in sorted(amounts_by_provider(some).items())
+        )
+
+    def _claim(
+        self, held: Sequence[Allocation], goes: Callable[[Allocation], bool]
+    ) -> ConsumerClaim:
+        owner = held[0].consumer
+        return ConsumerClaim(
+            consumer=owner.uuid.lower(),
+            allocations=amounts_by_provider(one for one in held if not goes(one)),
+            project_id=owner.project_id or self.no_owner[0],
+            user_id=owner.user_id or self.no_owner[1],
+            # Very old databases have allocations of consumers without a record.
+            generation=UNCHECKED if owner.generation is None else owner.generation,
+        )
+
+    def _concerns(self, held: Allocation) -> bool:
+        return self.provider_uuid in {None, held.provider_uuid}
+
+    def _provider_id(self, connection: Connection) -> int | None:
+        if self.provider_uuid is None:
+            return None
+        return resource_providers.by_uuid(connection, self.provider_uuid).id
+
+
+#: So many instances are looked at together, as nova does.
+BATCH = 50
+
+
+class HealOutcome(Enum):
+    """What became of an instance."""
+
+    CREATED = "created"
+    UPDATED = "updated"
+    SKIPPED = "skipped"
+    NO_NODE = "no compute node"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Healing:
+    """What became of one instance: what it holds now by provider, or why it does not."""
+
+    instance: str
+    outcome: HealOutcome
+    allocations: Mapping[str, Mapping[str, int]] | None = None
+    reason: str | None = None
+
+    @property
+    def done(self) -> bool:
+        """Return whether its allocations were written (in a dry run: would be)."""
+        return self.outcome in {HealOutcome.CREATED, HealOutcome.UPDATED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealRequest:
+    """Which instances are looked at: all, those of a cell, or one, which may be forced.
+
+    ``most`` limits how many are healed; None means all. With ``dry_run`` nothing is written.
+    """
+
+    instance: str | None = None
+    cell_uuid: str | None = None
+    most: int | None = None
+    force: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Healer:
+    """Heals allocations; ``no_owner`` are the project and user of instances without any."""
+
+    database: Database
+    clock: Clock
+    no_owner: tuple[str, str]
+    wanted: HealRequest
+
+    def heal(self) -> Iterator[Healing]:
+        """Yield the result for one instance after the other; it may be called again.
+
+        Nothing is yielded beyond ``most`` that are healed. Raises :class:`NotFound` for an
+        instance or a cell that is not there.
+        """
+        healed = 0
+        for batch in self._batches():
+            room = None if self.wanted.most is None else self.wanted.most - healed
+            for one in self._some(batch, room):
+                healed += one.done
+                yield one
+            if self.wanted.most is not None and healed >= self.wanted.most:
+                return
+
+    def to_look_at(self) -> int:
+        """Return how many instances there are to be looked at."""
+        if self.wanted.instance is not None:
+            return 1
+        with self.database.read() as connection:
+            return instances.count_unallocated(
+                connection, no_owner=self.no_owner[0], cell_uuid=self.wanted.cell_uuid
+            )
+
+    def more(self, after: str) -> bool:
+        """Return whether an instance after this one is to be healed."""
+        return any(
+            one.done
+            for batch in self._pages(after)
+            for one in self._written(batch, dry_run=True, room=None)
+        )
+
+    def _batches(self) -> Iterator[Sequence[str]]:
+        wanted = self.wanted
+        with self.database.read() as connection:
+            if wanted.instance is not None:
+                instances.by_uuid(connection, wanted.instance)
+            if wanted.cell_uuid and not compute_nodes.is_cell(connection, wanted.cell_uuid):
+                raise NotFound(f"no compute node is in a cell {wanted.cell_uuid}")
+        if wanted.instance is not None:
+            yield [wanted.instance]
+        else:
+            yield from self._pages(None)
+
+    def _pages(self, after: str | None) -> Iterator[Sequence[str]]:
+        while True:
+            with self.database.read() as connection:
+                page = instances.unallocated(
+                    connection,
+                    no_owner=self.no_owner[0],
+                    cell_uuid=self.wanted.cell_uuid,
+                    after=after,
+                    limit=BATCH,
+                )
+            if not page:
+                return
+            yield page
+            after = page[-1]
+
+    def _some(self, uuids: Sequence[str], room: int | None) -> Sequence[Healing]:
+        """Heal some instances together; where that cannot be, one by one."""
+        try:
+            return self._written(uuids, dry_run=self.wanted.dry_run, room=room)
+        except (Conflict, Invalid):
+            found: list[Healing] = []
+            for uuid in uuids:
+                if room is not None and sum(one.done for one in found) >= room:
+                    break
+                found += self._alone(uuid)
+            return found
+
+    def _alone(self, uuid: str) -> Sequence[Healing]:
+        try:
+            return retrying(lambda: self._written([uuid], dry_run=False, room=None), _ATTEMPTS)
+        except (Conflict, Invalid) as failure:
+            return [Healing(instance=uuid, outcome=HealOutcome.FAILED, reason=failure.detail)]
+
+    def _written(self, ids: Sequence[str], *, dry_run: bool, room: int | None) -> Sequence[Healing]:
+
+        def write(connection: Connection) -> Sequence[Healing]:
+            # An instance that is just being deleted is waited for, and then not there any more.
+            found = self._examined(connection, ids, room, lock=True)
+            claims = [claim for _, claim in found if claim is not None]
+            allocations.replace(connection, claims, self.clock())
+            return [one for one, _ in found]
+
+        if not dry_run:
+            return self.database.claim(write)
+        with self.database.read() as connection:
+            return [one for one, _ in self._examined(connection, ids, room, lock=False)]
+
+    def _examined(
+        self, connection: Connection, uuids: Sequence[str], room: int | None, *, lock: bool
+    ) -> list[tuple[Healing, ConsumerClaim | None]]:
+        """Return what is to become of the instances, up to ``room`` that are to be healed."""
+        recorded = instances.by_uuids(connection, uuids, lock=lock)
+        held = by_consumer(allocations.of_consumers(connection, uuids))
+        held_of = {uuid.lower(): some for uuid, some in held.items()}
+        nodes = compute_nodes.uuids_by_name(connection, {one.host or "" for one in recorded})
+        decided = decisions.of_instances(connection, uuids)
+        found: list[tuple[Healing, ConsumerClaim | None]] = []
+        for instance in recorded:
+            if room is not None and sum(one.done for one, _ in found) >= room:
+                break
+            node = nodes.get((instance.host or "", instance.node or ""))
+            decision = decided.get(instance.uuid)
+            found.append(self._healing(instance, held_of.get(instance.uuid, ()), node, decision))
+        return found
+
+    def _healing(
+        self,
+        instance: Instance,
+        held: Sequence[Allocation],
+        node: str | None,
+        decision: Decision | None,
+    ) -> tuple[Healing, ConsumerClaim | None]:
+        end = partial(Healing, instance=instance.uuid)
+        if reason := self._reason_to_skip(instance, held):
+            return end(outcome=HealOutcome.SKIPPED, reason=reason), None
+        if held and not self.wanted.force:
+            wanted = amounts_by_provider(held)
+        elif node is None:
+            reason = f"there is no compute node {instance.node} of host {instance.host}"
+            return end(outcome=HealOutcome.NO_NODE, reason=reason), None
+        else:
+            try:
+                wanted = {node: _asked(instance, decision)}
+            except Invalid as wrong:
+                return end(outcome=HealOutcome.FAILED, reason=wrong.detail), None
+        claim = ConsumerClaim(
+            consumer=instance.uuid,
+            allocations=wanted,
+            project_id=instance.project_id or self.no_owner[0],
+            user_id=instance.user_id or self.no_owner[1],
+            consumer_type=INSTANCE_TYPE,
+            # Another request has allocated for it at this moment.
+            generation=held[0].consumer.generation if held else None,
+        )
+        outcome = HealOutcome.UPDATED if held else HealOutcome.CREATED
+        return end(outcome=outcome, allocations=wanted), claim
+
+    def _reason_to_skip(self, instance: Instance, held: Sequence[Allocation]) -> str | None:
+        if instance.task_state is not None:
+            return f"it is in the task state {instance.task_state}"
+        if instance.host is None or instance.node is None:
+            return "it is not on a node"
+        if not held or self.wanted.force:
+            return None
+        if held[0].consumer.project_id not in {None, self.no_owner[0]}:
+            return "it has allocations"
+        if instance.project_id in {None, self.no_owner[0]}:
+            return "it has allocations, and its record names no project"
+        return None
+
+
+def _asked(instance: Instance, decision: Decision | None) -> dict[str, int]:
+    flavor = instance.flavor
+    if flavor is None or not {"vcpus", "memory_mb"} & flavor.keys():
+        raise Invalid("its flavor is not known")
+    boot_from_volume = decision is not None and bool(decision.request.get("is_bfv"))
+    asked = dict(amounts_of(Flavor.from_document(flavor), boot_from_volume=boot_from_volume))
+    if not asked:
+        raise Invalid("its flavor requests no resources")
+    return asked

@@ -1,1 +1,0 @@
-"""Finds and mends allocations that do not match the recorded instances."""

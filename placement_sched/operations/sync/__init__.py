@@ -1,1 +1,0 @@
-"""Keeps provider aggregates and traits in step with host aggregates."""
