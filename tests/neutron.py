@@ -11,7 +11,7 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 
-from placement_sched.remote.neutron import Neutron
+from placement_sched.clients.neutron import Neutron
 from tests.loopback import served
 
 Json = dict[str, Any]

@@ -16,8 +16,8 @@ from webob.exc import HTTPServiceUnavailable
 
 from placement_sched.api.request_context import WSGI, context_of
 from placement_sched.api.versions import Headers
+from placement_sched.clients.session import check_installed
 from placement_sched.errors import ConfigurationError, Error, Invalid, Unavailable
-from placement_sched.remote.service import check_installed
 from placement_sched.settings.logs import without_warnings
 from placement_sched.settings.options.api import KEYSTONE_GROUP as _GROUP
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from oslo_log import log
 
+from placement_sched.clients.session import library_logs_silenced
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.document import Json
 from placement_sched.notifications import payloads
 from placement_sched.notifications.event import END, ERROR, START, Event
-from placement_sched.remote.service import library_logs_silenced
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files
 from placement_sched.settings.options.notifications import (

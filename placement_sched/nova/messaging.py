@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from oslo_config import cfg
 
+from placement_sched.clients.session import library_logs_silenced
 from placement_sched.errors import ConfigurationError, one_line
 from placement_sched.nova.call_log import fields_of
-from placement_sched.remote.service import library_logs_silenced
 from placement_sched.settings import Settings
 from placement_sched.settings.conf import read_files
 from placement_sched.settings.logs import without_warnings

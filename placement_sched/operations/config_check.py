@@ -12,12 +12,12 @@ from keystoneauth1 import loading as keystone_loading
 from oslo_config import cfg
 from oslo_log import log
 
+from placement_sched.clients.session import check_installed
 from placement_sched.db.engine import database_url, served_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.hardware.pci_requests import aliases_of
 from placement_sched.model.names import did_you_mean, nearest
 from placement_sched.notifications.announcer import announcer_of
-from placement_sched.remote.service import check_installed
 from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.live_settings import with_options_file
 from placement_sched.scheduler.plugins import plugins_for

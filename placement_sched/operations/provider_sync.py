@@ -17,6 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from placement_sched.clients.placement import RemotePlacement
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import NotFound, ServiceFailed
 from placement_sched.model.aggregates import HostAggregate
@@ -34,7 +35,6 @@ from placement_sched.model.provider_sync import (
     gravest,
 )
 from placement_sched.operations import Progress
-from placement_sched.remote.placement import RemotePlacement
 from placement_sched.store import change_counters, synced_traits
 from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers, traits

@@ -14,6 +14,8 @@ from uuid import uuid4
 
 import orjson
 
+from placement_sched.clients.neutron import Neutron
+from placement_sched.clients.session import by_options
 from placement_sched.db.scratch import Readable
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConfigurationError, Invalid, NotFound, TooComplex
@@ -34,8 +36,6 @@ from placement_sched.model.request_spec import (
     RequestSpec,
     request_spec_from,
 )
-from placement_sched.remote.neutron import Neutron
-from placement_sched.remote.service import by_options
 from placement_sched.scheduler.caches import AggregateCache, Aggregates
 from placement_sched.scheduler.filtering import is_named
 from placement_sched.scheduler.live_settings import LiveSettings, overridden

@@ -7,12 +7,10 @@ from functools import partial
 
 import pytest
 
+from placement_sched.clients.placement import RemotePlacement, TraitFile, opened, read_remote_hosts
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.provider_sync import SyncCode
 from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
-from placement_sched.remote.directory import read_remote_hosts
-from placement_sched.remote.placement import RemotePlacement
-from placement_sched.remote.trait_file import TraitFile, opened
 from tests.differential.exchange import Request
 from tests.differential.sides import Peer
 from tests.host_maps import LICENSED, add_aggregate, aggregate_uuid, joining, putting, tag

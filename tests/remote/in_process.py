@@ -12,7 +12,7 @@ from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
 from requests.adapters import BaseAdapter
 
-from placement_sched.remote.service import RemoteService
+from placement_sched.clients.session import RemoteService
 from tests.differential.peer.wsgi_call import call
 from tests.differential.sides import Peer
 

@@ -5,8 +5,8 @@ from datetime import datetime
 import pytest
 import trustme
 
+from placement_sched.clients.attestation import Attestation, Level
 from placement_sched.errors import ServiceFailed
-from placement_sched.remote.attestation import Attestation, Level
 from tests.attestation import running
 
 TIME = "2026-01-01T12:00:00Z"

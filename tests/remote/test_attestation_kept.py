@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from placement_sched.clients.attestation import AttestedHosts, Level
 from placement_sched.errors import ServiceFailed
-from placement_sched.remote.attestation import AttestedHosts, Level
 
 START = datetime(2026, 1, 1, 12)
 

@@ -4,9 +4,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from placement_sched.clients.placement import PAGE, read_remote_hosts
 from placement_sched.errors import ServiceFailed
 from placement_sched.operations.provider_sync import read_own_hosts
-from placement_sched.remote.directory import PAGE, read_remote_hosts
 from tests.host_maps import add_aggregate
 from tests.hosts import add_service
 from tests.remote.in_process import InProcess, answering, compute_service, wsgi

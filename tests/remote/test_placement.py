@@ -8,11 +8,17 @@ from pathlib import Path
 import pytest
 import requests
 
+from placement_sched.clients.placement import (
+    TRIES,
+    RemotePlacement,
+    SeenProvider,
+    TraitEntry,
+    TraitFile,
+    opened,
+)
 from placement_sched.errors import Conflict, Invalid, ServiceFailed
 from placement_sched.model.provider_sync import SyncCode
 from placement_sched.operations.provider_sync import by_name, sync_aggregates, sync_traits
-from placement_sched.remote.placement import TRIES, RemotePlacement
-from placement_sched.remote.trait_file import SeenProvider, TraitEntry, TraitFile, opened
 from tests.host_maps import (
     LICENSED,
     add_aggregate,
@@ -198,7 +204,7 @@ class Unseen(InProcess):
 def test_what_was_put_is_noted_though_the_provider_cannot_be_seen(
     sqlite_app, sqlite_database, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("placement_sched.remote.service.RETRIES", 0)
+    monkeypatch.setattr("placement_sched.clients.session.RETRIES", 0)
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
     record = TraitFile(tmp_path / "put.json", URL)
@@ -400,7 +406,7 @@ class Dying(InProcess):
 def test_what_was_put_before_placement_died_is_told_and_noted(
     sqlite_app, sqlite_database, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("placement_sched.remote.service.RETRIES", 0)
+    monkeypatch.setattr("placement_sched.clients.session.RETRIES", 0)
     first, second, _ = sorted(add_node(sqlite_database, f"cn{number}") for number in range(3))
     add_aggregate(sqlite_database, "a", ["cn0", "cn1", "cn2"], ASKING)
     service = placement_service(Dying(sqlite_app.app, 2), URL)

@@ -12,6 +12,14 @@ from placement_sched.cli.arguments import Commands, add_command, add_format
 from placement_sched.cli.database import open_database, refuse_absent_file
 from placement_sched.cli.scheduler.scheduler_client import add_token, check_address, check_token
 from placement_sched.cli.terminal import print_result, progressing
+from placement_sched.clients.placement import RemotePlacement, opened, read_remote_hosts
+from placement_sched.clients.session import (
+    MICROVERSIONS,
+    RemoteService,
+    by_cloud,
+    by_token,
+    library_logs_silenced,
+)
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
@@ -26,16 +34,6 @@ from placement_sched.operations.provider_sync import (
     sync_aggregates,
     sync_traits,
 )
-from placement_sched.remote.directory import read_remote_hosts
-from placement_sched.remote.placement import RemotePlacement
-from placement_sched.remote.service import (
-    MICROVERSIONS,
-    RemoteService,
-    by_cloud,
-    by_token,
-    library_logs_silenced,
-)
-from placement_sched.remote.trait_file import opened
 from placement_sched.scheduler.plugins import read_settings
 
 

@@ -17,9 +17,9 @@ from placement_sched.api.validation import Schemas, check_texts
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services
 from placement_sched.cli.database import refuse_absent_file, shown
+from placement_sched.clients.session import RemoteService, ServiceResponse, by_token, causes
 from placement_sched.errors import Error, Invalid, NoValidHost, ServiceFailed, Unavailable
 from placement_sched.model.document import Json
-from placement_sched.remote.service import RemoteService, ServiceResponse, by_token, causes
 from placement_sched.scheduler.caches import Memory
 from placement_sched.scheduler.host_views import one_shown as host_shown
 from placement_sched.scheduler.plugins import read_settings

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from placement_sched.clients.attestation import Attestation, Attested, AttestedHosts
 from placement_sched.model.request_spec import RequestSpec
-from placement_sched.remote.attestation import Attestation, Attested, AttestedHosts
 from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, Remedy, Verdict
 from placement_sched.scheduler.filters.changed_requests import without_extra_specs
 

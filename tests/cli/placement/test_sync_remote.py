@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from placement_sched.cli.main import main
+from placement_sched.clients import session
 from placement_sched.errors import Invalid
-from placement_sched.remote import service
 from tests.host_maps import LICENSED
 from tests.reports import a_report, node_uuid
 from tests.servers import Server, serving_on
@@ -179,7 +179,7 @@ def test_an_address_goes_before_that_of_clouds_yaml(placed, tmp_path, monkeypatc
 def test_services_that_do_not_answer_as_they_should_are_one_line(
     placed, capsys, monkeypatch, arguments, status, words
 ):
-    monkeypatch.setattr("placement_sched.remote.service.RETRIES", 0)
+    monkeypatch.setattr("placement_sched.clients.session.RETRIES", 0)
     given = [each.format(placed.url) for each in arguments]
     assert main(["placement", "sync_aggregates", *addresses(placed), *given]) == status
     (line,) = capsys.readouterr().err.splitlines()
@@ -193,6 +193,6 @@ def test_without_openstacksdk_clouds_yaml_is_refused_with_what_to_install(monkey
             raise ImportError(name)
         return importlib.import_module(name)
 
-    monkeypatch.setattr(service, "import_module", absent)
+    monkeypatch.setattr(session, "import_module", absent)
     with pytest.raises(Invalid, match=r"pip install 'placement_sched\[clouds\]'"):
-        service.by_cloud("here", {"placement": None})
+        session.by_cloud("here", {"placement": None})

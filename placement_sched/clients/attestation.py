@@ -16,9 +16,9 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.noauth import NoAuth
 from keystoneauth1.session import Session
 
+from placement_sched.clients.session import RemoteService
 from placement_sched.errors import ServiceFailed
 from placement_sched.model.clock import Clock
-from placement_sched.remote.service import RemoteService
 
 LOG = logging.getLogger(__name__)
 

@@ -4,24 +4,150 @@ The API changes one provider at a time: read it with its generation, write it wi
 and begin again if another client was faster.
 """
 
+import fcntl
+import os
 import random
 import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from placement_sched.errors import ConcurrentUpdate, Invalid, NotFound, ServiceFailed
+import orjson
+
+from placement_sched.clients.session import RemoteService
+from placement_sched.errors import ConcurrentUpdate, Conflict, Invalid, NotFound, ServiceFailed
+from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.provider_sync import (
     Changed,
+    HostMap,
     ProviderChange,
     ProviderTrait,
     SyncedAttribute,
     TraitRecord,
 )
 from placement_sched.model.retry import retrying
-from placement_sched.remote.service import RemoteService
-from placement_sched.remote.trait_file import SeenProvider, TraitEntry, TraitFile
+
+_FORMAT = 2
+
+
+class SeenProvider(NamedTuple):
+    """What the placement API shows of a provider, by which a recreated one is recognised.
+
+    A generation only rises, and ``modified``, the time of the last change, changes with it.
+    """
+
+    generation: int
+    modified: str
+
+
+class TraitEntry(NamedTuple):
+    """The aggregate that a trait was added for, and its provider as seen last, if it was seen."""
+
+    aggregate: str
+    seen: SeenProvider | None = None
+
+    def is_about(self, now: SeenProvider | None) -> bool:
+        """Return whether the provider, as it is seen now, can be the provider of the entry.
+
+        A recreated one is taken for it only once it was changed more often.
+        """
+        if now is None or self.seen is None:
+            return now is not None
+        return now.generation > self.seen.generation or now == self.seen
+
+
+class TraitFile:
+    """Which trait was added to which provider, and for which aggregate.
+
+    ``placement`` is the address of the placement that the file is about. Raises :class:`Invalid`
+    for a file of something else or about another placement, and if it cannot be written.
+    """
+
+    def __init__(self, path: Path, placement: str) -> None:
+        self._path, self._placement = path, placement
+        self.entries: Mapping[ProviderTrait, TraitEntry] = {}
+        with _naming(path):
+            try:
+                text = path.read_bytes()
+            except FileNotFoundError:
+                return
+        try:
+            # Format 1 had a document in each line, the format in the first.
+            document = orjson.loads(text.partition(b"\n")[0] or text)
+            number, about = document["format"], document["placement"]
+            if number == _FORMAT:
+                self.entries = dict(map(_entry, document["traits"]))
+        except (ValueError, LookupError, TypeError):
+            raise Invalid(f"--state {path}: this is not a record of sync_traits") from None
+        if number != _FORMAT:
+            raise Invalid(f"--state {path}: a record of format {number}, not of {_FORMAT}")
+        if about != placement:
+            raise Invalid(f"--state {path}: the record of {about}, not of {placement}")
+
+    def replace(self, entries: Mapping[ProviderTrait, TraitEntry]) -> None:
+        """Write these as the only entries, if they differ from those of the file."""
+        if entries == self.entries:
+            return
+        traits = [
+            {"provider": provider, "trait": trait, "aggregate": entry.aggregate}
+            | (entry.seen._asdict() if entry.seen else {})
+            for (provider, trait), entry in sorted(entries.items())
+        ]
+        document = {"format": _FORMAT, "placement": self._placement, "traits": traits}
+        folder, prefix = self._path.parent, f".{self._path.name}."
+        with (
+            _naming(self._path),
+            NamedTemporaryFile(dir=folder, prefix=prefix, delete=False) as file,
+        ):
+            try:
+                file.write(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
+                file.flush()
+                os.fsync(file.fileno())
+                Path(file.name).replace(self._path)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+        self.entries = entries
+
+
+@contextmanager
+def opened(path: Path, placement: str) -> Iterator[TraitFile]:
+    """Open the record in a file, which the first change creates, for one process at a time.
+
+    Raises as :class:`TraitFile` does, and :class:`Conflict` while another process has it open.
+    """
+    lock = path.with_name(f".{path.name}.lock")
+    with _naming(path):
+        held = lock.open("w")
+    with held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Conflict(f"--state {path}: another sync_traits is at work with it") from None
+        yield TraitFile(path, placement)
+
+
+def _entry(document: Mapping[str, Any]) -> tuple[ProviderTrait, TraitEntry]:
+    seen = None
+    # The provider may have been out of reach when its trait was recorded.
+    if "generation" in document:
+        seen = SeenProvider(int(document["generation"]), str(document["modified"]))
+    pair = (str(document["provider"]), str(document["trait"]))
+    return pair, TraitEntry(str(document["aggregate"]), seen)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as failure:
+        raise Invalid(f"--state {path}: {failure.strerror}") from None
+
 
 #: Maximum number of attempts to change a provider that other clients keep changing.
 TRIES = 10
@@ -168,3 +294,53 @@ class RemotePlacement:
 
     def _wait(self, attempt: int) -> None:
         self._pause(random.uniform(0, PAUSE * attempt))  # noqa: S311 - jitter
+
+
+#: Maximum number of hypervisors per request: the most that nova gives by default. Its operator
+#: may let it give fewer ([api] max_limit), and it does so silently.
+PAGE = 1000
+
+
+def read_remote_hosts(service: RemoteService) -> HostMap:
+    """Return aggregates and hosts of a compute API now; raises :class:`ServiceFailed`."""
+    aggregates = service.listed("/os-aggregates", "aggregates", _aggregate)
+    serving = service.listed(
+        "/os-services", "services", lambda each: str(each["host"]), binary="nova-compute"
+    )
+    nodes: dict[str, set[str]] = defaultdict(set)
+    for uuid, host in _hypervisors(service).items():
+        nodes[host].add(uuid)
+    return HostMap(
+        aggregates=tuple(sorted(aggregates, key=lambda aggregate: aggregate.id)),
+        known=frozenset(serving) | nodes.keys(),
+        nodes={host: frozenset(uuids) for host, uuids in nodes.items()},
+    )
+
+
+def _hypervisors(service: RemoteService) -> dict[str, str]:
+    """Return the host of each compute node by its uuid, read page by page.
+
+    However short a page is, another may follow; the last is a page that brings nothing new. nova
+    and this service give every other list whole.
+    """
+    path, hosts, after = "/os-hypervisors/detail", dict[str, str](), dict[str, str]()
+    while True:
+        page = service.listed(path, "hypervisors", _node, limit=PAGE, **after)
+        if hosts.keys() >= dict(page).keys():
+            return hosts
+        hosts = dict(page) | hosts
+        after = {"marker": page[-1][0]}
+
+
+def _aggregate(document: Mapping[str, Any]) -> HostAggregate:
+    return HostAggregate(
+        id=int(document["id"]),
+        uuid=str(document["uuid"]),
+        name=str(document["name"]),
+        hosts=frozenset(map(str, document["hosts"])),
+        metadata={str(key): str(value) for key, value in document["metadata"].items()},
+    )
+
+
+def _node(document: Mapping[str, Any]) -> tuple[str, str]:
+    return str(document["id"]), str(document["service"]["host"])

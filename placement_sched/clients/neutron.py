@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 from keystoneauth1.adapter import Adapter
 
+from placement_sched.clients.session import RemoteService, ServiceResponse
 from placement_sched.model.request_spec import NORMAL, Port
-from placement_sched.remote.service import RemoteService, ServiceResponse
 
 #: The only version of the Networking API; a catalogue's address may end with it or not.
 _VERSION = "/v2.0"
