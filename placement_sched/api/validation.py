@@ -11,9 +11,8 @@ from placement_sched.api.versions import EVER, Version
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, not_text
 from placement_sched.model.names import if_few, names_instead, nearest
-from placement_sched.schemas.faults import Fault, faults_in, worst
+from placement_sched.schemas.faults import Fault, faults_in, in_json, phrase, worst
 from placement_sched.schemas.formats import CHECKS
-from placement_sched.schemas.wording import in_json, phrase
 
 #: Marks a parameter of a query string that may be given several times; a note to readers of the
 #: schema, which itself sees one value at a time.

@@ -20,7 +20,7 @@ from placement_sched.api.request_context import REQUEST_ID, context_of
 from placement_sched.api.serving import complete
 from placement_sched.console.forms import LABELS
 from placement_sched.model.document import Json
-from placement_sched.schemas.wording import bare, expectation, plain_reason
+from placement_sched.schemas.faults import bare, expectation, plain_reason
 
 #: What begins the others: the name of a key, or what was done with the text.
 _OPENINGS = {"overrides: ": "Options: ", "policy: ": "Policy: ", "Malformed JSON: ": ""}

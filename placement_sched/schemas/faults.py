@@ -1,6 +1,7 @@
 """Faults that the checker of JSON schemas (jsonschema_rs) finds in a document."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -158,3 +159,163 @@ def _is_index(key: Any, step: int) -> bool:
     digits = key.removeprefix("+")
     # As texts, since Python makes no number of more than 4300 digits.
     return digits.isascii() and digits.isdigit() and (digits.lstrip("0") or "0") == str(step)
+
+
+#: A fault as an error carries it, and as the scheduler API shows it: its ``problem`` in words and
+#: its ``path``; of a fault against a schema the ``keyword``, ``value`` and ``expected``, too.
+FaultData = Mapping[str, Any]
+
+_COUNTED = {"Length": "characters", "Items": "items", "Properties": "properties"}
+#: The phrases of the library jsonschema by keyword, for a value and the keyword's own value.
+_PHRASES = {
+    "minimum": "{value} is less than the minimum of {expected!r}",
+    "maximum": "{value} is greater than the maximum of {expected!r}",
+    "exclusiveMinimum": "{value} is less than or equal to the minimum of {expected!r}",
+    "exclusiveMaximum": "{value} is greater than or equal to the maximum of {expected!r}",
+    "required": "{expected!r} is a required property",
+    "pattern": "{value} does not match {expected!r}",
+    "format": "{value} is not a {expected!r}",
+    "uniqueItems": "{value} has non-unique elements",
+    "anyOf": "{value} is not valid under any of the given schemas",
+}
+
+
+def phrase(fault: Fault, show: Callable[[Any], str]) -> str:
+    """Return a fault in the words of the library jsonschema, which OpenStack's placement uses.
+
+    ``show`` returns a value as the message has it. Clients match these phrases.
+    """
+    value, expected, keyword = show(fault.value), fault.expected, fault.keyword
+    if keyword == "type":
+        return f"{value} is not of type {', '.join(map(repr, _listed(expected)))}"
+    if keyword == "enum":
+        return f"{value} is not one of [{', '.join(map(in_json, expected))}]"
+    if keyword == "additionalProperties":
+        return _unknown_keys(fault)
+    if keyword in _PHRASES:
+        return _PHRASES[keyword].format(value=value, expected=expected)
+    return _size(keyword, value, expected) or fault.message
+
+
+def _size(keyword: str, value: str, expected: int) -> str | None:
+    bound, noun = keyword[:3], _COUNTED.get(keyword[3:])
+    if noun is None:
+        return None
+    if bound == "min" and expected == 1:
+        return f"{value} should be non-empty"
+    if bound == "max" and expected == 0:
+        words = "is expected to be empty"
+    elif noun == "properties":
+        words = "does not have enough properties" if bound == "min" else "has too many properties"
+    else:
+        words = "is too short" if bound == "min" else "is too long"
+    at_most = f"; {_at_most(expected, noun)}" if bound == "max" else ""
+    return f"{value} {words}{at_most}"
+
+
+def _at_most(limit: int, noun: str) -> str:
+    singular = noun.removesuffix("s").replace("propertie", "property")
+    return f"at most {limit} {singular if limit == 1 else noun}"
+
+
+def _unknown_keys(fault: Fault) -> str:
+    keys, patterns = sorted(fault.expected), fault.schema.get("patternProperties")
+    names = ", ".join(map(repr, keys))
+    if patterns:
+        verb = "does" if len(keys) == 1 else "do"
+        forms = ", ".join(map(repr, sorted(patterns)))
+        return f"{names} {verb} not match any of the regexes: {forms}"
+    verb = "was" if len(keys) == 1 else "were"
+    return f"Additional properties are not allowed ({names} {verb} unexpected)"
+
+
+def in_json(value: Any) -> str:
+    """Return a value as JSON has it, but a text in single quotes, as messages quote it."""
+    return repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _listed(values: Any) -> list[Any]:
+    return values if isinstance(values, list) else [values]
+
+
+_TYPES = {
+    "array": "a list",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "null": "null",
+    "number": "a number",
+    "object": "keys with values",
+    "string": "a text",
+}
+_FORMATS = {"uuid": "a UUID", "date-time": "a time"}
+#: What is expected by patterns that values of forms can miss.
+_PATTERNS = {
+    "^[^\\x00-\\x1f\\x7f]*$": "a text without control characters",
+    "^[A-Z0-9_]+$": "capital letters, digits and _",
+    "^[1-9][0-9]{0,8}$": "a whole number, 1 or more",
+}
+_EXPECTED: Mapping[str, Callable[[Any], str | None]] = {
+    "type": lambda kinds: either([_TYPES[kind] for kind in _listed(kinds)]),
+    "format": lambda name: _FORMATS.get(name, f"a {name}"),
+    "minimum": "{} or more".format,
+    "maximum": "{} or less".format,
+    "exclusiveMinimum": "more than {}".format,
+    "maxLength": lambda limit: _at_most(limit, "characters"),
+    "maxItems": lambda limit: _at_most(limit, "items"),
+    "enum": lambda choices: either([str(choice) for choice in choices if choice is not None]),
+    "pattern": _PATTERNS.get,
+}
+
+
+class Expectation(NamedTuple):
+    """A value as it was given, and what is expected in its place: ``a whole number``."""
+
+    value: str
+    expected: str
+
+
+def expectation(fault: FaultData) -> Expectation | None:
+    """Return which value does not fit, and what does; None for what is wrong in another way."""
+    words = _EXPECTED.get(fault.get("keyword", ""))
+    expected = words(fault["expected"]) if words else None
+    return None if expected is None else Expectation(fault["value"], expected)
+
+
+#: Plain words by keyword; the second where the keyword's value is 1.
+_PLAIN = {
+    "required": "the key {expected!r} is missing",
+    "anyOf": "{value} has none of the forms that are accepted here",
+    "pattern": "{value} is not of the form {expected!r}",
+}
+_PLAIN_OF_ONE = {
+    "minLength": "expected a text that is not empty",
+    "minItems": "expected at least one entry, not {value}",
+    "minProperties": "expected at least one entry, not {value}",
+    "maxProperties": "expected one key, not those of {value}",
+}
+
+
+def plain_reason(fault: FaultData) -> str:
+    """Return a fault in plain words; what is plain already as it is."""
+    keyword, expected = fault.get("keyword", ""), fault.get("expected")
+    problem: str = fault["problem"]
+    if keyword in {"type", "format"} and (known := expectation(fault)):
+        return f"expected {known.expected}, not {known.value}"
+    if keyword == "additionalProperties" and problem.startswith("Additional"):
+        more = problem.partition(")")[2]  # the keys that there are, or that may be meant
+        names = _listed(expected)
+        return f"unknown key{'s' * (len(names) > 1)} {', '.join(map(repr, names))}{more}"
+    words = _PLAIN.get(keyword) or (_PLAIN_OF_ONE.get(keyword) if expected == 1 else None)
+    return problem if words is None else words.format(**fault)
+
+
+def either(names: list[str]) -> str:
+    """Return names as a sentence has them: ``a, b or c``."""
+    *most, last = names
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def bare(value: str) -> str:
+    """Return a value without the quotes that a text has in messages."""
+    quoted = len(value) > 1 and value[0] == value[-1] == "'"
+    return value[1:-1] if quoted else value

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from placement_sched.api.validation import Schema
 from placement_sched.errors import Error, Invalid
-from placement_sched.schemas.faults import faults_in, worst
-from placement_sched.schemas.wording import expectation, phrase, plain_reason
+from placement_sched.schemas.faults import expectation, faults_in, phrase, plain_reason, worst
 
 SCHEMA = {
     "type": "object",

@@ -14,7 +14,7 @@ from placement_sched.limits import MAX_INSTANCES
 from placement_sched.model import flat_request
 from placement_sched.model.document import Json, decoded
 from placement_sched.model.flat_request import FlatRequest, hints, pairs
-from placement_sched.schemas.wording import plain_reason
+from placement_sched.schemas.faults import plain_reason
 
 #: A key of an object, or the position in a list, on the way to a value.
 PathStep = str | int
