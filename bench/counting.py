@@ -8,9 +8,9 @@ from sqlalchemy import event
 from werkzeug.test import Client
 
 from placement_sched.app import create_app
+from placement_sched.config.conf import read_files
+from placement_sched.config.settings import Settings
 from placement_sched.scheduler.plugins import full_conf
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import read_files
 
 Answerer = Callable[[Request], tuple[Reply, int]]
 Counter = Callable[[Request], int]

@@ -20,12 +20,12 @@ from worlds.rows import BORN, COLUMNS, Book, Rows, World, common_rows
 from worlds.shared import SharedWorld
 from worlds.sparse import SparseWorld
 
+from placement_sched.config.conf import read_files
+from placement_sched.config.settings import Settings
 from placement_sched.db import tables
 from placement_sched.db.transaction import Database
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.plugins import full_conf
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import read_files
 
 WORLDS: dict[str, Callable[[int, int], World]] = {
     "flat": FlatWorld,

@@ -28,6 +28,7 @@ from targets import END_TO_END, EXPLAIN_BY_PLAIN, TEN_BY_ONE, Finding, Target
 from worlds.flat import FlatWorld
 from worlds.nodes import ALWAYS_UP
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.model.request_spec import request_spec_from
@@ -39,7 +40,6 @@ from placement_sched.scheduler.plugins import plugins_for, read_settings
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.weighing import run_weighers
-from placement_sched.settings import Settings
 
 NOVA = Path(__file__).parent.parent / ".venv-peer/bin/python"
 HANDLERS = Path(__file__).with_name("nova_handlers.py")

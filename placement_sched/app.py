@@ -29,6 +29,7 @@ from placement_sched.api.request_log import AccessLog, watching
 from placement_sched.api.scheduler.routes import FACE as SCHEDULER
 from placement_sched.api.serving import BodyFirst
 from placement_sched.candidates.summaries import Summaries
+from placement_sched.config.settings import Settings
 from placement_sched.console import routes as console
 from placement_sched.console.page import guarding
 from placement_sched.db.engine import database_url
@@ -48,7 +49,6 @@ from placement_sched.scheduler.live_settings import with_options_file
 from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
 from placement_sched.scheduler.request import neutron_of
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.settings import Settings
 from placement_sched.store import cloud_figures
 
 FACES = (PLACEMENT, COMPUTE, IMAGE, IDENTITY, SCHEDULER)

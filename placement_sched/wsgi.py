@@ -19,12 +19,12 @@ from flask.cli import routes_command
 from placement_sched import app
 from placement_sched.api.application import Application
 from placement_sched.api.request_context import WSGI
+from placement_sched.config.options.api import KEYSTONE_GROUP, STRATEGY
+from placement_sched.config.opts import FILES, files_named, is_explicit
+from placement_sched.config.settings import Settings
 from placement_sched.errors import ConfigurationError, Error
 from placement_sched.operations.config_check import log_start
 from placement_sched.scheduler.plugins import read_settings
-from placement_sched.settings import Settings
-from placement_sched.settings.options.api import KEYSTONE_GROUP, STRATEGY
-from placement_sched.settings.opts import FILES, files_named, is_explicit
 
 #: The status of a process whose configuration cannot be used: what gunicorn, and what uwsgi with
 #: need-app, take for an application that cannot be loaded. They end; with another status they

@@ -21,14 +21,14 @@ from webtest import TestApp
 
 from placement_sched.app import Application, create_app
 from placement_sched.candidates.cache import UPKEEP_THREAD
+from placement_sched.config.conf import read_files
+from placement_sched.config.settings import Settings
 from placement_sched.db.migrate import sync_schema
 from placement_sched.db.tables import metadata, resource_classes, resource_providers, traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.plugins import full_conf
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import read_files
 from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
 from tests.conforming import Conforming
 

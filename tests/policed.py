@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from placement_sched.config.settings import Settings
 from placement_sched.scheduler.plugins import full_conf, read_settings
 from placement_sched.scheduler.policies.registry import Policies, policies_for
-from placement_sched.settings import Settings
 
 #: The document's example, its section headers restored, and a policy of everything.
 DOCUMENT = """

@@ -17,9 +17,9 @@ from webob.exc import HTTPServiceUnavailable
 from placement_sched.api.request_context import WSGI, context_of
 from placement_sched.api.versions import Headers
 from placement_sched.clients.session import check_installed
+from placement_sched.config.logs import without_warnings
+from placement_sched.config.options.api import KEYSTONE_GROUP as _GROUP
 from placement_sched.errors import ConfigurationError, Error, Invalid, Unavailable
-from placement_sched.settings.logs import without_warnings
-from placement_sched.settings.options.api import KEYSTONE_GROUP as _GROUP
 
 
 class Unauthorized(Error):

@@ -9,9 +9,9 @@ from oslo_config import cfg
 from oslo_policy import policy
 
 from placement_sched.api.policy import Rule
+from placement_sched.config.conf import read_files
+from placement_sched.config.opts import files_named
 from placement_sched.errors import ConfigurationError
-from placement_sched.settings.conf import read_files
-from placement_sched.settings.opts import files_named
 
 _COMPUTE_ADMIN = "rule:context_is_admin"
 _READER = "rule:project_reader_or_admin"

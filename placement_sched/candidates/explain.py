@@ -44,12 +44,12 @@ from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import Rules, tree_search
 from placement_sched.candidates.search import Search, limiting_option
 from placement_sched.candidates.trees import ProviderTrees, TreeReader
+from placement_sched.config.settings import Settings
 from placement_sched.errors import TooComplex
 from placement_sched.model import explanation as reports
 from placement_sched.model.candidates_query import Candidates
 from placement_sched.model.provider import MAX_INT, Inventory, obeys_units
 from placement_sched.model.verdict import Remedy
-from placement_sched.settings import Settings
 from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 

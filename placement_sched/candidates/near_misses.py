@@ -22,6 +22,7 @@ from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import Rules, serves_alone, slots_of, tree_search
 from placement_sched.candidates.search import Search
 from placement_sched.candidates.trees import TreeReader
+from placement_sched.config.settings import Settings
 from placement_sched.errors import TooComplex
 from placement_sched.model.candidates_query import (
     AggregateTerms,
@@ -31,7 +32,6 @@ from placement_sched.model.candidates_query import (
 )
 from placement_sched.model.explanation import NearMiss, NearMisses
 from placement_sched.model.verdict import Remedy
-from placement_sched.settings import Settings
 
 #: The part of the search's budget that an explanation may spend, a quarter of a second's worth.
 _PART = 4

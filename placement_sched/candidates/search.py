@@ -19,6 +19,7 @@ from placement_sched.candidates.combine import Budget
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import ResolvedNames, SlotGroup, slots_of, tree_search
 from placement_sched.candidates.trees import TreeReader
+from placement_sched.config.settings import Settings
 from placement_sched.errors import TooComplex
 from placement_sched.model import candidates_query
 from placement_sched.model.candidates_query import (
@@ -27,7 +28,6 @@ from placement_sched.model.candidates_query import (
     CandidatesQuery,
     Layout,
 )
-from placement_sched.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,12 @@ from placement_sched.api import auth
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import open_database, shown
 from placement_sched.cli.terminal import print_result, waiting
+from placement_sched.config.conf import read_files
+from placement_sched.config.options.api import KEYSTONE_GROUP
+from placement_sched.config.options.notifications import oslo_messaging
+from placement_sched.config.opts import Conf
+from placement_sched.config.settings import Settings
+from placement_sched.config.sources import files_read, with_directories
 from placement_sched.db.collations import describe_mismatches, find_mismatches
 from placement_sched.db.migrate import current_revision, newest_revision
 from placement_sched.db.transaction import Database
@@ -23,12 +29,6 @@ from placement_sched.operations.config_check import NAMESPACES, PACKAGES, Proble
 from placement_sched.operations.prepare import may_sync, refuse_other_revision
 from placement_sched.scheduler.plugins import full_conf, read_settings
 from placement_sched.scheduler.policies.registry import policies_for
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import read_files
-from placement_sched.settings.options.api import KEYSTONE_GROUP
-from placement_sched.settings.options.notifications import oslo_messaging
-from placement_sched.settings.opts import Conf
-from placement_sched.settings.sources import files_read, with_directories
 from placement_sched.store.compute import host_aggregates
 
 

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import NotAdopted, Unavailable
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import refuse_unadopted
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.plugins import read_settings
-from placement_sched.settings import Settings
 
 
 @contextmanager

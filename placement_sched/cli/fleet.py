@@ -11,6 +11,7 @@ from placement_sched.cli import database as databases
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import configured
 from placement_sched.cli.terminal import print_result, stepping, waiting
+from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
@@ -18,7 +19,6 @@ from placement_sched.operations.fleet.load import CHANGED, GONE, NEW, STEPS, Dif
 from placement_sched.operations.fleet.names import folded_line
 from placement_sched.operations.fleet.yaml_file import end_of
 from placement_sched.operations.prepare import sync
-from placement_sched.settings import Settings
 
 _SIGNS = {NEW: "+", CHANGED: "~", GONE: "-"}
 #: Longer values are cut where a person reads them.

@@ -16,6 +16,8 @@ from placement_sched.api.metrics import Metrics
 from placement_sched.api.policy_rules import POLICY_HINT, RULES
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
+from placement_sched.config.settings import Settings
+from placement_sched.config.sources import named_files
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.nova import messaging, service
@@ -24,8 +26,6 @@ from placement_sched.nova.monitoring import Monitor, WaitingRequests, waiting_at
 from placement_sched.nova.shadow.tap import read_transport
 from placement_sched.operations.config_check import log_start
 from placement_sched.scheduler.plugins import read_settings
-from placement_sched.settings import Settings
-from placement_sched.settings.sources import named_files
 
 _EPILOG = """\
 nova.conf is read as it is: [DEFAULT] transport_url and host, [api_database] and [database]

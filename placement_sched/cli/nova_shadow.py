@@ -7,13 +7,13 @@ from pathlib import Path
 
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
+from placement_sched.config.settings import Settings
+from placement_sched.config.sources import named_files
 from placement_sched.db.engine import database_url
 from placement_sched.nova.shadow import service
 from placement_sched.nova.shadow.tap import NovaBus
 from placement_sched.operations.config_check import log_start
 from placement_sched.scheduler.plugins import read_settings
-from placement_sched.settings import Settings
-from placement_sched.settings.sources import named_files
 
 _EPILOG = """\
 nova.conf is read as it is: [DEFAULT] transport_url, [api_database] and [database] connection,

@@ -33,6 +33,11 @@ from placement_sched.api.call import Services
 from placement_sched.api.serving import Bridge
 from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.database import refuse_unadopted_database
+from placement_sched.config import logs
+from placement_sched.config.conf import CONF
+from placement_sched.config.opts import is_explicit
+from placement_sched.config.settings import Settings
+from placement_sched.config.sources import named_files
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError, Error, Unavailable, sentence
 from placement_sched.operations.aggregates import policies_in_use
@@ -40,10 +45,6 @@ from placement_sched.operations.config_check import log_start
 from placement_sched.operations.prepare import rehearse
 from placement_sched.scheduler.live_settings import PAUSE, LiveSettings
 from placement_sched.scheduler.plugins import plugins_for, read_settings
-from placement_sched.settings import Settings, logs
-from placement_sched.settings.conf import CONF
-from placement_sched.settings.opts import is_explicit
-from placement_sched.settings.sources import named_files
 
 #: Connections that a worker holds at once; further ones wait to be accepted.
 CONNECTIONS = 1024

@@ -11,11 +11,11 @@ import flask
 
 from placement_sched.api.request_context import WSGI, StartResponse
 from placement_sched.api.response import status_of
+from placement_sched.config.settings import Settings
 from placement_sched.console.client import ApiRefused, Caller
 from placement_sched.console.reports import Heading, rendered
 from placement_sched.errors import Error, Forbidden, NotFound
 from placement_sched.model.clock import utcnow
-from placement_sched.settings import Settings
 
 #: Sent with every answer below ``/console``. Scripts and styles come from this service alone, and
 #: none stand inline.

@@ -19,9 +19,9 @@ from keystoneauth1 import exceptions as keystone
 from keystoneauth1.identity import v3
 from keystoneauth1.session import Session
 
+from placement_sched.config.options.api import KEYSTONE_GROUP
+from placement_sched.config.settings import Settings
 from placement_sched.console.page import check_same_origin, is_encrypted, page
-from placement_sched.settings import Settings
-from placement_sched.settings.options.api import KEYSTONE_GROUP
 
 LOG = logging.getLogger(__name__)
 #: Cookies: the token, and the name to show, which decides on nothing.

@@ -29,11 +29,11 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError, InvalidatePoolError
 from sqlalchemy.pool import PoolResetState
 
+from placement_sched.config.options.placement import EMBEDDED
+from placement_sched.config.settings import OptionGroup, Settings
+from placement_sched.config.sources import files_read
 from placement_sched.errors import ConfigurationError, one_line
 from placement_sched.model.request_stats import request_stats
-from placement_sched.settings.options.placement import EMBEDDED
-from placement_sched.settings.sources import files_read
-from placement_sched.settings.view import OptionGroup, Settings
 
 #: The error of a Galera node that does not see most of the others, or has not caught up with them.
 NO_QUORUM = 1047

@@ -17,6 +17,7 @@ from oslo_log import log
 from sqlalchemy import Connection, Engine, delete, event, literal, select, text
 from sqlalchemy.exc import DBAPIError, DisconnectionError, InvalidatePoolError
 
+from placement_sched.config.settings import Settings
 from placement_sched.db import engine, triggers
 from placement_sched.db import engine as engine_module
 from placement_sched.db.engine import answering, count_statements
@@ -37,7 +38,6 @@ from placement_sched.db.tables import commit_marks
 from placement_sched.errors import CapacityExceeded, CommitUnknown, Conflict, Unavailable
 from placement_sched.model.request_stats import request_stats
 from placement_sched.model.retry import retrying
-from placement_sched.settings import Settings
 
 #: Seconds for which the database is asked whether a transaction is done, before that is given up.
 COMMIT_MARKS_PATIENCE = 10.0

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 from oslo_log import log
 
+from placement_sched.config.settings import Settings
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.notifications.bus import Bus, Sender
 from placement_sched.notifications.event import END, ERROR, START, Event, Reason
-from placement_sched.settings import Settings
 
 LOG = log.getLogger(__name__)
 

@@ -11,20 +11,20 @@ from typing import Any, NamedTuple
 from oslo_log import log
 
 from placement_sched.clients.session import library_logs_silenced
-from placement_sched.errors import ConfigurationError
-from placement_sched.model.document import Json
-from placement_sched.notifications import payloads
-from placement_sched.notifications.event import END, ERROR, START, Event
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import read_files
-from placement_sched.settings.options.notifications import (
+from placement_sched.config.conf import read_files
+from placement_sched.config.options.notifications import (
     GROUP,
     UNVERSIONED,
     VERSIONED,
     oslo_messaging,
     set_exchange,
 )
-from placement_sched.settings.opts import Conf
+from placement_sched.config.opts import Conf
+from placement_sched.config.settings import Settings
+from placement_sched.errors import ConfigurationError
+from placement_sched.model.document import Json
+from placement_sched.notifications import payloads
+from placement_sched.notifications.event import END, ERROR, START, Event
 
 LOG = log.getLogger(__name__)
 

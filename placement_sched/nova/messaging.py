@@ -17,13 +17,13 @@ from typing import Any, NamedTuple, TypeVar
 from oslo_config import cfg
 
 from placement_sched.clients.session import library_logs_silenced
+from placement_sched.config.conf import read_files
+from placement_sched.config.logs import without_warnings
+from placement_sched.config.options.notifications import set_exchange
+from placement_sched.config.opts import is_explicit
+from placement_sched.config.settings import Settings
 from placement_sched.errors import ConfigurationError, one_line
 from placement_sched.nova.call_log import fields_of
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import read_files
-from placement_sched.settings.logs import without_warnings
-from placement_sched.settings.options.notifications import set_exchange
-from placement_sched.settings.opts import is_explicit
 
 with without_warnings():
     import oslo_messaging

@@ -24,6 +24,8 @@ import cotyledon
 from cotyledon.types import WorkerId
 from oslo_log import log
 
+from placement_sched.config.conf import CONF
+from placement_sched.config.settings import Settings
 from placement_sched.db.engine import database_url
 from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database
@@ -47,8 +49,6 @@ from placement_sched.scheduler.live_settings import LiveSettings, with_options_f
 from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
 from placement_sched.scheduler.request import neutron_of
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import CONF
 from placement_sched.store.compute import services
 
 LOG = log.getLogger(__name__)

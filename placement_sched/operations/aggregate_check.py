@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import product
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.document import Json
@@ -22,7 +23,6 @@ from placement_sched.model.provider import SHARES, Provider
 from placement_sched.model.provider_sync import HostMap, ProviderTrait
 from placement_sched.operations.provider_sync import required_pairs
 from placement_sched.scheduler.request_filters import forbidden_aggregates
-from placement_sched.settings import Settings
 from placement_sched.store import images
 from placement_sched.store.compute import flavors, host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers, traits

@@ -18,6 +18,7 @@ from typing import Any
 
 from oslo_log import log
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.failover import History, history_of
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection, Database
@@ -34,7 +35,6 @@ from placement_sched.scheduler.policies.registry import (
     policies_for,
     ratios_under,
 )
-from placement_sched.settings import Settings
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, host_aggregates, services
 from placement_sched.store.compute import host_aggregates as store

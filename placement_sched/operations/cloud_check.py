@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection
 from placement_sched.model.clock import Clock
 from placement_sched.model.provider import SHARES, Provider
-from placement_sched.settings import Settings
 from placement_sched.store.compute import cells, compute_nodes, host_aggregates, instances, services
 from placement_sched.store.placement import aggregates, resource_providers, traits
 

@@ -13,6 +13,13 @@ from oslo_config import cfg
 from oslo_log import log
 
 from placement_sched.clients.session import check_installed
+from placement_sched.config import logs, sources
+from placement_sched.config.conf import CONF
+from placement_sched.config.options.ignored import WITHOUT_MEANING
+from placement_sched.config.options.notifications import oslo_messaging
+from placement_sched.config.opts import AliasedBoolOpt, Conf
+from placement_sched.config.settings import Settings
+from placement_sched.config.sources import Assignment, Place
 from placement_sched.db.engine import database_url, served_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.hardware.pci_requests import aliases_of
@@ -24,12 +31,6 @@ from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.policies import registry
 from placement_sched.scheduler.policies.registry import Names, policies_for
 from placement_sched.scheduler.request import neutron_of
-from placement_sched.settings import Settings, logs, sources
-from placement_sched.settings.conf import CONF
-from placement_sched.settings.options.ignored import WITHOUT_MEANING
-from placement_sched.settings.options.notifications import oslo_messaging
-from placement_sched.settings.opts import AliasedBoolOpt, Conf
-from placement_sched.settings.sources import Assignment, Place
 
 #: The namespace of oslo.messaging.
 MESSAGING = "oslo.messaging"

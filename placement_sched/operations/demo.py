@@ -10,6 +10,8 @@ from random import Random
 from types import MappingProxyType
 from uuid import NAMESPACE_URL, uuid5
 
+from placement_sched.config.conf import read_files
+from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Invalid, NoValidHost
 from placement_sched.model.clock import Clock
@@ -21,8 +23,6 @@ from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.caches import Memory
 from placement_sched.scheduler.plugins import full_conf
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import read_files
 
 ZONES = ("az1", "az2", "az3")
 #: A rack on which no memory is left.

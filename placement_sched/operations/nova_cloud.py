@@ -11,10 +11,10 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ReadFromNova
 from placement_sched.schemas.formats import DocumentError
-from placement_sched.settings import Settings
 from placement_sched.store.compute import cells
 
 

@@ -17,6 +17,7 @@ from oslo_policy import opts as policy_options
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
+from placement_sched.config.settings import Settings
 from placement_sched.db import migrate as migrate_module
 from placement_sched.db.collations import describe_mismatches, find_mismatches
 from placement_sched.db.migrate import (
@@ -31,7 +32,6 @@ from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.operations.adopt import lacking, refuse_unadopted, sync_standards
 from placement_sched.operations.nova_cloud import is_novas, reading_of
-from placement_sched.settings import Settings
 from placement_sched.store import row_counts
 
 LOG = log.getLogger(__name__)

@@ -8,6 +8,7 @@ from datetime import datetime
 from operator import add
 from typing import Any
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, Duplicate, Invalid, NotFound
@@ -16,7 +17,6 @@ from placement_sched.model.provider import Provider
 from placement_sched.operations import aggregates as aggregates_module
 from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.schemas.node_report import Defaults, NodeReport, parse
-from placement_sched.settings import Settings
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, host_aggregates, services
 from placement_sched.store.placement import (

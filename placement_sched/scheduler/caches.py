@@ -12,6 +12,7 @@ from oslo_log import log
 from placement_sched.candidates.cache import CacheFigures, ProviderCache
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders, ProviderSource
+from placement_sched.config.settings import Settings
 from placement_sched.db.failover import History, history_of
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.aggregates import HostAggregate
@@ -19,7 +20,6 @@ from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.explanation import Ignored
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import NO_SERVICE, service_view
-from placement_sched.settings import Settings
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, host_aggregates, host_changes, services
 from placement_sched.store.compute.compute_nodes import NodeNames

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from oslo_log import log
 
 from placement_sched import errors
+from placement_sched.config.settings import Settings
 from placement_sched.db.errors import MOVED
 from placement_sched.db.failover import history_of
 from placement_sched.db.sql import grouped
@@ -33,7 +34,6 @@ from placement_sched.scheduler.caches import KeptNodes
 from placement_sched.scheduler.decisions import Retention, digest_of_request
 from placement_sched.scheduler.host_state import assigned
 from placement_sched.scheduler.selection import NextBest, Run
-from placement_sched.settings.view import Settings
 from placement_sched.store import change_counters, decisions
 from placement_sched.store.compute import host_aggregates, instances, server_groups
 from placement_sched.store.placement import allocations

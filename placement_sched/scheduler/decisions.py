@@ -16,6 +16,8 @@ from oslo_config import cfg
 from oslo_log import log
 
 from placement_sched import errors
+from placement_sched.config.conf import server_options
+from placement_sched.config.settings import Settings
 from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database
 from placement_sched.model import decision as results
@@ -26,8 +28,6 @@ from placement_sched.model.explanation import Funnel, View
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.selection import Run
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import server_options
 from placement_sched.store import decisions
 
 #: How many bytes of JSON the options of one decision may take; larger values are left out.

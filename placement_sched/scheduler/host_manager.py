@@ -21,6 +21,7 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 from placement_sched.candidates.providers import ProviderSource
+from placement_sched.config.settings import Settings
 from placement_sched.db.failover import history_of
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import HostAggregate
@@ -35,7 +36,6 @@ from placement_sched.scheduler.filtering import named_nodes
 from placement_sched.scheduler.host_state import HostState, make, offer
 from placement_sched.scheduler.policies.registry import NO_RATIOS, Policies, Ratios, ratios_under
 from placement_sched.scheduler.request import SchedulingRequest
-from placement_sched.settings import Settings
 from placement_sched.store.compute import (
     cells,
     compute_nodes,

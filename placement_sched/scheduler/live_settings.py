@@ -18,6 +18,10 @@ from typing import Any
 import orjson
 from oslo_log import log
 
+from placement_sched.config.conf import restart_options, server_options
+from placement_sched.config.settings import Settings
+from placement_sched.config.sources import OF_REQUEST, files_read
+from placement_sched.config.watch import Watch
 from placement_sched.errors import ConfigurationError, Error, Invalid, one_line
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.document import with_whole_numbers
@@ -25,10 +29,6 @@ from placement_sched.model.names import did_you_mean, nearest
 from placement_sched.scheduler import plugins
 from placement_sched.scheduler.plugin import path_of
 from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import restart_options, server_options
-from placement_sched.settings.sources import OF_REQUEST, files_read
-from placement_sched.settings.watch import Watch
 
 LOG = log.getLogger(__name__)
 

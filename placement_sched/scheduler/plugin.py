@@ -15,11 +15,10 @@ from oslo_config import cfg
 from oslo_log import log
 
 from placement_sched import errors
+from placement_sched.config.conf import CONF, in_effect, settings_in_effect
+from placement_sched.config.opts import described
+from placement_sched.config.settings import Settings
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import CONF
-from placement_sched.settings.in_effect import in_effect, settings_in_effect
-from placement_sched.settings.opts import described
 
 LOG = log.getLogger(__name__)
 

@@ -22,6 +22,10 @@ from typing import Any, Generic, Self, TypeVar
 
 from oslo_config import cfg
 
+from placement_sched.config.conf import CONF, new_conf, noting_options, read_files, share_files
+from placement_sched.config.opts import Conf
+from placement_sched.config.settings import Settings
+from placement_sched.config.sources import Sections, files_read, sections_of
 from placement_sched.errors import ConfigurationError, one_line
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.names import did_you_mean, nearest, suggested
@@ -32,10 +36,6 @@ from placement_sched.scheduler.plugin import GroupedOption, SchedulerPlugin, pat
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
 from placement_sched.scheduler.request_filters import BaseRequestFilter, all_request_filters
 from placement_sched.scheduler.weights import BaseHostWeigher, all_weighers
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import CONF, new_conf, noting_options, read_files, share_files
-from placement_sched.settings.opts import Conf
-from placement_sched.settings.sources import Sections, files_read, sections_of
 
 Loaded = TypeVar("Loaded")
 

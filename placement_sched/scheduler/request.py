@@ -16,6 +16,8 @@ import orjson
 
 from placement_sched.clients.neutron import Neutron
 from placement_sched.clients.session import by_options
+from placement_sched.config.settings import Settings
+from placement_sched.config.sources import OF_REQUEST
 from placement_sched.db.scratch import Readable
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConfigurationError, Invalid, NotFound, TooComplex
@@ -42,8 +44,6 @@ from placement_sched.scheduler.live_settings import LiveSettings, overridden
 from placement_sched.scheduler.plugins import Plugins, enforcer_of, plugins_for
 from placement_sched.scheduler.policies import registry
 from placement_sched.schemas import formats
-from placement_sched.settings import Settings
-from placement_sched.settings.sources import OF_REQUEST
 from placement_sched.store import images
 from placement_sched.store.compute import flavors, instances, server_groups
 from placement_sched.store.placement import allocations

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from placement_sched.candidates.search import Search, find, prepare
+from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid, TooComplex, UnknownNames
 from placement_sched.limits import MAX_FITTED, MAX_MEMBERSHIPS, MAX_REQUESTED_AMOUNTS
 from placement_sched.model import candidates_query as questions
@@ -16,7 +17,6 @@ from placement_sched.scheduler.host_manager import CloudView
 from placement_sched.scheduler.narrowing import RequestFilterRun, who_said
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.request_groups import Groups, aggregate_terms, groups_of
-from placement_sched.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

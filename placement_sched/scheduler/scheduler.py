@@ -1,11 +1,11 @@
 """The path of a request, from what was asked to the claimed host.
 
-    read      look up what the request names, choose its policy         requests/
+    read      look up what the request names, choose its policy         request.py
     narrow    request filters add constraints                           request_filters/
     ask       the allocation candidates search answers                  candidates/
-    look      make the host states of the candidates                    hosts/
-    choose    host filters, weighers, the best host of each instance    choose.py
-    claim     allocate, and start again where others were faster; an    claims.py
+    look      make the host states of the candidates                    host_manager.py
+    choose    host filters, weighers, the best host of each instance    selection.py
+    claim     allocate, and start again where others were faster; an    claim.py
               equal request that holds its claim has its answer again
     record    keep the decision                                         decisions.py
     notify    say on the message bus that it began, and how it ended    notifications/
@@ -23,6 +23,7 @@ from random import Random
 from threading import Semaphore
 from typing import Any, TypeVar
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.scratch import Readable, Trial, tried
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Invalid, NotFound, Unavailable
@@ -53,7 +54,6 @@ from placement_sched.scheduler.request import NetworkDirectory, RequestReader, S
 from placement_sched.scheduler.resource_request import ask
 from placement_sched.scheduler.selection import Chooser, Headroom, Look, Run
 from placement_sched.scheduler.simulation import AppliedChanges, CloudChange, apply, changes_from
-from placement_sched.settings.view import Settings
 
 T = TypeVar("T")
 

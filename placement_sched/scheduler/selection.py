@@ -8,6 +8,7 @@ from itertools import islice
 from random import Random
 from typing import Any, Self
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import ANTI_AFFINITY, MOST_PER_HOST
@@ -27,7 +28,6 @@ from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.resource_request import Searches
 from placement_sched.scheduler.weighing import Weighing, WeighRun
 from placement_sched.scheduler.weights import WeighedHost
-from placement_sched.settings import Settings
 from placement_sched.store.placement import capacity, resource_classes
 
 #: A provider's uuid and the name of a class.

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Mapping
 
 from oslo_config import cfg
 
+from placement_sched.config.settings import Settings
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.request_groups import groups_of
-from placement_sched.settings import Settings
 
 OFF, PREFER, REQUIRE = "off", "prefer", "require"
 

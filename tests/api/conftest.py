@@ -7,9 +7,9 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.app import create_app
+from placement_sched.config.conf import read_files
+from placement_sched.config.settings import Settings
 from placement_sched.scheduler.plugins import full_conf
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import read_files
 
 
 @pytest.fixture

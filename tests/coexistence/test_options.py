@@ -4,10 +4,10 @@ import json
 import subprocess
 
 import pytest
+from placement_sched.config.options.ignored import WITHOUT_MEANING
 
 from placement_sched.operations.config_check import Catalogue
 from placement_sched.scheduler.plugins import full_conf
-from placement_sched.settings.options.ignored import WITHOUT_MEANING
 from tests.differential.duel import PEER_PYTHON
 
 pytestmark = pytest.mark.system

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
+from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.plugins import read_settings
-from placement_sched.settings.conf import new_conf
 from tests.deploy import apache, check_long_queries
 from tests.servers import wait_until
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.plugins import read_settings
-from placement_sched.settings.conf import new_conf
 from tests.deploy import DEPLOY, certificate, check_long_queries, haproxy, nginx, run, tool
 from tests.house.tree import ROOT
 from tests.servers import started

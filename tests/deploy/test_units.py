@@ -11,9 +11,9 @@ import pytest
 
 from placement_sched.cli.main import make_parser
 from placement_sched.cli.serve import GRACE
+from placement_sched.config.conf import new_conf
 from placement_sched.nova.shadow import service as shadow
 from placement_sched.scheduler.plugins import read_settings
-from placement_sched.settings.conf import new_conf
 from tests.deploy import DEPLOY, run, tool
 from tests.servers import PROGRAM, environment, wait_until
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from placement_sched.api.policy_rules import RULES
+from placement_sched.config import options as core
 from placement_sched.db.tables import metadata
 from placement_sched.scheduler import plugins
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.policies.selectors import all_selectors
 from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.weights import all_weighers
-from placement_sched.settings import options as core
 from tests.house.tree import PACKAGE, ROOT
 
 pytestmark = pytest.mark.system

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 TESTS = ROOT / "tests"
 #: Packages whose tests start processes or use a broker, or that only nova's plugins use.
-NOT_FAST = {"cli", "config", "notifications"}
+NOT_FAST = {"cli", "notifications"}
 #: Modules that name plugins without running them.
 LISTING = "test_loading"
 #: A module of the lane of `make test`, with a test that has another marker.

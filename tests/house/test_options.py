@@ -7,9 +7,9 @@ from threading import TIMEOUT_MAX
 import pytest
 from oslo_config import cfg
 
+from placement_sched.config import options as core
+from placement_sched.config.opts import LARGEST, LONGEST_WAIT
 from placement_sched.scheduler import plugins
-from placement_sched.settings import options as core
-from placement_sched.settings.opts import LARGEST, LONGEST_WAIT
 
 pytestmark = pytest.mark.slow
 

@@ -4,10 +4,10 @@ import subprocess
 import sys
 
 import pytest
+from placement_sched.config.options.notifications import GROUP
 
 from placement_sched.notifications.announcer import SILENT, Announcer, announcer_of
 from placement_sched.notifications.event import END, ERROR, START
-from placement_sched.settings.options.notifications import GROUP
 from tests.conftest import make_settings
 from tests.notifications.memory import IN_MEMORY, forget, sent
 from tests.placing import flavor, instance, report, spec

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.nova.sync.follower import Follower
-from placement_sched.settings import Settings
 from tests.nova.scheduling import own_bus
 from tests.nova_clouds import NovaCloud, sqlite_nova
 

@@ -6,12 +6,12 @@ import re
 import sys
 
 import pytest
+from placement_sched.config.options.notifications import oslo_messaging
 
 from placement_sched.errors import ConfigurationError
 from placement_sched.nova import messaging
 from placement_sched.nova.messaging import AwayOnce, Expected, Unanswered, exposed, target_of
 from placement_sched.scheduler.plugins import full_conf, read_settings
-from placement_sched.settings.options.notifications import oslo_messaging
 
 LIBRARY = oslo_messaging()
 

@@ -5,10 +5,10 @@ import logging
 import pytest
 
 from placement_sched.cli.nova_scheduler import policy_hint_check
+from placement_sched.config.conf import new_conf, read_files
+from placement_sched.config.settings import Settings
 from placement_sched.nova.messaging import Expected
 from placement_sched.nova.rpc import SchedulerRpc
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import new_conf, read_files
 from tests.nova.scheduling import hosts_of, primitive_of, spec_of
 from tests.placing import instance, report
 from tests.versions import LATEST_HEADERS

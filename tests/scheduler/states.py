@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from placement_sched.config.conf import read_files
+from placement_sched.config.settings import Settings
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import Service
 from placement_sched.model.instance import HostInstance
@@ -12,8 +14,6 @@ from placement_sched.model.request_spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_state import HostState, service_view
 from placement_sched.scheduler.plugins import full_conf
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import read_files
 
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 

@@ -4,12 +4,12 @@ from uuid import UUID
 
 import pytest
 
+from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.live_settings import overridden
 from placement_sched.scheduler.plugins import plugins_for, read_settings
 from placement_sched.scheduler.utils import parse_options
 from placement_sched.scheduler.weighing import run_weighers
-from placement_sched.settings.conf import new_conf
 from tests.placing import flavor, instance, report, spec
 from tests.scheduler.explained import explained, put_aggregate
 from tests.scheduler.states import NOW, a_host, a_service, a_spec, aggregates, instances_on

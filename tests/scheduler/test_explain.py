@@ -5,8 +5,8 @@ from uuid import UUID
 import pytest
 from sqlalchemy import insert
 
+from placement_sched.config.opts import LARGEST
 from placement_sched.db.tables import placement_aggregates
-from placement_sched.settings.opts import LARGEST
 from tests.conftest import make_settings
 from tests.placing import flavor, report, spec
 from tests.scheduler.test_select_destinations import allocations, explain, instance, select

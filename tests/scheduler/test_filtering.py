@@ -4,12 +4,12 @@ import logging
 
 import pytest
 
+from placement_sched.config.conf import CONF
 from placement_sched.errors import Invalid, PluginFailed
 from placement_sched.model.explanation import Rejected
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.settings.conf import CONF
 from tests.scheduler.states import a_host, a_spec, settings_with
 
 HOSTS = [a_host(name) for name in ("cn1", "cn2", "cn3")]

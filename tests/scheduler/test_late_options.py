@@ -6,10 +6,10 @@ import pytest
 from oslo_config import cfg
 
 from placement_sched.cli.main import main
+from placement_sched.config.conf import CONF, read_files
 from placement_sched.scheduler.filtering import run_filters
 from placement_sched.scheduler.plugins import full_conf, plugins_for, read_settings
 from placement_sched.scheduler.weighing import run_weighers
-from placement_sched.settings.conf import CONF, read_files
 from tests.scheduler.states import a_host, a_spec
 
 MODULE = """

@@ -4,6 +4,8 @@ from importlib import import_module
 
 import pytest
 
+from placement_sched.config.conf import CONF, new_conf, read_files
+from placement_sched.config.settings import Settings
 from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.scheduler import plugins as plugins_module
 from placement_sched.scheduler.filtering import run_filters
@@ -14,8 +16,6 @@ from placement_sched.scheduler.plugins import full_conf, list_opts, plugins_for,
 from placement_sched.scheduler.request_filters import all_request_filters
 from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.scheduler.weights import all_weighers
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import CONF, new_conf, read_files
 from tests.scheduler import third_party
 from tests.scheduler.states import NOW, a_host, a_spec, aggregates, settings_with
 

@@ -5,11 +5,11 @@ import sys
 import pytest
 
 from placement_sched.cli.main import main
+from placement_sched.config.conf import new_conf
 from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.scheduler.live_settings import overridden
 from placement_sched.scheduler.plugins import plugins_for, read_settings
 from placement_sched.scheduler.request_filters import ORDER, all_request_filters
-from placement_sched.settings.conf import new_conf
 from tests.placing import spec
 from tests.scheduler.explained import explained, put_hosts
 from tests.scheduler.states import settings_with

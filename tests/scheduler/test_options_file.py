@@ -9,12 +9,12 @@ from threading import Thread
 import pytest
 
 from placement_sched.app import check_parts
+from placement_sched.config.watch import Watch
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.clock import utcnow
 from placement_sched.scheduler.live_settings import PAUSE, LiveSettings
 from placement_sched.scheduler.live_settings import with_options_file as read
 from placement_sched.scheduler.plugins import full_conf, plugins_for, read_settings
-from placement_sched.settings.watch import Watch
 from tests.conftest import make_settings
 from tests.placing import hosts_of, report, spec
 from tests.scheduler.test_select_destinations import explain, select

@@ -2,9 +2,8 @@
 
 from oslo_config import cfg
 
+from placement_sched.config.conf import CONF, in_effect
 from placement_sched.scheduler.plugin import SchedulerPlugin, path_of
-from placement_sched.settings.conf import CONF
-from placement_sched.settings.in_effect import in_effect
 from tests.scheduler.states import NOW, settings_with
 
 

@@ -4,9 +4,9 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from placement_sched.config.conf import read_files
+from placement_sched.config.settings import Settings
 from placement_sched.scheduler.plugins import full_conf
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import read_files
 from tests.clouds import uuid_of
 from tests.neutron import NOWHERE, running
 from tests.placing import instance, report, spec

@@ -3,10 +3,10 @@
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from placement_sched.config.conf import CONF
 from placement_sched.scheduler import filters, weights
 from placement_sched.scheduler.filters import utils
 from placement_sched.scheduler.request_filters import BaseRequestFilter, requiring
-from placement_sched.settings.conf import CONF
 
 LOG = logging.getLogger(__name__)
 

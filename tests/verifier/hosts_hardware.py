@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
@@ -22,7 +23,6 @@ from placement_sched.model.image import Image
 from placement_sched.model.instance import Instance
 from placement_sched.model.names import in_short
 from placement_sched.scheduler.policies.registry import pci_aliases
-from placement_sched.settings import Settings
 from placement_sched.store.compute import compute_nodes
 from tests.verifier import claims, devices, hardware, pinning
 from tests.verifier.model import Fault

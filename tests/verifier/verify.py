@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping
 from itertools import chain
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.checks import Verified
 from placement_sched.operations import invariants
 from placement_sched.operations.cloud_check import CloudFault, differing_aggregates
-from placement_sched.settings import Settings
 from tests.verifier import amounts, class_names, decided, hosts_hardware, recorded, references
 from tests.verifier.model import Fault
 from tests.verifier.sentences import amounts_of, violation_of

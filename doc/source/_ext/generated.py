@@ -36,9 +36,9 @@ from placement_sched.scheduler.plugin import SchedulerPlugin
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
 from placement_sched.scheduler.request_filters import BaseRequestFilter, all_request_filters
 from placement_sched.scheduler.weights import all_weighers
-from placement_sched.settings.conf import new_conf
-from placement_sched.settings.options.ignored import OF_NOVA, OF_PLACEMENT
-from placement_sched.settings.opts import AliasedBoolOpt
+from placement_sched.config.conf import new_conf
+from placement_sched.config.options.ignored import OF_NOVA, OF_PLACEMENT
+from placement_sched.config.opts import AliasedBoolOpt
 
 ROOT = Path(__file__).resolve().parents[3]
 

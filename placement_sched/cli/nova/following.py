@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict
 
 from placement_sched.cli.database import open_database, refuse_absent_file
+from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
 from placement_sched.model.clock import utcnow
@@ -16,7 +17,6 @@ from placement_sched.nova.sync.findings import Findings
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.operations.prepare import Preparation, refuse_other_revision
 from placement_sched.scheduler.plugins import read_settings
-from placement_sched.settings import Settings
 
 
 @contextmanager

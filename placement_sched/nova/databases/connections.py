@@ -11,11 +11,11 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from placement_sched.config.opts import is_explicit
+from placement_sched.config.settings import Settings
 from placement_sched.db.engine import replace_closed_connections, served_url
 from placement_sched.db.errors import connected
 from placement_sched.errors import ConfigurationError, Unavailable, one_line
-from placement_sched.settings import Settings
-from placement_sched.settings.opts import is_explicit
 
 #: Seconds to wait for a connection, and for the answer to one statement.
 CONNECT_SECONDS = 5

@@ -13,6 +13,7 @@ from oslo_log import log
 from sqlalchemy import Column, DateTime, Integer, String, Table, Text
 from sqlalchemy.engine import Connection
 
+from placement_sched.config.settings import Settings
 from placement_sched.db import sql
 from placement_sched.nova.databases.cells import MappedCell, mapped_cells
 from placement_sched.nova.databases.connections import (
@@ -22,7 +23,6 @@ from placement_sched.nova.databases.connections import (
     cell_database,
 )
 from placement_sched.nova.databases.tables import CELL, instance_mappings, instances
-from placement_sched.settings import Settings
 
 LOG = log.getLogger(__name__)
 

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from sqlalchemy import Connection, Engine, column, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.engine import make_engine, served_url
 from placement_sched.db.errors import connected, translated
-from placement_sched.settings import Settings
 
 BINARY, TOPIC = "nova-scheduler", "scheduler"
 

@@ -14,6 +14,7 @@ from time import monotonic
 
 from oslo_log import log
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, Invalid, Unavailable, one_line, sentence
@@ -32,7 +33,6 @@ from placement_sched.scheduler.live_settings import LiveSettings, with_options_f
 from placement_sched.scheduler.policies.registry import checked_plugins, policies_for
 from placement_sched.scheduler.request import neutron_of
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.settings import Settings
 
 LOG = log.getLogger(__name__)
 

@@ -20,11 +20,11 @@ from kombu.transport import pyamqp
 from oslo_config import cfg
 from oslo_log import log
 
+from placement_sched.config.conf import read_files
+from placement_sched.config.logs import without_warnings
+from placement_sched.config.options.notifications import oslo_messaging, set_exchange
+from placement_sched.config.opts import Conf
 from placement_sched.errors import ConfigurationError, Unavailable, one_line
-from placement_sched.settings.conf import read_files
-from placement_sched.settings.logs import without_warnings
-from placement_sched.settings.options.notifications import oslo_messaging, set_exchange
-from placement_sched.settings.opts import Conf
 
 #: The drivers of ``transport_url`` that mean RabbitMQ.
 _RABBIT = ("rabbit", "kombu", "amqp")

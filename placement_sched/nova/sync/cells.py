@@ -12,6 +12,7 @@ from typing import Any
 
 from oslo_log import log
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.collations import PLACEHOLDER, Characters
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.clock import Clock
@@ -30,7 +31,6 @@ from placement_sched.nova.databases.connections import (
 )
 from placement_sched.nova.databases.hosts import CellCensus
 from placement_sched.nova.sync.findings import Account
-from placement_sched.settings import Settings
 from placement_sched.store.compute import cells
 
 #: A row that was read sooner than so long after its second may have changed within that second.

@@ -9,6 +9,7 @@ from time import monotonic
 
 from oslo_log import log
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Error, sentence
 from placement_sched.model.aggregates import HostAggregate
@@ -22,7 +23,6 @@ from placement_sched.nova.sync.groups_aggregates import AggregateUpkeep, GroupUp
 from placement_sched.nova.sync.instances import InstanceUpkeep
 from placement_sched.nova.sync.services import ServiceUpkeep
 from placement_sched.operations import Progress
-from placement_sched.settings import Settings
 from placement_sched.store.compute import compute_nodes
 
 LOG = log.getLogger(__name__)

@@ -12,6 +12,7 @@ from uuid import NAMESPACE_URL, uuid5
 import os_resource_classes
 import os_traits
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import HostAggregate, ServerGroup
 from placement_sched.model.compute_node import ComputeNode, Service
@@ -23,7 +24,6 @@ from placement_sched.model.provider import ConsumerClaim, Inventory
 from placement_sched.operations import reports
 from placement_sched.scheduler.policies.registry import Policies, Ratios, policies_for, ratios_under
 from placement_sched.schemas.formats import DocumentError
-from placement_sched.settings import Settings
 from placement_sched.store import images
 from placement_sched.store.compute import (
     compute_nodes,

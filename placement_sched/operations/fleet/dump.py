@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from placement_sched.config.settings import Settings
 from placement_sched.model import compute_node
 from placement_sched.model.aggregates import ZONE_KEY, HostAggregate, ServerGroup
 from placement_sched.model.compute_node import ComputeNode, Service
@@ -25,7 +26,6 @@ from placement_sched.operations.reports import DISABLED_TRAIT
 from placement_sched.scheduler.policies.registry import NO_RATIOS
 from placement_sched.schemas.fields import INVENTORY
 from placement_sched.schemas.node_report import read_report
-from placement_sched.settings import Settings
 
 #: Keys whose values are written by rules of their own.
 _NOT_PLAIN = frozenset({"name", "id", "extra_specs", "projects", "tags", "properties"})

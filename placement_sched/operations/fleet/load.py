@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import Clock
@@ -16,7 +17,6 @@ from placement_sched.operations.fleet.dump import document_of
 from placement_sched.operations.fleet.merge import merge
 from placement_sched.operations.fleet.yaml_file import YamlFile, to_yaml
 from placement_sched.operations.nova_cloud import check_sections
-from placement_sched.settings import Settings
 from placement_sched.store import change_counters
 
 NEW, CHANGED, GONE = "new", "changed", "gone"

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Forbidden, Invalid, TooMuch
 from placement_sched.model import compute_node
@@ -30,7 +31,6 @@ from placement_sched.scheduler.policies.registry import NO_RATIOS, Ratios
 from placement_sched.scheduler.request_groups import amounts_of
 from placement_sched.schemas.formats import DocumentError, located
 from placement_sched.schemas.node_report import read_report
-from placement_sched.settings import Settings
 
 #: Fields of a report that an entry has as keys of its own, or that do not make it a report.
 _OWN = frozenset({"uuid", "host", "hypervisor_hostname", "host_ip", "last_seen_up", "inventories"})

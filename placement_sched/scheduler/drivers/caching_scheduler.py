@@ -2,8 +2,8 @@
 
 from oslo_config import cfg
 
+from placement_sched.config.opts import LARGEST
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
-from placement_sched.settings.opts import LARGEST
 
 
 class CachingScheduler(FilterScheduler):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from placement_sched.config.options.filter_scheduler import ratios
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,
@@ -10,7 +11,6 @@ from placement_sched.scheduler.filters import (
     RequestSpec,
 )
 from placement_sched.scheduler.filters.changed_requests import listed, shown
-from placement_sched.settings.options.filter_scheduler import ratios
 
 
 class MetricsFilter(BaseHostFilter):

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from oslo_log import log
 
+from placement_sched.config.settings import Settings
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.filters.utils import aggregate_values_from_key
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.settings import Settings
 
 LOG = log.getLogger(__name__)
 

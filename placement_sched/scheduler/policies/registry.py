@@ -9,6 +9,11 @@ from types import MappingProxyType
 
 from oslo_config import cfg
 
+from placement_sched.config.conf import server_options
+from placement_sched.config.options.compute import RATIOS
+from placement_sched.config.options.ignored import SECTIONS_OF_NOVA
+from placement_sched.config.settings import Settings
+from placement_sched.config.sources import Assignment, Place
 from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.limits import MAX_RATIO
 from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate
@@ -20,11 +25,6 @@ from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.plugin import calling
 from placement_sched.scheduler.plugins import Plugins, plugins_for
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import server_options
-from placement_sched.settings.options.compute import RATIOS
-from placement_sched.settings.options.ignored import SECTIONS_OF_NOVA
-from placement_sched.settings.sources import Assignment, Place
 
 #: A group and the name of one of its options.
 OptionName = tuple[str, str]

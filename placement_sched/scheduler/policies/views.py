@@ -3,6 +3,9 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from placement_sched.config.conf import server_options
+from placement_sched.config.options.compute import RATIOS
+from placement_sched.config.sources import DEFAULT, OVERRIDE, Origin
 from placement_sched.errors import ConfigurationError, NotFound
 from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate
 from placement_sched.model.document import Json
@@ -10,9 +13,6 @@ from placement_sched.model.names import suggested
 from placement_sched.scheduler.plugins import plugins_for
 from placement_sched.scheduler.policies.registry import Policies, SchedulingPolicy, policies_for
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.settings.conf import server_options
-from placement_sched.settings.options.compute import RATIOS
-from placement_sched.settings.sources import DEFAULT, OVERRIDE, Origin
 
 POLICY = "policy"
 OPTIONS_FILE = "options_file"

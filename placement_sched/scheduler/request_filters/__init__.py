@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
+from placement_sched.config.settings import Settings
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.request_spec import Destination, RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
-from placement_sched.settings import Settings
 
 __all__ = ["BaseRequestFilter", "Outcome", "Refusal", "RequestSpec", "TraitFilter", "World"]
 __all__ += ["all_request_filters", "confined", "forbidding", "kept_out", "narrowed", "requiring"]

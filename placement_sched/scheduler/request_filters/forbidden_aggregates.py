@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from placement_sched.config.opts import AliasedBoolOpt
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.scheduler.plugin import in_group
 from placement_sched.scheduler.request_filters import (
@@ -12,7 +13,6 @@ from placement_sched.scheduler.request_filters import (
     kept_out,
 )
 from placement_sched.scheduler.tagged_aggregates import required_traits
-from placement_sched.settings.opts import AliasedBoolOpt
 
 
 class ForbiddenAggregates(BaseRequestFilter):

@@ -1,10 +1,10 @@
 """required_aggregates_by_trait: send those who require a trait where it is reserved for them."""
 
+from placement_sched.config.settings import Settings
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler import tagged_aggregates
 from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome, World, confined
-from placement_sched.settings import Settings
 
 
 class RequiredAggregatesByTrait(BaseRequestFilter):

@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Protocol
 from oslo_config import cfg
 from oslo_log import log
 
+from placement_sched.config.settings import Settings
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
-from placement_sched.settings import Settings
 
 __all__ = ["BaseHostWeigher", "HostState", "Hosts", "RequestSpec", "WeighedHost", "Weights"]
 __all__ += ["aggregates_of", "all_weighers", "normalize"]

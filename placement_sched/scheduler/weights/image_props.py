@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 
 from oslo_config import cfg
 
+from placement_sched.config.sources import named_ratios
 from placement_sched.model.image import Image
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import in_group
 from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
-from placement_sched.settings.sources import named_ratios
 
 _SETTING = "image_props_weight_setting"
 

@@ -3,13 +3,13 @@
 from math import isfinite
 from typing import NoReturn
 
+from placement_sched.config.options.filter_scheduler import ratios
+from placement_sched.config.sources import OF_REQUEST
 from placement_sched.errors import Invalid, PluginFailed
 from placement_sched.model.names import in_short
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import path_of
 from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
-from placement_sched.settings.options.filter_scheduler import ratios
-from placement_sched.settings.sources import OF_REQUEST
 
 #: The options by which a host comes here that cannot be weighed.
 _CAUSES = (

@@ -2,9 +2,9 @@
 
 from oslo_config import cfg
 
+from placement_sched.config.settings import Settings
 from placement_sched.scheduler import tagged_aggregates as tagged
 from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
-from placement_sched.settings import Settings
 
 
 class RequiredAggregatesByTraitWeigher(BaseHostWeigher):

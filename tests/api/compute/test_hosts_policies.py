@@ -1,8 +1,8 @@
 """Who may do what with services and hypervisors."""
 
+from placement_sched.config.conf import read_files
+from placement_sched.config.settings import Settings
 from placement_sched.scheduler.plugins import full_conf
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import read_files
 from tests.api.compute.hosts import HYPERVISORS, SERVICES, HostApi
 from tests.reports import node_uuid
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from placement_sched.config.conf import read_files
+from placement_sched.config.settings import Settings
 from placement_sched.scheduler.plugins import full_conf
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import read_files
 from tests.api.image.conftest import URL
 
 UUID = "70a599e0-31e7-49b7-b260-868f441e862b"

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, Self
 from uuid import UUID
 
+from placement_sched.config.conf import read_files
+from placement_sched.config.settings import Settings
 from placement_sched.errors import Error, PluginFailed
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import COMPUTE_BINARY, Service
@@ -23,8 +25,6 @@ from placement_sched.scheduler.weighing import WeighRun, run_weighers
 from placement_sched.scheduler.weights import BaseHostWeigher
 from placement_sched.schemas.formats import moment
 from placement_sched.schemas.node_report import Defaults, parse
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import read_files
 from tests.differential.duel import PEER_PYTHON
 from tests.differential.hosts.case import FILTERS, NOW, WEIGHERS, Case, Document
 from tests.differential.lines import Lines

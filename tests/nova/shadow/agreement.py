@@ -22,6 +22,7 @@ from typing import Any
 from uuid import uuid4
 
 from oslo_config import cfg
+from placement_sched.config.options.notifications import oslo_messaging
 from sqlalchemy import make_url, select
 
 from placement_sched.db.transaction import Connection, Database
@@ -29,7 +30,6 @@ from placement_sched.model import shadow_result
 from placement_sched.model.clock import utcnow
 from placement_sched.model.provider import Inventory
 from placement_sched.nova.shadow.report import lines_of, report_of
-from placement_sched.settings.options.notifications import oslo_messaging
 from placement_sched.store import shadow_results
 from placement_sched.store.placement import (
     aggregates,

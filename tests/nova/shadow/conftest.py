@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.model.provider import INSTANCE_TYPE, ConsumerClaim, Inventory
@@ -19,7 +20,6 @@ from placement_sched.nova.shadow.outcomes import Awaiting
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.scheduler.caches import Memory
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.settings import Settings
 from placement_sched.store import shadow_results
 from placement_sched.store.placement import allocations, inventories, resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider

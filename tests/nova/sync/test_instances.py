@@ -273,7 +273,7 @@ def test_a_group_is_not_deleted_while_new_instances_are_recorded_in_it(
         deletion.join(0.3)  # it would be over where nothing kept it waiting
         keep(connection, texts)
 
-    monkeypatch.setattr(flavors, "keep", keep_meanwhile)
+    monkeypatch.setattr(flavors, "keep_embedded", keep_meanwhile)
     follower.full()
     deletion.join(60)
     assert recorded()[uuid].server_group is None

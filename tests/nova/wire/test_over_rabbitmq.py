@@ -6,13 +6,13 @@ from uuid import uuid4
 
 import pytest
 from oslo_config import cfg
+from placement_sched.config.options.notifications import oslo_messaging
 
 from placement_sched.errors import Invalid
 from placement_sched.nova.instances import instances_of
 from placement_sched.nova.objects import aggregate_of, aggregates_of, no_valid_host, over_rpc
 from placement_sched.nova.request_spec import document_of
 from placement_sched.nova.selections import dictionaries_of, primitives_of
-from placement_sched.settings.options.notifications import oslo_messaging
 from tests.nova.wire.alike import alike
 from tests.nova.wire.answers import answer, selection
 

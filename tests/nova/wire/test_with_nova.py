@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+from placement_sched.config.options.notifications import oslo_messaging
 
 from placement_sched import errors
 from placement_sched.model.image import READERS, Image
@@ -23,7 +24,6 @@ from placement_sched.nova.objects import (
 )
 from placement_sched.nova.request_spec import IMAGE
 from placement_sched.nova.selections import dictionaries_of, primitives_of
-from placement_sched.settings.options.notifications import oslo_messaging
 from tests.nova.wire import understood
 from tests.nova.wire.alike import alike, in_order
 from tests.nova.wire.answers import NODES, PORT, REBUILD, WHOLE

@@ -8,10 +8,10 @@ from uuid import uuid4
 
 import pytest
 
+from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.operations.fleet.cloud import State, read_state
 from placement_sched.operations.fleet.load import Fleet
-from placement_sched.settings import Settings
 from tests.conftest import make_settings
 from tests.reports import NOW
 

@@ -3,7 +3,6 @@
 import pytest
 
 from placement_sched.operations import aggregates
-from placement_sched.scheduler.explain import verdicts
 from placement_sched.scheduler.explain import verdicts as module
 from tests.clouds import NOW, uuid_of
 from tests.conftest import make_settings
@@ -387,7 +386,7 @@ def test_of_a_large_request_the_first_hosts_are_told_everything(cloud, large):
     assert len(first["reasons"]) == 3
     kept, said = reasons(third)
     assert kept == reasons(verdicts(cloud, "cn7", request=large)[0])[0]
-    assert said == ("filters", "", verdicts.NOT_SOUGHT.format(2))
+    assert said == ("filters", "", module.NOT_SOUGHT.format(2))
     assert [one["changes"] for one in third["reasons"]] == [[], []]
     assert third["would_pass"] is None
 
@@ -423,7 +422,7 @@ def test_a_host_that_a_limit_cut_is_said_not_to_be_sought(cloud, large):
 
 def test_a_usual_request_is_told_of_hundreds_of_hosts(cloud, monkeypatch):
     monkeypatch.setattr(verdicts, "LEAST", 0)
-    monkeypatch.setattr(verdicts, "_BUDGET", verdicts._BUDGET // 50)
+    monkeypatch.setattr(module, "_BUDGET", module._BUDGET // 50)
     told = verdicts(
         cloud, *(f"cn{n}" for n in range(1, 11)), request=spec(flavor=flavor(memory_mb=10**6))
     )

@@ -2,12 +2,12 @@
 
 import pytest
 
+from placement_sched.config.conf import read_files
+from placement_sched.config.settings import Settings
 from placement_sched.scheduler.filters.aggregate_image_properties_isolation import (
     AggregateImagePropertiesIsolation,
 )
 from placement_sched.scheduler.plugins import full_conf
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import read_files
 from tests.scheduler.states import a_host, a_spec, aggregates, settings_with
 
 NAMESPACE = "aggregate_image_properties_isolation_namespace"

@@ -4,14 +4,14 @@ import logging
 
 import pytest
 
+from placement_sched.config.conf import read_files
+from placement_sched.config.settings import Settings
 from placement_sched.scheduler.filters.io_ops_filter import AggregateIoOpsFilter, IoOpsFilter
 from placement_sched.scheduler.filters.num_instances_filter import (
     AggregateNumInstancesFilter,
     NumInstancesFilter,
 )
 from placement_sched.scheduler.plugins import full_conf
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import read_files
 from tests.scheduler.states import a_host, a_spec, aggregates, refusal_of, settings_with
 
 IO_OPS = ("max_io_ops_per_host", "num_io_ops", "instances busy with disks")

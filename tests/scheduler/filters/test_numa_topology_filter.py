@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from placement_sched.config.conf import read_files
+from placement_sched.config.settings import Settings
 from placement_sched.model.hardware.numa import NetworkMetadata, NUMATopology, NUMATopologyLimits
 from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
 from placement_sched.scheduler.plugins import full_conf
 from placement_sched.schemas.node_report import numa_topology
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import read_files
 from tests.model.hardware.fitting import CORES, THREADS, a_cell, with_networks
 from tests.scheduler.states import a_host, a_spec, settings_with
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from placement_sched.config.conf import read_files
+from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid
 from placement_sched.scheduler.plugins import full_conf
 from placement_sched.scheduler.request_filters.forbidden_aggregates import ForbiddenAggregates
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import read_files
 from tests.placing import flavor, spec
 from tests.scheduler.explained import explained, put_aggregate, put_hosts
 from tests.scheduler.states import a_spec, settings_with

@@ -2,12 +2,12 @@
 
 import pytest
 
+from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.weights.affinity import (
     ServerGroupSoftAffinityWeigher,
     ServerGroupSoftAntiAffinityWeigher,
 )
-from placement_sched.settings.conf import new_conf
 from tests.placing import hosts_of, instance, report, spec
 from tests.scheduler.states import a_host, a_spec, aggregates, instances_on
 from tests.scheduler.weights.weighing import raw, weighed

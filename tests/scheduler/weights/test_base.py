@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.weighing import weigher_of
 from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost, aggregates_of, normalize
 from placement_sched.scheduler.weights.ram import RAMWeigher
-from placement_sched.settings.conf import new_conf
 from tests.scheduler.states import a_host, a_spec, aggregates, settings_with
 
 NUMBERS = st.floats(min_value=-1e9, max_value=1e9)

@@ -1,8 +1,8 @@
 """IoOpsWeigher, as nova 34 weighs the same hosts."""
 
+from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.weights.io_ops import IoOpsWeigher
-from placement_sched.settings.conf import new_conf
 from tests.scheduler.states import a_host, aggregates
 from tests.scheduler.weights.weighing import raw, weighed
 

@@ -4,12 +4,12 @@ import logging
 
 import pytest
 
+from placement_sched.config.conf import new_conf
 from placement_sched.errors import PluginFailed
 from placement_sched.model.compute_node import Metric
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugins import full_conf, read_settings
 from placement_sched.scheduler.weights.metrics import MetricsWeigher
-from placement_sched.settings.conf import new_conf
 from tests.placing import report, spec
 from tests.scheduler.states import a_host, aggregates
 from tests.scheduler.weights.weighing import raw, run, weighed

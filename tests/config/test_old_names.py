@@ -8,15 +8,15 @@ its "Configuration Options" since Ocata, and of the blueprint multiple-scheduler
 from pathlib import Path
 
 import pytest
+from placement_sched.config.options.ignored import OF_NOVA
 
+from placement_sched.config.conf import new_conf, read_files
+from placement_sched.config.options import GROUPS
+from placement_sched.config.opts import AliasedBoolOpt
+from placement_sched.config.settings import Settings
 from placement_sched.operations.config_check import check_files, check_settings
 from placement_sched.scheduler.plugins import full_conf, list_opts, plugins_for, read_settings
 from placement_sched.scheduler.weights import all_weighers
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import new_conf, read_files
-from placement_sched.settings.options import GROUPS
-from placement_sched.settings.options.ignored import OF_NOVA
-from placement_sched.settings.opts import AliasedBoolOpt
 
 pytestmark = pytest.mark.slow
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from oslo_config import cfg
 
-from placement_sched.settings.opts import LARGEST, described, older
-from placement_sched.settings.sources import named_ratios
+from placement_sched.config.opts import LARGEST, described, older
+from placement_sched.config.sources import named_ratios
 
 FILTER_SCHEDULER = described(
     cfg.MultiStrOpt(

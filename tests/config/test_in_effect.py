@@ -5,8 +5,7 @@ from threading import Thread
 import pytest
 from oslo_config import cfg
 
-from placement_sched.settings.conf import CONF, read_files
-from placement_sched.settings.in_effect import in_effect, settings_in_effect
+from placement_sched.config.conf import CONF, in_effect, read_files, settings_in_effect
 from tests.scheduler.states import settings_with
 
 OPTIONS = {"DEFAULT__service_down_time": 7, "scheduler__max_attempts": 9}

@@ -5,7 +5,7 @@ They have the names and meanings of nova.conf, which is handed to the commands a
 
 from oslo_config import cfg
 
-from placement_sched.settings.opts import LARGEST, described
+from placement_sched.config.opts import LARGEST, described
 
 API_DATABASE = described(
     cfg.StrOpt("connection", secret=True),

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from placement_sched.settings.watch import Watch
+from placement_sched.config.watch import Watch
 
 
 @pytest.fixture

@@ -3,9 +3,8 @@
 import pytest
 from oslo_config import cfg
 
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import CONF, new_conf, noting_options
-from placement_sched.settings.in_effect import in_effect
+from placement_sched.config.conf import CONF, in_effect, new_conf, noting_options
+from placement_sched.config.settings import Settings
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["ours", "oslo.config's own"])

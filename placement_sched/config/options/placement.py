@@ -2,7 +2,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.settings.opts import LARGEST, LONGEST_WAIT, described
+from placement_sched.config.opts import LARGEST, LONGEST_WAIT, described
 
 #: The database of a first run: a file in the working directory.
 EMBEDDED = "sqlite:///placement_sched.db"

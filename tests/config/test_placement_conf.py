@@ -5,13 +5,13 @@ whose options its reference includes.
 """
 
 import pytest
+from placement_sched.config.options.ignored import WITHOUT_MEANING
 
+from placement_sched.config.conf import new_conf, read_files
+from placement_sched.config.opts import is_explicit
+from placement_sched.config.settings import Settings
 from placement_sched.operations.config_check import Catalogue, check_files
 from placement_sched.scheduler.plugins import full_conf
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import new_conf, read_files
-from placement_sched.settings.options.ignored import WITHOUT_MEANING
-from placement_sched.settings.opts import is_explicit
 
 #: Group to option to a value that an operator may have written.
 DOCUMENTED: dict[str, dict[str, str]] = {

@@ -2,7 +2,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.settings.opts import LARGEST, LONGEST_WAIT, described, older
+from placement_sched.config.opts import LARGEST, LONGEST_WAIT, described, older
 
 #: They change while the server runs, but not for one request: which scheduling policies there are,
 #: and what is counted beside requests.

@@ -4,7 +4,7 @@ from socket import gethostname
 
 from oslo_config import cfg
 
-from placement_sched.settings.opts import LARGEST, described, older
+from placement_sched.config.opts import LARGEST, described, older
 
 #: The options whose values a host has that reports none; a scheduling policy may set them for the
 #: hosts of its aggregates.

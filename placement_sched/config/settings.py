@@ -11,11 +11,9 @@ from typing import Any, Self
 
 from oslo_config import cfg
 
-from placement_sched.errors import ConfigurationError, Invalid
-from placement_sched.model.names import suggested
-from placement_sched.settings import sources
-from placement_sched.settings.opts import Conf, location_of, names_of
-from placement_sched.settings.sources import (
+from placement_sched.config import sources
+from placement_sched.config.opts import Conf, location_of, names_of
+from placement_sched.config.sources import (
     NO_SECTIONS,
     OF_REQUEST,
     Assignment,
@@ -23,6 +21,8 @@ from placement_sched.settings.sources import (
     Place,
     Sections,
 )
+from placement_sched.errors import ConfigurationError, Invalid
+from placement_sched.model.names import suggested
 
 #: How alike a name of an option is to one that may be meant: most share long parts.
 _ALIKE = 0.8

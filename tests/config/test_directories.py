@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from placement_sched.cli.main import main
+from placement_sched.config.conf import new_conf, read_files
+from placement_sched.config.sources import with_directories
 from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.scheduler.plugins import read_settings
-from placement_sched.settings.conf import new_conf, read_files
-from placement_sched.settings.sources import with_directories
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from typing import Any
 
 from oslo_config import cfg
 
-from placement_sched.settings.logs import without_warnings
-from placement_sched.settings.opts import described, older
+from placement_sched.config.logs import without_warnings
+from placement_sched.config.opts import described, older
 
 UNVERSIONED, VERSIONED, BOTH = "unversioned", "versioned", "both"
 

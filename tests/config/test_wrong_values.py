@@ -3,7 +3,7 @@
 import pytest
 from oslo_config import cfg
 
-from placement_sched.settings.sources import countable, plain_reason
+from placement_sched.config.sources import countable, plain_reason
 
 AMOUNT = cfg.IntOpt("amount", min=1)
 SHARE = cfg.FloatOpt("share")

@@ -3,10 +3,10 @@
 import logging
 
 import pytest
+from placement_sched.config.options.filter_scheduler import ratios
 
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import new_conf, read_files
-from placement_sched.settings.options.filter_scheduler import ratios
+from placement_sched.config.conf import new_conf, read_files
+from placement_sched.config.settings import Settings
 
 
 @pytest.mark.parametrize(

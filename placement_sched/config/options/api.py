@@ -3,7 +3,7 @@
 from oslo_config import cfg
 from oslo_middleware import cors, http_proxy_to_wsgi
 
-from placement_sched.settings.opts import LARGEST, described
+from placement_sched.config.opts import LARGEST, described
 
 #: The option that says how callers are authenticated.
 STRATEGY = "auth_strategy"

@@ -2,12 +2,12 @@
 
 import pytest
 
+from placement_sched.config.conf import read_files
+from placement_sched.config.settings import Settings
 from placement_sched.errors import ConfigurationError, ServiceFailed
 from placement_sched.model.request_spec import Port
 from placement_sched.scheduler.plugins import full_conf
 from placement_sched.scheduler.request import neutron_of
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import read_files
 from tests import identity, neutron
 
 PORT, NET = "aaaaaaaa-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000002"

@@ -3,10 +3,10 @@
 import pytest
 from oslo_config import cfg
 
+from placement_sched.config.conf import new_conf, read_files
+from placement_sched.config.opts import AliasedBoolOpt, is_explicit
+from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid
-from placement_sched.settings import Settings
-from placement_sched.settings.conf import new_conf, read_files
-from placement_sched.settings.opts import AliasedBoolOpt, is_explicit
 
 
 @pytest.fixture

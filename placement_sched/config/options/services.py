@@ -7,7 +7,7 @@ could say where the service is would be sent ``attestation_auth_blob``.
 from keystoneauth1 import loading
 from oslo_config import cfg
 
-from placement_sched.settings.opts import LARGEST, described
+from placement_sched.config.opts import LARGEST, described
 
 #: Seconds to wait for one answer; nova waits for ever by default.
 TIMEOUT = 10

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from oslo_config import cfg
 
-from placement_sched.settings.options import (
+from placement_sched.config.options import (
     api,
     compute,
     filter_scheduler,
