@@ -4,8 +4,8 @@ import json
 import subprocess
 
 import pytest
-from placement_sched.config.options.ignored import WITHOUT_MEANING
 
+from placement_sched.config.options.ignored import WITHOUT_MEANING
 from placement_sched.operations.config_check import Catalogue
 from placement_sched.scheduler.plugins import full_conf
 from tests.differential.duel import PEER_PYTHON

@@ -8,10 +8,10 @@ its "Configuration Options" since Ocata, and of the blueprint multiple-scheduler
 from pathlib import Path
 
 import pytest
-from placement_sched.config.options.ignored import OF_NOVA
 
 from placement_sched.config.conf import new_conf, read_files
 from placement_sched.config.options import GROUPS
+from placement_sched.config.options.ignored import OF_NOVA
 from placement_sched.config.opts import AliasedBoolOpt
 from placement_sched.config.settings import Settings
 from placement_sched.operations.config_check import check_files, check_settings

@@ -5,9 +5,9 @@ whose options its reference includes.
 """
 
 import pytest
-from placement_sched.config.options.ignored import WITHOUT_MEANING
 
 from placement_sched.config.conf import new_conf, read_files
+from placement_sched.config.options.ignored import WITHOUT_MEANING
 from placement_sched.config.opts import is_explicit
 from placement_sched.config.settings import Settings
 from placement_sched.operations.config_check import Catalogue, check_files

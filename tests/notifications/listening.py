@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from kombu import Connection
 from oslo_config import cfg
+
 from placement_sched.config.options.notifications import oslo_messaging
 
 

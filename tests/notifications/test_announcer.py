@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 import pytest
-from placement_sched.config.options.notifications import GROUP
 
+from placement_sched.config.options.notifications import GROUP
 from placement_sched.notifications.announcer import SILENT, Announcer, announcer_of
 from placement_sched.notifications.event import END, ERROR, START
 from tests.conftest import make_settings

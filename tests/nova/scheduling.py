@@ -15,9 +15,9 @@ from uuid import uuid4
 
 from amqp.exceptions import NotFound
 from kombu import Connection
-from placement_sched.config.options.notifications import oslo_messaging
 from sqlalchemy import create_engine
 
+from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.nova.objects import primitive_of
 from tests import program
 from tests.conftest import Client, make_settings

@@ -6,8 +6,8 @@ import re
 import sys
 
 import pytest
-from placement_sched.config.options.notifications import oslo_messaging
 
+from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.errors import ConfigurationError
 from placement_sched.nova import messaging
 from placement_sched.nova.messaging import AwayOnce, Expected, Unanswered, exposed, target_of

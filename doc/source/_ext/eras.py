@@ -15,11 +15,11 @@ from generated import Generated, older_names, table
 from oslo_config import cfg
 from sphinx.application import Sphinx
 
+from placement_sched.config.options import GROUPS
 from placement_sched.scheduler.drivers import all_drivers
 from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.plugins import list_opts
 from placement_sched.scheduler.weights import all_weighers
-from placement_sched.config.options import GROUPS
 
 ERAS = ("Icehouse", "Stein", "Train", "nova 34")
 

@@ -23,22 +23,22 @@ from oslo_config import cfg
 from sphinx.application import Sphinx
 
 import placement_sched
-from placement_sched.api.response import status_of
 from placement_sched.api.policy_rules import RULES
+from placement_sched.api.response import status_of
 from placement_sched.api.scheduler.routes import ALSO_HERE
 from placement_sched.api.scheduler.routes import CODES as SCHEDULER_CODES
+from placement_sched.config.conf import new_conf
+from placement_sched.config.options.ignored import OF_NOVA, OF_PLACEMENT
+from placement_sched.config.opts import AliasedBoolOpt
 from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES
 from placement_sched.errors import Error
 from placement_sched.scheduler.drivers import all_drivers
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
-from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.plugin import SchedulerPlugin
+from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.policies.selectors import BasePolicySelector, all_selectors
 from placement_sched.scheduler.request_filters import BaseRequestFilter, all_request_filters
 from placement_sched.scheduler.weights import all_weighers
-from placement_sched.config.conf import new_conf
-from placement_sched.config.options.ignored import OF_NOVA, OF_PLACEMENT
-from placement_sched.config.opts import AliasedBoolOpt
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -12,12 +12,12 @@ from docutils.statemachine import StringList
 from generated import Generated, table
 from sphinx.application import Sphinx
 
+from placement_sched.config.conf import new_conf
+from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid
 from placement_sched.model.request_spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.resource_request import Confinement, RequestQuestion, question_from
-from placement_sched.config.settings import Settings
-from placement_sched.config.conf import new_conf
 
 FLAVOR = {"name": "m1.medium", "vcpus": 4, "memory_mb": 4096, "root_gb": 40}
 

@@ -8,8 +8,8 @@ from acme_halls.hall import Hall
 from acme_halls.quiet_time import QuietTimeFilter
 
 from placement_sched.errors import Invalid
-from placement_sched.model.flavor import Flavor
 from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.flavor import Flavor
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Refusal
 from placement_sched.scheduler import extra_specs

@@ -22,9 +22,9 @@ from typing import Any
 from uuid import uuid4
 
 from oslo_config import cfg
-from placement_sched.config.options.notifications import oslo_messaging
 from sqlalchemy import make_url, select
 
+from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model import shadow_result
 from placement_sched.model.clock import utcnow

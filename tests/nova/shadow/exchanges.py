@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from kombu import Connection
+
 from placement_sched.config.options.notifications import oslo_messaging
 
 

@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 from oslo_config import cfg
-from placement_sched.config.options.notifications import oslo_messaging
 
+from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.errors import Invalid
 from placement_sched.nova.instances import instances_of
 from placement_sched.nova.objects import aggregate_of, aggregates_of, no_valid_host, over_rpc

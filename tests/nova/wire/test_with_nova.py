@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from placement_sched.config.options.notifications import oslo_messaging
 
 from placement_sched import errors
+from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.model.image import READERS, Image
 from placement_sched.nova import instances, objects, request_spec
 from placement_sched.nova import request_spec as request_spec_module
