@@ -19,7 +19,7 @@ On every face, as ``api-ref`` has it word for word:
     exist).
 
 Only then the handler is called. A path that needs no token skips steps 2, 5 and 9. Step 1 is
-``serving/body_reading.py``'s. What fails is reported by the face's own style. Extensions of Flask
+``serving.py``'s. What fails is reported by the face's own style. Extensions of Flask
 may be added as to any application: their ``before_request`` functions run after step 5.
 """
 

@@ -166,7 +166,7 @@ LINES = {
     ),
     "add an option": (
         (
-            "settings/options/scheduler.py",
+            "config/options/scheduler.py",
             "SCHEDULER = described(",
             '    cfg.IntOpt("recipe_salt", default=3, max=9),\n    "Grams of salt.",',
         ),

@@ -190,7 +190,7 @@ def test_modules_that_are_named_exist(document):
     )
     assert named
     assert [path for path in named if not (PACKAGE / path).exists()] == []
-    short = set(re.findall(r"`([\w/]+\.py)`", text))  # as `repair/heal.py`
+    short = set(re.findall(r"`([\w/]+\.py)`", text))  # as `operations/repair.py`
     files = [f"/{path}" for folder in (PACKAGE, ROOT / "tests") for path in folder.rglob("*.py")]
     assert [name for name in short if not any(path.endswith(f"/{name}") for path in files)] == []
 

@@ -1,10 +1,10 @@
 """How many more instances of a request fit: every step in order.
 
-look      narrow, ask and look as for a selection, but with every candidate    pipeline.py
-pass      filters and names leave out hosts for the first instance             choose.py
-pool      what hosts take together of providers they share                     ledger.py
-count     fill host by host; place by rounds if a filter looks at what         ledger.py,
-          earlier instances took, or in order if the order of placing counts   placing.py
+look      narrow, ask and look as for a selection, but with every candidate    scheduler.py
+pass      filters and names leave out hosts for the first instance             selection.py
+pool      what hosts take together of providers they share                     accounts.py
+count     fill host by host; place by rounds if a filter looks at what         accounts.py,
+          earlier instances took, or in order if the order of placing counts   here
 close     take back what a limited request never sees                          here
 report    what stops each host, also those without candidates                  report.py
 """
