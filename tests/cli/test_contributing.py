@@ -172,7 +172,11 @@ LINES = {
         ),
     ),
     "add a route": (
-        ("api/policy_rules.py", "RULES = (", '    _rule("recipe", "Show the recipe."),'),
+        (
+            "api/policy_rules.py",
+            "PLACEMENT_RULES = (",
+            '    _placement_rule("recipe", "Show the recipe."),',
+        ),
         (
             "api/placement/routes/usages.py",
             'blueprint = Blueprint("usages", __name__)',
