@@ -165,7 +165,7 @@ def test_a_body_has_so_many_values_and_no_more(app):
 
 def test_a_flavor_that_is_named_again_is_counted_once(app, monkeypatch):
     counted = []
-    count = report_module.count
+    count = report_module.count_capacity
     monkeypatch.setattr(
         report_module, "count_capacity", lambda *a, **k: counted.append(1) or count(*a, **k)
     )

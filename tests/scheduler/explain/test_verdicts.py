@@ -374,8 +374,8 @@ def test_explanations_are_the_same_with_the_providers_in_memory(
 @pytest.fixture
 def large(cloud, monkeypatch):
     """A request so large that only two of the hosts that it rejects are told everything."""
-    monkeypatch.setattr(verdicts, "LEAST", 2)
-    monkeypatch.setattr(verdicts, "_BUDGET", 1000)
+    monkeypatch.setattr(module, "LEAST", 2)
+    monkeypatch.setattr(module, "_BUDGET", 1000)
     specs = {f"capabilities:cpu_info:x{n}": "y" for n in range(100)}
     return spec(flavor=flavor(memory_mb=200000, vcpus=17, extra_specs=specs))
 
@@ -421,7 +421,7 @@ def test_a_host_that_a_limit_cut_is_said_not_to_be_sought(cloud, large):
 
 
 def test_a_usual_request_is_told_of_hundreds_of_hosts(cloud, monkeypatch):
-    monkeypatch.setattr(verdicts, "LEAST", 0)
+    monkeypatch.setattr(module, "LEAST", 0)
     monkeypatch.setattr(module, "_BUDGET", module._BUDGET // 50)
     told = verdicts(
         cloud, *(f"cn{n}" for n in range(1, 11)), request=spec(flavor=flavor(memory_mb=10**6))
