@@ -102,7 +102,8 @@ def check_texts(document: Any, words: str) -> None:
     if found := not_text(document):
         text, keys = found
         shown, place = shortened(repr(text), _MAX_VALUE), shortened(_json_path(keys), _MAX_VALUE)
-        raise Invalid(f"{words}: {shown} is not valid UTF-8", at=place)
+        problem = f"{shown} is not valid UTF-8"
+        raise Invalid(f"{words}: {problem} (at {place})", fault={"problem": problem, "path": place})
 
 
 def shortened(text: str, most: int) -> str:

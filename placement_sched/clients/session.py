@@ -218,7 +218,8 @@ def by_token(
 ) -> Adapter:
     """Return an adapter for the service at ``url``, with a token of keystone or noauth2.
 
-    Certificates are verified with ``$REQUESTS_CA_BUNDLE``, else as Python does on this machine.
+    Certificates are verified with ``$REQUESTS_CA_BUNDLE``, else with ``$SSL_CERT_FILE`` or the file
+    of certificates of this machine.
     """
     paths = ssl.get_default_verify_paths()
     trusted = os.environ.get("REQUESTS_CA_BUNDLE") or paths.cafile or paths.capath or True

@@ -193,6 +193,8 @@ class SyncRun:
     added: set[tuple[str, str]] = field(default_factory=set)
     removed: set[tuple[str, str]] = field(default_factory=set)
     stale: set[tuple[str, str]] = field(default_factory=set)
+    #: For a dry run: the providers that exist among those to which something would be added.
+    _existing: frozenset[str] = frozenset()
 
     @property
     def code(self) -> SyncCode:
@@ -208,6 +210,9 @@ class SyncRun:
                 change._replace(providers=dict(ordered[start : start + size]))
                 for start in range(0, len(ordered), size)
             ]
+        if self.dry_run:
+            added = {uuid for change in batches if change.adding for uuid in change.providers}
+            self._existing = self.placement.existing(added)
         total, done = sum(len(batch.providers) for batch in batches), 0
         for batch in batches:
             self.change(batch)
@@ -217,8 +222,9 @@ class SyncRun:
     def change(self, change: ProviderChange) -> None:
         """Make a change, and keep what was done and what was not."""
         if self.dry_run:
-            existing = self.placement.existing(change.providers)
-            changed = Changed(existing, frozenset(change.providers.keys() - existing))
+            done = self._existing if change.adding else frozenset(change.providers)
+            there = done & change.providers.keys()
+            changed = Changed(there, frozenset(change.providers.keys() - there))
         else:
             changed = self.placement.change(change)
         pairs = {(uuid, change.name) for uuid in changed.done}

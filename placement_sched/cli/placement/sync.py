@@ -211,7 +211,8 @@ def _open_services(arguments: argparse.Namespace) -> dict[str, RemoteService]:
         if url is not None:
             check_address(flag, url)
     if arguments.os_cloud is None:
-        check_token(arguments.token)
+        if any(urls.values()):
+            check_token(arguments.token)
         adapters = {kind: by_token(url, arguments.token) for kind, url in urls.items() if url}
     else:
         adapters = by_cloud(arguments.os_cloud, urls)

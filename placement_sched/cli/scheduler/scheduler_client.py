@@ -226,8 +226,10 @@ class SchedulerClient:
             method = "GET" if body is None else "POST"
             response = self._service.ask(method, url, body=body, taken=_ANY_STATUS)
         except ServiceFailed as failure:
-            kinds = set(map(type, causes(failure)))
-            if TimeoutError not in kinds or ConnectTimeout in kinds:
+            reasons = list(causes(failure))
+            kinds = set(map(type, reasons))
+            is_sent = not any("handshake" in str(reason) for reason in reasons)
+            if TimeoutError not in kinds or ConnectTimeout in kinds or not is_sent:
                 raise
             raise Unavailable(
                 f"{self.place} did not answer within {self._timeout:g} s; it may still be working "
@@ -273,5 +275,6 @@ def _error(response: ServiceResponse, base: str) -> Error:
         return NoValidHost(detail, extra={"funnel": error.get("funnel")})
     request_id = error.get("request_id")
     rest = f" ({response.status}{f', {request_id}' if request_id else ''})"
-    fault = {**error["fault"], "rest": rest} if error.get("fault") else None
-    return Error(f"{detail}{rest}", fault=fault)
+    fault = error.get("fault")
+    is_fault = isinstance(fault, dict) and {"problem", "path"} <= fault.keys()
+    return Error(f"{detail}{rest}", fault={**fault, "rest": rest} if is_fault else None)

@@ -196,7 +196,12 @@ def _write_providers(connection: Connection, draft: Draft) -> Mapping[int, froze
     """
     # Reports and aggregates have changed them a moment ago.
     present = cloud.read_providers(connection)
-    wanted = changed(present, draft.after.providers)
+    written = _providers_written(draft)
+    wanted = {
+        uuid: provider
+        for uuid, provider in changed(present, draft.after.providers).items()
+        if uuid in written
+    }
     kept = {uuid: one for uuid, one in wanted.items() if uuid in present}
     _create_providers(connection, [wanted[uuid] for uuid in wanted if uuid not in kept], draft)
     found = resource_providers.by_uuids(connection, wanted)
@@ -228,6 +233,22 @@ def _write_providers(connection: Connection, draft: Draft) -> Mapping[int, froze
     }
     resource_providers.bump_generations(connection, differing | superfluous.keys(), draft.now)
     return superfluous
+
+
+def _providers_written(draft: Draft) -> set[str]:
+    """Return the providers that the file changes, and those that writes of hosts change.
+
+    What others write to any other provider during the load stays.
+    """
+    before, after = draft.before, draft.after
+    hosts = {service.host for service in changed(before.services, after.services).values()}
+    for uuid, aggregate in changed(before.aggregates, after.aggregates).items():
+        former = before.aggregates.get(uuid)
+        hosts |= aggregate.hosts | (former.hosts if former else frozenset())
+    nodes = changed(before.nodes, after.nodes).keys() | {
+        uuid for uuid, node in after.nodes.items() if node.host in hosts
+    }
+    return nodes | changed(before.providers, after.providers).keys()
 
 
 def _create_providers(connection: Connection, new: list[ProviderState], draft: Draft) -> None:

@@ -186,7 +186,9 @@ class Ledger(HostCount):
         """Note why it takes no more; without a stop no way has room for another instance."""
         self.stop = stop or stock.scarcest((self.ways or self.every)[-1])
         if stop or self.ways is not self.every:
-            self.left = sum([stock.times(way) > 0 for way in self.every])
+            # Candidates of a pool that take the same of the host stand for the pool: one counts.
+            every = self.every if self.pool is None else set(self.every)
+            self.left = sum([stock.times(way) > 0 for way in every])
         if self.stop.is_resource:
             self.free = stock.free_for(self.every)
 

@@ -48,6 +48,13 @@ def test_sync_aggregates_tells_what_it_added(cloud, answer):
     assert len(members(cloud, "fast")) == 7
 
 
+@pytest.mark.parametrize("command", ["sync_aggregates", "sync_traits"])
+def test_own_database_needs_no_token(answer, monkeypatch, command):
+    monkeypatch.setenv("OS_TOKEN", "")
+    status, _, complained = answer(command)
+    assert (status, complained) == (0, "")
+
+
 def test_sync_aggregates_tells_each_change_if_asked(cloud, answer):
     node = add_node(cloud, "cn1")
     add_aggregate(cloud, "fast", ["cn1"])

@@ -126,6 +126,7 @@ def test_argument_that_is_not_utf8_is_refused_with_its_place(
     assert error.startswith(f"placement-sched: {place}")
     assert "\n" not in error[:-1]
     assert error.endswith("'\\udcff' is not valid UTF-8\n")
+    assert "JSON" not in error
 
 
 @pytest.mark.parametrize("command", ["policy", "hosts"])

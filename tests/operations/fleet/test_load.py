@@ -4,7 +4,7 @@ import threading
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import delete, select, update
 
 from placement_sched.db.tables import (
     allocations,
@@ -14,9 +14,11 @@ from placement_sched.db.tables import (
     resource_provider_traits,
     resource_providers,
 )
+from placement_sched.db.transaction import Database
 from placement_sched.errors import Conflict, Invalid
 from placement_sched.model.checks import Invariant
 from placement_sched.operations.fleet import load as operation
+from placement_sched.store.placement import provider_trees
 from tests.clouds import uuid_of
 from tests.invariants import break_tables, verified
 from tests.reports import NOW
@@ -594,3 +596,37 @@ def test_what_is_loaded_onto_a_host_that_shrank_before_violates_no_invariant(clo
         Invariant.OVER_CAPACITY,
         Fault.UNITS,
     }
+
+
+@pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
+def test_writes_of_others_during_a_load_stay(cloud):
+    """To providers that the file does not name: one is changed, and one is deleted."""
+    cloud.load(
+        """
+        hosts:
+        - {host: cn1, vcpus: 8, memory_mb: 1024, local_gb: 10}
+        providers:
+        - {name: shared, inventories: {DISK_GB: {total: 100}}}
+        - {name: victim, inventories: {DISK_GB: {total: 100}}}
+        """
+    )
+    providers = {one.name: one for one in cloud.state.providers.values()}
+
+    def work(connection):
+        provider_trees.remove(connection, providers["victim"].uuid)
+        is_its = resource_providers.c.name == "shared"
+        shared = select(resource_providers.c.id).where(is_its).scalar_subquery()
+        of_shared = update(inventories).where(inventories.c.resource_provider_id == shared)
+        connection.execute(of_shared.values(total=555))
+
+    def meanwhile(what):
+        if what == "aggregates":
+            other = Database(cloud.fleet.settings)
+            other.write(work)
+            other.dispose()
+
+    text = "aggregates: [{name: racks, hosts: [cn1]}]"
+    cloud.fleet.load(text, "f.yaml", dry_run=False, progress=meanwhile)
+    after = {one.name: one for one in cloud.state.providers.values()}
+    assert "victim" not in after
+    assert after["shared"].inventories["DISK_GB"].total == 555

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.conftest import make_settings
 from tests.fleets import load_fleet
 from tests.placing import flavor
 
@@ -53,3 +54,21 @@ providers:{pool(1, 100, ONE)}{pool(2, 60, TWO)}
 {AGGREGATES}"""
     parts = capacity(sqlite_app, fleet, per="zone")["per"]
     assert {one["name"]: one["capacity"] for one in parts} == {"az1": 16, "az2": 10}
+
+
+def test_a_refused_host_with_two_pools_hides_others_by_one_candidate(sqlite_url, make_app):
+    """If the first pool is full: a limit of 3 then still shows the other host."""
+    settings = make_settings(
+        sqlite_url,
+        scheduler__max_placement_results=3,
+        filter_scheduler__enabled_filters=["NumInstancesFilter"],
+        filter_scheduler__max_instances_per_host=2,
+    )
+    fleet = f"""
+hosts:
+- {{host: a, {SIZE}, provider_aggregates: [{ONE}]}}
+- {{host: b, {SIZE}, provider_aggregates: [{ONE}]}}
+providers:{pool(1, 10, ONE)}{pool(2, 1000, ONE)}
+"""
+    answer = capacity(make_app(settings), fleet)
+    assert (answer["capacity"], answer["exact"]) == (4, True)
