@@ -8,7 +8,7 @@ from tests.placing import hosts_of, report, spec
 
 pytestmark = pytest.mark.system
 
-FILES = Path(__file__).parents[1] / "settings" / "old_files"
+FILES = Path(__file__).parents[1] / "config" / "old_files"
 ISOLATED = {"id": "11111111-1111-4111-8111-111111111111"}
 
 #: Of each era's file what else a request has to say, and why it is as it is.
