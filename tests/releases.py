@@ -3,6 +3,7 @@
 A release is named ``last`` or ``this``.
 """
 
+import configparser
 import io
 import subprocess
 import sys
@@ -38,14 +39,27 @@ def unpack_last_release(folder: Path) -> Path:
         assert not REQUIRED, reason
         pytest.skip(reason)
     archive = subprocess.run(
-        [*git, "archive", of, "placement_sched", "alembic"],
+        [*git, "archive", of, "placement_sched", "alembic", "setup.cfg"],
         capture_output=True,
         timeout=60,
         check=True,
     )
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as file:
         file.extractall(folder, filter="data")
+    _write_metadata(folder)
     return folder
+
+
+def _write_metadata(folder: Path) -> None:
+    """Let a release find its own entry points, not those of the release that is installed."""
+    setup = configparser.ConfigParser()
+    setup.read(folder / "setup.cfg")
+    info = folder / "placement_sched-0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: placement_sched\nVersion: 0\n")
+    groups = setup["options.entry_points"]
+    text = "\n".join(f"[{group}]{announced}\n" for group, announced in groups.items())
+    (info / "entry_points.txt").write_text(text)
 
 
 def program(name: str) -> list[str | Path]:

@@ -239,4 +239,3 @@ def test_file_that_is_broken_after_the_check_does_not_stop_the_first_request(sta
     assert wait_until(lambda: "Booting worker" in running.log.read_text())
     rewrite(file, f"{file.read_text()}[scheduler]\nmax_attempts = many\n")
     assert running.first_status("/placement/resource_providers", **{"X-Auth-Token": "admin"}) == 200
-    assert "keeping the previous settings" in running.log.read_text()

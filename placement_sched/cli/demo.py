@@ -22,8 +22,8 @@ from rich.text import Text
 
 from placement_sched.api.placement.microversions import NEWEST
 from placement_sched.cli.arguments import Commands, add_format
+from placement_sched.cli.listening import free_port
 from placement_sched.cli.scheduler.render_explanation import render
-from placement_sched.cli.serve import free_port
 from placement_sched.cli.terminal import print_json, waiting
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.clock import utcnow

@@ -67,4 +67,6 @@ def test_race_of_rpc_wants_nova(tmp_path):
 def test_databases_are_named_that_there_are():
     refused = run(["bench/candidates.py"], "--database", "postgresql,oracle")
     assert refused.returncode == 2
-    assert refused.stderr.endswith("--database: not oracle, but postgresql, mariadb, sqlite\n")
+    assert refused.stderr.endswith(
+        "--database: not oracle, but postgresql, mariadb, sqlite, galera\n"
+    )

@@ -147,7 +147,7 @@ def put_class(server, name="CUSTOM_WAITED") -> int:
 
 def test_connections_leave_a_worker_the_files_that_it_needs():
     code = (
-        "from placement_sched.cli.serve import connections;"
+        "from placement_sched.cli.listening import connections;"
         "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (200, {hard}));"
         "print(connections(), *r.getrlimit(r.RLIMIT_NOFILE))"
     )

@@ -141,7 +141,7 @@ def test_open_address_is_refused_as_any_other(tmp_path):
 
 
 def test_socket_of_another_process_is_not_taken(monkeypatch):
-    from placement_sched.cli.serve import inherited_socket
+    from placement_sched.cli.listening import inherited_socket
 
     monkeypatch.setenv("LISTEN_PID", str(os.getpid() + 1))
     monkeypatch.setenv("LISTEN_FDS", "1")
