@@ -189,11 +189,7 @@ def _capacities(
 
 
 def create_app(
-    settings: Settings,
-    *,
-    clock: Clock = utcnow,
-    random: Random | None = None,
-    accepted: ctypes.c_bool | None = None,
+    settings: Settings, *, clock: Clock = utcnow, random: Random | None = None
 ) -> Application:
     """Return the application with all faces mounted.
 
@@ -202,7 +198,7 @@ def create_app(
     notifications cannot be used as configured: the first request would find that too late.
     """
     _check_parts(settings, clock)
-    services = make_services(settings, clock=clock, random=random, serving=True, accepted=accepted)
+    services = make_services(settings, clock=clock, random=random, serving=True)
     return application_of(services)
 
 

@@ -29,6 +29,7 @@ from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import RATIOS, ComputeNode, Service
 from placement_sched.model.names import in_short
 from placement_sched.operations import Progress
+from placement_sched.scheduler.caches import AggregateCache
 from placement_sched.scheduler.policies.registry import (
     NO_RATIOS,
     Policies,
@@ -51,14 +52,9 @@ def policies_in_use(settings: Settings) -> frozenset[str]:
     """Return the policies that aggregates name; none if the database does not answer."""
     database = Database(settings)
     try:
-        with database.read() as connection:
-            aggregates = host_aggregates.snapshot(connection)
-    except Exception as failure:  # noqa: BLE001 - of a database in any state
-        LOG.info("cannot read which policies are in use: %s", failure)
-        return frozenset()
+        return AggregateCache().policies_in_use(database)
     finally:
         database.dispose()
-    return frozenset(aggregate.policy for aggregate in aggregates if aggregate.policy)
 
 
 def check(

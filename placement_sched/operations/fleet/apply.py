@@ -194,9 +194,11 @@ def _write_providers(connection: Connection, draft: Draft) -> Mapping[int, froze
     Those are returned by provider id; they go when nothing is allocated of them any more. Raises
     :class:`EntryError` where a name is taken, or a provider would be below itself.
     """
+    written = _providers_written(draft)
+    if not written:
+        return {}
     # Reports and aggregates have changed them a moment ago.
     present = cloud.read_providers(connection)
-    written = _providers_written(draft)
     wanted = {
         uuid: provider
         for uuid, provider in changed(present, draft.after.providers).items()
