@@ -271,8 +271,9 @@ class _Worker:
 def _stop_at_first_signal(loop: asyncio.AbstractEventLoop) -> None:
     """Let a worker stop at the first SIGTERM or SIGINT, and ignore further ones.
 
-    granian's handler may not run twice: it would wait for ever. uvloop loses a signal that comes
-    before its loop runs; handlers of Python do not.
+    granian's handler may not run twice: it would wait for ever. It may not run before the loop
+    either: the worker would not stop. uvloop loses a signal that comes before its loop runs;
+    handlers of Python do not.
     """
     stopped: list[int] = []
 
@@ -280,7 +281,7 @@ def _stop_at_first_signal(loop: asyncio.AbstractEventLoop) -> None:
         def stop(*_signal: Any) -> None:
             if not stopped:
                 stopped.append(number)
-                handler(*args)
+                loop.call_soon_threadsafe(handler, *args)
 
         signal.signal(number, stop)
 

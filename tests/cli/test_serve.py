@@ -1,5 +1,6 @@
 """``placement-sched serve`` as a process: start, answers, workers, signals."""
 
+import asyncio
 import json
 import os
 import re
@@ -14,7 +15,9 @@ from contextlib import closing, contextmanager
 
 import psutil
 import pytest
+import uvloop
 
+from placement_sched.cli.serve import _stop_at_first_signal
 from placement_sched.db.migrate import VERSION_TABLE
 from tests.loopback import reserved_port
 from tests.servers import wait_until
@@ -233,6 +236,22 @@ def test_a_worker_killed_while_it_starts_is_replaced_again_and_again(serve, numb
     server.wait_for("/placement/", 200)
     assert server.process.poll() is None
     assert healthy.is_running()
+
+
+def test_worker_stops_at_a_signal_that_comes_before_its_event_loop_runs():
+    inherited = signal.getsignal(signal.SIGTERM)
+    calls = []
+    with closing(uvloop.new_event_loop()) as loop:
+        try:
+            _stop_at_first_signal(loop)
+            loop.add_signal_handler(signal.SIGTERM, calls.append, "stop")
+            for _ in range(2):
+                signal.raise_signal(signal.SIGTERM)
+            assert calls == []  # granian connects its callback between this and the loop
+            loop.run_until_complete(asyncio.sleep(0.01))
+        finally:
+            signal.signal(signal.SIGTERM, inherited)
+    assert calls == ["stop"]
 
 
 def test_a_worker_replaced_after_a_newer_release_upgraded_the_schema_goes_on_as_its_siblings(
