@@ -1,0 +1,176 @@
+"""``python -m tests.house.language [--lower | --list HABIT]``: habits that make English hard to read.
+
+Part of ``make lint``. It counts the docstrings, comments, messages and paragraphs that have a habit,
+and compares the counts of each package with ``language_limits.txt``. A count may only fall:
+``--lower`` writes lower limits. ``--list`` prints the place of each hit of a habit.
+"""
+
+import ast
+import re
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMITS = Path(__file__).with_name("language_limits.txt")
+CODE = ("placement_sched", "tests", "bench", "alembic", "examples", "deploy")
+PROSE = ("README.md", "CONTRIBUTING.md", "doc", "api-ref", "releasenotes")
+PROSE_SUFFIXES = {".rst", ".md", ".inc", ".yaml"}
+#: The longest summary line of a docstring, in characters.
+MAX_SUMMARY = 88
+#: The most places of a habit that one run prints.
+MAX_PLACES = 20
+
+#: Each habit is a regular expression; the comment names what to write.
+HABITS = {
+    "where": r"\bwhere\b",  # if, when
+    "one": r"\bones?\b",  # the noun
+    "what": r"\bwhat\b",  # the noun
+    "those": r"\b(those|these)\b(?! [a-z]+s\b)",  # the noun
+    # Code reads, compares, returns, rejects.
+    "asks": r"\b(asks?|asked|looks? at|says?|said|tells?|told|knows?|known|wants?|goes by"
+    r"|takes? .{1,20} for)\b",
+    "which": r"\b(of|by|in|for|with|from|under|to|on|at) (which|whom|whose)\b",  # two sentences
+    "semicolon": r"; ",  # two sentences
+    "so many": r"\bso (many|much|few|long)\b",  # the number
+    # also, alongside, fix
+    "odd word": r"\b(as well|likewise|beside|meanwhile|mend(s|ed|ing)?|anew|whoever|heed(s|ed)?)\b",
+}
+_HABITS = {habit: re.compile(pattern) for habit, pattern in HABITS.items()}
+QUESTION = re.compile(r"(What|How|Which|Where|Who|Whose|Whether|So) ")
+#: A string with three words is a message; a shorter one may be a key, a path or a part of SQL.
+MESSAGE = re.compile(r"[a-z]+ [a-z]+ [a-z]+")
+SQL = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER) ")
+
+
+class Text(NamedTuple):
+    """A docstring, comment, message or paragraph; ``place`` is its file and line."""
+
+    package: str
+    place: str
+    kind: str
+    text: str
+
+
+def texts() -> Iterator[Text]:
+    """Yield every text that is checked."""
+    for folder in CODE:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if "eras" not in path.parts:
+                yield from _of_module(path)
+    for name in PROSE:
+        path = ROOT / name
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.suffix in PROSE_SUFFIXES and "build" not in file.parts:
+                yield from _of_page(file)
+
+
+def _of_module(path: Path) -> Iterator[Text]:
+    shown = path.relative_to(ROOT)
+    package = "/".join(shown.parts[:2]) if shown.parts[0] == "placement_sched" else shown.parts[0]
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docstrings = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text:
+                line = node.body[0]
+                docstrings.add(id(line.value))
+                kind = "module" if isinstance(node, ast.Module) else "docstring"
+                yield Text(package, f"{shown}:{line.lineno}", kind, text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            is_message = MESSAGE.search(node.value) and not SQL.search(node.value)
+            if is_message and id(node) not in docstrings and shown.parts[0] == "placement_sched":
+                yield Text(package, f"{shown}:{node.lineno}", "message", node.value)
+    yield from _comments(path, package)
+
+
+def _comments(path: Path, package: str) -> Iterator[Text]:
+    """Yield the comments of a module; lines that follow each other are one comment."""
+    begin, end, words = 0, -1, ""
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            if token.type != tokenize.COMMENT:
+                continue
+            line, text = token.start[0], token.string.lstrip("#: ")
+            if line == end + 1:
+                end, words = line, f"{words} {text}"
+                continue
+            if words:
+                yield Text(package, f"{path.relative_to(ROOT)}:{begin}", "comment", words)
+            begin, end, words = line, line, text
+    if words:
+        yield Text(package, f"{path.relative_to(ROOT)}:{begin}", "comment", words)
+
+
+def _of_page(path: Path) -> Iterator[Text]:
+    shown = path.relative_to(ROOT)
+    line = 1
+    for paragraph in path.read_text(encoding="utf-8").split("\n\n"):
+        is_code = paragraph.startswith(("    ", "\n    ", "   $"))
+        if not is_code:
+            yield Text(shown.parts[0], f"{shown}:{line}", "paragraph", paragraph)
+        line += paragraph.count("\n") + 2
+
+
+def habits_of(text: Text) -> Iterator[str]:
+    """Yield the name of each habit that a text has."""
+    flat = " ".join(text.text.split())
+    for habit, pattern in _HABITS.items():
+        if pattern.search(flat):
+            yield habit
+    if text.kind in ("docstring", "module"):
+        summary = text.text.split("\n", 1)[0].rstrip()
+        if len(summary) > MAX_SUMMARY or not summary.endswith("."):
+            yield "long summary"
+    if text.kind == "module" and QUESTION.match(flat):
+        yield "module question"
+
+
+def limits() -> dict[tuple[str, str], int]:
+    """Return the highest count of each package and habit."""
+    rows = (line.rsplit(None, 1) for line in LIMITS.read_text().splitlines())
+    return {tuple(key.split(" ", 1)): int(count) for key, count in rows}
+
+
+def compare(counts: dict[tuple[str, str], int], most: dict[tuple[str, str], int]) -> list[str]:
+    """Return a sentence for each count that differs from its limit."""
+    sentences = []
+    for key in sorted({*counts, *most}):
+        count, limit = counts.get(key, 0), most.get(key, 0)
+        package, habit = key
+        if count > limit:
+            sentences.append(f"{package}: {count} texts with {habit!r}, {limit} are allowed")
+        elif count < limit:
+            sentences.append(f"{package}: {count} texts with {habit!r}: lower the limit ({limit})")
+    return sentences
+
+
+def main(arguments: list[str]) -> int:
+    """Compare, lower the limits or list places; return 1 if a count differs from its limit."""
+    hits = [(text, habit) for text in texts() for habit in habits_of(text)]
+    if arguments[:1] == ["--list"]:
+        for text, habit in hits:
+            if habit == arguments[1]:
+                print(f"{text.place}: {text.kind}: {' '.join(text.text.split())[:160]}")
+        return 0
+    counts = Counter((text.package, habit) for text, habit in hits)
+    if arguments[:1] == ["--lower"]:
+        old = limits() if LIMITS.exists() else dict(counts)
+        rows = {key: min(count, old.get(key, 0)) for key, count in counts.items()}
+        lines = (f"{' '.join(key)} {count}\n" for key, count in sorted(rows.items()) if count)
+        LIMITS.write_text("".join(lines))
+        return 0
+    sentences = compare(counts, limits())
+    print(*sentences[:MAX_PLACES], sep="\n", end="\n" if sentences else "")
+    if sentences:
+        print("see CONTRIBUTING.md, 'Language'; places: python -m tests.house.language --list HABIT")
+    return bool(sentences)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
