@@ -34,7 +34,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAggregate:
-    """A host aggregate; the placement aggregate has the same uuid."""
+    """A host aggregate, with the uuid of its placement aggregate."""
 
     id: int
     uuid: str
@@ -82,7 +82,7 @@ _PLAIN = ("uuid", "name", "project_id", "user_id")
 class ServerGroup(NovaObject):
     """A server group, stored or of a request, under nova's InstanceGroup attribute names.
 
-    ``members`` are the uuids of the instances and ``hosts`` the names of their hosts; a list of
+    ``members`` are the uuids of the instances and ``hosts`` the names of their hosts. A list of
     groups omits both. A group in a request may lack a uuid.
     """
 

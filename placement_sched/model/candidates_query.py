@@ -52,7 +52,9 @@ class RequestGroup:
         """Return the group as query parameters of the Placement API."""
         amounts = ",".join(f"{name}:{amount}" for name, amount in sorted(self.resources))
         parameters = [("resources", amounts)] if amounts else []
-        single_traits = sorted(next(iter(names)) for names in self.traits.required if len(names) == 1)
+        single_traits = sorted(
+            next(iter(names)) for names in self.traits.required if len(names) == 1
+        )
         single_traits += [f"!{name}" for name in sorted(self.traits.forbidden)]
         if single_traits:
             parameters.append(("required", ",".join(single_traits)))
@@ -110,7 +112,7 @@ class CandidatesQuery:
 
 
 class CandidateProvider(NamedTuple):
-    """A provider in a search result; ``id`` and ``generation`` are those of its row."""
+    """A provider in a search result, with ``id`` and ``generation`` of its row."""
 
     id: int
     uuid: str

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Invariant(StrEnum):
-    """The invariants; the values appear in ``--format json``."""
+    """The invariants, with their values in ``--format json``."""
 
     OVER_CAPACITY = "over_capacity"
     NO_INVENTORY = "allocation_without_inventory"
@@ -31,7 +31,7 @@ class Invariant(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A violated invariant, described in one sentence with names and uuids.
+    """A violated invariant: a sentence with names and uuids.
 
     It is ``allowed`` if the inventory may have shrunk after the allocations were made, which
     OpenStack's placement permits.

@@ -33,11 +33,12 @@ class _Derived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeNode(_Derived):
-    """A hypervisor node as reported; sizes in MB and GB as in nova, times naive UTC.
+    """A hypervisor node as reported.
 
-    ``cpu_info`` is nova's JSON string, ``stats`` has string values, ratios are never 0. ``version``
-    rises when the report changes in anything but its heartbeat, so that values derived from a
-    report can be cached by ``(uuid, version)``.
+    Sizes are in MB and GB as in nova, times are naive UTC. ``cpu_info`` is nova's JSON string,
+    ``stats`` has string values, ratios are never 0. ``version`` rises when the report changes in
+    anything but its heartbeat, so that values derived from a report can be cached by ``(uuid,
+    version)``.
     """
 
     uuid: str
@@ -174,9 +175,9 @@ class Service(NamedTuple):
 def seen_lately(
     last_seen_up: datetime | None, forced_down: bool, now: datetime, down_time: int
 ) -> bool:
-    """Return whether a service is up.
+    """Return whether a service is up, by the only rule of up and down.
 
-    This is the only rule of up and down; ``down_time`` is in seconds.
+    ``down_time`` is in seconds.
     """
     if forced_down or last_seen_up is None:
         return False
