@@ -1,1 +1,1 @@
-"""Frozen values and pure rules: no I/O here."""
+"""Frozen values and pure rules, without I/O."""

@@ -1,4 +1,4 @@
-"""A host aggregate: a named set of hosts with metadata, as nova has them."""
+"""Host aggregates and server groups, under nova's names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,22 +10,22 @@ from placement_sched.model.names import canonical
 
 #: The metadata key that makes an aggregate an availability zone.
 ZONE_KEY = "availability_zone"
-#: The metadata key that names the policy under which the hosts' requests are scheduled.
+#: The metadata key that sets the scheduling policy of requests for the aggregate's hosts.
 POLICY_KEY = "sched_policy"
-#: The policy that nothing has to be written for.
+#: The policy of a request for which no aggregate names another.
 DEFAULT_POLICY = "default"
-#: What the keys begin with that reserve an aggregate, by ``trait:X=required``.
+#: Prefix of the metadata keys that reserve an aggregate: ``trait:X=required``.
 _TRAIT_PREFIX = "trait:"
 
 
 def policy_name(text: str) -> str:
-    """Return the policy that a value of :data:`POLICY_KEY` names; case does not count."""
+    """Return the normalized policy name of a value of :data:`POLICY_KEY`, in lower case."""
     return text.strip().lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """What names a policy: an aggregate's number and name, and the policy."""
+    """A policy, with the id and name of the aggregate that names it."""
 
     aggregate_id: int
     aggregate_name: str
@@ -34,7 +34,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAggregate:
-    """One aggregate; its uuid is the placement aggregate's as well."""
+    """A host aggregate, with the uuid of its placement aggregate."""
 
     id: int
     uuid: str
@@ -46,18 +46,18 @@ class HostAggregate:
 
     @property
     def availability_zone(self) -> str | None:
-        """Return the zone its metadata names, or None."""
+        """Return the zone in the metadata, or None."""
         return self.metadata.get(ZONE_KEY)
 
     @property
     def policy(self) -> str | None:
-        """Return the policy its metadata name, or None; case does not count."""
+        """Return the policy in the metadata in lower case, or None."""
         name = self.metadata.get(POLICY_KEY)
         return None if name is None else policy_name(name)
 
     @property
     def reserving_traits(self) -> tuple[str, ...]:
-        """Return the traits that its metadata require of requests for its hosts."""
+        """Return the traits that a request must require to use the hosts."""
         return tuple(
             key.removeprefix(_TRAIT_PREFIX)
             for key, value in self.metadata.items()
@@ -66,24 +66,24 @@ class HostAggregate:
 
 
 def zones(text: str | None) -> frozenset[str]:
-    """Return the zones named, separated by commas, in a request or in aggregate metadata."""
+    """Return the zones in a comma-separated value of a request or of aggregate metadata."""
     return frozenset(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
-#: What a group may ask of its members' hosts, in nova's words.
+#: The policies of a server group, as in nova.
 POLICIES = (AFFINITY, ANTI_AFFINITY, "soft-affinity", "soft-anti-affinity")
-#: The one rule that there is: how many members of an anti-affinity group one host may have.
+#: The rule of an anti-affinity group: the maximum number of its members on one host.
 MOST_PER_HOST = "max_server_per_host"
 _PLAIN = ("uuid", "name", "project_id", "user_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerGroup(NovaObject):
-    """A group as kept, and as plugins see it: nova's InstanceGroup attribute names.
+    """A server group, stored or of a request, under nova's InstanceGroup attribute names.
 
-    ``members`` are the uuids of its instances, ``hosts`` the names of the hosts that these are on;
-    a list of groups leaves them out. A group that a request describes need not have a uuid.
+    ``members`` are the uuids of the instances and ``hosts`` the names of their hosts. A list of
+    groups omits both. A group in a request may lack a uuid.
     """
 
     policy: str
@@ -97,7 +97,7 @@ class ServerGroup(NovaObject):
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the group that a request's JSON object describes."""
+        """Return the group of a request's JSON object."""
         return cls(
             **{name: document.get(name) for name in _PLAIN},
             policy=document["policy"],
@@ -107,7 +107,7 @@ class ServerGroup(NovaObject):
         )
 
     def as_document(self) -> dict[str, Any]:
-        """Return the JSON object of which :meth:`from_document` makes this group again."""
+        """Return the JSON object that :meth:`from_document` reads."""
         return {
             **{name: getattr(self, name) for name in (*_PLAIN, "policy")},
             "rules": dict(self.rules),
@@ -117,10 +117,10 @@ class ServerGroup(NovaObject):
 
     @property
     def policies(self) -> list[str]:
-        """Return the policy as a list, as old plugins of nova read it."""
+        """Return the policy as a list, for old plugins of nova."""
         return [self.policy]
 
     @property
     def is_strict(self) -> bool:
-        """Return whether the policy rejects hosts, rather than lowers their weight."""
+        """Return whether the policy rejects hosts instead of lowering their weight."""
         return not self.policy.startswith("soft-")

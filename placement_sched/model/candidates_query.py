@@ -1,4 +1,4 @@
-"""Queries for allocation candidates and lists of providers, as frozen values."""
+"""Queries for allocation candidates and for lists of providers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,22 +8,22 @@ from urllib.parse import urlencode
 
 @dataclass(frozen=True, slots=True)
 class TraitTerms:
-    """A condition on traits: one of every set in ``required``, and none of ``forbidden``."""
+    """A condition on traits: any of each set in ``required``, none of ``forbidden``."""
 
     required: tuple[frozenset[str], ...] = ()
     forbidden: frozenset[str] = frozenset()
 
     @property
     def names(self) -> frozenset[str]:
-        """Return every trait named."""
+        """Return every trait in the condition."""
         return self.forbidden.union(*self.required)
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateTerms:
-    """A condition on aggregates: one of every set in ``member_of``, none of ``forbidden``.
+    """A condition on aggregates: any of each set in ``member_of``, none of ``forbidden``.
 
-    Aggregates are named by uuid, in lower case with hyphens.
+    Uuids are in lower case with hyphens.
     """
 
     member_of: tuple[frozenset[str], ...] = ()
@@ -31,15 +31,15 @@ class AggregateTerms:
 
     @property
     def uuids(self) -> frozenset[str]:
-        """Return every aggregate named."""
+        """Return every aggregate in the condition."""
         return self.forbidden.union(*self.member_of)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestGroup:
-    """One request group: amounts by class, traits, aggregates, a tree.
+    """A request group: amounts by resource class, traits, aggregates and a tree.
 
-    The group without suffix may be served by several providers, a suffixed one by a single one.
+    Several providers may serve the group without suffix. A single provider serves a suffixed group.
     """
 
     suffix: str = ""
@@ -49,26 +49,28 @@ class RequestGroup:
     in_tree: str | None = None
 
     def parameters(self) -> list[tuple[str, str]]:
-        """Return the query parameters that ask for this group, of the Placement API."""
+        """Return the group as query parameters of the Placement API."""
         amounts = ",".join(f"{name}:{amount}" for name, amount in sorted(self.resources))
-        found = [("resources", amounts)] if amounts else []
-        plain = sorted(next(iter(one)) for one in self.traits.required if len(one) == 1)
-        plain += [f"!{name}" for name in sorted(self.traits.forbidden)]
-        if plain:
-            found.append(("required", ",".join(plain)))
-        found += [
+        parameters = [("resources", amounts)] if amounts else []
+        single_traits = sorted(
+            next(iter(names)) for names in self.traits.required if len(names) == 1
+        )
+        single_traits += [f"!{name}" for name in sorted(self.traits.forbidden)]
+        if single_traits:
+            parameters.append(("required", ",".join(single_traits)))
+        parameters += [
             ("required", f"in:{','.join(sorted(any_of))}")
             for any_of in self.traits.required
             if len(any_of) != 1
         ]
-        found += [
+        parameters += [
             ("member_of", f"in:{','.join(sorted(any_of))}") for any_of in self.aggregates.member_of
         ]
         if self.aggregates.forbidden:
-            found.append(("member_of", f"!in:{','.join(sorted(self.aggregates.forbidden))}"))
+            parameters.append(("member_of", f"!in:{','.join(sorted(self.aggregates.forbidden))}"))
         if self.in_tree:
-            found.append(("in_tree", self.in_tree))
-        return [(f"{key}{self.suffix}", value) for key, value in found]
+            parameters.append(("in_tree", self.in_tree))
+        return [(f"{key}{self.suffix}", value) for key, value in parameters]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,21 +85,21 @@ class CandidatesQuery:
 
     @property
     def group(self) -> RequestGroup | None:
-        """Return the group without suffix, or None where every group has one."""
+        """Return the group without suffix, or None if every group has a suffix."""
         return next((group for group in self.groups if not group.suffix), None)
 
     @property
     def is_plain(self) -> bool:
-        """Return whether there is one group, tied to no other."""
+        """Return whether there is a single group, without ``same_subtree``."""
         return len(self.groups) == 1 and not self.same_subtrees
 
     @property
     def isolates(self) -> bool:
-        """Return whether no two groups with a suffix may be served by the same provider."""
+        """Return whether suffixed groups need different providers."""
         return self.group_policy == "isolate"
 
     def querystring(self) -> str:
-        """Return the question as a query string: percent-encoded, parameters sorted."""
+        """Return the query string, percent-encoded, with sorted parameters."""
         pairs = [pair for group in self.groups for pair in group.parameters()]
         if self.group_policy is not None:
             pairs.append(("group_policy", self.group_policy))
@@ -110,7 +112,7 @@ class CandidatesQuery:
 
 
 class CandidateProvider(NamedTuple):
-    """A provider as a search finds it; ``id`` and ``generation`` are the table's."""
+    """A provider in a search result, with ``id`` and ``generation`` of its row."""
 
     id: int
     uuid: str
@@ -121,11 +123,11 @@ class CandidateProvider(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What each provider of a request gives, and which group it serves: by place, not by name.
+    """The amounts and request groups of an allocation request, by provider index.
 
-    The requests of one answer come in thousands and differ by their providers; their layouts are
-    few. ``amounts`` has the amount by class of each place (none where a group asks only for
-    traits), ``mappings`` the places by suffix.
+    The allocation requests of a result come in thousands and differ only in their providers, so
+    that few layouts are enough. ``amounts`` has the amounts by class at each index (empty if a
+    group requests only traits), ``mappings`` the indexes by suffix.
     """
 
     amounts: tuple[Mapping[str, int], ...]
@@ -133,7 +135,7 @@ class Layout:
 
 
 class AllocationRequest(NamedTuple):
-    """One way to serve a request: the uuid of the provider in each place of the layout."""
+    """One way to serve a query: a layout, and the provider uuid at each index."""
 
     layout: Layout
     uuids: tuple[str, ...]
@@ -141,21 +143,21 @@ class AllocationRequest(NamedTuple):
 
     @property
     def allocations(self) -> dict[str, Mapping[str, int]]:
-        """Return the amounts by class by provider uuid."""
-        gives = zip(self.uuids, self.layout.amounts, strict=True)
-        return {uuid: amounts for uuid, amounts in gives if amounts}
+        """Return amounts by class, by provider uuid."""
+        pairs = zip(self.uuids, self.layout.amounts, strict=True)
+        return {uuid: amounts for uuid, amounts in pairs if amounts}
 
     @property
     def mappings(self) -> dict[str, tuple[str, ...]]:
-        """Return the uuids of the providers of each group, by its suffix."""
+        """Return the provider uuids of each group, by its suffix."""
         uuids = self.uuids
         return {
-            suffix: tuple(uuids[place] for place in places)
-            for suffix, places in self.layout.mappings.items()
+            suffix: tuple(uuids[index] for index in indexes)
+            for suffix, indexes in self.layout.mappings.items()
         }
 
     def as_json(self) -> dict[str, object]:
-        """Return the form that ``PUT /allocations`` takes from microversion 1.34 on."""
+        """Return the body of ``PUT /allocations`` since microversion 1.34."""
         return {
             "allocations": {
                 uuid: {"resources": dict(amounts)} for uuid, amounts in self.allocations.items()
@@ -166,10 +168,10 @@ class AllocationRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidates:
-    """The answer of a search; empty is an answer.
+    """The result of a search, possibly empty.
 
-    ``limited``: there are as many as the limit allows, and perhaps there were more. ``trees`` are
-    all providers of the trees that its providers are of (None where that is not known).
+    ``limited`` means that the limit was reached, so that there may be more. ``trees`` are all
+    providers of the trees in the result, or None if they were not loaded.
     """
 
     requests: tuple[AllocationRequest, ...] = ()
@@ -178,13 +180,13 @@ class Candidates:
     trees: tuple[CandidateProvider, ...] | None = None
 
 
-def together(several: Sequence[Candidates]) -> Candidates:
-    """Return what several searches found, each provider once, in their order."""
-    if len(several) == 1:
-        return several[0]
-    providers = {provider.id: provider for one in several for provider in one.providers}
+def together(results: Sequence[Candidates]) -> Candidates:
+    """Merge the results of several searches in order, each provider once."""
+    if len(results) == 1:
+        return results[0]
+    providers = {provider.id: provider for result in results for provider in result.providers}
     return Candidates(
-        requests=tuple(request for one in several for request in one.requests),
+        requests=tuple(request for result in results for request in result.requests),
         providers=tuple(providers.values()),
-        limited=any(one.limited for one in several),
+        limited=any(result.limited for result in results),
     )

@@ -1,4 +1,4 @@
-"""What must always hold in a database, and where it does not."""
+"""Database invariants and their violations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Invariant(StrEnum):
-    """What can be violated; the values are what ``--format json`` has."""
+    """The invariants, with their values in ``--format json``."""
 
     OVER_CAPACITY = "over_capacity"
     NO_INVENTORY = "allocation_without_inventory"
@@ -31,10 +31,10 @@ class Invariant(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A sentence about one thing that is not as it must be, with names and uuids.
+    """A violated invariant: a sentence with names and uuids.
 
-    It is ``allowed`` if the inventory may have shrunk after the allocations were made: OpenStack's
-    placement allows that.
+    It is ``allowed`` if the inventory may have shrunk after the allocations were made, which
+    OpenStack's placement permits.
     """
 
     invariant: StrEnum
@@ -44,10 +44,10 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """What was found in one snapshot of a database.
+    """The violations in one snapshot of a database.
 
-    ``checked`` counts rows by their kind. ``cut`` names the invariants with more violations than
-    are listed.
+    ``checked`` counts rows by kind. ``cut`` has the invariants with more violations than are
+    listed.
     """
 
     violations: tuple[Violation, ...]

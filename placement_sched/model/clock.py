@@ -1,4 +1,7 @@
-"""Time is handed in: a clock returns the current UTC time without a zone."""
+"""Clocks, ages and durations.
+
+A clock returns the current UTC time without a zone.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -10,9 +13,9 @@ from time import perf_counter
 from placement_sched.errors import Invalid
 
 Clock = Callable[[], datetime]
-#: A time as people write it: how long ago it is.
+#: An age: a number and a unit, such as ``30m``.
 AGE = re.compile(r"([1-9][0-9]{0,8})([smhdw])")
-#: Up to which number of seconds a duration is shown in a unit, and the seconds of the unit.
+#: Upper bound in seconds, unit, and length of the unit in seconds.
 _SHOWN_UNITS = (
     (600, "s", 1),
     (2 * 3600, "minutes", 60),
@@ -24,15 +27,15 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def utcnow() -> datetime:
-    """Return the current time in UTC without a zone, to the second, as the tables keep it."""
+    """Return the current UTC time without a zone, to the second, as in the tables."""
     return datetime.now(UTC).replace(tzinfo=None, microsecond=0)
 
 
 def moment_of(text: str, now: datetime, called: str) -> str:
-    """Return a time as it is, and an age (``90s``, ``2h``, ``7d``) as the time so long ago.
+    """Return an ISO 8601 time unchanged, or convert an age (``90s``, ``7d``) to a time.
 
-    Raises :class:`Invalid`, opening with what the text is ``called``, for what is neither, and for
-    an age from before there were dates.
+    Raises :class:`Invalid`, with ``called`` as the name of the value, for any other text and for an
+    age that leads before year 1.
     """
     age = AGE.fullmatch(text)
     if age is None:
@@ -46,20 +49,20 @@ def moment_of(text: str, now: datetime, called: str) -> str:
     try:
         return (now - timedelta(**{_UNITS[age[2]]: int(age[1])})).isoformat()
     except OverflowError:
-        raise Invalid(f"{called}: {text} is longer ago than any decision") from None
+        raise Invalid(f"{called}: {text} is before year 1: use a shorter age") from None
 
 
 def shown_duration(seconds: float) -> str:
-    """Return a duration in one unit that keeps the number short: ``93 s``, ``30 days``."""
+    """Return a duration in a readable unit: ``93 s``, ``30 days``."""
     unit, length = next((unit, length) for limit, unit, length in _SHOWN_UNITS if seconds < limit)
     return f"{seconds / length:.0f} {unit}"
 
 
 @contextmanager
 def timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
-    """Add to ``seconds`` how long a stage takes, whatever becomes of it."""
-    began = perf_counter()
+    """Add the duration of the block to ``seconds[stage]``, also if it raises."""
+    start = perf_counter()
     try:
         yield
     finally:
-        seconds[stage] = seconds.get(stage, 0.0) + perf_counter() - began
+        seconds[stage] = seconds.get(stage, 0.0) + perf_counter() - start

@@ -1,4 +1,4 @@
-"""A compute node as reported, its service, and the hypervisor that the compute API shows."""
+"""Compute nodes as reported, their services, and hypervisors of the compute API."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -14,10 +14,10 @@ from placement_sched.model.provider import Inventory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric(NovaObject):
-    """Name (of nova's enumeration), value, source and time, as nova's MonitorMetric has them.
+    """A metric under the attribute names of nova's MonitorMetric.
 
-    A metric that has a value for each NUMA node has ``numa_membw_values``, by the node's number
-    as text, and commonly no ``value``.
+    ``name`` is a value of nova's enumeration. A metric with a value per NUMA node has
+    ``numa_membw_values``, by node id as text, and usually no ``value``.
     """
 
     name: str
@@ -28,16 +28,17 @@ class Metric(NovaObject):
 
 
 class _Derived:
-    """Room for what is derived from a report once, beside the slots of its fields."""
+    """Base class without slots, so that cached properties have a ``__dict__``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeNode(_Derived):
-    """One hypervisor node; sizes in MB and GB as nova has them, times naive UTC.
+    """A hypervisor node as reported.
 
-    ``cpu_info`` is the JSON string that nova keeps, ``stats`` has string values, ratios are never
-    0. ``version`` rises when the report changes in anything but its heartbeat, so that what is
-    derived from a report may be kept by ``(uuid, version)``.
+    Sizes are in MB and GB as in nova, times are naive UTC. ``cpu_info`` is nova's JSON string,
+    ``stats`` has string values, ratios are never 0. ``version`` rises when the report changes in
+    anything but its heartbeat, so that values derived from a report can be cached by ``(uuid,
+    version)``.
     """
 
     uuid: str
@@ -72,49 +73,49 @@ class ComputeNode(_Derived):
     updated_at: datetime | None = None
 
     def seen_at(self, moment: datetime) -> Self:
-        """Return the node with this heartbeat, and with all that was derived from its report."""
+        """Return the node with a new heartbeat, keeping values derived from its report."""
         if moment == self.last_seen_up:
             return self
-        found = replace(self, last_seen_up=moment)
-        vars(found).update(vars(self))
-        return found
+        node = replace(self, last_seen_up=moment)
+        vars(node).update(vars(self))
+        return node
 
     @cached_property
     def derived(self) -> dict[str, Any]:
-        """What others derive from the report and keep with it, each under a name of its own."""
+        """Values that other modules derive from the report, by a name of their choice."""
         return {}
 
     @cached_property
     def reported_pools(self) -> ReportedPools:
-        """The pools of PCI devices as host states share them."""
+        """The PCI pools, shared by all host states of the node."""
         return ReportedPools(self.pci_device_pools, self.numa_topology)
 
     @cached_property
     def reported_metrics(self) -> tuple[Metric, ...]:
-        """The metrics as host states share them."""
+        """The metrics, shared by all host states of the node."""
         return tuple(Metric(**metric) for metric in self.metrics)
 
 
-#: The fields of a report that give each resource class its total and its allocation ratio.
+#: The report fields with the total and the allocation ratio of each resource class.
 REPORTED_TOTALS = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "local_gb"}
 RATIOS = {
     "VCPU": "cpu_allocation_ratio",
     "MEMORY_MB": "ram_allocation_ratio",
     "DISK_GB": "disk_allocation_ratio",
 }
-#: The resource classes of which a report makes inventories.
+#: The resource classes of the inventories that a report creates.
 REPORTED_CLASSES = tuple(RATIOS)
 
-_ROW = frozenset({"version", "created_at", "updated_at"})
+_ROW_FIELDS = frozenset({"version", "created_at", "updated_at"})
 #: The keys that a report may have.
-REPORT_KEYS = tuple(field.name for field in fields(ComputeNode) if field.name not in _ROW)
-#: The fields that have no column of their own make up the kept report.
-_COLUMNS = _ROW | {"uuid", "host", "hypervisor_hostname", "cell_uuid", "last_seen_up"}
-_KEPT = tuple(field.name for field in fields(ComputeNode) if field.name not in _COLUMNS)
+REPORT_KEYS = tuple(field.name for field in fields(ComputeNode) if field.name not in _ROW_FIELDS)
+#: Fields with a column of their own; all others are stored as one JSON value.
+_COLUMNS = _ROW_FIELDS | {"uuid", "host", "hypervisor_hostname", "cell_uuid", "last_seen_up"}
+_STORED_FIELDS = tuple(field.name for field in fields(ComputeNode) if field.name not in _COLUMNS)
 
 
 def inventories_of(node: ComputeNode) -> tuple[Inventory, ...]:
-    """Return the inventories that a node's report makes; a class with a total of 0 gets none."""
+    """Return the inventories of a node's report, without classes whose total is 0."""
     return tuple(
         Inventory(
             resource_class=name,
@@ -129,13 +130,13 @@ def inventories_of(node: ComputeNode) -> tuple[Inventory, ...]:
 
 
 def kept_part(node: ComputeNode) -> dict[str, Any]:
-    """Return, as JSON values, all of a node that has no column of its own."""
-    return {key: getattr(node, key) for key in _KEPT}
+    """Return the fields without a column of their own, as JSON values."""
+    return {key: getattr(node, key) for key in _STORED_FIELDS}
 
 
-def node_of(kept: Mapping[str, Any], **columns: Any) -> ComputeNode:
-    """Return the node that :func:`kept_part` and the columns describe."""
-    values = {**kept, **columns}
+def node_of(stored: Mapping[str, Any], **columns: Any) -> ComputeNode:
+    """Build a node from the result of :func:`kept_part` and the columns."""
+    values = {**stored, **columns}
     for key in ("supported_hv_specs", "metrics", "pci_device_pools"):
         values[key] = tuple(values[key])
     values["supported_hv_specs"] = tuple(tuple(spec) for spec in values["supported_hv_specs"])
@@ -144,12 +145,12 @@ def node_of(kept: Mapping[str, Any], **columns: Any) -> ComputeNode:
     return ComputeNode(**values)
 
 
-#: The service that makes a host able to take instances.
+#: The service that runs instances on a host.
 COMPUTE_BINARY = "nova-compute"
 
 
 class Service(NamedTuple):
-    """One service of one host, as nova's os-services shows it."""
+    """A service of a host, as in nova's os-services."""
 
     id: int
     uuid: str
@@ -163,7 +164,7 @@ class Service(NamedTuple):
 
     @property
     def is_compute(self) -> bool:
-        """Return whether it is what makes its host able to take instances."""
+        """Return whether this is the service that runs instances."""
         return self.binary == COMPUTE_BINARY
 
     def is_up(self, now: datetime, down_time: int) -> bool:
@@ -174,20 +175,23 @@ class Service(NamedTuple):
 def seen_lately(
     last_seen_up: datetime | None, forced_down: bool, now: datetime, down_time: int
 ) -> bool:
-    """Return whether a service that was last seen then counts as up: THE rule of up and down."""
+    """Return whether a service is up, by the only rule of up and down.
+
+    ``down_time`` is in seconds.
+    """
     if forced_down or last_seen_up is None:
         return False
     return now - last_seen_up <= timedelta(seconds=down_time)
 
 
 def why_disabled(disabled_reason: str | None) -> str:
-    """Return why a disabled service rejects requests, with the operator's reason if given."""
+    """Return the rejection reason of a disabled service, with the operator's reason."""
     return f"disabled: {disabled_reason}" if disabled_reason else "disabled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hypervisor:
-    """What names a hypervisor, and the compute service of its host: its state is that one's."""
+    """The identity of a hypervisor, and the compute service of its host."""
 
     id: int
     uuid: str
@@ -197,6 +201,6 @@ class Hypervisor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeHypervisor(Hypervisor):
-    """A hypervisor with all that its host reported last."""
+    """A hypervisor with the last report of its host."""
 
     node: ComputeNode

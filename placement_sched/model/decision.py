@@ -1,4 +1,4 @@
-"""A decision: the request, its outcome, and the selections, which say where each instance goes."""
+"""Scheduling decisions: the request, its outcome and its selections."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,13 +16,13 @@ from placement_sched.model.hardware.numa import NUMATopologyLimits
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 
 SELECTED, NO_VALID_HOST = "selected", "no_valid_host"
-#: The kinds: a selection with and without a claim, an explanation, and a shadow run next to nova.
+#: Kinds of decisions: a selection with or without a claim, an explanation, a shadow run.
 SELECT, NO_CLAIM, EXPLAIN, SHADOW = "select", "no_claim", "explain", "shadow"
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedInstance:
-    """A requested instance and its host; None where no host was found."""
+    """A requested instance and its host, or None if no host was found."""
 
     instance: str
     host: str | None = None
@@ -30,10 +30,10 @@ class PlacedInstance:
 
 @dataclass(frozen=True, slots=True)
 class DecisionSeed:
-    """The seed of the random choices of one run: the uuid of its decision, and the attempt.
+    """The seed of the random choices of a run: the uuid of its decision, and the attempt.
 
-    The same seed makes the same choices, so that a decision can be repeated. Each further attempt,
-    after others took what was chosen, has choices of its own.
+    The same seed makes the same choices, so that a decision can be replayed. An attempt after a
+    lost claim makes different choices.
     """
 
     decision: str
@@ -41,7 +41,7 @@ class DecisionSeed:
 
     @classmethod
     def drawn(cls, random: Random) -> Self:
-        """Return the seed of a new decision, whose uuid ``random`` draws."""
+        """Draw the uuid of a new decision."""
         return cls(str(UUID(int=random.getrandbits(128), version=4)))
 
     def random(self) -> Random:
@@ -51,14 +51,14 @@ class DecisionSeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What a request was evaluated under, beside the cloud: what it takes to repeat the run.
+    """The settings of a run, for a replay.
 
-    ``options`` are those read per request that differed from their defaults, by ``group.option``,
-    under policy and overrides; ``left_out`` are the names of those too large to be kept.
-    ``overrides`` and ``policy`` are what an explanation was asked for by name, ``changes`` those of
-    the cloud that it supposed, as the JSON objects that were sent, ``alternates``
-    whether alternate hosts were wanted, ``names_group`` whether the request named a stored server
-    group, ``attempt`` that of the :class:`DecisionSeed`.
+    ``options`` are the options read per request that differed from their defaults, by
+    ``group.option``, under policy and overrides. ``left_out`` are the names of options too large to
+    store. ``overrides`` and ``policy`` are explicit parameters of an explanation, and ``changes``
+    the simulated changes of the cloud, as the JSON objects that were sent. ``alternates`` is
+    whether alternate hosts were requested, ``names_group`` whether the request named a stored
+    server group, ``attempt`` as in :class:`DecisionSeed`.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -71,23 +71,23 @@ class Conditions:
     attempt: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """Return the JSON object of which :meth:`from_json` makes the same again."""
+        """Return the JSON object that :meth:`from_json` reads."""
         return {**asdict(self), "left_out": list(self.left_out), "changes": list(self.changes)}
 
     @classmethod
-    def from_json(cls, kept: Mapping[str, Any]) -> Self:
-        """Return the conditions that a decision keeps."""
-        lists = {name: tuple(kept.get(name, ())) for name in ("left_out", "changes")}
-        return cls(**{**kept, **lists})
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """Return the conditions stored in a decision."""
+        lists = {name: tuple(stored.get(name, ())) for name in ("left_out", "changes")}
+        return cls(**{**stored, **lists})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionSummary:
-    """What a list shows of a decision.
+    """A decision as listed.
 
-    ``places`` are in the order of the answer's selections. ``request_ids`` are those of the request
-    that was answered first, where it was sent more than once. ``kind`` says whether what it chose
-    was claimed; ``flavor`` is the name of the flavor, where it has one.
+    ``places`` are in the order of the answer's selections. ``request_ids`` are the ids of the
+    request that was answered first, if it was sent repeatedly. ``kind`` distinguishes claims from
+    other runs. ``flavor`` is the name of the flavor, if it has one.
     """
 
     uuid: str
@@ -103,11 +103,11 @@ class DecisionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(DecisionSummary):
-    """One recorded answer of ``select_destinations``, or a kept explanation.
+    """A recorded answer of ``select_destinations``, or a recorded explanation.
 
-    ``digest`` is :func:`digest_of` of the request, by which a repeated one is known. ``best`` are
-    the first hosts that passed, with their weights, as an explanation shows them. ``conditions``
-    are None in decisions of releases that did not keep them.
+    ``digest`` is :func:`digest_of` of the request and identifies a repeated request. ``best`` are
+    the first hosts that passed, with their weights, as in an explanation. ``conditions`` are None
+    in decisions of releases that did not record them.
     """
 
     digest: str
@@ -118,9 +118,9 @@ class Decision(DecisionSummary):
     conditions: Conditions | None = None
 
     def chosen(self, uuids: Sequence[str]) -> Iterator[tuple[tuple[str, str, str], int]]:
-        """Yield instance, provider and resource class, with the amount that was chosen.
+        """Yield (instance, provider, resource class) and the amount of the chosen hosts.
 
-        ``uuids`` are those of the instances, in the order of the request.
+        ``uuids`` are the instances in the order of the request.
         """
         for uuid, (best, *_) in zip(uuids, self.answer["selections"], strict=True):
             for provider, part in best["allocation_request"]["allocations"].items():
@@ -130,7 +130,7 @@ class Decision(DecisionSummary):
 
 @dataclass(frozen=True, slots=True)
 class KeptFunnel:
-    """What a decision keeps of its run: the funnel, bounded, and the best hosts."""
+    """The part of a run that a decision records: the bounded funnel and the best hosts."""
 
     funnel: Mapping[str, Any] | None
     best: Sequence[Mapping[str, Any]] = ()
@@ -138,10 +138,10 @@ class KeptFunnel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionsWanted:
-    """Which decisions to list; None is any.
+    """A filter of a list of decisions, with None for any value.
 
-    ``instance`` and ``host`` are those of one of its places. ``request_id`` is either of the ids of
-    its request. ``since`` and ``until`` are naive UTC; ``until`` itself is not included.
+    ``instance`` and ``host`` must be in the same place. ``request_id`` matches either id of the
+    request. ``since`` is included and ``until`` excluded, both in naive UTC.
     """
 
     outcome: str | None = None
@@ -158,22 +158,22 @@ class DecisionsWanted:
 
 
 def digest_of(request: Mapping[str, Any]) -> str:
-    """Return a digest that is equal for equal requests only, whatever the order of their keys."""
+    """Return the SHA-256 digest of a request, independent of the order of its keys."""
     return sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-#: The microversion whose form ``allocation_request`` has, as contract §4 fixes it. It is recorded
-#: with the answer and names what was written then (allocations and mappings, the same since 1.34),
-#: so that it does not follow the newest version that the API speaks.
+#: The microversion of ``allocation_request`` in recorded answers (contract §4). It stays fixed when
+#: the API supports newer microversions, because it describes the stored form (allocations and
+#: mappings, unchanged since 1.34).
 _ALLOCATION_REQUEST_VERSION = "1.39"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """One host for one instance, as ``select_destinations`` answers it (contract §4).
+    """A host for an instance, in the form of ``select_destinations`` (contract §4).
 
-    ``allocation_request`` is what ``PUT /allocations`` takes: allocations and mappings. None where
-    nothing is to be allocated: the instance is rebuilt where it is.
+    ``allocation_request`` is the body of ``PUT /allocations`` with allocations and mappings, or
+    None for a rebuild, which allocates nothing.
     """
 
     service_host: str
@@ -186,7 +186,7 @@ class Selection:
     limits: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the entry as the contract shows it."""
+        """Return the entry of ``selections``."""
         return {
             "service_host": self.service_host,
             "nodename": self.nodename,
@@ -208,12 +208,12 @@ def _limit_as_json(limit: Any) -> Any:
     try:
         orjson.dumps(limit)
     except TypeError:
-        return str(limit)  # a third-party filter wrote it
+        return str(limit)  # set by a third-party filter
     return limit
 
 
 class DecisionLabels(NamedTuple):
-    """What a scheduling decision is counted under; the stage that left no host, if one did."""
+    """The metric labels of a decision, including the stage that left no host."""
 
     outcome: str
     policy: str
@@ -223,30 +223,30 @@ class DecisionLabels(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunDifference:
-    """One thing that differs; None where there is no such thing, or an option has its default."""
+    """A difference between two runs, with None for absence or an option's default."""
 
     what: str
     then: Any
     now: Any
 
 
-#: A thing that may differ, by its name.
+#: Comparable values of a run, by name.
 _Facts = Mapping[str, Any]
 
 
 def differences(then: Json, now: Json) -> Iterator[RunDifference]:
-    """Yield what differs, in the order of the stages of a run: outcome first, selections last."""
-    outline = bool(_funnel(then).get("outline") or _funnel(now).get("outline"))
-    both_counted = all(_funnel(one).get(CANDIDATES, {}).get("steps") for one in (then, now))
+    """Yield the differences of two runs in the order of their stages."""
+    is_outline = bool(_funnel(then).get("outline") or _funnel(now).get("outline"))
+    both_have_steps = all(_funnel(run).get(CANDIDATES, {}).get("steps") for run in (then, now))
     for facts in (_outcome, _options, _request_filters, _search, _filters, _weighers, _selections):
-        before, after = facts(then), facts(now)
-        for what in {**before, **after}:
-            if what.startswith(_STEP) and not both_counted:
+        values_then, values_now = facts(then), facts(now)
+        for name in {**values_then, **values_now}:
+            if name.startswith(_STEP) and not both_have_steps:
                 continue
-            if outline and (what == _QUERY or facts is _request_filters):
+            if is_outline and (name == _QUERY or facts is _request_filters):
                 continue
-            if before.get(what) != after.get(what):
-                yield RunDifference(what, before.get(what), after.get(what))
+            if values_then.get(name) != values_now.get(name):
+                yield RunDifference(name, values_then.get(name), values_now.get(name))
         if facts is _weighers:
             yield from _weights(then, now)
 
@@ -272,10 +272,10 @@ def _options(run: Json) -> _Facts:
 
 def _request_filters(run: Json) -> _Facts:
     return {
-        f"request filter {one['name']}": {
-            key: value for key, value in one.items() if key not in {"name", "elapsed_ms"}
+        f"request filter {report['name']}": {
+            key: value for key, value in report.items() if key not in {"name", "elapsed_ms"}
         }
-        for one in _funnel(run).get("request_filters", ())
+        for report in _funnel(run).get("request_filters", ())
     }
 
 
@@ -283,15 +283,15 @@ _STEP, _QUERY = "step ", "query"
 
 
 def _search(run: Json) -> _Facts:
-    found = _funnel(run).get(CANDIDATES)
-    if not found:
+    report = _funnel(run).get(CANDIDATES)
+    if not report:
         return {}
-    again = found.get("fallback", {}).get("steps", ())
+    fallback_steps = report.get("fallback", {}).get("steps", ())
     return {
-        _QUERY: found["query"],
-        "hosts found": found["hosts"],
-        **_counts(_STEP, found["steps"]),
-        **_counts(f"{_STEP}with VCPU for PCPU: ", again),
+        _QUERY: report["query"],
+        "hosts found": report["hosts"],
+        **_counts(_STEP, report["steps"]),
+        **_counts(f"{_STEP}with VCPU for PCPU: ", fallback_steps),
     }
 
 
@@ -307,70 +307,71 @@ def _filters(run: Json) -> _Facts:
 
 
 def _counts(kind: str, stages: Iterable[Json]) -> dict[str, Any]:
-    """Return how many each stage took in and let out; stages of one name are numbered."""
+    """Return the counts before and after each stage, numbering stages of the same name."""
     counts: dict[str, Any] = {}
     for stage in stages:
         name = stage.get("name") or f"{stage['constraint']} {stage.get('detail', '')}".strip()
-        what, number = f"{kind}{name}", 1
-        while what in counts:
+        key, number = f"{kind}{name}", 1
+        while key in counts:
             number += 1
-            what = f"{kind}{name} ({number})"
-        counts[what] = {"before": stage["before"], "after": stage["after"]}
+            key = f"{kind}{name} ({number})"
+        counts[key] = {"before": stage["before"], "after": stage["after"]}
     return counts
 
 
 def _weighers(run: Json) -> _Facts:
-    """Return the multipliers of the weighers, and the first hosts that passed."""
     facts: dict[str, Any] = {
-        f"multiplier of {one['name']}": one["multiplier"]
-        for one in _funnel(run).get("weighers", ())
+        f"multiplier of {weigher['name']}": weigher["multiplier"]
+        for weigher in _funnel(run).get("weighers", ())
     }
     hosts = run.get("best") or ()
-    return {**facts, "first hosts": [_named(one["host"], one["node"]) for one in hosts]}
+    return {**facts, "first hosts": [_host_label(host["host"], host["node"]) for host in hosts]}
 
 
 def _weights(then: Json, now: Json) -> Iterator[RunDifference]:
-    """Yield the weights that differ of each host that is among the first in both runs."""
-    before, after = (
+    """Yield the differences in weights of hosts that are among the first in both runs."""
+    weights_then, weights_now = (
         {
-            _named(one["host"], one["node"]): {
-                "weight": one["weight"],
-                **{name: weight["weighted"] for name, weight in one["weights"].items()},
+            _host_label(host["host"], host["node"]): {
+                "weight": host["weight"],
+                **{name: weight["weighted"] for name, weight in host["weights"].items()},
             }
-            for one in run.get("best") or ()
+            for host in run.get("best") or ()
         }
         for run in (then, now)
     )
-    for name in before:
-        if name not in after or before[name] == after[name]:
+    for name in weights_then:
+        if name not in weights_now or weights_then[name] == weights_now[name]:
             continue
-        # A weigher that gives none of the first hosts any weight is not listed.
+        # A weigher that gives no weight to any of these hosts is not listed.
         pairs = {
-            key: (before[name].get(key, 0.0), after[name].get(key, 0.0))
-            for key in {**before[name], **after[name]}
+            key: (weights_then[name].get(key, 0.0), weights_now[name].get(key, 0.0))
+            for key in {**weights_then[name], **weights_now[name]}
         }
-        unlike = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
-        if unlike:
-            was, is_now = ({key: pair[at] for key, pair in unlike.items()} for at in (0, 1))
-            yield RunDifference(f"weights of {name}", was, is_now)
+        unequal = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+        if unequal:
+            values_then, values_now = (
+                {key: pair[index] for key, pair in unequal.items()} for index in (0, 1)
+            )
+            yield RunDifference(f"weights of {name}", values_then, values_now)
 
 
 def _selections(run: Json) -> _Facts:
-    """Return where each instance goes, with which allocations, and its alternates."""
+    """Return host, weight, allocations and alternates of each instance."""
     facts: dict[str, Any] = {}
     selections = run["selections"] or [()] * len(run["instances"])
-    for instance, some in zip(run["instances"], selections, strict=True):
+    for instance, hosts in zip(run["instances"], selections, strict=True):
         uuid, names = (
             instance["uuid"],
-            [_named(one["service_host"], one["nodename"]) for one in some],
+            [_host_label(host["service_host"], host["nodename"]) for host in hosts],
         )
         facts[f"host of instance {uuid}"] = next(iter(names), None)
         facts[f"alternates of instance {uuid}"] = names[1:] or None
-        for best in some[:1]:
+        for best in hosts[:1]:
             facts[f"weight of instance {uuid}"] = best["weight"]
             facts[f"allocations of instance {uuid}"] = best["allocation_request"]
     return facts
 
 
-def _named(host: str, node: str) -> str:
+def _host_label(host: str, node: str) -> str:
     return host if host == node else f"{host} ({node})"

@@ -1,4 +1,4 @@
-"""JSON documents, and the values made from them that nova's plugins read."""
+"""JSON documents, and base classes of values that nova's plugins read."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -9,24 +9,25 @@ import orjson
 
 from placement_sched.limits import MAX_JSON_DEPTH
 
-#: A JSON object, and one that is only read.
+#: A JSON object, and a read-only JSON object.
 Json = dict[str, Any]
 Document = Mapping[str, Any]
-#: Up to here every whole number has a float of its own.
-_EXACT = 2**53
+#: Largest absolute value up to which a float represents every integer.
+_MAX_EXACT_INT = 2**53
 
 
 def encoded(document: Any) -> bytes:
-    """Return a document as JSON.
+    """Encode a document as JSON.
 
-    A capacity may be a whole number of more than 64 bits, which orjson does not write.
+    Integers of more than 64 bits, such as capacities, are encoded by the standard library because
+    orjson rejects them.
     """
     try:
         return orjson.dumps(document)
-    except orjson.JSONEncodeError as failure:
-        if "64-bit" not in str(failure):
+    except orjson.JSONEncodeError as error:
+        if "64-bit" not in str(error):
             raise
-    # Moments are written as orjson writes them.
+    # orjson writes datetimes in ISO 8601, too.
     text = json.dumps(
         document, ensure_ascii=False, separators=(",", ":"), default=datetime.isoformat
     )
@@ -34,16 +35,16 @@ def encoded(document: Any) -> bytes:
 
 
 def storable(document: Any) -> str:
-    """Return a document as JSON of ASCII characters, which every database can store."""
+    """Encode a document as ASCII JSON, which every database can store."""
     text = orjson.dumps(document).decode()
     return text if text.isascii() else json.dumps(orjson.loads(text), separators=(",", ":"))
 
 
 def decoded(text: str | bytes) -> Any:
-    """Return the JSON document that a text from outside says.
+    """Decode a JSON text from outside.
 
-    Raises :class:`ValueError`, with the place, for what is not JSON or cannot be encoded again,
-    as half of a pair of surrogates, and for lists and objects nested deeper than
+    Raises :class:`ValueError`, with the position, for invalid JSON and for a text that cannot be
+    encoded again (unpaired surrogates), and if lists and objects are nested deeper than
     :data:`~placement_sched.limits.MAX_JSON_DEPTH`.
     """
     document = orjson.loads(text)
@@ -53,70 +54,70 @@ def decoded(text: str | bytes) -> Any:
 
 
 def with_whole_numbers(document: Any) -> Any:
-    """Return a decoded JSON document in which every whole number is an ``int``."""
+    """Return a decoded JSON document with integral floats converted to ``int``."""
     if isinstance(document, dict):
         return {key: with_whole_numbers(value) for key, value in document.items()}
     if isinstance(document, list):
         return [with_whole_numbers(value) for value in document]
-    if isinstance(document, float) and document.is_integer() and abs(document) <= _EXACT:
+    if isinstance(document, float) and document.is_integer() and abs(document) <= _MAX_EXACT_INT:
         return int(document)
     return document
 
 
-def is_larger(document: Any, most: int) -> bool:
-    """Return whether a document has more than ``most`` values; keys of objects count as well."""
-    left, waiting = most, [document]
+def is_larger(document: Any, limit: int) -> bool:
+    """Return whether a document has more than ``limit`` values, counting keys of objects."""
+    remaining, waiting = limit, [document]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            left -= 2 * len(one)
-            inner: Iterable[Any] = one.values()
-        elif isinstance(one, list):
-            left -= len(one)
-            inner = one
+        value = waiting.pop()
+        if isinstance(value, dict):
+            remaining -= 2 * len(value)
+            inner: Iterable[Any] = value.values()
+        elif isinstance(value, list):
+            remaining -= len(value)
+            inner = value
         else:
             continue
-        if left < 0:
+        if remaining < 0:
             return True
         waiting.extend(inner)
     return False
 
 
-def is_deeper(document: Any, most: int) -> bool:
-    """Return whether lists and objects are in one another for more than ``most`` levels."""
-    level = [one for one in (document,) if isinstance(one, dict | list)]
-    for _ in range(most):
+def is_deeper(document: Any, limit: int) -> bool:
+    """Return whether lists and objects are nested deeper than ``limit`` levels."""
+    level = [value for value in (document,) if isinstance(value, dict | list)]
+    for _ in range(limit):
         if not level:
             return False
         level = [
-            inner
-            for one in level
-            for inner in (one.values() if isinstance(one, dict) else one)
-            if isinstance(inner, dict | list)
+            child
+            for value in level
+            for child in (value.values() if isinstance(value, dict) else value)
+            if isinstance(child, dict | list)
         ]
     return bool(level)
 
 
 def not_text(document: Any) -> tuple[str, list[str | int]] | None:
-    """Return a text or key of a document that UTF-8 has no bytes for, and the keys that lead there.
+    """Return a string that UTF-8 cannot encode, and the path of keys to it, or None.
 
-    Arguments of a command that are not UTF-8 have such texts. None where there is none.
+    Command line arguments that are not UTF-8 contain such strings.
     """
     waiting: list[tuple[Any, list[str | int]]] = [(document, [])]
     while waiting:
-        one, keys = waiting.pop()
-        if isinstance(one, str) and not _is_text(one):
-            return one, keys
-        if isinstance(one, dict):
-            if wrong := next((key for key in one if not _is_text(key)), None):
+        value, keys = waiting.pop()
+        if isinstance(value, str) and not _is_utf8(value):
+            return value, keys
+        if isinstance(value, dict):
+            if wrong := next((key for key in value if not _is_utf8(key)), None):
                 return wrong, keys
-            waiting += [(value, [*keys, key]) for key, value in one.items()]
-        elif isinstance(one, list | tuple):
-            waiting += [(value, [*keys, index]) for index, value in enumerate(one)]
+            waiting += [(child, [*keys, key]) for key, child in value.items()]
+        elif isinstance(value, list | tuple):
+            waiting += [(child, [*keys, index]) for index, child in enumerate(value)]
     return None
 
 
-def _is_text(text: str) -> bool:
+def _is_utf8(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -125,12 +126,12 @@ def _is_text(text: str) -> bool:
 
 
 class NovaObject:
-    """The base of values whose attributes are asked for by name, as nova's objects are."""
+    """Base class of values with nova's attribute access by name."""
 
     __slots__ = ()
 
     def obj_attr_is_set(self, name: str) -> bool:
-        """Return whether there is something under this name."""
+        """Return whether the attribute exists and is not None."""
         return getattr(self, name, None) is not None
 
     def __contains__(self, name: str) -> bool:
@@ -138,12 +139,12 @@ class NovaObject:
 
 
 class NovaObjectDictCompat(NovaObject):
-    """The base of values that plugins also read as dictionaries, as they do nova's objects."""
+    """Base class of values that plugins also read as dictionaries, as in nova."""
 
     __slots__ = ()
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the attribute of this name."""
+        """Return the attribute of this name, or ``default``."""
         return getattr(self, name, default)
 
     def __getitem__(self, name: str) -> Any:

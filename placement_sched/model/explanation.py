@@ -1,4 +1,4 @@
-"""The explanation of one run: its stages, which of them left no host, and what became of hosts."""
+"""Explanation of a scheduling run: its stages, rejections and passing hosts."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,7 +11,7 @@ from placement_sched.model.verdict import Remedy
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Which stage of a run left no host: its family, its name in the funnel, and one sentence."""
+    """The stage that left no host: its family, its name in the funnel, and a sentence."""
 
     stage: str
     name: str
@@ -19,23 +19,23 @@ class Obstacle:
 
     @property
     def kind(self) -> str:
-        """Return the name without what was requested, of which there is no end: ``resources``."""
+        """Return the name without the requested amounts, as a bounded metric label."""
         return self.name.split(" ")[0] if self.stage == CANDIDATES else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How much of a report an answer shows.
+    """Limits of the lists in an answer.
 
-    ``hosts`` restricts its lists to hosts or nodes of these names (None: all); ``max_rejected``
-    bounds each list of rejected hosts (0: no bound).
+    ``hosts`` restricts the lists to hosts or nodes with these names (None: all). ``max_rejected``
+    bounds each list of rejected hosts (0: unlimited).
     """
 
     hosts: Collection[str] | None = None
     max_rejected: int = 100
 
     def shows(self, host: str, node: str) -> bool:
-        """Return whether this host is to be shown."""
+        """Return whether the answer includes this host."""
         return self.hosts is None or host in self.hosts or node in self.hosts
 
 
@@ -44,9 +44,10 @@ EVERYTHING = View(max_rejected=0)
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """One host that a stage rejected, and why.
+    """A host rejected by a stage, with the reason.
 
-    ``changes`` are alternatives after each of which it would not, where a single host is asked for.
+    ``changes`` are alternatives, each of which avoids the rejection. They are set for a single
+    requested host.
     """
 
     host: str
@@ -55,15 +56,15 @@ class Rejected:
     changes: tuple[Remedy, ...] = ()
 
     def as_json(self) -> Json:
-        """Return the entry as the contract shows it."""
+        """Return the entry of ``rejected``."""
         return {"host": self.host, "node": self.node, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFilterReport:
-    """What one request filter did: whether it applied, for how long, what it changed.
+    """The result of a request filter: whether it applied, its duration and its changes.
 
-    ``refusal`` is set where it rejected the whole request; later ones run nevertheless.
+    ``refusal`` is set if it rejected the whole request. Later request filters run all the same.
     """
 
     name: str
@@ -74,25 +75,25 @@ class RequestFilterReport:
 
     @property
     def words(self) -> str:
-        """Return in one sentence that it refused the request."""
+        """Return the sentence for a rejected request."""
         return f"{self.name} rejected the request: {self.refusal}"
 
     def as_json(self) -> Json:
-        """Return the entry as the contract shows it; a refusing one has ``refusal`` as well."""
-        shown: Json = {
+        """Return the entry of ``request_filters``, with ``refusal`` if it is set."""
+        entry: Json = {
             "name": self.name,
             "applied": self.applied,
             "elapsed_ms": round(self.elapsed_ms, 3),
             "changes": dict(self.changes),
         }
-        return shown if self.refusal is None else {**shown, "refusal": self.refusal}
+        return entry if self.refusal is None else {**entry, "refusal": self.refusal}
 
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """One narrowing step of the candidates search, with the providers it refused.
+    """A step of the candidate search, with the providers that it rejected.
 
-    ``option`` names the option that sets a limit, and where its value stands.
+    ``option`` is the option that sets a limit, with the source of its value.
     """
 
     constraint: str
@@ -104,27 +105,27 @@ class StepReport:
 
     @property
     def label(self) -> str:
-        """Return constraint and detail in one text."""
+        """Return constraint and detail as a single text."""
         return f"{self.constraint} {self.detail}".strip()
 
     def as_json(self, view: View = EVERYTHING) -> Json:
-        """Return the entry as the contract shows it; ``option`` only where one set it."""
-        shown: Json = {
+        """Return the entry of ``steps``, with ``option`` if it is set."""
+        entry: Json = {
             "constraint": self.constraint,
             "detail": self.detail,
             "before": self.before,
             "after": self.after,
-            "rejected": _shown(self.rejected, view),
+            "rejected": _rejected_as_json(self.rejected, view),
         }
-        return shown if self.option is None else {**shown, "option": self.option}
+        return entry if self.option is None else {**entry, "option": self.option}
 
 
 @dataclass(frozen=True, slots=True)
 class NearMiss:
-    """A constraint of a search that found nothing, without which so many hosts would be found.
+    """A constraint without which an empty search would find ``hosts`` hosts.
 
-    ``others`` are further ones, as ``(constraint, detail)``, that have to go together with it.
-    ``roots`` are the ids of the root providers of these hosts.
+    ``others`` are further constraints, as ``(constraint, detail)``, that must be dropped together
+    with it. ``roots`` are the ids of the root providers of the hosts.
     """
 
     constraint: str
@@ -135,7 +136,7 @@ class NearMiss:
 
     @classmethod
     def of(cls, terms: Sequence[tuple[str, str]], hosts: int, roots: tuple[int, ...] = ()) -> Self:
-        """Return the near miss of these constraints, as ``(constraint, detail)``, together."""
+        """Build a near miss from its constraints, as ``(constraint, detail)``."""
         (constraint, detail), *others = terms
         return cls(constraint, detail, hosts, tuple(others), roots)
 
@@ -145,56 +146,56 @@ class NearMiss:
         return ((self.constraint, self.detail), *self.others)
 
     def as_json(self) -> Json:
-        """Return the entry of ``nearest_misses``; ``and`` only where several have to go."""
-        shown: Json = {"constraint": self.constraint, "detail": self.detail, "hosts": self.hosts}
+        """Return the entry of ``nearest_misses``, with ``and`` for several constraints."""
+        entry: Json = {"constraint": self.constraint, "detail": self.detail, "hosts": self.hosts}
         if self.others:
-            shown["and"] = [{"constraint": kind, "detail": text} for kind, text in self.others]
-        return shown
+            entry["and"] = [{"constraint": kind, "detail": text} for kind, text in self.others]
+        return entry
 
 
 @dataclass(frozen=True, slots=True)
 class NearMisses:
-    """The nearest misses of a search that found nothing: sets of equally many constraints.
+    """The nearest misses of an empty search: the smallest sets of constraints to drop.
 
-    ``complete`` is false where the work allowed did not suffice to look at all that are so small;
-    those found are correct.
+    ``complete`` is false if the work limit ended before all sets of this size were tried. The
+    misses in ``found`` are correct in any case.
     """
 
     found: tuple[NearMiss, ...] = ()
     complete: bool = True
 
     @classmethod
-    def of(cls, found: Iterable[NearMiss], *, complete: bool = True) -> Self:
-        """Return these, the one that most hosts would be found without first."""
-        return cls(tuple(sorted(found, key=lambda miss: -miss.hosts)), complete)
+    def of(cls, misses: Iterable[NearMiss], *, complete: bool = True) -> Self:
+        """Sort near misses by number of hosts, largest first."""
+        return cls(tuple(sorted(misses, key=lambda miss: -miss.hosts)), complete)
 
     def as_json(self, view: View = EVERYTHING) -> Json:
-        """Return the keys of a report that show them; none where there are none.
+        """Return the report keys of the near misses, empty without any.
 
-        ``nearest_misses_complete`` is there, and false, where there may be more than are shown.
+        ``nearest_misses_complete`` is false, and present, if there may be more than are listed.
         """
-        shown = self.found[: view.max_rejected or None]
-        keys: Json = {"nearest_misses": [miss.as_json() for miss in shown]} if shown else {}
-        if not self.complete or len(shown) < len(self.found):
+        misses = self.found[: view.max_rejected or None]
+        keys: Json = {"nearest_misses": [miss.as_json() for miss in misses]} if misses else {}
+        if not self.complete or len(misses) < len(self.found):
             keys["nearest_misses_complete"] = False
         return keys
 
 
-#: The family of the steps of a search, as the funnel names it.
+#: The stage family of search steps in the funnel.
 CANDIDATES = "allocation_candidates"
-#: The name of the stage that leaves out candidates of providers that are not known compute nodes.
+#: The stage that rejects candidates whose providers are not known compute nodes.
 COMPUTE_NODES = "compute_nodes"
-#: The name of the stage that leaves out hosts which earlier instances of the same request filled.
+#: The stage that rejects hosts filled by earlier instances of the same request.
 USED_UP = "room_left"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidatesReport:
-    """The query for allocation candidates, and the result of each step.
+    """The candidates query and the result of each step.
 
-    ``query`` is the exact query string of ``GET /allocation_candidates``, as far as it was built;
-    ``providers`` how many root providers there were to begin with; ``hosts`` how many came back.
-    ``fallback`` is the report of the second query, which looks for pinned CPUs as VCPU.
+    ``query`` is the exact query string of ``GET /allocation_candidates``, as far as it was built.
+    ``providers`` is the number of root providers before the first step, ``hosts`` the number of
+    hosts found. ``fallback`` is the report of the second query, which requests pinned CPUs as VCPU.
     """
 
     query: str
@@ -206,11 +207,11 @@ class CandidatesReport:
 
     @property
     def obstacle(self) -> Obstacle:
-        """Return what kept the search from finding a candidate."""
+        """Return the reason why the search found no candidate."""
         for miss in self.nearest_misses.found:
             terms = [(miss.constraint, miss.detail), *miss.others]
-            named = [f"{kind} {detail}".strip() for kind, detail in terms]
-            return Obstacle(CANDIDATES, listed(named), meeting_all_but(miss.hosts, named))
+            labels = [f"{kind} {detail}".strip() for kind, detail in terms]
+            return Obstacle(CANDIDATES, listed(labels), meeting_all_but(miss.hosts, labels))
         for step in self.steps:
             if step.before and not step.after:
                 words = f"{step.label} rejected {_all_remaining(step.before)}"
@@ -221,7 +222,7 @@ class CandidatesReport:
 
     @property
     def cut_words(self) -> str:
-        """Return what follows a headline if a limit left out hosts: how many, and what helps."""
+        """Return the end of a headline if a limit cut off hosts, with their number and a fix."""
         for step in self.steps:
             if step.option is not None and step.before > step.after:
                 return (
@@ -232,7 +233,7 @@ class CandidatesReport:
         return ""
 
     def as_json(self, view: View = EVERYTHING) -> Json:
-        """Return the entry as the contract shows it; ``nearest_misses`` only where no host fits."""
+        """Return the entry of ``allocation_candidates``."""
         return {
             "query": self.query,
             "providers": self.providers,
@@ -245,7 +246,7 @@ class CandidatesReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterReport:
-    """What one host filter took in, let out and refused."""
+    """The counts of a host filter and the hosts that it rejected."""
 
     name: str
     before: int
@@ -254,26 +255,29 @@ class FilterReport:
 
     @property
     def words(self) -> str:
-        """Return in one sentence that it left no host."""
+        """Return the sentence for a filter that left no host."""
         if self.name == COMPUTE_NODES:
             return _NOT_REPORTED.format(_hosts(self.before))
         if self.name == USED_UP:
-            return "no host has capacity left"
+            return "no host has remaining capacity"
         return f"{self.name} rejected {_all_remaining(self.before)}"
 
     def as_json(self, view: View = EVERYTHING) -> Json:
-        """Return the entry as the contract shows it."""
+        """Return the entry of ``filters``."""
         return {
             "name": self.name,
             "before": self.before,
             "after": self.after,
-            "rejected": _shown(self.rejected, view),
+            "rejected": _rejected_as_json(self.rejected, view),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class WeigherReport:
-    """A weigher that ran, with its configured multiplier (single hosts may have another)."""
+    """A weigher that ran, with its configured multiplier.
+
+    Aggregate metadata may set another multiplier for single hosts.
+    """
 
     name: str
     multiplier: float
@@ -286,20 +290,24 @@ _NOT_REPORTED = (
 )
 
 
-#: The constraint that only hosts with a disabled compute service do not meet.
+#: The constraint that hosts with a disabled compute service violate.
 _IS_ENABLED = "root_required !COMPUTE_STATUS_DISABLED"
 
 
 def meeting_all_but(hosts: int, constraints: Collection[str]) -> str:
-    """Return how many hosts the search would find without these constraints.
+    """Return a sentence about the hosts that a search without these constraints finds.
 
-    It does not say that they would fit: no filter has looked at them.
+    Such hosts may still fail a filter, since no filter was run on them.
     """
     has_status = _IS_ENABLED in constraints
-    others = [text for text in constraints if text != _IS_ENABLED]
+    without_status = [text for text in constraints if text != _IS_ENABLED]
     meets = "meets" if hosts == 1 else "meet"
     is_disabled = f"{'is' if hosts == 1 else 'are'} disabled and " if has_status else ""
-    but = f"all constraints but {listed(others)}" if others else "all other constraints"
+    but = (
+        f"all constraints but {listed(without_status)}"
+        if without_status
+        else "all other constraints"
+    )
     return f"{_hosts(hosts)} {is_disabled}{meets} {but}"
 
 
@@ -311,21 +319,21 @@ def _all_remaining(count: int) -> str:
     return "the last remaining host" if count == 1 else f"all {count} remaining hosts"
 
 
-def _shown(rejected: tuple[Rejected, ...], view: View) -> list[Json]:
+def _rejected_as_json(rejected: tuple[Rejected, ...], view: View) -> list[Json]:
     entries = [entry for entry in rejected if view.shows(entry.host, entry.node)]
     return [entry.as_json() for entry in (entries[: view.max_rejected or None])]
 
 
-#: So many hosts are named.
-_NAMED = 5
+#: Maximum number of hosts in ``examples``.
+_MAX_EXAMPLES = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WouldFit:
-    """The hosts that would be found but for some stages, and what changes that, in a sentence.
+    """The hosts that would pass without some stages, and a change that achieves it.
 
-    ``without`` are family and name of the stages; each of the hosts, known as ``hosts``, passes all
-    others. ``exact`` is false where there may be more hosts than were tried.
+    ``without`` are family and name of the stages. Each of ``hosts`` (labels) passes all other
+    stages. ``exact`` is false if hosts remain untested, so that there may be more.
     """
 
     without: tuple[tuple[str, str], ...]
@@ -338,8 +346,10 @@ class WouldFit:
     def words(self) -> str:
         """Return the sentence."""
         number = len(self.hosts)
-        some = self.hosts[0] if number == 1 and self.exact else f"{number} host{'s' * (number > 1)}"
-        return f"{'' if self.exact else 'at least '}{some} {self.why}"
+        hosts = (
+            self.hosts[0] if number == 1 and self.exact else f"{number} host{'s' * (number > 1)}"
+        )
+        return f"{'' if self.exact else 'at least '}{hosts} {self.why}"
 
     def as_json(self) -> Json:
         """Return the entry of ``would_fit``."""
@@ -347,31 +357,31 @@ class WouldFit:
             "words": self.words,
             "hosts": len(self.hosts),
             "exact": self.exact,
-            "examples": list(self.hosts[:_NAMED]),
+            "examples": list(self.hosts[:_MAX_EXAMPLES]),
             "without": [{"stage": stage, "name": name} for stage, name in self.without],
             "change": self.change and self.change.as_json(),
         }
 
 
-def least(found: Sequence[WouldFit]) -> tuple[WouldFit, ...]:
-    """Return those without the fewest stages, the one with most hosts first."""
-    fewest = min((len(one.without) for one in found), default=0)
-    some = [one for one in found if len(one.without) == fewest]
-    return tuple(sorted(some, key=lambda one: (-len(one.hosts), one.without, one.why)))
+def least(entries: Sequence[WouldFit]) -> tuple[WouldFit, ...]:
+    """Return the entries without the fewest stages, sorted by number of hosts."""
+    fewest = min((len(entry.without) for entry in entries), default=0)
+    smallest = [entry for entry in entries if len(entry.without) == fewest]
+    return tuple(sorted(smallest, key=lambda entry: (-len(entry.hosts), entry.without, entry.why)))
 
 
 FLAVOR, IMAGE = "flavor", "image"
-#: The families of stages, as the funnel names them.
+#: The stage families in the funnel.
 REQUEST_FILTERS, FILTERS = "request_filters", "filters"
-#: How errors and logs name the part of a flavor or an image that has a key.
+#: Names of the key's place in errors and logs.
 _PARTS = {FLAVOR: "flavor extra spec", IMAGE: "image property"}
-#: No more characters of a value are shown: a caller may send any number of them.
-_SHOWN = 100
+#: Maximum number of characters of a value in a message, because callers choose its length.
+_MAX_VALUE_CHARACTERS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """An extra spec or an image property without effect, and what was expected in its place."""
+    """An extra spec or image property without effect, and the expected value."""
 
     source: str
     key: str
@@ -380,16 +390,16 @@ class Ignored:
 
     @property
     def detail(self) -> str:
-        """Return in one line what is ignored and why."""
+        """Return the warning."""
         both = (self.key, self.value)
-        said = "=".join(_cut(text if text.isprintable() else repr(text)) for text in both)
-        return f"ignored: {_PARTS[self.source]} {said}: expected {self.expected}"
+        pair = "=".join(_cut(text if text.isprintable() else repr(text)) for text in both)
+        return f"ignored: {_PARTS[self.source]} {pair}: expected {self.expected}"
 
     @property
     def refusal(self) -> str:
-        """Return why a request is refused for it, where nothing may be ignored."""
-        said = f"{_PARTS[self.source]} {self.key!r}"
-        return f"{said}: expected {self.expected}, got {_cut(repr(self.value))}"
+        """Return the error if ignored keys are not allowed."""
+        name = f"{_PARTS[self.source]} {self.key!r}"
+        return f"{name}: expected {self.expected}, got {_cut(repr(self.value))}"
 
     def as_json(self) -> dict[str, str]:
         """Return the entry of a funnel's ``warnings``."""
@@ -398,9 +408,10 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class UnknownHost:
-    """A host that a request names and that is not there: in which list of the request, and where.
+    """An unknown host in a list of the request.
 
-    ``detail`` says so in one line, with the nearest name that is known.
+    ``key`` is the list, ``position`` the index in it. ``detail`` is the message, with the most
+    similar existing name.
     """
 
     key: str
@@ -413,14 +424,14 @@ class UnknownHost:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if len(text) <= _MAX_VALUE_CHARACTERS else f"{text[:_MAX_VALUE_CHARACTERS]}..."
 
 
 @dataclass(frozen=True, slots=True)
 class RoomReport:
-    """How many instances are asked for, and for how many the hosts that passed have room at most.
+    """The number of requested instances, and how many fit at most on the passing hosts.
 
-    The room was counted before any instance was placed.
+    The capacity was counted before any instance was placed.
     """
 
     instances: int
@@ -428,16 +439,16 @@ class RoomReport:
 
     @property
     def words(self) -> str:
-        """Return in one sentence that there is not enough room."""
-        most = f"{self.at_most} of the {self.instances} instances"
-        return f"the hosts that passed have room for at most {most}"
+        """Return the sentence about the missing capacity."""
+        share = f"{self.at_most} of the {self.instances} instances"
+        return f"the hosts that passed have capacity for at most {share}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectorReport:
-    """The result of one selector for a request, and the aggregates that matched.
+    """The result of a policy selector, with the aggregates that matched.
 
-    Each of ``matched`` is an aggregate's name, uuid and policy.
+    Each of ``matched`` is the name, uuid and policy of an aggregate.
     """
 
     name: str
@@ -446,47 +457,46 @@ class SelectorReport:
     outcome: str
 
     def as_json(self) -> Json:
-        """Return the entry as an explanation shows it."""
+        """Return the entry of ``selectors``."""
         keys = ("aggregate", "uuid", "policy")
         return {
             **asdict(self),
-            "matched": [dict(zip(keys, one, strict=True)) for one in self.matched],
+            "matched": [dict(zip(keys, match, strict=True)) for match in self.matched],
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyReport:
-    """Which policy a request is under, and what each selector that was asked found."""
+    """The scheduling policy of a request, and the results of the selectors that ran."""
 
     name: str
     selectors: tuple[SelectorReport, ...] = ()
 
     def as_json(self) -> Json:
-        """Return the entry as an explanation shows it."""
-        return {"name": self.name, "selectors": [one.as_json() for one in self.selectors]}
+        """Return the entry of ``policy``."""
+        return {"name": self.name, "selectors": [selector.as_json() for selector in self.selectors]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterReport:
-    """The filters for an instance that found no host, after ``placed`` of the ``asked`` did."""
+    """The filters for an instance that found no host, after ``placed`` instances did."""
 
     placed: int
     asked: int
     filters: tuple[FilterReport, ...]
 
     def as_json(self, view: View = EVERYTHING) -> Json:
-        """Return the entry as an explanation shows it."""
+        """Return the entry of ``later_instance``."""
         return {"placed": self.placed, "filters": [report.as_json(view) for report in self.filters]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Funnel:
-    """All stages of one run, for the first instance of the request.
+    """All stages of a run, for the first instance of the request.
 
-    ``policy`` says how the request's policy was chosen, where there are policies.
-    ``states_age`` is how many seconds ago the reports were read that hosts were judged by, where
-    the driver keeps them. ``selected`` is whether every instance of the request found a host.
-    ``warnings`` are what of flavor and image has no effect, and named hosts that are not there.
+    ``policy`` is None without scheduling policies. ``states_age`` is the age in seconds of cached
+    host states, or None if the driver does not cache. ``selected`` is whether every instance found
+    a host. ``warnings`` are ignored keys of flavor and image, and unknown hosts.
     """
 
     request_filters: tuple[RequestFilterReport, ...]
@@ -503,46 +513,51 @@ class Funnel:
 
     @property
     def obstacle(self) -> Obstacle | None:
-        """Return which stage kept the request from finding hosts; None where it found them."""
+        """Return the stage that left no host, or None if every instance found a host."""
         if self.selected:
             return None
-        for one in self.request_filters:
-            if one.refusal is not None:
-                return Obstacle(REQUEST_FILTERS, one.name, one.words)
-        last = _emptied(self.filters)
-        if last is not None:
-            words = last.words + self.allocation_candidates.cut_words
-            return Obstacle(FILTERS, last.name, words)
-        found = self.allocation_candidates.hosts
-        return self._of_later if found else self.allocation_candidates.obstacle
+        for report in self.request_filters:
+            if report.refusal is not None:
+                return Obstacle(REQUEST_FILTERS, report.name, report.words)
+        last_filter = _find_last_filter(self.filters)
+        if last_filter is not None:
+            words = last_filter.words + self.allocation_candidates.cut_words
+            return Obstacle(FILTERS, last_filter.name, words)
+        hosts = self.allocation_candidates.hosts
+        return self._later_obstacle if hosts else self.allocation_candidates.obstacle
 
     @property
-    def _of_later(self) -> Obstacle:
+    def _later_obstacle(self) -> Obstacle:
         if self.room is not None:
             return Obstacle("room", "room", self.room.words)
-        words, last = "there are hosts for some of the instances, but not for all of them", None
+        words, last_filter = (
+            "there are hosts for some of the instances, but not for all of them",
+            None,
+        )
         if self.later is not None:
-            placed, last = self.later.placed, _emptied(self.later.filters)
+            placed, last_filter = self.later.placed, _find_last_filter(self.later.filters)
             words = (
                 f"{placed} of the {self.later.asked} instances {'fit' if placed > 1 else 'fits'}"
             )
-        if last is None:
+        if last_filter is None:
             return Obstacle("later_instance", "", words)
-        return Obstacle("later_instance", last.name, f"{words}; for the next one {last.words}")
+        return Obstacle(
+            "later_instance",
+            last_filter.name,
+            f"{words}; for the next instance {last_filter.words}",
+        )
 
     def as_json(self, view: View = EVERYTHING) -> Json:
-        """Return the funnel as the contract shows it.
+        """Return the funnel as in the contract, without keys whose value is None.
 
-        ``host_states`` is there only where they are kept, ``policy`` where there are policies, and
-        ``later_instance`` where the first instances found hosts, and one after them found none.
-        ``room`` is there where more instances are asked for than the hosts have room for,
-        ``obstacle`` where the request found no host, ``would_fit`` where that was asked for and
-        something is known, and ``warnings`` where something is ignored.
+        ``later_instance`` is present if the first instances found hosts and a later instance found
+        none, ``room`` if more instances are requested than fit on the hosts, ``obstacle`` if the
+        request found no host, and ``would_fit`` if it was requested and there are results.
         """
         age, obstacle = self.states_age, self.obstacle
         keys: Json = {
             "policy": self.policy and self.policy.as_json(),
-            "warnings": [one.as_json() for one in self.warnings] or None,
+            "warnings": [warning.as_json() for warning in self.warnings] or None,
             REQUEST_FILTERS: [report.as_json() for report in self.request_filters],
             CANDIDATES: self.allocation_candidates.as_json(view),
             FILTERS: [report.as_json(view) for report in self.filters],
@@ -550,30 +565,30 @@ class Funnel:
             "host_states": None if age is None else {"age_s": round(age, 3)},
             "room": self.room and asdict(self.room),
             "obstacle": obstacle and asdict(obstacle),
-            "would_fit": [one.as_json() for one in self.would_fit] or None,
+            "would_fit": [entry.as_json() for entry in self.would_fit] or None,
             "later_instance": self.later and self.later.as_json(view),
         }
-        return {key: shown for key, shown in keys.items() if shown is not None}
+        return {key: value for key, value in keys.items() if value is not None}
 
 
-def _emptied(reports: Iterable[FilterReport]) -> FilterReport | None:
-    return next((one for one in reports if one.before and not one.after), None)
+def _find_last_filter(reports: Iterable[FilterReport]) -> FilterReport | None:
+    return next((report for report in reports if report.before and not report.after), None)
 
 
 class WeightReport(NamedTuple):
-    """How one weigher judged one host; ``raw`` is after clamping by minval and maxval."""
+    """A host's value of a weigher, with ``raw`` after clamping by minval and maxval."""
 
     raw: float
     normalized: float
     multiplier: float
 
     def as_json(self) -> Json:
-        """Return the entry as the contract shows it."""
+        """Return the entry of ``weights``."""
         return {**self._asdict(), "weighted": self.multiplier * self.normalized}
 
 
 class HostReport(NamedTuple):
-    """A host that passed, with its weight and what each weigher (by name) gave to it."""
+    """A host that passed, with its weight and the weights by weigher name."""
 
     host: str
     node: str
@@ -581,37 +596,41 @@ class HostReport(NamedTuple):
     weights: Mapping[str, WeightReport]
 
     def as_json(self) -> Json:
-        """Return the entry as the contract shows it."""
-        return self.with_weights({name: one.as_json() for name, one in self.weights.items()})
+        """Return the entry of ``hosts``."""
+        return self.with_weights({name: report.as_json() for name, report in self.weights.items()})
 
     def with_weights(self, weights: Json) -> Json:
-        """Return the same, with what it shows of the weights."""
+        """Return the entry of ``hosts`` with these ``weights``."""
         return {"host": self.host, "node": self.node, "weight": self.weight, "weights": weights}
 
 
 def hosts_as_json(hosts: Iterable[HostReport], view: View = EVERYTHING) -> list[Json]:
-    """Return the hosts that passed, in the order given, as the contract shows them.
+    """Return the entries of ``hosts`` in the given order.
 
-    Hosts that share the report of a weigher share what is shown of it: there are few of them.
+    Hosts with equal weights of a weigher share the JSON objects, because there are few distinct
+    values.
     """
-    some = [host for host in hosts if view.shows(host.host, host.node)]
-    if not some:
+    reports = [host for host in hosts if view.shows(host.host, host.node)]
+    if not reports:
         return []
-    same: Json = {}
+    shared: Json = {}
     differing: list[tuple[str, list[Json]]] = []
-    for name in some[0].weights:
-        column = [host.weights[name] for host in some]
-        same[name] = column[0].as_json()
+    for name in reports[0].weights:
+        column = [host.weights[name] for host in reports]
+        shared[name] = column[0].as_json()
         if column.count(column[0]) < len(column):
-            entries = {id(one): one.as_json() for one in {id(one): one for one in column}.values()}
-            differing.append((name, [entries[id(one)] for one in column]))
-    shown = []
-    for at, host in enumerate(some):
-        weights = same.copy()
-        for name, of_hosts in differing:
-            weights[name] = of_hosts[at]
-        shown.append(host.with_weights(weights))
-    return shown
+            entries = {
+                id(weight): weight.as_json()
+                for weight in {id(weight): weight for weight in column}.values()
+            }
+            differing.append((name, [entries[id(weight)] for weight in column]))
+    documents = []
+    for index, host in enumerate(reports):
+        weights = shared.copy()
+        for name, objects in differing:
+            weights[name] = objects[index]
+        documents.append(host.with_weights(weights))
+    return documents
 
 
 PASSED, REJECTED, UNKNOWN = "passed", "rejected", "unknown"
@@ -619,9 +638,9 @@ PASSED, REJECTED, UNKNOWN = "passed", "rejected", "unknown"
 
 @dataclass(frozen=True, slots=True)
 class RejectReason:
-    """One stage that rejects a host: its family, its name in the funnel, and why.
+    """A stage that rejects a host: its family, its name in the funnel, and the reason.
 
-    ``changes`` are alternatives: after each of them this stage would not reject the host.
+    ``changes`` are alternatives, each of which avoids the rejection.
     """
 
     stage: str
@@ -631,19 +650,19 @@ class RejectReason:
 
     @classmethod
     def of_request_filter(cls, report: RequestFilterReport) -> "RejectReason":
-        """Return the reason of a request filter that refused the whole request."""
+        """Build the reason of a request filter that rejected the whole request."""
         return cls(REQUEST_FILTERS, report.name, report.refusal or "")
 
     @classmethod
-    def of_step(cls, step: StepReport, before: str = "") -> "RejectReason":
-        """Return the reason of a step of the search; ``before`` goes before its name."""
+    def of_step(cls, step: StepReport, prefix: str = "") -> "RejectReason":
+        """Build the reason of a search step, with ``before`` as a prefix of its name."""
         (rejected,) = step.rejected
-        name = f"{before}{step.label}"
+        name = f"{prefix}{step.label}"
         return cls(CANDIDATES, name, rejected.reason, rejected.changes)
 
     @classmethod
     def of_filters(cls, report: FilterReport) -> Iterator["RejectReason"]:
-        """Yield the reason of each host that a stage rejected."""
+        """Yield the reason of each host that a filter rejected."""
         for rejected in report.rejected:
             yield cls(FILTERS, report.name, rejected.reason, rejected.changes)
 
@@ -659,13 +678,13 @@ class RejectReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostVerdict:
-    """The verdict on one compute node that an explanation was asked about, by any of its names.
+    """The verdict on a compute node that an explanation names.
 
-    ``asked`` is the requested name. A provider that is not a known compute node has its name as
-    ``host`` and ``node``, and no ``compute_node_uuid``. ``rank`` counts from 1, among ``of`` hosts
-    that passed. ``would_pass`` is whether a rejected host passes after the first change of each
-    reason, None where that was not tried. ``did_you_mean`` are known names near to one that is not
-    known; where none is near and there are few, ``there_are`` all of them.
+    ``asked`` is the name in the request. A provider that is not a known compute node has its name
+    as ``host`` and ``node``, and no ``compute_node_uuid``. ``rank`` counts from 1 among ``of``
+    passing hosts. ``would_pass`` is whether a rejected host passes after the first change of each
+    reason, or None if untested. For an unknown name, ``did_you_mean`` are similar names, or else
+    ``there_are`` all names if they are few.
     """
 
     asked: str
@@ -682,10 +701,10 @@ class HostVerdict:
     there_are: tuple[str, ...] = ()
 
     def as_json(self) -> Json:
-        """Return the entry of ``verdicts``; every key is always there."""
-        shown = {name: getattr(self, name) for name in self.__slots__}
+        """Return the entry of ``verdicts``, with every key."""
+        fields = {name: getattr(self, name) for name in self.__slots__}
         return {
-            **shown,
+            **fields,
             "reasons": [reason.as_json() for reason in self.reasons],
             "did_you_mean": list(self.did_you_mean),
             "there_are": list(self.there_are),

@@ -1,4 +1,4 @@
-"""How many hosts are up, and how much of each resource class is free and used in each zone."""
+"""Figures of a cloud: hosts by state, capacity and usage by resource class and zone."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -6,18 +6,18 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-#: What stands for all zones, or classes, beyond the largest.
+#: Name of the sum of all zones or classes beyond the largest.
 OTHER = "other"
-#: So many zones, and so many resource classes, are shown by name.
+#: Maximum number of zones, and of resource classes, shown by name.
 MOST = 50
 
-#: An amount by resource class and zone.
+#: Amounts by resource class and zone.
 ZonedAmounts = Mapping[tuple[str, str], int]
 
 
 @dataclass(frozen=True, slots=True)
 class CloudFigures:
-    """The figures of one moment: hosts by ``up``, ``down`` or ``disabled``; amounts by class."""
+    """Figures of a moment: hosts by ``up``, ``down`` or ``disabled``, and amounts."""
 
     hosts: Mapping[str, int] = field(default_factory=dict)
     capacity: ZonedAmounts = field(default_factory=dict)
@@ -25,49 +25,51 @@ class CloudFigures:
 
     @property
     def free(self) -> ZonedAmounts:
-        """Return what may be allocated yet, never below 0."""
-        return {key: max(whole - self.used.get(key, 0), 0) for key, whole in self.capacity.items()}
+        """Return capacity minus usage, never below 0."""
+        return {
+            key: max(capacity - self.used.get(key, 0), 0) for key, capacity in self.capacity.items()
+        }
 
-    def bounded(self, most: int = MOST) -> Self:
-        """Return the figures with the largest zones and classes by name, and the others as one."""
+    def bounded(self, limit: int = MOST) -> Self:
+        """Return the figures with all but the largest zones and classes summed up."""
         sizes = Counter(self.capacity) + Counter(self.used)
-        classes = _largest(((name, size) for (name, _), size in sizes.items()), most)
-        zones = _largest(((zone, size) for (_, zone), size in sizes.items()), most)
+        classes = _largest(((name, size) for (name, _), size in sizes.items()), limit)
+        zones = _largest(((zone, size) for (_, zone), size in sizes.items()), limit)
 
-        def joined(amounts: ZonedAmounts) -> ZonedAmounts:
-            found: Counter[tuple[str, str]] = Counter()
+        def sum_small(amounts: ZonedAmounts) -> ZonedAmounts:
+            sums: Counter[tuple[str, str]] = Counter()
             for (name, zone), amount in amounts.items():
                 key = name if name in classes else OTHER, zone if zone in zones else OTHER
-                found[key] += amount
-            return found
+                sums[key] += amount
+            return sums
 
-        return type(self)(self.hosts, joined(self.capacity), joined(self.used))
+        return type(self)(self.hosts, sum_small(self.capacity), sum_small(self.used))
 
     def as_json(self) -> dict[str, Any]:
-        """Return what :meth:`from_json` reads."""
+        """Return the JSON object that :meth:`from_json` reads."""
         rows = [(*key, amount) for key, amount in self.capacity.items()]
         used = [(*key, amount) for key, amount in self.used.items()]
         return {"hosts": dict(self.hosts), "capacity": rows, "used": used}
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Self:
-        """Return the figures that another process wrote."""
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the figures written by another process."""
         amounts = (
-            {(name, zone): n for name, zone, n in given[key]} for key in ("capacity", "used")
+            {(name, zone): n for name, zone, n in document[key]} for key in ("capacity", "used")
         )
-        return cls(given["hosts"], *amounts)
+        return cls(document["hosts"], *amounts)
 
 
-def _largest(sizes: Iterable[tuple[str, int]], most: int) -> set[str]:
-    found: Counter[str] = Counter()
+def _largest(sizes: Iterable[tuple[str, int]], limit: int) -> set[str]:
+    sums: Counter[str] = Counter()
     for name, size in sizes:
-        found[name] += size
-    ordered = sorted(found, key=lambda name: (-found[name], name))
-    return set(ordered[:most])
+        sums[name] += size
+    ordered = sorted(sums, key=lambda name: (-sums[name], name))
+    return set(ordered[:limit])
 
 
 class Counted(StrEnum):
-    """How far a number can be relied upon; the last two have none."""
+    """The reliability of a number, which is absent if ``REFUSED`` or ``UNKNOWN``."""
 
     EXACT = "exact"
     INEXACT = "inexact"
@@ -77,37 +79,40 @@ class Counted(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FlavorCapacity:
-    """How many more instances of one flavor fit; ``zones`` are by name."""
+    """Number of further instances of a flavor that fit, in all and by zone name."""
 
     state: Counted
     instances: int = 0
     zones: Mapping[str, int] = field(default_factory=dict)
 
-    def bounded(self, most: int = MOST) -> Self:
-        """Return the same with the zones of most capacity by name, and the others as one."""
+    def bounded(self, limit: int = MOST) -> Self:
+        """Return the same with all but the largest zones summed up."""
         ordered = sorted(self.zones, key=lambda name: (-self.zones[name], name))
         zones: Counter[str] = Counter()
-        for place, name in enumerate(ordered):
-            zones[name if place < most else OTHER] += self.zones[name]
+        for index, name in enumerate(ordered):
+            zones[name if index < limit else OTHER] += self.zones[name]
         return type(self)(self.state, self.instances, dict(zones))
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityFigures:
-    """The capacity for each flavor by name; ``counted_at`` is in seconds since 1970."""
+    """The capacity by flavor name.
+
+    ``counted_at`` is in seconds since 1970.
+    """
 
     counted_at: float
     flavors: Mapping[str, FlavorCapacity]
 
     def as_json(self) -> dict[str, Any]:
-        """Return what :meth:`from_json` reads."""
+        """Return the JSON object that :meth:`from_json` reads."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Self:
-        """Return the figures that another process wrote."""
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the figures written by another process."""
         flavors = {
-            name: FlavorCapacity(Counted(one["state"]), one["instances"], one["zones"])
-            for name, one in given["flavors"].items()
+            name: FlavorCapacity(Counted(entry["state"]), entry["instances"], entry["zones"])
+            for name, entry in document["flavors"].items()
         }
-        return cls(given["counted_at"], flavors)
+        return cls(document["counted_at"], flavors)

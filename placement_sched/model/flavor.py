@@ -1,4 +1,4 @@
-"""A flavor as plugins see it (nova's Flavor attribute names)."""
+"""Flavors, under nova's Flavor attribute names."""
 
 import re
 from collections.abc import Mapping
@@ -7,13 +7,13 @@ from typing import Any, Self
 
 from placement_sched.model.document import NovaObjectDictCompat
 
-#: ``trait:X`` and ``trait<suffix>:X``, the suffix as placement's request groups have it.
+#: ``trait:X`` and ``trait<suffix>:X``, with the suffix of a placement request group.
 TRAIT_KEY = re.compile(r"trait(?P<suffix>[a-zA-Z0-9_-]{0,64}):(?P<trait>.+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flavor(NovaObjectDictCompat):
-    """What an instance is made of: memory and swap in MB, disks in GB."""
+    """The size of an instance: memory and swap in MB, disks in GB."""
 
     name: str = ""
     vcpus: int = 0
@@ -32,18 +32,18 @@ class Flavor(NovaObjectDictCompat):
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the flavor that a request's JSON object describes."""
-        given = {name: document[name] for name in _PLAIN if document.get(name) is not None}
+        """Return the flavor of a request's JSON object."""
+        values = {name: document[name] for name in _PLAIN if document.get(name) is not None}
         extra_specs = document.get("extra_specs") or {}
         return cls(
-            **given,
-            # The compute API writes no swap as the empty string.
+            **values,
+            # The compute API represents no swap as the empty string.
             swap=int(document.get("swap") or 0),
             extra_specs={key: str(value) for key, value in extra_specs.items()},
         )
 
     def as_document(self) -> dict[str, Any]:
-        """Return the JSON object of which :meth:`from_document` makes this flavor again."""
+        """Return the JSON object that :meth:`from_document` reads."""
         return {name: getattr(self, name) for name in _PLAIN} | {
             "swap": self.swap,
             "extra_specs": dict(self.extra_specs),
@@ -51,7 +51,7 @@ class Flavor(NovaObjectDictCompat):
 
     @property
     def required_traits(self) -> frozenset[str]:
-        """Return the traits that any of its request groups requires."""
+        """Return the traits that any request group of the flavor requires."""
         return frozenset(
             match["trait"]
             for key, value in self.extra_specs.items()
@@ -60,7 +60,7 @@ class Flavor(NovaObjectDictCompat):
 
 
 class SizedByFlavor:
-    """The base of what has the sizes of a flavor, under the names that nova's objects have."""
+    """Base class of objects with the sizes of a flavor, under nova's names."""
 
     __slots__ = ()
 
@@ -89,4 +89,4 @@ class SizedByFlavor:
         return self._sizes.ephemeral_gb
 
 
-_PLAIN = tuple(one.name for one in fields(Flavor) if one.name not in {"swap", "extra_specs"})
+_PLAIN = tuple(item.name for item in fields(Flavor) if item.name not in {"swap", "extra_specs"})

@@ -1,4 +1,4 @@
-"""An image: as plugins see it (nova's ImageMeta attribute names), and as the image API keeps it.
+"""Images, under nova's ImageMeta attribute names and as stored by the image API.
 
 Source: Image API reference, "Images".
 """
@@ -19,7 +19,7 @@ from placement_sched.model.document import NovaObject
 from placement_sched.model.flavor import TRAIT_KEY
 from placement_sched.model.hardware.cpu_sets import cpus_from
 
-#: Returns the value kept; raises ``ValueError`` or ``TypeError`` for one that cannot be.
+#: Converts a value, or raises ``ValueError`` or ``TypeError`` for an invalid value.
 _Reader = Callable[[Any], Any]
 
 
@@ -52,19 +52,19 @@ def _version_predicate(value: Any) -> str:
     return predicate
 
 
-def _one_of(values: Collection[str], aliases: Mapping[str, str] | None = None) -> _Reader:
-    known = {value: value for value in values} | dict(aliases or {})
+def _enum(values: Collection[str], aliases: Mapping[str, str] | None = None) -> _Reader:
+    canonical_values = {value: value for value in values} | dict(aliases or {})
 
     def read(value: Any) -> str:
-        if isinstance(value, str) and value in known:
-            return known[value]
+        if isinstance(value, str) and value in canonical_values:
+            return canonical_values[value]
         raise ValueError(f"not one of {', '.join(sorted(values))}")
 
     return read
 
 
-def _any_case_of(values: Collection[str], aliases: Mapping[str, str] | None = None) -> _Reader:
-    exact = _one_of(values, {key.lower(): value for key, value in (aliases or {}).items()})
+def _caseless_enum(values: Collection[str], aliases: Mapping[str, str] | None = None) -> _Reader:
+    exact = _enum(values, {key.lower(): value for key, value in (aliases or {}).items()})
 
     def read(value: Any) -> Any:
         return exact(value.lower() if isinstance(value, str) else value)
@@ -72,14 +72,16 @@ def _any_case_of(values: Collection[str], aliases: Mapping[str, str] | None = No
     return read
 
 
-_architecture = _any_case_of(names.ARCHITECTURES, {**names.ARCHITECTURE_ALIASES, "x86_32": "i686"})
-_bus = _one_of(["fdc", "ide", "sata", "scsi", "usb", "virtio", "xen", "lxc", "uml"])
-_scsi_model = _any_case_of(
+_architecture = _caseless_enum(
+    names.ARCHITECTURES, {**names.ARCHITECTURE_ALIASES, "x86_32": "i686"}
+)
+_bus = _enum(["fdc", "ide", "sata", "scsi", "usb", "virtio", "xen", "lxc", "uml"])
+_scsi_model = _caseless_enum(
     ["buslogic", "ibmvscsi", "lsilogic", "lsisas1068", "lsisas1078", "virtio-scsi", "vmpvscsi"],
     {"lsilogicsas": "lsisas1068", "paravirtual": "vmpvscsi"},
 )
 _VIF_MODELS = "virtio ne2k_pci pcnet rtl8139 e1000 e1000e netfront spapr-vlan lan9118 sriov igb"
-_vif_model = _any_case_of(
+_vif_model = _caseless_enum(
     [*_VIF_MODELS.split(), "vmxnet", "vmxnet3"],
     {
         "virtuale1000": "e1000",
@@ -108,7 +110,7 @@ _TEXTS = (
     " hw_machine_type hw_mem_page_size img_owner_id img_root_device_name img_signature"
     " img_signature_certificate_uuid os_admin_user os_command_line os_distro"
 )
-#: The values of properties that have exactly one of a few.
+#: The values of enumerated properties.
 _VALUES = {
     "hw_cpu_policy": "dedicated shared mixed",
     "hw_cpu_thread_policy": "prefer isolate require",
@@ -139,7 +141,7 @@ READERS: Mapping[str, _Reader] = {
     **dict.fromkeys(_BOOLEANS.split(), _boolean),
     **dict.fromkeys(_INTEGERS.split(), int),
     **dict.fromkeys(_TEXTS.split(), _text),
-    **{name: _one_of(values.split()) for name, values in _VALUES.items()},
+    **{name: _enum(values.split()) for name, values in _VALUES.items()},
     "hw_architecture": _architecture,
     "hw_cdrom_bus": _bus,
     "hw_disk_bus": _bus,
@@ -148,18 +150,18 @@ READERS: Mapping[str, _Reader] = {
     "hw_rescue_bus": _bus,
     "hw_scsi_model": _scsi_model,
     "hw_vif_model": _vif_model,
-    "hw_vm_mode": _any_case_of(names.VM_MODES, names.VM_MODE_ALIASES),
+    "hw_vm_mode": _caseless_enum(names.VM_MODES, names.VM_MODE_ALIASES),
     "img_block_device_mapping": _objects,
     "img_hv_requested_version": _version_predicate,
-    "img_hv_type": _any_case_of(names.HYPERVISOR_TYPES, names.HYPERVISOR_TYPE_ALIASES),
+    "img_hv_type": _caseless_enum(names.HYPERVISOR_TYPES, names.HYPERVISOR_TYPE_ALIASES),
     "img_mappings": _objects,
-    "os_type": _any_case_of(("linux", "windows")),
+    "os_type": _caseless_enum(("linux", "windows")),
 }
 
-#: Properties that are numbered from 0 without a gap, one for each NUMA node: ``hw_numa_mem.0``.
-#: What is kept is a list, in the order of the nodes.
+#: Properties numbered per NUMA node from 0 without a gap, such as ``hw_numa_mem.0``. Their value is
+#: a list in the order of the nodes.
 _NUMBERED: Mapping[str, _Reader] = {"hw_numa_cpus": _cpus, "hw_numa_mem": int}
-#: Names that images of earlier releases carry; today's name wins where an image has both.
+#: Property names of earlier releases. The current name wins if an image has both.
 LEGACY_NAMES: Mapping[str, str] = {
     "architecture": "hw_architecture",
     "auto_disk_config": "hw_auto_disk_config",
@@ -189,8 +191,8 @@ LEGACY_NAMES: Mapping[str, str] = {
 class ImageProperties:
     """The properties that are set, read as ``properties.get("hw_architecture")``.
 
-    ``properties.hw_architecture`` works for those that are set and is an ``AttributeError`` for
-    others; ``"hw_architecture" in properties`` says which.
+    ``properties.hw_architecture`` raises ``AttributeError`` for a property that is not set.
+    ``"hw_architecture" in properties`` tests for it.
     """
 
     __slots__ = ("_values",)
@@ -199,11 +201,11 @@ class ImageProperties:
         self._values = dict(values or {})
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the property of this name, or ``default`` where it is not set."""
+        """Return the property of this name, or ``default`` if it is not set."""
         return self._values.get(name, default)
 
     def obj_attr_is_set(self, name: str) -> bool:
-        """Return whether the property is set (the name that nova's objects have for it)."""
+        """Return whether the property is set (nova's method name)."""
         return name in self._values
 
     def to_dict(self) -> dict[str, Any]:
@@ -211,7 +213,7 @@ class ImageProperties:
         return dict(self._values)
 
     def __getattr__(self, name: str) -> Any:
-        # Copying asks for private names before there are values.
+        # Copying reads private names before ``_values`` is set.
         values = {} if name.startswith("_") else self._values
         try:
             return values[name]
@@ -235,12 +237,13 @@ class ImageProperties:
 
 
 def properties_from(raw: Mapping[str, Any]) -> ImageProperties:
-    """Return glance's raw properties under nova's names and with nova's values.
+    """Convert glance's raw properties to nova's names and values.
 
-    Unknown names are left out. Raises :class:`Invalid` naming the property whose value cannot be.
+    Unknown names are omitted. Raises :class:`Invalid`, with the name of the property, for an
+    invalid value.
     """
     values: dict[str, Any] = {}
-    # What the VMware adapter type stands for: a disk bus, and the model of a SCSI one.
+    # The VMware adapter type stands for a disk bus and the model of a SCSI bus.
     if adapter := raw.get("vmware_adaptertype"):
         is_scsi = adapter != "ide"
         values["hw_disk_bus"] = "scsi" if is_scsi else adapter
@@ -254,8 +257,8 @@ def properties_from(raw: Mapping[str, Any]) -> ImageProperties:
             values[name] = _read(name, name, value)
     for name in _NUMBERED:
         keys = (f"{name}.{node}" for node in range(MAX_NUMA_NODES))
-        if found := _by_node(name, takewhile(raw.__contains__, keys), raw):
-            values[name] = found
+        if node_values := _read_per_node(name, takewhile(raw.__contains__, keys), raw):
+            values[name] = node_values
     traits = [
         name.removeprefix("trait:")
         for name, value in raw.items()
@@ -264,31 +267,31 @@ def properties_from(raw: Mapping[str, Any]) -> ImageProperties:
     return ImageProperties({**values, "traits_required": traits} if traits else values)
 
 
-def _by_node(name: str, keys: Iterable[str], raw: Mapping[str, Any]) -> list[Any]:
+def _read_per_node(name: str, keys: Iterable[str], raw: Mapping[str, Any]) -> list[Any]:
     """Return the values of a numbered property.
 
-    A CPU is on one node only, so that all nodes together have no more CPUs than one guest may have.
+    All nodes together may have no more CPUs than a guest, because a CPU is on a single node.
     """
-    found, cpus = [], 0
+    values, cpus = [], 0
     for key in keys:
         value = _read(key, name, raw[key])
         cpus += len(value) if isinstance(value, frozenset) else 0
         if cpus > MAX_CPUS:
             raise Invalid(f"image property {key!r}: a CPU is on two nodes")
-        found.append(value)
-    return found
+        values.append(value)
+    return values
 
 
-def _read(written: str, name: str, value: Any) -> Any:
+def _read(raw_name: str, name: str, value: Any) -> Any:
     try:
         return (READERS.get(name) or _NUMBERED[name])(value)
-    except (TypeError, ValueError) as wrong:
-        raise Invalid(f"image property {written!r} cannot be {value!r}: {wrong}") from None
+    except (TypeError, ValueError) as error:
+        raise Invalid(f"image property {raw_name!r} cannot be {value!r}: {error}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Described:
-    """What every image has: ``min_ram`` in MB, ``min_disk`` in GB, sizes in bytes."""
+class _ImageFields:
+    """Common fields of images: ``min_ram`` in MB, ``min_disk`` in GB, sizes in bytes."""
 
     name: str | None = None
     owner: str | None = None
@@ -301,29 +304,29 @@ class _Described:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Image(_Described, NovaObject):
-    """What an instance boots: ``min_ram`` in MB, ``min_disk`` in GB, sizes in bytes."""
+class Image(_ImageFields, NovaObject):
+    """The image of an instance: ``min_ram`` in MB, ``min_disk`` in GB, sizes in bytes."""
 
     id: str | None = None
     status: str | None = None
     visibility: str | None = None
     tags: tuple[str, ...] = ()
     properties: ImageProperties = field(default_factory=ImageProperties)
-    #: Traits that properties ``trait<suffix>:X=required`` name: of no group here, as in nova, but
-    #: said all the same.
+    #: Traits of properties ``trait<suffix>:X=required``, which as in nova are in no request group.
     suffixed_traits: frozenset[str] = frozenset()
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any] | None) -> Self:
-        """Return the image that a request's JSON object describes; null is one without properties.
+        """Return the image of a request's JSON object.
 
-        Raises :class:`~placement_sched.errors.Invalid` naming a property whose value cannot be.
+        None is an image without properties. Raises :class:`~placement_sched.errors.Invalid`, with
+        the name of the property, for an invalid value.
         """
         if document is None:
             return cls()
-        given = {name: document[name] for name in _PLAIN if document.get(name) is not None}
+        values = {name: document[name] for name in _PLAIN if document.get(name) is not None}
         return cls(
-            **given,
+            **values,
             tags=tuple(document.get("tags") or ()),
             properties=properties_from(document.get("properties") or {}),
             suffixed_traits=frozenset(
@@ -335,20 +338,20 @@ class Image(_Described, NovaObject):
 
     @property
     def required_traits(self) -> frozenset[str]:
-        """Return the traits its ``trait:X=required`` properties name."""
+        """Return the traits of ``trait:X=required`` properties."""
         return frozenset(self.properties.get("traits_required", ()))
 
 
-_MADE = {"tags", "properties", "suffixed_traits"}
-_PLAIN = tuple(one.name for one in fields(Image) if one.name not in _MADE)
+_DERIVED_FIELDS = {"tags", "properties", "suffixed_traits"}
+_PLAIN = tuple(item.name for item in fields(Image) if item.name not in _DERIVED_FIELDS)
 
 
-#: What an image is while it has no data: here always, unless it came from elsewhere.
+#: Image states. Images created here stay queued, because they have no data.
 QUEUED, ACTIVE, DEACTIVATED = "queued", "active", "deactivated"
 _STATUSES = "queued saving active killed deleted uploading importing pending_delete deactivated"
 STATUSES = tuple(_STATUSES.split())
 
-#: What the disk's data may be, and what may be around it.
+#: Formats of the disk's data and of its container.
 _DISK_FORMATS = "ami ari aki vhd vhdx vmdk raw qcow2 vdi iso ploop luks"
 DISK_FORMATS = tuple(_DISK_FORMATS.split())
 CONTAINER_FORMATS = ("ami", "ari", "aki", "bare", "ovf", "ova", "docker", "compressed")
@@ -358,9 +361,9 @@ VISIBILITIES = (COMMUNITY, PUBLIC, PRIVATE, SHARED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
-    """The caller: a project, or an administrator, which sees and changes all images.
+    """The caller: a project, or an administrator who may see and change all images.
 
-    ``may_give`` are the restricted visibilities that it may give to an image.
+    ``may_give`` are the restricted visibilities that it may set.
     """
 
     project_id: str
@@ -369,11 +372,11 @@ class Viewer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredImage(_Described):
-    """One image; its sizes are None without data.
+class StoredImage(_ImageFields):
+    """A stored image.
 
-    ``properties`` are what is not one of the other fields, as ``trait:CUSTOM_LICENSED``. ``id``
-    is the number under which it is kept, None before it is.
+    Its sizes are None without data. ``properties`` are all that are not fields, such as
+    ``trait:CUSTOM_LICENSED``. ``id`` is the primary key, None before the image is stored.
     """
 
     uuid: str
@@ -396,7 +399,7 @@ class StoredImage(_Described):
         return self.visibility in {PUBLIC, COMMUNITY} or self.owned_by(viewer)
 
     def as_request_image(self) -> dict[str, Any]:
-        """Return the image as a request spec describes one (contract §4)."""
+        """Return the image object of a request spec (contract §4)."""
         return {name: getattr(self, name) for name in _PLAIN} | {
             "id": self.uuid,
             "tags": sorted(self.tags),

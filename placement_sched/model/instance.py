@@ -1,4 +1,4 @@
-"""Instances: the record, what plugins see of it, and the server status that users see.
+"""Instances: the record, the plugins' view, and the server status.
 
 Source: compute API guide, "Server Concepts" (server status, vm_state and task_state).
 """
@@ -18,7 +18,7 @@ from placement_sched.model.request_spec import RequestSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """One recorded instance; flavor and image are the objects given when it was recorded."""
+    """A recorded instance, with flavor and image as sent when it was recorded."""
 
     uuid: str
     host: str | None
@@ -38,10 +38,10 @@ class Instance:
 
 @dataclass(frozen=True, kw_only=True)
 class HostInstance(SizedByFlavor, NovaObjectDictCompat):
-    """One of ``host_state.instances``: a record, or an instance that this request put there.
+    """An entry of ``host_state.instances``: a record, or an instance of this request.
 
-    ``flavor`` is None where the record has none, or only the id of one that is gone; the sizes are
-    0 then.
+    ``flavor`` is None, and the sizes 0, if the record has no flavor or only the id of a deleted
+    flavor.
     """
 
     uuid: str
@@ -57,16 +57,16 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
 
     @classmethod
     def recorded(cls, record: Instance) -> Self:
-        """Return the instance of a record."""
+        """Build the entry of a recorded instance."""
         described = record.flavor if record.flavor and record.flavor.keys() != {"id"} else None
         return cls(
-            **{name: getattr(record, name) for name in _RECORDED},
+            **{name: getattr(record, name) for name in _RECORD_FIELDS},
             flavor=None if described is None else Flavor.from_document(described),
         )
 
     @classmethod
     def being_built(cls, uuid: str, spec: RequestSpec, host: str, node: str) -> Self:
-        """Return the instance that a request puts on a host."""
+        """Build the entry of an instance that a request places on a host."""
         return cls(
             uuid=uuid,
             host=host,
@@ -80,7 +80,7 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
         )
 
     def get_flavor(self) -> Flavor | None:
-        """Return its flavor, as nova's instances are asked for it."""
+        """Return the flavor (nova's method name)."""
         return self.flavor
 
     @property
@@ -89,7 +89,7 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
 
     @cached_property
     def image_meta(self) -> Image:
-        """Return the image it was booted from; without properties where one of them cannot be."""
+        """Return the boot image, without properties if any of them is invalid."""
         if self.image is None or isinstance(self.image, Image):
             return self.image or Image()
         try:
@@ -99,17 +99,17 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
 
     @property
     def image_ref(self) -> str | None:
-        """Return the id of the image it was booted from."""
+        """Return the id of the boot image."""
         return self.image_meta.id
 
     @property
     def instance_type_id(self) -> int | str | None:
-        """Return the id of its flavor, under the name that old plugins use."""
+        """Return the id of the flavor, under the name in old plugins."""
         return None if self.flavor is None else self.flavor.id
 
 
 _UNKNOWN_FLAVOR = Flavor()
-_RECORDED = tuple(one.name for one in fields(HostInstance) if one.name != "flavor")
+_RECORD_FIELDS = tuple(item.name for item in fields(HostInstance) if item.name != "flavor")
 
 #: The status of an unknown vm state.
 UNKNOWN = "UNKNOWN"
@@ -123,7 +123,7 @@ _MIGRATES = {"migrating": "MIGRATING"}
 _RESIZES = dict.fromkeys(
     ("resize_prep", "resize_migrating", "resize_migrated", "resize_finish"), "RESIZE"
 )
-#: By vm state: the status, and those that tasks make of it.
+#: The status by vm state, and its changes by task state.
 STATUSES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "active": (
         "ACTIVE",
@@ -142,22 +142,22 @@ STATUSES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "shelved_offloaded": ("SHELVED_OFFLOADED", {}),
 }
 
-#: nova's numbers of what the hypervisor says, by the vm state that goes with it; 0 is not known.
+#: nova's power state numbers by vm state. 0 stands for unknown.
 POWER_STATES = {"paused": 3, "suspended": 7}
 POWER_STATES |= dict.fromkeys(("active", "rescued", "resized"), 1)
 POWER_STATES |= dict.fromkeys(("stopped", "shelved"), 4)
 
 
-#: The cell of instances that were never placed: it has no hosts.
+#: The cell of instances that were never placed. It has no hosts.
 CELL0 = "00000000-0000-0000-0000-000000000000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NovaCell:
-    """A cell as it is recorded here; times are naive UTC.
+    """A recorded cell, with times in naive UTC.
 
-    ``read_at`` is when the cell's database last answered. ``away_since`` is None while it answers;
-    else it is since when it does not, and ``failure`` is what the driver said.
+    ``read_at`` is the time of the last answer of the cell's database. ``away_since`` is the start
+    of the current outage, or None. ``failure`` is the driver's error message.
     """
 
     uuid: str
@@ -169,10 +169,10 @@ class NovaCell:
 
     @property
     def is_away(self) -> bool:
-        """Return whether the cell's database did not answer when it was last asked."""
+        """Return whether the last query to the cell's database failed."""
         return self.away_since is not None
 
     @property
     def title(self) -> str:
-        """Return how messages call the cell: by its name, or its uuid where it has none."""
+        """Return the cell's name, or its uuid if it has no name, for messages."""
         return self.name or self.uuid

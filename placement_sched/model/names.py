@@ -1,7 +1,7 @@
-"""How names and UUIDs may be written, and which known name is nearest to one that is not known.
+"""Rules for names and UUIDs, and suggestions for unknown names.
 
 Sources: compute API reference ("Host aggregates", "Flavors", "Flavors extra-specs", "Compute
-services"). Names begin and end with no blank, as MariaDB takes ``a`` and ``a `` for the same.
+services"). Names have no blank at either end, because MariaDB treats ``a`` and ``a `` as equal.
 """
 
 import re
@@ -10,22 +10,22 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import SequenceMatcher
 from unicodedata import category
 
-#: A host, where a request names it.
+#: A host name in a request.
 HOST = r"^[a-zA-Z0-9._-]*$(?!\n)"
-#: An availability zone: a server is created in ``zone:host:node``, so its name has no colon.
+#: An availability zone, without a colon because of the form ``zone:host:node``.
 ZONE = "^[^:]*$"
-#: A key of an aggregate's metadata or of a flavor's extra specs.
+#: A key of aggregate metadata or of a flavor's extra specs.
 KEY = r"^(?! )[a-zA-Z0-9:_. -]{1,255}(?<! )$(?!\n)"
 #: The id of a flavor.
 FLAVOR_ID = r"^(?! )[a-zA-Z0-9. _-]+(?<! )$(?!\n)"
-#: What the Placement API takes for the uuid of a consumer: such a text, be it a UUID or not.
+#: A consumer uuid in the Placement API, which need not be a valid UUID.
 LIKE_UUID = "^[0-9a-fA-F-]{36}$"
-#: An image's id, in the properties that name an image.
+#: An image id in an image property.
 UUID = "^([0-9a-fA-F]){8}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){4}-([0-9a-fA-F]){12}$"
 
-#: To compare two names takes as long as their lengths multiplied. Of names of fifteen letters as
-#: many as 17,000 are compared with one.
-_COMPARED = 4_000_000
+#: Maximum work of a search for similar names, in products of lengths, since a comparison takes time
+#: in proportion to the product: about 17,000 comparisons of names of fifteen letters.
+_MAX_COMPARISON_WORK = 4_000_000
 _CANONICAL = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -35,12 +35,12 @@ def is_zone(text: str) -> bool:
 
 
 def is_printable(text: str) -> bool:
-    """Return whether ``text`` is printable, spaces of all kinds included."""
+    """Return whether ``text`` is printable, including spaces of all kinds."""
     return all(letter.isprintable() or category(letter) == "Zs" for letter in text)
 
 
 def is_printable_name(text: str) -> bool:
-    """Return whether ``text`` is printable, with no white space at either end (nova's names)."""
+    """Return whether ``text`` is printable without white space at either end, as in nova."""
     return is_printable(text) and text == text.strip()
 
 
@@ -65,69 +65,71 @@ _MONITOR_METRICS = (
     "numa.membw.current"
 )
 MONITOR_METRICS = frozenset(_MONITOR_METRICS.split())
-#: The metrics that nova-compute stores as fractions and nova's scheduler counts as percent.
+#: The metrics that nova-compute stores as fractions and nova's scheduler reads as percent.
 PERCENT_METRICS = frozenset(name for name in MONITOR_METRICS if name.endswith("percent"))
 
 
 def read_uuid(value: object) -> str | None:
-    """Return a UUID in lower case with hyphens; None for what is not one.
+    """Return a UUID in lower case with hyphens, or None for an invalid UUID.
 
     It is accepted in upper case, without hyphens, in braces and after ``urn:uuid:``.
     """
-    if isinstance(value, str) and _CANONICAL.fullmatch(value):  # as nearly every one is
+    if isinstance(value, str) and _CANONICAL.fullmatch(value):  # the most frequent form
         return value
     try:
-        found = uuid.UUID(value)  # type: ignore[arg-type]
-        # Python accepts underscores and 0x in a number, and so in a UUID.
-        written = found.hex in value.replace("-", "").lower()  # type: ignore[attr-defined]
+        parsed = uuid.UUID(value)  # type: ignore[arg-type]
+        # Python accepts underscores and 0x in integers, and so in UUIDs.
+        is_literal = parsed.hex in value.replace("-", "").lower()  # type: ignore[attr-defined]
     except (AttributeError, TypeError, ValueError):
         return None
-    return str(found) if written else None
+    return str(parsed) if is_literal else None
 
 
 def canonical(uuid: str) -> str:
-    """Return the one spelling under which consumers and providers are kept: lower, with hyphens.
+    """Return the stored spelling of a consumer or provider uuid.
 
-    Of what is :data:`LIKE_UUID` and not a UUID only the case is changed.
+    A valid UUID is in lower case with hyphens. A :data:`LIKE_UUID` text that is not a UUID is only
+    lower-cased.
     """
     return read_uuid(uuid) or uuid.lower()
 
 
 def nearest(
-    name: str, known: Iterable[str], most: int = 1, *, alike: float = 0.6
+    name: str, names: Iterable[str], limit: int = 1, *, alike: float = 0.6
 ) -> tuple[str, ...]:
-    """Return at most ``most`` known names in any case, nearest first; ``alike`` is from 0 to 1.
+    """Return at most ``limit`` similar names, most similar first.
 
-    Those of about its length are compared first, and others while :data:`_COMPARED` lasts.
+    ``alike`` is the minimum similarity from 0 to 1, ignoring case. Names of similar length are
+    compared first, until :data:`_MAX_COMPARISON_WORK` is used up.
     """
-    by_length = sorted(set(known), key=lambda one: (abs(len(one) - len(name)), one))
-    left = _COMPARED
+    by_length = sorted(set(names), key=lambda text: (abs(len(text) - len(name)), text))
+    remaining = _MAX_COMPARISON_WORK
     folded, exact = SequenceMatcher(b=name.lower()), SequenceMatcher(b=name)
-    found = []
-    for one in by_length:
-        left -= len(one) * len(name)
-        if left < 0:
+    matches = []
+    for candidate in by_length:
+        remaining -= len(candidate) * len(name)
+        if remaining < 0:
             break
-        folded.set_seq1(one.lower())
-        # Each bounds the next from above, and takes less time.
+        folded.set_seq1(candidate.lower())
+        # Each is an upper bound of the next, and cheaper.
         bounds = (folded.real_quick_ratio, folded.quick_ratio, folded.ratio)
         if all(bound() >= alike for bound in bounds):
             ratio = folded.ratio()
             likeness = 2 * ratio
-            if ratio < 1 and f"{one}{name}" != f"{one}{name}".lower():  # the same case counts
-                exact.set_seq1(one)
+            if ratio < 1 and f"{candidate}{name}" != f"{candidate}{name}".lower():
+                exact.set_seq1(candidate)  # prefer the same case
                 likeness = ratio + exact.ratio()
-            found.append((-likeness, one))
-    return tuple(one for _, one in sorted(found)[:most])
+            matches.append((-likeness, candidate))
+    return tuple(match for _, match in sorted(matches)[:limit])
 
 
 def did_you_mean(names: Iterable[str], shown: Callable[[str], str] = repr) -> str:
-    """Return the end of a sentence that names these, or nothing where there are none."""
+    """Return the end of a message that suggests names, or an empty string."""
     all_shown = " or ".join(map(shown, names))
     return f"; did you mean {all_shown}?" if all_shown else ""
 
 
-#: So many known names are listed, at most, where none is near to one that is not known.
+#: Maximum number of existing names in a message without a similar name.
 FEW = 10
 _ROUTES = {
     "aggregate": "GET /compute/v2.1/os-aggregates",
@@ -144,9 +146,9 @@ _ROUTES = {
 }
 
 
-def if_few(known: Iterable[str]) -> tuple[str, ...]:
-    """Return known names in order, or none where they are more than :data:`FEW`."""
-    names = sorted(set(known))
+def if_few(existing: Iterable[str]) -> tuple[str, ...]:
+    """Return the sorted names, or an empty tuple if there are more than :data:`FEW`."""
+    names = sorted(set(existing))
     return tuple(names) if len(names) <= FEW else ()
 
 
@@ -156,42 +158,43 @@ def names_instead(
     there_are: Iterable[str] = (),
     shown: Callable[[str], str] = repr,
 ) -> str:
-    """Return the end of a sentence about a name that is not known: which might have been meant.
+    """Return the end of a message about an unknown name.
 
-    The ``near`` ones, else all that ``there_are``, else what lists the names of this noun.
+    It suggests the ``near`` names, or else all that ``there_are``, or else a command or route that
+    lists them.
     """
-    if meant := did_you_mean(near, shown):
-        return meant
-    if known := ", ".join(there_are):
-        return f"; there are: {known}"
+    if suggestion := did_you_mean(near, shown):
+        return suggestion
+    if all_names := ", ".join(there_are):
+        return f"; there are: {all_names}"
     return f"; {_ROUTES[noun]} lists them" if noun in _ROUTES else ""
 
 
 def suggested(
     noun: str,
     name: str,
-    known: Iterable[str],
+    existing: Iterable[str],
     *,
     alike: float = 0.6,
     shown: Callable[[str], str] = repr,
 ) -> str:
-    """Return :func:`names_instead` for a ``name`` that is not among those ``known``.
+    """Return the end of a message about a ``name`` that is not in ``existing``.
 
-    ``noun`` is in the singular; ``alike`` is as :func:`nearest` has it.
+    ``noun`` is in the singular, ``alike`` as in :func:`nearest`.
     """
-    names = set(known)
+    names = set(existing)
     if not names:
         return "; there are none"
     return names_instead(noun, nearest(name, names, alike=alike), if_few(names), shown)
 
 
 def listed(words: Iterable[str]) -> str:
-    """Return words as a sentence lists them: ``a``, ``a and b``, ``a, b and c``."""
-    *others, last = words
-    return f"{', '.join(others)} and {last}" if others else last
+    """Join words for a sentence: ``a``, ``a and b``, ``a, b and c``."""
+    *head, last = words
+    return f"{', '.join(head)} and {last}" if head else last
 
 
-def in_short(names: Sequence[str], most: int = 5) -> str:
-    """Return the first ``most`` names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def in_short(names: Sequence[str], limit: int = 5) -> str:
+    """Return the first ``limit`` names and the number of further names."""
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more

@@ -1,4 +1,4 @@
-"""Resource providers, and what each has: inventories, traits, and THE capacity rule."""
+"""Resource providers: inventories, traits, allocations and the capacity rule."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,9 +8,10 @@ from typing import Literal, NamedTuple
 
 
 class Provider(NamedTuple):
-    """One resource provider; ``id`` is the table's, uuids are what the API shows.
+    """A resource provider, with the ``id`` of its row.
 
-    A tuple, since lists of providers have thousands, and tuples are made ten times as quickly.
+    It is a tuple, because lists have thousands of providers and tuples are created ten times as
+    fast as dataclasses.
     """
 
     id: int
@@ -24,13 +25,13 @@ class Provider(NamedTuple):
     updated_at: datetime | None = None
 
 
-#: What every class begins with that is not of os-resource-classes, and trait not of os-traits.
+#: The prefix of custom resource classes and traits.
 CUSTOM_PREFIX = "CUSTOM_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceClass:
-    """One resource class; ``id`` is the table's."""
+    """A resource class, with the ``id`` of its row."""
 
     id: int
     name: str
@@ -39,9 +40,10 @@ class ResourceClass:
 
 
 class Trait(NamedTuple):
-    """One trait; ``id`` is the table's.
+    """A trait, with the ``id`` of its row.
 
-    A tuple, since providers have dozens each, and tuples are made ten times as quickly.
+    It is a tuple, because providers have dozens of traits and tuples are created ten times as fast
+    as dataclasses.
     """
 
     id: int
@@ -50,18 +52,18 @@ class Trait(NamedTuple):
     updated_at: datetime | None = None
 
 
-#: A provider with this trait serves every tree of which a provider is in one of its aggregates.
+#: A provider with this trait serves all trees that have a provider in any of its aggregates.
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
-#: The largest integer the tables keep, and so the largest amount anybody may ask for.
+#: The largest integer in the tables, and so the largest amount of a request.
 MAX_INT = 0x7FFFFFFF
-#: The largest ratio, as the tables keep single-precision floats.
+#: The largest ratio, because the tables store single-precision floats.
 MAX_FLOAT = 3.40282e38
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """What a provider has of one resource class (Placement API reference, "Inventories")."""
+    """The inventory of a resource class (Placement API reference, "Inventories")."""
 
     resource_class: str
     total: int
@@ -75,42 +77,42 @@ class Inventory:
 
     @property
     def capacity(self) -> int:
-        """Return how much may be allocated in all: unreserved total times the ratio."""
+        """Return the total that can be allocated: unreserved total times the ratio."""
         return capacity_of(self.total, self.reserved, self.allocation_ratio)
 
 
 def capacity_of(total: int, reserved: int, allocation_ratio: float) -> int:
-    """Return how much may be allocated in all of an inventory."""
+    """Return the total that can be allocated from an inventory."""
     return int((total - reserved) * allocation_ratio)
 
 
-def obeys_units(inventory: Inventory, asked: int) -> bool:
-    """Return whether an amount lies within min_unit and max_unit and is whole steps."""
-    return inventory.min_unit <= asked <= inventory.max_unit and asked % inventory.step_size == 0
+def obeys_units(inventory: Inventory, amount: int) -> bool:
+    """Return whether an amount is within min_unit and max_unit and a multiple of step_size."""
+    return inventory.min_unit <= amount <= inventory.max_unit and amount % inventory.step_size == 0
 
 
-def why_not(inventory: Inventory | None, used: int, asked: int) -> str:
-    """Return, in numbers, why ``asked`` more units do not fit; the inventory None is absent."""
+def why_not(inventory: Inventory | None, used: int, amount: int) -> str:
+    """Return why ``amount`` units do not fit into an inventory."""
     if inventory is None:
-        return f"none in inventory, {asked} asked"
+        return f"none in inventory, {amount} asked"
     free = max(inventory.capacity - used, 0)
-    if asked > free:
-        return f"{free} free of {inventory.capacity}, {asked} asked"
-    if asked > inventory.max_unit:
-        return f"at most {inventory.max_unit} in one allocation (max_unit), {asked} asked"
-    if asked < inventory.min_unit:
-        return f"at least {inventory.min_unit} in one allocation (min_unit), {asked} asked"
-    return f"only in steps of {inventory.step_size} (step_size), {asked} asked"
+    if amount > free:
+        return f"{free} free of {inventory.capacity}, {amount} asked"
+    if amount > inventory.max_unit:
+        return f"at most {inventory.max_unit} in one allocation (max_unit), {amount} asked"
+    if amount < inventory.min_unit:
+        return f"at least {inventory.min_unit} in one allocation (min_unit), {amount} asked"
+    return f"only in steps of {inventory.step_size} (step_size), {amount} asked"
 
 
-#: How the API names the type of a consumer that has none (microversion 1.38).
+#: The API's name for the missing type of a consumer (microversion 1.38).
 UNKNOWN_TYPE = "unknown"
-#: The type of consumers that instances are, as nova names it.
+#: nova's consumer type for instances.
 INSTANCE_TYPE = "INSTANCE"
 
 
 class Generation(Enum):
-    """The generation of a claim that does not check the consumer's."""
+    """Special values of a consumer generation in a claim."""
 
     UNCHECKED = "unchecked"
 
@@ -121,9 +123,10 @@ Amounts = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumer:
-    """Who holds allocations; ``consumer_type`` None is the API's ``unknown``.
+    """The owner of allocations.
 
-    The other fields are None where a very old database has allocations without a consumer record.
+    ``consumer_type`` None is the API's ``unknown``. The other fields are None if a very old
+    database has allocations without a consumer record.
     """
 
     uuid: str
@@ -135,7 +138,7 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """``used`` units of one resource class of one provider, held by one consumer."""
+    """``used`` units of a provider's resource class, allocated to a consumer."""
 
     consumer: Consumer
     provider_uuid: str
@@ -147,10 +150,10 @@ class Allocation:
 
 
 class Taken(NamedTuple):
-    """``used`` units of one resource class of the provider that was asked about, and by whom.
+    """``used`` units of a resource class, allocated to a consumer from a single provider.
 
-    A tuple, since a provider may have thousands. ``generation`` is the consumer's;
-    ``updated_at`` is when it was made where it was never changed.
+    It is a tuple, because a provider may have thousands. ``generation`` is the consumer's.
+    ``updated_at`` is the time of creation if it was never changed.
     """
 
     consumer: str
@@ -161,17 +164,17 @@ class Taken(NamedTuple):
 
     @property
     def created_at(self) -> datetime | None:
-        """The same, as the latest change is all that is known."""
+        """The time of the latest change, since the time of creation is not stored."""
         return self.updated_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerClaim:
-    """All that a consumer shall hold from now on; nothing at all removes the consumer.
+    """The new allocations of a consumer, or none to delete the consumer.
 
-    ``allocations`` is amounts by class, by provider uuid. ``consumer_type`` None leaves the type
-    of a known consumer as it is. ``generation`` is the one the caller has seen, None for a consumer
-    that must be new, or :data:`UNCHECKED`.
+    ``allocations`` has amounts by class, by provider uuid. ``consumer_type`` None leaves the type
+    of an existing consumer unchanged. ``generation`` is the generation that the caller read, None
+    for a new consumer, or :data:`UNCHECKED`.
     """
 
     consumer: str
@@ -182,11 +185,11 @@ class ConsumerClaim:
     generation: int | Literal[Generation.UNCHECKED] | None = UNCHECKED
 
 
-def may_hold(inventory: Inventory, others: int, held: int, asked: int) -> bool:
-    """Return whether consumers that held ``held`` units may hold ``asked`` next to ``others``.
+def may_hold(inventory: Inventory, other_usage: int, current: int, amount: int) -> bool:
+    """Return whether a consumer's usage may change from ``current`` to ``amount``.
 
-    Beyond the capacity only what makes a provider no fuller than it was is allowed, so that an
-    instance can leave or shrink on a host whose inventory was reduced under it (as OpenStack
-    placement does since 14.0.0).
+    ``other_usage`` is the usage of all other consumers. Above the capacity a change may only reduce
+    the usage, so that an instance can leave or shrink on a host whose inventory was reduced (as
+    OpenStack placement does since 14.0.0).
     """
-    return asked <= held or others + asked <= inventory.capacity
+    return amount <= current or other_usage + amount <= inventory.capacity

@@ -1,4 +1,4 @@
-"""Host aggregates, the hosts in them, and how placement is synchronised with them."""
+"""Synchronisation of placement with host aggregates and their hosts."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -8,16 +8,16 @@ from typing import Literal, NamedTuple
 
 from placement_sched.model.aggregates import HostAggregate
 
-#: A trait on a provider: the provider's uuid and the trait's name.
+#: A provider uuid and a trait name.
 ProviderTrait = tuple[str, str]
-#: What is synchronised of providers, as the placement API has it in paths and documents.
+#: The synchronised attributes of providers, as in placement's paths and documents.
 SyncedAttribute = Literal["aggregates", "traits"]
 
 
 class SyncCode(IntEnum):
-    """How it ended: nova-manage's return codes (nova's guide, "nova-manage placement").
+    """Return codes of nova-manage (nova's guide, "nova-manage placement").
 
-    The last two are of ``sync_traits`` alone, which nova has not.
+    The last two are specific to ``sync_traits``, which nova lacks.
     """
 
     DONE = 0
@@ -31,8 +31,8 @@ class SyncCode(IntEnum):
     AGGREGATE_UNKNOWN = 8
 
 
-#: Of several, which one is the exit status: what stops everything, then what an operator must
-#: decide, then what is missing.
+#: Precedence of the exit status: first failures that stop the command, then problems for an
+#: operator to decide, then missing objects.
 _GRAVEST_FIRST = (
     SyncCode.PLACEMENT_FAILED,
     SyncCode.SEVERAL_NODES,
@@ -47,7 +47,7 @@ _GRAVEST_FIRST = (
 
 @dataclass(frozen=True, slots=True, order=True)
 class SyncProblem:
-    """Something that kept a host or a trait from being synchronised."""
+    """A problem that prevented the synchronisation of a host or a trait."""
 
     code: SyncCode
     about: str
@@ -57,7 +57,7 @@ class SyncProblem:
 class ProviderChange(NamedTuple):
     """An aggregate (its uuid) or a trait to add to providers, or to remove from them.
 
-    ``providers`` maps each to the uuid of the aggregate that requires it.
+    ``providers`` maps each provider to the uuid of the aggregate that requires the change.
     """
 
     attribute: SyncedAttribute
@@ -68,10 +68,10 @@ class ProviderChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """The result of each requested change, by provider uuid.
+    """The result of a requested change, by provider uuid.
 
-    ``done`` were changed; ``missing`` do not exist (any more); ``failed`` could not be
-    changed, for a reason. Of the others nothing was to change any more.
+    ``done`` were changed, ``missing`` do not exist, and ``failed`` have the reason of the failure.
+    All other providers needed no change.
     """
 
     done: frozenset[str] = frozenset()
@@ -81,10 +81,10 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class TraitRecord:
-    """What ``sync_traits`` has put where: pairs of provider uuid and trait.
+    """The traits that ``sync_traits`` has set, as pairs of provider uuid and trait.
 
-    ``pairs`` have the uuid of the aggregate that requires it. ``outlived`` are those whose provider
-    is gone: a new one with its uuid is another provider.
+    ``pairs`` map to the uuid of the aggregate that requires the trait. ``outlived`` are pairs of
+    deleted providers: a new provider with the same uuid is another provider.
     """
 
     pairs: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -92,17 +92,17 @@ class TraitRecord:
 
 
 def gravest(problems: Iterable[SyncProblem]) -> SyncCode:
-    """Return the most severe code of several problems; :attr:`SyncCode.DONE` for none."""
-    found = {problem.code for problem in problems}
-    return next((code for code in _GRAVEST_FIRST if code in found), SyncCode.DONE)
+    """Return the most severe code of the problems, or :attr:`SyncCode.DONE` for none."""
+    codes = {problem.code for problem in problems}
+    return next((code for code in _GRAVEST_FIRST if code in codes), SyncCode.DONE)
 
 
 @dataclass(frozen=True)
 class HostMap:
     """The host aggregates of a cloud, its hosts, and the uuids of their compute nodes.
 
-    A compute node's uuid is that of its root resource provider. ``known`` has the hosts with a
-    nova-compute service as well, which may be missing in ``nodes``.
+    A compute node has the uuid of its root resource provider. ``known`` are all hosts with a
+    nova-compute service, and may include hosts without ``nodes``.
     """
 
     aggregates: tuple[HostAggregate, ...]
@@ -111,7 +111,7 @@ class HostMap:
 
     @cached_property
     def host_of(self) -> dict[str, str]:
-        """The host of each compute node, by the node's uuid."""
+        """The host of each compute node, by node uuid."""
         return {uuid: host for host, uuids in self.nodes.items() for uuid in uuids}
 
     def nodes_in(self, aggregate: HostAggregate) -> frozenset[str]:
@@ -122,26 +122,26 @@ class HostMap:
 
     def by_uuid(self, uuid: str) -> HostAggregate | None:
         """Return the aggregate of this uuid, or None."""
-        return next((one for one in self.aggregates if one.uuid == uuid), None)
+        return next((item for item in self.aggregates if item.uuid == uuid), None)
 
     def disagreements(self, members: Mapping[str, frozenset[str]]) -> Iterator["Disagreement"]:
-        """Yield where provider aggregates do not have the members that host aggregates have.
+        """Yield the differences between provider aggregates and host aggregates.
 
-        ``members`` are the uuids of the providers in each aggregate. Only compute nodes count: a
-        provider that shares its storage with an aggregate is in it rightly and on no host.
+        ``members`` are the uuids of the providers in each aggregate. Only compute nodes are
+        compared, since an aggregate may include sharing providers, which belong to no host.
         """
         for aggregate in self.aggregates:
-            found, wanted = members.get(aggregate.uuid, frozenset()), self.nodes_in(aggregate)
-            lacking, stale = wanted - found, (found & self.host_of.keys()) - wanted
-            if lacking or stale:
-                yield Disagreement(aggregate, lacking, frozenset(stale))
+            actual, expected = members.get(aggregate.uuid, frozenset()), self.nodes_in(aggregate)
+            missing, stale = expected - actual, (actual & self.host_of.keys()) - expected
+            if missing or stale:
+                yield Disagreement(aggregate, missing, frozenset(stale))
 
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """A provider aggregate that is not as its host aggregate, by uuids of compute nodes.
+    """A difference between a provider aggregate and its host aggregate.
 
-    ``lacking`` belong to its hosts and are not in it; ``stale`` belong to other hosts and are.
+    ``lacking`` are compute nodes to add, ``stale`` compute nodes of other hosts to remove.
     """
 
     aggregate: HostAggregate

@@ -1,4 +1,4 @@
-"""The request spec: what is to be placed, under the attribute names that nova's plugins know."""
+"""Request specs, under the attribute names of nova's plugins."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -20,10 +20,10 @@ from placement_sched.model.names import canonical
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination(NovaObject):
-    """A wanted host, node or cell, and provider aggregates.
+    """A requested host, node or cell, and provider aggregates.
 
-    Each item of ``aggregates`` is a comma-joined list of uuids, of which a host must be in one;
-    items are ANDed. A host must be in none of ``forbidden_aggregates``.
+    Each item of ``aggregates`` is a comma-joined list of uuids, and a host must be in an aggregate
+    of each item. A host must be in none of ``forbidden_aggregates``.
     """
 
     host: str | None = None
@@ -35,7 +35,7 @@ class Destination(NovaObject):
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the destination that a request's JSON object describes; null counts as absent."""
+        """Return the destination of a request's JSON object, treating null as absent."""
         return cls(
             **{name: document.get(name) for name in ("host", "node", "cell")},
             aggregates=tuple(document.get("aggregates") or ()),
@@ -45,32 +45,32 @@ class Destination(NovaObject):
 
     @property
     def only_cell(self) -> str | None:
-        """Return the cell to which this confines, as cells are kept; None where there is none.
+        """Return the uuid of the only allowed cell, or None.
 
-        Where a move to another cell is allowed, the cell named is only the preferred one.
+        If a move to another cell is allowed, the requested cell is only preferred.
         """
         return canonical(self.cell) if self.cell and not self.allow_cross_cell_move else None
 
     @property
     def preferred_cell(self) -> str | None:
-        """Return the cell to stay in where others are allowed, as cells are kept, or None."""
+        """Return the uuid of the preferred cell if others are allowed, or None."""
         return canonical(self.cell) if self.cell and self.allow_cross_cell_move else None
 
     def requiring(self, uuids: Iterable[str]) -> Self:
-        """Return this, confined to hosts in at least one of the aggregates of these uuids."""
+        """Return a copy that requires any of the aggregates."""
         return replace(self, aggregates=(*self.aggregates, ",".join(uuids)))
 
     def forbidding(self, uuids: Iterable[str]) -> Self:
-        """Return this without hosts in any of these aggregates; earlier ones stay forbidden."""
-        known = self.forbidden
-        added = [uuid for uuid in uuids if uuid not in known]
+        """Return a copy that also forbids the aggregates."""
+        forbidden = self.forbidden
+        added = [uuid for uuid in uuids if uuid not in forbidden]
         return replace(self, forbidden_aggregates=(*self.forbidden_aggregates, *added))
 
     @property
     def forbidden(self) -> frozenset[str]:
-        """Return each forbidden aggregate, spelled as aggregates are kept.
+        """Return the uuids of the forbidden aggregates in canonical spelling.
 
-        Items of ``forbidden_aggregates`` may be joined by commas, and spelled as a caller likes.
+        Items of ``forbidden_aggregates`` may be comma-joined and in any spelling.
         """
         return frozenset(
             canonical(uuid) for joined in self.forbidden_aggregates for uuid in joined.split(",")
@@ -79,7 +79,7 @@ class Destination(NovaObject):
 
 @dataclass(frozen=True, slots=True)
 class TriedHost(NovaObject):
-    """A host that was tried before, named as nova's compute node objects name it."""
+    """A host of an earlier attempt, under the names of nova's compute nodes."""
 
     host: str
     hypervisor_hostname: str
@@ -87,21 +87,21 @@ class TriedHost(NovaObject):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry(NovaObject):
-    """Earlier tries of this request."""
+    """Earlier attempts of this request."""
 
     num_attempts: int = 0
     hosts: tuple[TriedHost, ...] = ()
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the tries that a request's JSON object lists."""
+        """Return the attempts of a request's JSON object."""
         hosts = tuple(TriedHost(host, node) for host, node in document.get("hosts") or ())
         return cls(num_attempts=document.get("num_attempts") or 0, hosts=hosts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits(NovaObject):
-    """Limits that a chosen host is to be held to: memory in MB, disk in GB."""
+    """Limits for the chosen host: memory in MB, disk in GB."""
 
     vcpu: float | None = None
     memory_mb: float | None = None
@@ -119,14 +119,17 @@ class RequestLevelParams:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return what a request's JSON object asks; raises :class:`Invalid` for a contradiction."""
+        """Return the parameters of a request's JSON object.
+
+        Raises :class:`Invalid` if a trait is both required and forbidden.
+        """
         required = frozenset(document.get("root_required") or ())
         forbidden = frozenset(document.get("root_forbidden") or ())
         for trait in sorted(required & forbidden):
-            place = "$.request_spec.request_level_params"
+            json_path = "$.request_spec.request_level_params"
             raise Invalid(
-                f"trait {trait} is both required (at {place}.root_required) and forbidden",
-                at=f"{place}.root_forbidden",
+                f"trait {trait} is both required (at {json_path}.root_required) and forbidden",
+                at=f"{json_path}.root_forbidden",
             )
         subtrees = tuple(map(tuple, document.get("same_subtree") or ()))
         return cls(root_required=required, root_forbidden=forbidden, same_subtree=subtrees)
@@ -134,9 +137,9 @@ class RequestLevelParams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedGroup(NovaObject):
-    """Resources that are needed together, under nova's RequestGroup names.
+    """Resources of a request group, under the names of nova's RequestGroup.
 
-    ``requester_id`` becomes the suffix of the group. A provider must be in one aggregate of each
+    ``requester_id`` becomes the suffix of the group. A provider must be in an aggregate of each
     tuple of ``aggregates`` and in none of ``forbidden_aggregates``.
     """
 
@@ -148,21 +151,22 @@ class RequestedGroup(NovaObject):
     forbidden_aggregates: frozenset[str] = frozenset()
     in_tree: str | None = None
     use_same_provider: bool = True
-    #: Where in the request, or in the flavor, it came from, if not from ``requested_resources``.
+    #: The part of the request or flavor that the group was derived from, if it is not from
+    #: ``requested_resources``.
     source: str | None = None
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the group that an item of a request's ``requested_resources`` describes."""
+        """Return the group of an item of ``requested_resources``."""
         return cls(
             requester_id=document.get("requester_id"),
             resources=dict(document.get("resources") or {}),
             required_traits=frozenset(document.get("required_traits") or ()),
             forbidden_traits=frozenset(document.get("forbidden_traits") or ()),
-            # Those of which one will do are joined by commas or listed.
+            # Alternatives are a comma-joined string or a list.
             aggregates=tuple(
-                tuple(one.split(",") if isinstance(one, str) else one)
-                for one in document.get("aggregates") or ()
+                tuple(item.split(",") if isinstance(item, str) else item)
+                for item in document.get("aggregates") or ()
             ),
             forbidden_aggregates=frozenset(document.get("forbidden_aggregates") or ()),
             in_tree=document.get("in_tree"),
@@ -171,7 +175,7 @@ class RequestedGroup(NovaObject):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether it asks for nothing."""
+        """Return whether the group requests nothing."""
         return not (
             self.resources
             or self.required_traits
@@ -181,21 +185,21 @@ class RequestedGroup(NovaObject):
         )
 
     def requiring(self, trait: str) -> Self:
-        """Return this group with one more required trait."""
+        """Return a copy with a further required trait."""
         return replace(self, required_traits=self.required_traits | {trait})
 
 
 #: The default type of a port (Networking API, "Port binding").
 NORMAL = "normal"
-#: The type of ports that are served by another processor, such as that of a SmartNIC.
+#: The type of ports served by another processor, such as a SmartNIC.
 REMOTE_MANAGED = "remote-managed"
-#: What nova's API has in place of a network's id: let neutron choose, or attach to none.
-_CHOOSING = frozenset({"auto", "none"})
+#: Values of nova's API in place of a network id: let neutron choose, or attach to none.
+_NETWORK_KEYWORDS = frozenset({"auto", "none"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Port:
-    """A port of neutron: its network, its type, and the subnets of its fixed IPs."""
+    """A neutron port: its network, its type, and the subnets of its fixed IPs."""
 
     network_id: str
     vnic_type: str = NORMAL
@@ -204,11 +208,11 @@ class Port:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkRequest:
-    """A network, or a port that exists.
+    """A requested network or existing port.
 
-    The last three are facts from the caller or from neutron; None is not known. ``subnet_ids`` are
-    those of the port's fixed IPs. ``segments`` are the ids of segments of a routed network, one of
-    which a host must reach; a network that is not routed has none.
+    The last three fields come from the caller or from neutron, and are None if unknown.
+    ``subnet_ids`` are the subnets of the port's fixed IPs. ``segments`` are the segments of a
+    routed network, and a host must reach any of them. Other networks have none.
     """
 
     network_id: str | None = None
@@ -224,42 +228,42 @@ class NetworkRequest:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return what an item of a request's ``requested_networks`` asks for.
+        """Return the network of an item of ``requested_networks``, treating null as absent.
 
-        A port's facts may be spelled as neutron spells them; null counts as absent.
+        The attributes of a port may have neutron's names.
         """
         fixed_ips, segments = document.get("fixed_ips"), document.get("segments")
         return cls(
             **{name: document.get(name) for name in _REQUESTED_PLAIN},
             vnic_type=document.get("vnic_type") or document.get("binding:vnic_type"),
             subnet_ids=None if fixed_ips is None else tuple(ip["subnet_id"] for ip in fixed_ips),
-            segments=None if segments is None else _once(segments),
+            segments=None if segments is None else _unique_uuids(segments),
         )
 
     @property
     def subnet_id(self) -> str | None:
-        """Return the subnet that the port is bound to: as in nova that of its first fixed IP."""
+        """Return the subnet of the port's first fixed IP, as in nova."""
         return self.subnet_ids[0] if self.subnet_ids else None
 
     @property
     def named_network(self) -> str | None:
-        """Return the id of the network; None where neutron is to choose one, or there is none."""
-        return None if self.network_id in _CHOOSING else self.network_id
+        """Return the id of the network, or None if neutron chooses it or there is none."""
+        return None if self.network_id in _NETWORK_KEYWORDS else self.network_id
 
     @property
     def is_open(self) -> bool:
-        """Return whether neither a network nor a port is named: any host will do."""
+        """Return whether any host will do, since neither network nor port is named."""
         return not (self.named_network or self.port_id or self.subnet_id)
 
     @property
     def label(self) -> str:
-        """Return what is asked for, in words: the subnet, else the network, else the port."""
+        """Return the subnet, or else the network or port, for messages."""
         if self.subnet_id:
             return f"subnet {self.subnet_id}"
         return f"network {self.named_network}" if self.named_network else f"port {self.port_id}"
 
     def with_port(self, port: Port) -> Self:
-        """Return this with the facts of neutron about the port; those of the caller stay."""
+        """Return a copy with the port's attributes from neutron, keeping the caller's."""
         return replace(
             self,
             network_id=port.network_id,
@@ -268,8 +272,8 @@ class NetworkRequest:
         )
 
     def reaching(self, segments: tuple[str, ...]) -> Self:
-        """Return this with its segments known."""
-        return replace(self, segments=_once(segments))
+        """Return a copy with these segments."""
+        return replace(self, segments=_unique_uuids(segments))
 
 
 _REQUESTED_PLAIN = (
@@ -283,29 +287,28 @@ _REQUESTED_PLAIN = (
 )
 
 
-def _once(segments: Iterable[str]) -> tuple[str, ...]:
+def _unique_uuids(segments: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(canonical, segments)))
 
 
 T = TypeVar("T")
 RequestPart = TypeVar("RequestPart")
-#: Scheduler hint that marks a rebuild in nova's requests.
+#: The scheduler hint that marks a rebuild in nova's requests.
 REBUILD_HINT = "_nova_check_type"
-#: So many results of :meth:`RequestSpec.read_once` are kept.
-_MOST_KEPT = 32
+#: Maximum number of cached results of :meth:`RequestSpec.read_once`.
+_MAX_CACHED_PARTS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSpec(SizedByFlavor):
-    """One request, of one or several equal instances.
+    """A request for equal instances.
 
     ``instance_uuid`` is the current instance, see :meth:`for_instance`. ``instance_uuids``, in
-    lower case with hyphens, is empty where the caller named none. ``scheduler_hints`` has lists of
-    strings. It can be read like ``filter_properties``, the dictionary of filters from before there
-    were request specs: ``filter_properties.get("instance_type")["memory_mb"]`` is what filters of
-    Icehouse to Liberty do. Keys that stood for what a filter cannot have here (``context``,
-    ``config_options``) are not there. Source: nova's developer documentation of those days, and
-    nova 34 observed.
+    lower case with hyphens, is empty if the caller named none. ``scheduler_hints`` has lists of
+    strings. Filters of Icehouse to Liberty can read it like ``filter_properties``, the dictionary
+    that preceded request specs: ``filter_properties.get("instance_type")["memory_mb"]``. Keys that
+    cannot be provided (``context``, ``config_options``) are missing. Sources: nova's developer
+    documentation of the time, and nova 34 observed.
     """
 
     flavor: Flavor
@@ -337,65 +340,69 @@ class RequestSpec(SizedByFlavor):
 
     @property
     def hardware(self) -> RequestedHardware:
-        """Return what flavor and image request of the hardware, read once for all copies."""
-        kept = self._hardware
-        if kept is None or kept.flavor is not self.flavor or kept.image is not self.image:
-            kept = RequestedHardware(self.flavor, self.image)
-            object.__setattr__(self, "_hardware", kept)
-        return kept
+        """Return the hardware requested by flavor and image, cached for all copies."""
+        hardware = self._hardware
+        if (
+            hardware is None
+            or hardware.flavor is not self.flavor
+            or hardware.image is not self.image
+        ):
+            hardware = RequestedHardware(self.flavor, self.image)
+            object.__setattr__(self, "_hardware", hardware)
+        return hardware
 
     def read_once(self, part: RequestPart, read: Callable[[RequestPart], T]) -> T:
-        """Return what ``read`` makes of a part of the request, the first time for all copies.
+        """Return ``read(part)``, cached for all copies of the request.
 
-        So that a list of thousands is not read again for each host, each instance or each question
-        about one host.
+        This avoids reading a list of thousands of items for each host, each instance or each
+        filter.
         """
-        place = read, id(part)
-        known = self._kept.get(place)
-        if known is None or known[0] is not part:
-            if len(self._kept) >= _MOST_KEPT:
+        key = read, id(part)
+        entry = self._kept.get(key)
+        if entry is None or entry[0] is not part:
+            if len(self._kept) >= _MAX_CACHED_PARTS:
                 self._kept.clear()
-            known = self._kept[place] = part, read(part)
-        found: T = known[1]
-        return found
+            entry = self._kept[key] = part, read(part)
+        result: T = entry[1]
+        return result
 
     def read_again(self) -> None:
-        """Forget what :meth:`read_once` has read, because parts of the request may have changed."""
+        """Clear the cache of :meth:`read_once`, since parts of the request may have changed."""
         self._kept.clear()
 
     def get_scheduler_hint(self, name: str, default: Any = None) -> Any:
-        """Return the hint: its only value where it has one, its list where it has several."""
+        """Return the only value of a hint, or the list of several values."""
         values = self.scheduler_hints.get(name)
         if values is None:
             return default
         return values[0] if len(values) == 1 else values
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a value under the key of the dictionary that old plugins read."""
-        make = _HANDED.get(name)
-        found = None if make is None else make(self)
-        return default if found is None else found
+        """Return the value of a key of ``filter_properties``."""
+        make = _FILTER_PROPERTIES.get(name)
+        value = None if make is None else make(self)
+        return default if value is None else value
 
     def __getitem__(self, name: str) -> Any:
-        found = self.get(name)
-        if found is None:
+        value = self.get(name)
+        if value is None:
             raise KeyError(name)
-        return found
+        return value
 
     def __contains__(self, name: str) -> bool:
         return self.obj_attr_is_set(name) or self.get(name) is not None
 
     def obj_clone(self) -> Self:
-        """Return a request that may be changed without this one, as nova's objects do."""
+        """Return a deep copy, as nova's objects do."""
         return deepcopy(self)
 
     def obj_attr_is_set(self, name: str) -> bool:
-        """Return whether there is an attribute of this name, as on nova's objects."""
+        """Return whether the attribute exists, as on nova's objects."""
         return hasattr(self, name)
 
     def to_legacy_request_spec_dict(self) -> dict[str, Any]:
-        """Return the dictionary that was ``filter_properties["request_spec"]``."""
-        image = {name: getattr(self.image, name) for name in _OF_IMAGE}
+        """Return the dictionary ``filter_properties["request_spec"]``."""
+        image = {name: getattr(self.image, name) for name in _IMAGE_KEYS}
         return {
             "num_instances": self.num_instances,
             "instance_uuids": list(self.instance_uuids),
@@ -403,22 +410,22 @@ class RequestSpec(SizedByFlavor):
             "image": {**image, "properties": self.image.properties.to_dict()},
             "instance_properties": {
                 "uuid": self.instance_uuid,
-                **{name: getattr(self, name) for name in _OF_INSTANCE},
+                **{name: getattr(self, name) for name in _INSTANCE_KEYS},
             },
         }
 
     def to_legacy_filter_properties_dict(self) -> dict[str, Any]:
-        """Return the part of the old dictionary that nova's request spec of today has."""
-        found = {name: make(self) for name, make in _LEGACY.items()}
-        return {name: value for name, value in found.items() if value is not None}
+        """Return the part of ``filter_properties`` in nova's current request spec."""
+        values = {name: make(self) for name, make in _NOVA_FILTER_PROPERTIES.items()}
+        return {name: value for name, value in values.items() if value is not None}
 
     @property
     def is_rebuild(self) -> bool:
-        """Return whether an instance is rebuilt where it is, as nova's hint says."""
+        """Return whether nova's hint marks the request as a rebuild."""
         return self.scheduler_hints.get(REBUILD_HINT) == ["rebuild"]
 
     def in_group_on(self, host: str) -> Self:
-        """Return this request with the current instance in its group, if any, on ``host``."""
+        """Return a copy with the current instance in its server group on ``host``."""
         group = self.instance_group
         if group is None:
             return self
@@ -428,12 +435,12 @@ class RequestSpec(SizedByFlavor):
         return replace(self, instance_group=replace(group, members=members, hosts=hosts))
 
     def for_instance(self, uuid: str | None) -> Self:
-        """Return this request with another current instance."""
+        """Return a copy with another current instance."""
         return replace(self, instance_uuid=uuid)
 
     @property
     def destination(self) -> Destination:
-        """Return where the request may go; anywhere, where it names nothing."""
+        """Return the requested destination, or an empty destination."""
         return self.requested_destination or Destination()
 
     @property
@@ -447,24 +454,24 @@ class RequestSpec(SizedByFlavor):
 
     @property
     def root_required(self) -> frozenset[str]:
-        """Return the traits that the root provider must have."""
+        """Return the required traits of the root provider."""
         return self.request_level_params.root_required
 
     @property
     def root_forbidden(self) -> frozenset[str]:
-        """Return the traits that the root provider must not have."""
+        """Return the forbidden traits of the root provider."""
         return self.request_level_params.root_forbidden
 
     @property
     def same_subtree(self) -> tuple[tuple[str, ...], ...]:
-        """Return the groups of suffixes whose providers must lie in one subtree."""
+        """Return the groups of suffixes whose providers must be in the same subtree."""
         return self.request_level_params.same_subtree
 
 
-_OF_IMAGE = ("id", "name", "disk_format", "container_format", "min_ram", "min_disk")
-_SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
-_OWNER = ("project_id", "user_id", "availability_zone")
-_OF_INSTANCE = (*_OWNER, *_SIZES, "numa_topology", "pci_requests")
+_IMAGE_KEYS = ("id", "name", "disk_format", "container_format", "min_ram", "min_disk")
+_SIZE_KEYS = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
+_OWNER_KEYS = ("project_id", "user_id", "availability_zone")
+_INSTANCE_KEYS = (*_OWNER_KEYS, *_SIZE_KEYS, "numa_topology", "pci_requests")
 _Maker = Callable[[RequestSpec], Any]
 
 
@@ -474,8 +481,8 @@ def _hints(spec: RequestSpec) -> dict[str, Any]:
 
 def _limits(spec: RequestSpec) -> dict[str, Any]:
     names = ("vcpu", "memory_mb", "disk_gb", "numa_topology")
-    found = {name: getattr(spec.limits, name, None) for name in names}
-    return {name: value for name, value in found.items() if value is not None}
+    values = {name: getattr(spec.limits, name, None) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _retry(spec: RequestSpec) -> dict[str, Any] | None:
@@ -485,7 +492,7 @@ def _retry(spec: RequestSpec) -> dict[str, Any] | None:
     return {"num_attempts": spec.retry.num_attempts, "hosts": hosts}
 
 
-def _of_group(make: Callable[[ServerGroup], Any]) -> _Maker:
+def _group_value(make: Callable[[ServerGroup], Any]) -> _Maker:
     return lambda spec: None if spec.instance_group is None else make(spec.instance_group)
 
 
@@ -493,74 +500,78 @@ def _list_of(name: str) -> _Maker:
     return lambda spec: list(getattr(spec, name)) or None
 
 
-#: What nova's request spec has of ``filter_properties`` today; what is None is not there.
-_LEGACY: Mapping[str, _Maker] = {
+#: The keys of ``filter_properties`` in nova's current request spec. None is left out.
+_NOVA_FILTER_PROPERTIES: Mapping[str, _Maker] = {
     "scheduler_hints": lambda spec: _hints(spec) or None,
     **{name: _list_of(name) for name in ("ignore_hosts", "force_hosts", "force_nodes")},
     "retry": _retry,
     "limits": lambda spec: _limits(spec) or None,
-    "group_updated": _of_group(lambda _: True),
-    "group_uuid": _of_group(lambda group: group.uuid),
-    "group_hosts": _of_group(lambda group: set(group.hosts)),
-    "group_members": _of_group(lambda group: set(group.members)),
-    "group_policies": _of_group(lambda group: set(group.policies)),
+    "group_updated": _group_value(lambda _: True),
+    "group_uuid": _group_value(lambda group: group.uuid),
+    "group_hosts": _group_value(lambda group: set(group.hosts)),
+    "group_members": _group_value(lambda group: set(group.members)),
+    "group_policies": _group_value(lambda group: set(group.policies)),
     "requested_destination": attrgetter("requested_destination"),
 }
-#: What filters received in addition.
-_HANDED: Mapping[str, _Maker] = {
-    **_LEGACY,
-    # There in any case: filters wrote limits, and did not ask whether there were hints.
+#: All keys of ``filter_properties`` for filters.
+_FILTER_PROPERTIES: Mapping[str, _Maker] = {
+    **_NOVA_FILTER_PROPERTIES,
+    # Always set: filters wrote limits, and read hints without a test.
     "scheduler_hints": _hints,
     "limits": _limits,
     "request_spec": RequestSpec.to_legacy_request_spec_dict,
     "instance_type": attrgetter("flavor"),
     "instance_uuids": _list_of("instance_uuids"),
     "os_type": lambda spec: spec.image.properties.get("os_type"),
-    **{name: attrgetter(name) for name in (*_OWNER, "num_instances", "pci_requests")},
+    **{name: attrgetter(name) for name in (*_OWNER_KEYS, "num_instances", "pci_requests")},
 }
 
 
 def request_spec_from(document: Document) -> RequestSpec:
-    """Return the request that a JSON object (contract §4, already of its schema) describes.
+    """Return the request of a JSON object (contract §4) that its schema accepts.
 
-    Raises :class:`Invalid` naming an image property that cannot be or an instance named twice,
-    and :class:`NotFound` where a flavor or image, or :class:`Invalid` where a server group, is
-    only named: the caller looks stored ones up.
+    Raises :class:`Invalid` for an invalid image property, a repeated instance, or a server group
+    given by name, and :class:`NotFound` for a flavor or image given by name, because the caller
+    must replace stored objects first.
     """
     uuids = tuple(map(canonical, document.get("instance_uuids") or ()))
-    if twice := next((uuid for uuid, number in Counter(uuids).items() if number > 1), None):
-        raise Invalid(f"instance {twice} is named twice", at="$.request_spec.instance_uuids")
+    if repeated := next((uuid for uuid, number in Counter(uuids).items() if number > 1), None):
+        raise Invalid(f"instance {repeated} is repeated", at="$.request_spec.instance_uuids")
     group = document.get("instance_group")
     if isinstance(group, str):
         raise Invalid(f"There is no server group {group}", at="$.request_spec.instance_group")
     hints = document.get("scheduler_hints") or {}
-    plain = {name: document[name] for name in _PLAIN if document.get(name) is not None}
+    values = {name: document[name] for name in _PLAIN if document.get(name) is not None}
     lists: dict[str, Any] = {name: tuple(document.get(name) or ()) for name in _LISTS}
-    if ":" in plain.get("availability_zone", ""):
-        _force_by_zone(plain, lists)
+    if ":" in values.get("availability_zone", ""):
+        _force_by_zone(values, lists)
     return RequestSpec(
-        **plain,
+        **values,
         **lists,
-        flavor=Flavor.from_document(_described(document, "flavor") or {}),
-        image=Image.from_document(_described(document, "image")),
+        flavor=Flavor.from_document(_require_object(document, "flavor") or {}),
+        image=Image.from_document(_require_object(document, "image")),
         num_instances=len(uuids) or document.get("num_instances") or 1,
         instance_uuids=uuids,
         instance_uuid=uuids[0] if uuids else document.get("instance_uuid"),
-        requested_destination=_made(
+        requested_destination=_build_optional(
             Destination.from_document, document.get("requested_destination") or None
         ),
-        retry=_made(Retry.from_document, document.get("retry")),
+        retry=_build_optional(Retry.from_document, document.get("retry")),
         limits=Limits(**document["limits"]) if document.get("limits") else None,
-        instance_group=_made(ServerGroup.from_document, group),
-        # Lists of strings, as nova keeps them, whether given so or single.
+        instance_group=_build_optional(ServerGroup.from_document, group),
+        # Lists of strings, as in nova, also for a single string.
         scheduler_hints={
             name: [hint] if isinstance(hint, str) else list(hint) for name, hint in hints.items()
         },
         requested_resources=tuple(
             map(RequestedGroup.from_document, document.get("requested_resources") or ())
         ),
-        numa_topology=_made(InstanceNUMATopology.from_document, document.get("numa_topology")),
-        pci_requests=_made(InstancePCIRequests.from_document, document.get("pci_requests")),
+        numa_topology=_build_optional(
+            InstanceNUMATopology.from_document, document.get("numa_topology")
+        ),
+        pci_requests=_build_optional(
+            InstancePCIRequests.from_document, document.get("pci_requests")
+        ),
         requested_networks=tuple(
             map(NetworkRequest.from_document, document.get("requested_networks") or ())
         ),
@@ -574,27 +585,27 @@ _PLAIN = ("project_id", "user_id", "is_bfv", "availability_zone", "network_metad
 _LISTS = ("ignore_hosts", "force_hosts", "force_nodes", "security_groups")
 
 
-def _force_by_zone(plain: dict[str, Any], lists: dict[str, Any]) -> None:
-    """Read ``ZONE:HOST``, ``ZONE:HOST:NODE`` or ``ZONE::NODE`` as nova's API does.
+def _force_by_zone(values: dict[str, Any], lists: dict[str, Any]) -> None:
+    """Parse ``ZONE:HOST``, ``ZONE:HOST:NODE`` or ``ZONE::NODE`` as nova's API does.
 
     A forced host or node replaces the zone.
     """
-    text = plain["availability_zone"]
+    text = values["availability_zone"]
     zone, host, *nodes = text.split(":")
     if len(nodes) > 1:
-        place = "$.request_spec.availability_zone"
-        raise Invalid(f"{text!r} is not of the form ZONE:HOST:NODE", at=place)
+        json_path = "$.request_spec.availability_zone"
+        raise Invalid(f"{text!r} does not have the form ZONE:HOST:NODE", at=json_path)
     forced = {"force_hosts": (host,), "force_nodes": tuple(nodes)}
     lists |= {name: names for name, names in forced.items() if any(names)}
-    plain["availability_zone"] = None if host or any(nodes) else zone
+    values["availability_zone"] = None if host or any(nodes) else zone
 
 
-def _described(document: Document, noun: str) -> Document | None:
-    given = document.get(noun)
-    if isinstance(given, str):
-        raise NotFound(f"There is no stored {noun} {given!r}; give the {noun} as an object.")
-    return given
+def _require_object(document: Document, noun: str) -> Document | None:
+    value = document.get(noun)
+    if isinstance(value, str):
+        raise NotFound(f"There is no stored {noun} {value!r}; give the {noun} as an object.")
+    return value
 
 
-def _made(make: Callable[[Document], T], document: Document | None) -> T | None:
+def _build_optional(make: Callable[[Document], T], document: Document | None) -> T | None:
     return None if document is None else make(document)

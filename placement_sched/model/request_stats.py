@@ -1,4 +1,4 @@
-"""What the request that is being answered has done: statements, claims, stages of scheduling."""
+"""Statistics of the current request: statements, claims, stages of scheduling."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from placement_sched.model.decision import Decision, DecisionLabels
 
 @dataclass(slots=True, eq=False)
 class RequestStats:
-    """Statistics of one request.
+    """Statistics of a request.
 
-    ``statements`` counts SQL statements, ``retries`` transactions that were started again because
-    of a concurrent writer. A claim is an attempt to allocate: it was won, or lost to a faster claim
-    or for lack of capacity; ``claims_retried`` counts new starts. ``conflicts`` counts conflicts
-    with concurrent writes by kind, ``pool_timeouts`` how often no connection was free.
+    ``statements`` counts SQL statements, ``retries`` transactions that were restarted because of a
+    concurrent writer. A claim is an attempt to allocate. It was won, or lost to a faster claim or
+    for lack of capacity. ``claims_retried`` counts restarts, ``conflicts`` conflicts with
+    concurrent writes by kind, ``pool_timeouts`` how often no connection was free.
 
     ``candidates`` is the number of allocation candidates, None without a search. ``stages`` has the
-    seconds of each stage of scheduling, ``decision`` the labels of its outcome, ``made`` the
-    decision if one was recorded, ``funnel`` what each stage let through, of an explanation too.
+    seconds of each stage of scheduling, ``decision`` the labels of the outcome, ``made`` the
+    recorded decision, and ``funnel`` the counts of each stage, including explanations.
     """
 
     statements: int = 0
@@ -41,13 +41,13 @@ _CURRENT: ContextVar[RequestStats] = ContextVar("request_stats")
 
 
 def request_stats() -> RequestStats:
-    """Return the statistics of the current request, or of this thread outside of one."""
-    found = _CURRENT.get(None)
-    return begin_stats() if found is None else found
+    """Return the statistics of the current request, or of the thread without a request."""
+    stats = _CURRENT.get(None)
+    return begin_stats() if stats is None else stats
 
 
 def begin_stats() -> RequestStats:
-    """Start the statistics of a new request in this context, and return them."""
+    """Start and return the statistics of a new request in this context."""
     stats = RequestStats()
     _CURRENT.set(stats)
     return stats

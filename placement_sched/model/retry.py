@@ -1,4 +1,4 @@
-"""The one loop that tries again what failed because of a concurrent writer."""
+"""The retry loop for conflicts with concurrent writers."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -16,17 +16,17 @@ def retrying(
     when: Callable[[Exception], bool] = lambda _failure: True,
     between: Callable[[int], object] = lambda _number: None,
 ) -> T:
-    """Return what ``work`` returns, trying at most so many times while it raises ``on``.
+    """Call ``work`` until it succeeds, at most ``times`` times.
 
-    What it raises at the last attempt, or where ``when`` says that another is useless, goes up.
-    Before each attempt but the first, ``between`` is called with the attempt's number, from 1 on:
-    to pause, or to count.
+    An exception of type ``on`` causes another attempt. It is raised after the last attempt, or if
+    ``when`` returns false for it. ``between`` is called before each further attempt with its
+    number, from 1 on, for example to pause.
     """
     for number in range(1, times):
         try:
             return work()
-        except on as failure:
-            if not when(failure):
+        except on as error:
+            if not when(error):
                 raise
         between(number)
     return work()

@@ -1,4 +1,4 @@
-"""What nova did with the instances of a request that was evaluated beside it, and the verdict."""
+"""Results of shadow evaluation: nova's choice, this service's choice, and a verdict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,30 +7,30 @@ from typing import Any
 
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 
-#: What nova did is not known yet.
+#: nova's choice is not known yet.
 PENDING = "pending"
-#: nova chose the host that was chosen here.
+#: nova chose the same host.
 SAME_HOST = "same_host"
-#: nova chose another of the hosts that weigh as much as the one chosen here: it draws among them.
+#: nova chose another host of the same weight, among which it chooses at random.
 EQUAL_WEIGHT = "equal_weight"
 #: Neither found a host.
 BOTH_NO_HOST = "both_no_host"
-#: nova chose a host that weighs less here, or that a stage refused here.
+#: nova chose a host that has a lower weight or was rejected here.
 OTHER_HOST = "other_host"
-#: Only nova found a host, or only this service did.
+#: Only nova, or only this service, found a host.
 ONLY_NOVA, ONLY_OURS = "only_nova", "only_ours"
 #: The request could not be evaluated here.
 FAILED = "failed"
-#: The instance is on the host of a later attempt of nova, and its first choice is not known.
+#: The instance is on the host of a later attempt of nova, whose first choice is unknown.
 ALTERNATE = "alternate"
-#: What nova did was not found out, or cannot be compared.
+#: nova's choice could not be determined or compared.
 UNKNOWN = "unknown"
 
 AGREEING = (SAME_HOST, EQUAL_WEIGHT, BOTH_NO_HOST)
 DISAGREEING = (OTHER_HOST, ONLY_NOVA, ONLY_OURS, FAILED)
-#: Those that say neither.
+#: Verdicts that are neither agreement nor disagreement.
 OPEN = (ALTERNATE, UNKNOWN, PENDING)
-#: All verdicts, the one first that a request of several instances takes from any of them.
+#: All verdicts, by precedence for a request of several instances.
 VERDICTS = (
     *(FAILED, ONLY_NOVA, ONLY_OURS, OTHER_HOST),
     *(PENDING, UNKNOWN, ALTERNATE),
@@ -40,10 +40,10 @@ VERDICTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowResult:
-    """The verdict on one instance of an evaluated request.
+    """The verdict on an instance of an evaluated request.
 
-    ``position`` is where in the request. ``detail`` are facts by which the verdict can be found or
-    explained. ``request_ids``, ``flavor`` and ``created_at`` are read from the decision.
+    ``position`` is the index in the request. ``detail`` has the facts for and about the verdict.
+    ``request_ids``, ``flavor`` and ``created_at`` come from the decision.
     """
 
     decision: str

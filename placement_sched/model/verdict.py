@@ -1,8 +1,7 @@
-"""Why a host or a request was rejected.
+"""Rejections of hosts and requests.
 
-Three kinds of failure stay apart (design.md §3). A rejection is this value. A conflict is
-:class:`~placement_sched.errors.ConcurrentUpdate`. A bug in a plugin is
-:class:`~placement_sched.errors.PluginFailed`.
+Conflicts (:class:`~placement_sched.errors.ConcurrentUpdate`) and bugs in plugins
+(:class:`~placement_sched.errors.PluginFailed`) are exceptions instead.
 """
 
 from collections.abc import Mapping
@@ -14,11 +13,11 @@ from placement_sched.model.document import Json
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why something is refused, in one sentence for operators.
+    """The reason for a rejection, as a sentence for operators.
 
-    ``asked`` and ``has`` are the two sides of the comparison that failed, in the units the
-    sentence names, where there are two. ``of_one`` and ``of_several`` say it after "the host would
-    fit, but" and "hosts would fit, but", of hosts that are refused alike.
+    ``asked`` and ``has`` are the requested and the actual value of a failed comparison, in the
+    units of the sentence. ``of_one`` and ``of_several`` complete the sentences "the host would fit,
+    but" and "hosts would fit, but" for hosts with the same rejection.
     """
 
     reason: str
@@ -30,11 +29,11 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """One change, of the cloud or of the request, after which a host is no longer rejected.
+    """A change of the cloud or of the request that avoids a rejection.
 
-    ``action`` is a word for programs, ``words`` a sentence for operators, ``values`` what the
-    action needs. To try it, ``host`` has attributes of the host state as they are after it, and
-    ``spec`` the request, a :class:`~placement_sched.model.request_spec.RequestSpec`.
+    ``action`` is an identifier for programs, ``words`` a sentence for operators, ``values`` are the
+    parameters of the action. For a test of the change, ``host`` has new attributes of the host
+    state, and ``spec`` is the new :class:`~placement_sched.model.request_spec.RequestSpec`.
     """
 
     action: str
@@ -45,7 +44,7 @@ class Remedy:
 
     @property
     def may_be_tried(self) -> bool:
-        """Return whether it says how host or request are after it."""
+        """Return whether the change can be tested on a host or request."""
         return bool(self.host) or self.spec is not None
 
     def as_json(self) -> Json:

@@ -327,7 +327,11 @@ def test_options_can_be_left_out_on_the_other_side(with_policies):
         ("flavor=nope", 404, "There is no stored flavor 'nope'"),
         ("vcpus=two", 400, "VCPUs two: expected a whole number"),
         ("vcpus=-1", 400, "VCPUs -1: expected 0 or more"),
-        ("flavor=m1&ram=5", 400, "Flavor excludes VCPUs, Memory, Disk and Extra specs"),
+        (
+            "flavor=m1&ram=5",
+            400,
+            "Flavor cannot be combined with VCPUs, Memory, Disk and Extra specs",
+        ),
         ("vcpus=1&property=nonsense", 400, "Extra specs nonsense: expected KEY=VALUE"),
         ("vcpus=1&policy=nope", 400, "there is no policy 'nope'"),
         ("vcpus=1&beside=nope", 400, "there is no policy 'nope'"),

@@ -129,7 +129,7 @@ def test_a_change_that_moves_no_instance_says_so(cloud, browser):
         ("drain=cn9", "cn9"),
         ("flavor=small&per=row", "per"),
         ("flavor=small&zone=nowhere", "nowhere"),
-        ("flavor=small&vcpus=2", "Flavor excludes VCPUs"),
+        ("flavor=small&vcpus=2", "Flavor cannot be combined with VCPUs"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_in_words_with_the_form_kept(cloud, browser, query, words):

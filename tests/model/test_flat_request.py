@@ -68,12 +68,18 @@ def test_every_value_has_its_place_in_the_spec():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"flavor": "a", "disk": 0}, "Flavor excludes VCPUs, Memory, Disk and Extra specs"),
+        (
+            {"flavor": "a", "disk": 0},
+            "Flavor cannot be combined with VCPUs, Memory, Disk and Extra specs",
+        ),
         (
             {"flavor": "a", "extra_specs": {"b": "c"}},
-            "Flavor excludes VCPUs, Memory, Disk and Extra specs",
+            "Flavor cannot be combined with VCPUs, Memory, Disk and Extra specs",
         ),
-        ({"image": "a", "image_properties": {"b": "c"}}, "Image excludes Image properties"),
+        (
+            {"image": "a", "image_properties": {"b": "c"}},
+            "Image cannot be combined with Image properties",
+        ),
     ],
 )
 def test_values_that_contradict_each_other_are_named(given, words):

@@ -62,7 +62,7 @@ U = "0f0e0d0c-0b0a-0908-0706-050403020100"
 def test_instances_are_known_however_their_uuid_is_spelled(spelled):
     spec = spec_of(instance_uuids=[spelled])
     assert (spec.instance_uuid, spec.instance_uuids) == (U, (U,))
-    with pytest.raises(Invalid, match=rf"{U} is named twice .*\$\.request_spec\.instance_uuids"):
+    with pytest.raises(Invalid, match=rf"{U} is repeated .*\$\.request_spec\.instance_uuids"):
         spec_of(instance_uuids=[U, spelled])
 
 

@@ -142,13 +142,13 @@ def test_more_instances_than_there_is_room_for_are_refused_by_counting(cloud):
     assert told["funnel"]["obstacle"] == {
         "stage": "room",
         "name": "room",
-        "reason": "the hosts that passed have room for at most 40 of the 41 instances",
+        "reason": "the hosts that passed have capacity for at most 40 of the 41 instances",
     }
     assert "later_instance" not in told["funnel"]
     assert len(told["hosts"]) == 3
     body = {"request_spec": many(41)}
     answer = cloud.post_json("/scheduler/v1/select_destinations", body, status=409).json
-    assert "room for at most 40 of the 41" in answer["errors"][0]["detail"]
+    assert "capacity for at most 40 of the 41" in answer["errors"][0]["detail"]
 
 
 def test_only_hosts_that_passed_the_filters_count(cloud):

@@ -239,7 +239,7 @@ def test_it_is_told_why_a_later_instance_found_no_host(sqlite_app):
     )
     (error,) = refused["errors"]
     assert error["detail"].endswith(
-        "No valid host was found: 3 of the 4 instances fit; for the next one "
+        "No valid host was found: 3 of the 4 instances fit; for the next instance "
         "ServerGroupAntiAffinityFilter rejected the last remaining host"
     )
     later = error["funnel"]["later_instance"]

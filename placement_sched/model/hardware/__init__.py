@@ -1,5 +1,6 @@
-"""Hardware: what flavors and images request of it, what hosts have, and whether the two fit.
+"""Hardware: requests of flavors and images, devices of hosts, and whether they fit.
 
-Pure functions and values. Reading a request raises :class:`~placement_sched.errors.Invalid`, naming
-the extra spec and the image property, where the two contradict each other or cannot be satisfied.
+Values and pure functions. Reading a request raises :class:`~placement_sched.errors.Invalid`, with
+the names of the extra spec and the image property, if they contradict each other or cannot be
+satisfied.
 """

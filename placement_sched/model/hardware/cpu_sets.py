@@ -1,4 +1,4 @@
-"""Sets of virtual CPUs as operators write them: ``0-3,^2,8``.
+"""Sets of virtual CPUs in text form: ``0-3,^2,8``.
 
 Source: nova's documentation, "CPU topologies".
 """
@@ -9,43 +9,43 @@ from placement_sched.model.flavor import Flavor
 
 
 def cpus_from(text: str) -> frozenset[int]:
-    """Return the CPUs that numbers and ranges name, without those after a ``^``.
+    """Parse CPU numbers and ranges, without the CPUs after a ``^`` in any position.
 
-    A ``^`` counts wherever it is. Raises :class:`ValueError` naming the part that is not valid, and
-    for a text of more than :data:`MAX_CPU_SET_CHARACTERS` characters.
+    Raises :class:`ValueError`, with the invalid part, for an invalid text and for a text of more
+    than :data:`MAX_CPU_SET_CHARACTERS` characters.
     """
     if len(text) > MAX_CPU_SET_CHARACTERS:
         raise ValueError(
             f"it has {len(text)} characters, and at most {MAX_CPU_SET_CHARACTERS} are supported"
         )
-    # One bit for each CPU, because each of a thousand parts may name all CPUs.
-    named = left_out = 0
+    # A bit per CPU, because each of a thousand parts may name all CPUs.
+    included = excluded = 0
     for part in filter(None, (part.strip() for part in text.split(","))):
-        cpus = _range(part)
+        cpus = _parse_range(part)
         bits = (1 << cpus.stop) - (1 << cpus.start)
         if part.startswith("^"):
-            left_out |= bits
+            excluded |= bits
         else:
-            named |= bits
-    bits = named & ~left_out
+            included |= bits
+    bits = included & ~excluded
     return frozenset(cpu for cpu, bit in enumerate(f"{bits:b}"[::-1]) if bit == "1")
 
 
-def cpu_set(text: str, where: str = "CPU set") -> frozenset[int]:
-    """Return the CPUs of a text like ``0-3,^2``.
+def cpu_set(text: str, source: str = "CPU set") -> frozenset[int]:
+    """Parse a CPU set like ``0-3,^2``.
 
-    Raises :class:`Invalid`, naming ``where`` the text is set, for one that is not valid.
+    Raises :class:`Invalid`, naming its ``source``, for an invalid text.
     """
     try:
         return cpus_from(text)
-    except ValueError as wrong:
-        raise Invalid(f"{where}: {text!r} is not a set of CPUs: {wrong}") from None
+    except ValueError as error:
+        raise Invalid(f"{source}: {text!r} is not a set of CPUs: {error}") from None
 
 
 def all_cpus(flavor: Flavor) -> frozenset[int]:
     """Return the virtual CPUs of a flavor, numbered from 0.
 
-    Raises :class:`Invalid` for a flavor of more than :data:`MAX_CPUS`.
+    Raises :class:`Invalid` for a flavor with more than :data:`MAX_CPUS` CPUs.
     """
     if flavor.vcpus > MAX_CPUS:
         raise Invalid(
@@ -55,18 +55,18 @@ def all_cpus(flavor: Flavor) -> frozenset[int]:
     return frozenset(range(flavor.vcpus))
 
 
-def masked_cpus(flavor: Flavor, mask: str, where: str) -> frozenset[int]:
-    """Return the CPUs of a mask: one that begins with ``^`` takes CPUs out of all the flavor's.
+def masked_cpus(flavor: Flavor, mask: str, source: str) -> frozenset[int]:
+    """Parse a CPU mask, which excludes CPUs of the flavor if it begins with ``^``.
 
-    Raises :class:`Invalid`, naming ``where`` the mask is set, for one that is not valid.
+    Raises :class:`Invalid`, naming its ``source``, for an invalid mask.
     """
-    named = cpu_set(mask, where)
+    cpus = cpu_set(mask, source)
     if not mask.strip().startswith("^") or not all_cpus(flavor):
-        return named
-    return cpu_set(f"0-{flavor.vcpus - 1},{mask}", where)
+        return cpus
+    return cpu_set(f"0-{flavor.vcpus - 1},{mask}", source)
 
 
-def _range(part: str) -> range:
+def _parse_range(part: str) -> range:
     first, hyphen, last = part.removeprefix("^").partition("-")
     try:
         start = int(first)
@@ -76,5 +76,5 @@ def _range(part: str) -> range:
     if not 0 <= start <= end:
         raise ValueError(f"the range {part!r} ends before it begins")
     if end >= MAX_CPUS:
-        raise ValueError(f"{part!r} goes beyond {MAX_CPUS - 1}, the highest CPU number")
+        raise ValueError(f"{part!r} exceeds {MAX_CPUS - 1}, the highest CPU number")
     return range(start, end + 1)

@@ -1,6 +1,6 @@
-"""NUMA nodes of hosts and of instances (nova's NUMATopology and InstanceNUMATopology names).
+"""NUMA nodes of hosts and instances, under the names of nova's NUMATopology.
 
-Values: what is taken away makes new ones, so that those of a report can be shared by requests.
+Values are immutable, so that requests can share the values of a report.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -10,13 +10,13 @@ from typing import Any, Self
 
 from placement_sched.limits import MAX_NUMA_CANDIDATES, MAX_NUMA_STEPS
 
-#: Words for page sizes, in the place of a size in KiB.
+#: Page size keywords, in place of a size in KiB.
 PAGES_SMALL, PAGES_LARGE, PAGES_ANY = -1, -2, -3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NUMAPagesTopology:
-    """Memory pages of one size (in KiB) in a NUMA node."""
+    """The memory pages of a size (in KiB) in a NUMA node."""
 
     size_kb: int
     total: int
@@ -25,18 +25,18 @@ class NUMAPagesTopology:
 
     @property
     def free(self) -> int:
-        """Return how many pages are free."""
+        """Return the number of free pages."""
         return self.total - self.used - self.reserved
 
     @property
     def free_kb(self) -> int:
-        """Return how many KiB are free."""
+        """Return the free memory in KiB."""
         return self.free * self.size_kb
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkMetadata:
-    """Networks that NUMA nodes have the cards of, or that an instance is attached to."""
+    """The networks that NUMA nodes are near to, or that an instance is attached to."""
 
     physnets: frozenset[str] = frozenset()
     tunneled: bool = False
@@ -54,11 +54,11 @@ class NetworkMetadata:
 
 @dataclass(frozen=True, kw_only=True)
 class NUMACell:
-    """One NUMA node of a host; memory in MB.
+    """A NUMA node of a host, with memory in MB.
 
-    ``cpuset`` are the CPUs that instances share, ``pcpuset`` those that are pinned, each to one
-    virtual CPU (a host may have CPUs in both). ``siblings`` are the threads of each core. What
-    follows from these is worked out once: many requests look at the same report.
+    ``cpuset`` are the shared CPUs, ``pcpuset`` the CPUs for pinning (a host may have CPUs in both).
+    ``siblings`` are the threads of each core. Derived values are cached, because many requests read
+    the same report.
     """
 
     id: int
@@ -75,55 +75,58 @@ class NUMACell:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the node that a cell of a kept report describes."""
-        given = {one.name: document[one.name] for one in fields(cls)}
-        given |= {name: frozenset(given[name]) for name in ("cpuset", "pcpuset", "pinned_cpus")}
-        given["siblings"] = tuple(map(frozenset, given["siblings"]))
-        given["mempages"] = tuple(NUMAPagesTopology(**pages) for pages in given["mempages"])
-        given["network_metadata"] = NetworkMetadata.from_document(given["network_metadata"])
-        return cls(**given)
+        """Return the node of a cell in a stored report."""
+        values = {item.name: document[item.name] for item in fields(cls)}
+        values |= {name: frozenset(values[name]) for name in ("cpuset", "pcpuset", "pinned_cpus")}
+        values["siblings"] = tuple(map(frozenset, values["siblings"]))
+        values["mempages"] = tuple(NUMAPagesTopology(**pages) for pages in values["mempages"])
+        values["network_metadata"] = NetworkMetadata.from_document(values["network_metadata"])
+        return cls(**values)
 
     @cached_property
     def free_pcpus(self) -> frozenset[int]:
-        """Return the CPUs for pinning that nothing is pinned to."""
+        """Return the CPUs for pinning that are not pinned."""
         return self.pcpuset - self.pinned_cpus
 
     @cached_property
     def free_siblings(self) -> tuple[frozenset[int], ...]:
-        """Return the threads of each core that are for pinning and free; some cores have none."""
+        """Return the free threads for pinning of each core, possibly none."""
         return tuple(threads & self.free_pcpus for threads in self.siblings)
 
     @cached_property
     def free_cores(self) -> tuple[tuple[int, ...], ...]:
-        """Return the free threads of each core with some; a CPU is one if no cores are reported."""
+        """Return the free threads of cores that have any.
+
+        Without reported cores each CPU is a core.
+        """
         if not self.siblings:
             return tuple((cpu,) for cpu in sorted(self.free_pcpus))
         return tuple(tuple(sorted(threads)) for threads in self.free_siblings if threads)
 
     @property
     def avail_pcpus(self) -> int:
-        """Return how many CPUs for pinning are free."""
+        """Return the number of free CPUs for pinning."""
         return len(self.free_pcpus)
 
     @property
     def avail_memory(self) -> int:
-        """Return how much memory is free, in MB."""
+        """Return the free memory in MB."""
         return self.memory - self.memory_usage
 
     @cached_property
     def has_threads(self) -> bool:
-        """Return whether a core has more than one thread."""
+        """Return whether any core has several threads."""
         return any(len(threads) > 1 for threads in self.siblings)
 
     def pages_of(self, size_kb: int) -> NUMAPagesTopology | None:
-        """Return the pages of a size, if there are any such."""
+        """Return the pages of a size in KiB, or None."""
         return next((pages for pages in self.mempages if pages.size_kb == size_kb), None)
 
     def can_fit_pagesize(self, pagesize: int, memory: int, use_free: bool = True) -> bool:
-        """Return whether so many KiB fill up pages of this size (in KiB), of which enough are free.
+        """Return whether ``memory`` (KiB) is a multiple of the page size and fits.
 
-        Without ``use_free``, whether there would be enough if all were. Raises
-        :class:`ValueError` for a size that the node has no pages of.
+        With ``use_free`` it must fit into the free pages, else into all pages. Raises
+        :class:`ValueError` for a size without pages on the node.
         """
         pages = self.pages_of(pagesize)
         if pages is None:
@@ -133,9 +136,9 @@ class NUMACell:
 
 
 class NUMATopology:
-    """The NUMA nodes of a host; one without nodes is false.
+    """The NUMA nodes of a host, false without nodes.
 
-    A report is read when its nodes are first looked at: most requests never do.
+    A report is parsed on first access to its nodes, which most requests never need.
     """
 
     __slots__ = ("_cells", "_document")
@@ -148,14 +151,14 @@ class NUMATopology:
 
     @property
     def cells(self) -> tuple[NUMACell, ...]:
-        """Return the nodes, in the order of the report."""
+        """Return the nodes in the order of the report."""
         if self._cells is None:
             self._cells = tuple(map(NUMACell.from_document, (self._document or {})["cells"]))
         return self._cells
 
     @property
     def has_threads(self) -> bool:
-        """Return whether a core of any node has more than one thread."""
+        """Return whether any core of any node has several threads."""
         return any(cell.has_threads for cell in self.cells)
 
     def __len__(self) -> int:
@@ -171,9 +174,9 @@ class NUMATopology:
 
 
 class ReportedTopology(dict[str, Any]):
-    """The JSON object that is kept of a report, and what is read from it once for all requests.
+    """The stored JSON object of a topology, with its parsed form for all requests.
 
-    It is as ``report_forms.numa_topology`` completes it.
+    It has the form that ``report_forms.numa_topology`` completes.
     """
 
     __slots__ = ("topology",)
@@ -185,10 +188,10 @@ class ReportedTopology(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NUMATopologyLimits:
-    """The allocation ratios of a host's NUMA nodes, and the networks that are asked.
+    """The allocation ratios of a host's NUMA nodes, and the requested networks.
 
-    With ``packing`` the most used nodes are taken first, else the least used: what is taken away
-    from a host is what its filter found. A selection does not show it.
+    With ``packing`` the most used nodes are tried first, else the least used, so that a placement
+    uses the nodes that the filter found. A selection omits it.
     """
 
     cpu_allocation_ratio: float
@@ -197,7 +200,7 @@ class NUMATopologyLimits:
     packing: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Return the limits as a selection shows them."""
+        """Return the limits in a selection."""
         network = self.network_metadata
         return {
             "cpu_allocation_ratio": self.cpu_allocation_ratio,
@@ -208,11 +211,11 @@ class NUMATopologyLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceNUMACell:
-    """One NUMA node of an instance.
+    """A NUMA node of an instance.
 
-    ``cpuset`` are its virtual CPUs that float, ``pcpuset`` those that are pinned; ``memory`` is
-    in MB, ``pagesize`` in KiB or one of :data:`PAGES_SMALL`, :data:`PAGES_LARGE` and
-    :data:`PAGES_ANY`; nothing is asked of pages where it is None or 0.
+    ``cpuset`` are its floating virtual CPUs, ``pcpuset`` its pinned virtual CPUs. ``memory`` is in
+    MB. ``pagesize`` is in KiB, or :data:`PAGES_SMALL`, :data:`PAGES_LARGE` or :data:`PAGES_ANY`, or
+    None or 0 for any pages.
     """
 
     id: int
@@ -225,10 +228,10 @@ class InstanceNUMACell:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], position: int) -> Self:
-        """Return the node that a request's JSON object describes; its id may be its position."""
-        given: dict[str, Any] = {one.name: document.get(one.name) for one in fields(cls)}
-        given |= {name: frozenset(given[name] or ()) for name in ("cpuset", "pcpuset")}
-        return cls(**{**given, "id": position if given["id"] is None else given["id"]})
+        """Return the node of a request's JSON object, with its position as default id."""
+        values: dict[str, Any] = {item.name: document.get(item.name) for item in fields(cls)}
+        values |= {name: frozenset(values[name] or ()) for name in ("cpuset", "pcpuset")}
+        return cls(**{**values, "id": position if values["id"] is None else values["id"]})
 
     @property
     def total_cpus(self) -> frozenset[int]:
@@ -241,10 +244,10 @@ class InstanceNUMACell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedNUMACell(InstanceNUMACell):
-    """One NUMA node of an instance on a host: ``id`` is that of the host's node.
+    """A NUMA node of an instance, placed on the host's node ``id``.
 
-    ``cpu_pinning`` has the host's CPU of each virtual one that is pinned, ``cpuset_reserved`` the
-    host's CPUs for the emulator's threads alone; ``pagesize`` is a size, not a word for one.
+    ``cpu_pinning`` maps pinned virtual CPUs to CPUs of the host, ``cpuset_reserved`` are the host's
+    CPUs for the emulator's threads alone. ``pagesize`` is a size, never a keyword.
     """
 
     cpu_pinning: Mapping[int, int] = field(default_factory=dict)
@@ -252,20 +255,23 @@ class FittedNUMACell(InstanceNUMACell):
 
     @property
     def host_cpus(self) -> frozenset[int]:
-        """Return the CPUs of the host that are for this node alone."""
+        """Return the CPUs of the host that are reserved for this node."""
         return self.cpuset_reserved.union(self.cpu_pinning.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceNUMATopology:
-    """The NUMA nodes of an instance, and where its emulator's threads run; false without nodes."""
+    """The NUMA nodes of an instance and the policy of its emulator threads.
+
+    It is false without nodes.
+    """
 
     cells: tuple[InstanceNUMACell, ...] = ()
     emulator_threads_policy: str | None = None
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the topology that a request's JSON object (contract, ``numa_topology``) gives."""
+        """Return the topology of a request's JSON object (contract, ``numa_topology``)."""
         cells = document["cells"]
         return cls(
             cells=tuple(map(InstanceNUMACell.from_document, cells, range(len(cells)))),
@@ -277,7 +283,7 @@ class InstanceNUMATopology:
 
     @property
     def cpu_policy(self) -> str | None:
-        """Return the CPU policy, of which all nodes have the same."""
+        """Return the common CPU policy of the nodes."""
         return self.cells[0].cpu_policy if self.cells else None
 
     @property
@@ -286,42 +292,42 @@ class InstanceNUMATopology:
         return self.emulator_threads_policy == "isolate"
 
 
-#: So many steps every host may cost: the first arrangement is always tried.
+#: Minimum number of steps per host, which allows for the first arrangement.
 LEAST_STEPS = 50
-#: How many steps it costs to judge a set of nodes, by the devices and networks near them.
+#: Steps for checking a set of nodes against devices and networks.
 JUDGED = 10
 
 
 class Effort:
-    """How much work the search for arrangements may still make, on all hosts of one request."""
+    """The work budget of arrangement searches, for all hosts of a request."""
 
     def __init__(self, steps: int | None = None) -> None:
-        """Allow so many steps, by default :data:`MAX_NUMA_STEPS`."""
+        """Allow ``steps`` steps, by default :data:`MAX_NUMA_STEPS`."""
         self._left = MAX_NUMA_STEPS if steps is None else steps
         self._here, self._candidates = LEAST_STEPS, MAX_NUMA_CANDIDATES
-        #: Whether the last search ended before all was tried.
+        #: Whether the last search ended before all arrangements were tried.
         self.gave_up = False
-        #: Whether it found that the items have no places at once, whichever are accepted.
+        #: Whether it found that not all items have a place at once, whatever is accepted.
         self.has_no_room = False
 
     @property
     def left(self) -> int:
-        """Return how many steps there still are for this host."""
+        """Return the number of remaining steps for this host."""
         return max(self._left, self._here)
 
     def next_host(self) -> None:
-        """Allow a further host the least."""
+        """Allow the minimum for a further host."""
         self._here = LEAST_STEPS
 
     def next_candidate(self) -> bool:
-        """Return whether a further candidate of the host may be tried, and allow it the least."""
+        """Return whether a further candidate may be tried, and allow the minimum for it."""
         if self._candidates:
             self._candidates -= 1
             self._here = LEAST_STEPS
         return self.left > 0
 
     def spend(self, steps: int) -> None:
-        """Take away what a search has cost."""
+        """Subtract the cost of a search."""
         self._left, self._here = max(self._left - steps, 0), max(self._here - steps, 0)
 
 
@@ -332,18 +338,17 @@ def first_arrangement(
     effort: Effort | None = None,
     judged: int = JUDGED,
 ) -> tuple[int, ...] | None:
-    """Return a place for each item, no place twice, that ``accepts`` takes; None without any.
+    """Return a distinct place for each item such that ``accepts`` is true, or None.
 
-    ``places`` has those where each item fits, best first, and is iterated many times: the earlier
-    an item, the more its order counts. ``accepts`` must not care about the order of the places,
-    nor which of several places of equal ``kinds`` there are; without those each place is its own.
+    ``places`` has the places that fit each item, best first, and is iterated repeatedly. The order
+    of earlier items has precedence. ``accepts`` must depend neither on the order of places nor on
+    the choice among places of equal ``kinds``. Without ``kinds`` all places differ.
 
-    What is left does not depend on how the places taken so far were shared out, nor on which were
-    taken of equal kinds where the same items fit. So each such choice is tried once: the
-    number of ways does not grow with the factorial of the nodes (nova's bug 1978372). And once an
-    item was left without a place it is seen ahead whether the others have room. None is
-    returned as well where the search gives up, and ``effort`` says so. After the first time, to ask
-    ``accepts`` costs ``judged`` steps.
+    Whether the remaining items fit depends only on the kinds of the places already used, so each
+    such combination is tried once. The number of attempts does not grow with the factorial of the
+    nodes (nova's bug 1978372). After an item was left without a place, the search checks ahead that
+    all remaining items have a place. The result is None if the search gives up, and ``effort``
+    records it. Each call of ``accepts`` after the first costs ``judged`` steps.
     """
     return _Search(places, accepts, kinds, effort or Effort(), judged).run()
 
@@ -358,84 +363,81 @@ class _Search:
         judged: int,
     ) -> None:
         self._places, self._accepts, self._kinds, self._effort = places, accepts, kinds, effort
-        # The first arrangement is judged with the least that each host may cost.
+        # The first arrangement costs the minimum for a host.
         self._next_costs, self._judged = JUDGED, judged
         self._steps = effort.left
         self._hopeless: set[tuple[int, ...]] = set()
-        # Whether an item was left without a place, and whether all are, wherever each goes.
+        # Whether an item was left without a place, and whether the items cannot all have a place.
         self._is_tight = self._has_no_room = False
 
     def run(self) -> tuple[int, ...] | None:
-        before, effort = self._steps, self._effort
-        found = self._rest(())
+        steps_before, effort = self._steps, self._effort
+        arrangement = self._arrange(())
         effort.has_no_room = self._has_no_room
-        effort.gave_up = found is None and self._steps < 0 and not self._has_no_room
-        effort.spend(before - self._steps)
-        return found
+        effort.gave_up = arrangement is None and self._steps < 0 and not self._has_no_room
+        effort.spend(steps_before - self._steps)
+        return arrangement
 
-    def _rest(self, taken: tuple[int, ...]) -> tuple[int, ...] | None:
-        # Nothing is asked about the places before the first failure: most hosts have none.
-        if self._hopeless and self._alike(taken) in self._hopeless:
+    def _arrange(self, used: tuple[int, ...]) -> tuple[int, ...] | None:
+        # Kinds are not computed before the first failure, because most hosts have none.
+        if self._hopeless and self._kinds_of(used) in self._hopeless:
             return None
-        complete = len(taken) == len(self._places)
-        self._steps -= self._next_costs if complete else 1
+        is_complete = len(used) == len(self._places)
+        self._steps -= self._next_costs if is_complete else 1
         if self._steps < 0:
             return None
-        if complete:
+        if is_complete:
             self._next_costs = self._judged
-            found = taken if self._accepts(taken) else None
-        elif self._is_tight and not self._have_room(taken):
-            found = None
+            arrangement = used if self._accepts(used) else None
+        elif self._is_tight and not self._have_room(used):
+            arrangement = None
         else:
-            rest = (self._rest((*taken, place)) for place in self._free(taken))
-            found = next((way for way in rest if way is not None), None)
-        if found is None:
-            self._hopeless.add(self._alike(taken))
-        return found
+            arrangements = (self._arrange((*used, place)) for place in self._free(used))
+            arrangement = next((result for result in arrangements if result is not None), None)
+        if arrangement is None:
+            self._hopeless.add(self._kinds_of(used))
+        return arrangement
 
-    def _free(self, taken: tuple[int, ...]) -> Iterable[int]:
-        were_any = False
-        for place in self._places[len(taken)]:
+    def _free(self, used: tuple[int, ...]) -> Iterable[int]:
+        has_free = False
+        for place in self._places[len(used)]:
             if self._steps < 0 or self._has_no_room:
                 return
-            if place not in taken:
-                were_any = True
+            if place not in used:
+                has_free = True
                 yield place
-        if not were_any and not self._is_tight:
-            # Most hosts are never so full that it is worth to look ahead.
+        if not has_free and not self._is_tight:
+            # Most hosts are never full enough for checking ahead to pay off.
             self._is_tight = True
             self._has_no_room = not self._have_room(())
 
-    def _have_room(self, taken: Sequence[int]) -> bool:
-        """Return whether the other items have a place each at once, whichever are accepted.
+    def _have_room(self, used: Sequence[int]) -> bool:
+        """Return whether all remaining items can have a place at once (augmenting paths)."""
+        items: dict[int, int] = {}
 
-        Each in turn gets one, for which earlier ones move on where they can (augmenting paths).
-        """
-        holders: dict[int, int] = {}
-
-        def settle(item: int, seen: set[int]) -> bool:
+        def settle(item: int, visited: set[int]) -> bool:
             for place in self._fitting[item]:
-                if place not in seen:
-                    seen.add(place)
-                    if place not in holders or settle(holders[place], seen):
-                        holders[place] = item
+                if place not in visited:
+                    visited.add(place)
+                    if place not in items or settle(items[place], visited):
+                        items[place] = item
                         return True
             return False
 
-        rest = range(len(taken), len(self._places))
-        self._steps -= len(rest)
-        return all(settle(item, set(taken)) for item in rest)
+        remaining = range(len(used), len(self._places))
+        self._steps -= len(remaining)
+        return all(settle(item, set(used)) for item in remaining)
 
     @cached_property
     def _fitting(self) -> Sequence[Sequence[int]]:
         return [tuple(places) for places in self._places]
 
-    def _alike(self, taken: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(sorted(map(self._classes.__getitem__, taken)))
+    def _kinds_of(self, used: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(sorted(map(self._classes.__getitem__, used)))
 
     @cached_property
     def _classes(self) -> Mapping[int, int]:
-        """Return a number for each place, equal where the kind and the items that fit are."""
+        """Return a number per place, equal for places of the same kind that fit the same items."""
         fits: dict[int, list[int]] = {}
         for item, places in enumerate(self._places):
             for place in places:

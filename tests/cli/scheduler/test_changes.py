@@ -66,7 +66,7 @@ def test_changes_of_a_file_come_before_those_of_options(answer, tmp_path):
         ("drian=cn1", "expected drain=HOST"),
         ("drain", "expected drain=HOST"),
         ("inventory=cn1:VCPU", "expected drain=HOST"),
-        ("aggregate=gpu:cn1", "'cn1' is none of +HOST, -HOST and KEY=VALUE"),
+        ("aggregate=gpu:cn1", "expected +HOST, -HOST or KEY=VALUE, got 'cn1'"),
         ("{", "not JSON"),
         ("drain=cn11", "--change drain=cn11: there is no host 'cn11'; did you mean 'cn1'?\n"),
         ("aggregate=gpu:+cn1,-cn2,a=b,c=", "there is no aggregate 'gpu'"),

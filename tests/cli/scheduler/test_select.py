@@ -269,15 +269,18 @@ def test_request_comes_from_stdin(run):
             "--flavor-json excludes --vcpus, --ram and --disk",
         ),
         (("--image", "absent"), "no stored image 'absent'"),
-        (("--image", "x", "--image-property", "a=b"), "--image excludes --image-property"),
+        (
+            ("--image", "x", "--image-property", "a=b"),
+            "--image cannot be combined with --image-property",
+        ),
         (("--flavor", "absent"), "no stored flavor 'absent'"),
         (
             ("--flavor", "x", "--vcpus", "1"),
-            "--flavor excludes --vcpus, --ram, --disk and --property",
+            "--flavor cannot be combined with --vcpus, --ram, --disk and --property",
         ),
         (
             ("--flavor", "x", "--property", "a=b"),
-            "--flavor excludes --vcpus, --ram, --disk and --property",
+            "--flavor cannot be combined with --vcpus, --ram, --disk and --property",
         ),
         (("--property", "nonsense"), "--property nonsense: expected KEY=VALUE"),
         (("--vcpus", "-1"), "placement-sched: --vcpus: -1 is less than the minimum of 0\n"),

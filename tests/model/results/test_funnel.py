@@ -166,7 +166,7 @@ def sifted(name: str, before: int, after: int) -> FilterReport:
 
 REFUSING = RequestFilterReport(name="zones", applied=True, elapsed_ms=1.0, refusal="no zone 'x'")
 ENABLED = ("root_required", "!COMPUTE_STATUS_DISABLED")
-ONE_PLACED = "1 of the 3 instances fits; for the next one"
+ONE_PLACED = "1 of the 3 instances fits; for the next instance"
 ALL = NearMiss.of([("required", "A"), ("required", "B"), ("resources", "VCPU:9")], 2)
 TWO = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
 
@@ -248,7 +248,7 @@ TWO = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
             funnel(hosts=3, later=LaterReport(placed=4, asked=9, filters=(sifted(USED_UP, 2, 0),))),
             "later_instance",
             "room_left",
-            "4 of the 9 instances fit; for the next one no host has capacity left",
+            "4 of the 9 instances fit; for the next instance no host has remaining capacity",
         ),
         (
             funnel(hosts=3, later=LaterReport(placed=2, asked=3, filters=())),
