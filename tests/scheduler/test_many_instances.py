@@ -123,7 +123,7 @@ def test_hosts_are_chosen_as_if_each_instance_looked_at_all_of_them(
 @pytest.fixture
 def cloud(sqlite_app, monkeypatch):
     """Three hosts with room for 16, 16 and 8 instances of one CPU; the count pays from 20 on."""
-    monkeypatch.setattr(selection, "_MANY", 60)
+    monkeypatch.setattr(selection, "_MIN_PAIRS", 60)
     sizes = {"cn1": 4, "cn2": 4, "cn3": 2}
     reports = [report(name, vcpus=vcpus) for name, vcpus in sizes.items()]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)

@@ -252,7 +252,7 @@ def test_a_process_answers_few_questions_about_the_whole_cloud_at_once(cloud, ki
         assert places.acquire(blocking=False)
     refused = cloud.post_json(path, body, status=503)
     assert refused.headers["Retry-After"] == "1"
-    assert "questions about the whole cloud" in refused.json["errors"][0]["detail"]
+    assert "queries about the whole cloud" in refused.json["errors"][0]["detail"]
     assert hosts(explain(cloud, spec())) == ["cn2", "cn1", "cn3"]
     places.release()
     for _ in range(2):  # each gives its place back
