@@ -111,7 +111,7 @@ class CloudView:
         return host_aggregates.nodes_with_instances(self.connection, uuids)
 
     def ratios(self) -> Callable[[str], Ratios]:
-        """Return a function that returns the allocation ratios that replace the values of a host."""
+        """Return a function that returns the allocation ratios to set on a host."""
         policies = self.policies
         if policies is None or not policies.names or not self.aggregates.of_policies:
             return lambda _host: NO_RATIOS

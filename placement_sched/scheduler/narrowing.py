@@ -118,8 +118,9 @@ class _RecordingWorld:
 def check_outcome(spec: RequestSpec, outcome: object) -> None:
     """Validate the result of a request filter.
 
-    Raises :class:`TypeError` or :class:`ValueError`. A result is an outcome, a refusal with a reason, or None. The request of an outcome keeps its
-    field types and instances, and has no fewer constraints.
+    A result is an outcome, a refusal with a reason, or None. The request of an outcome keeps its
+    field types and instances, and has no fewer constraints. Raises :class:`TypeError` or
+    :class:`ValueError`.
     """
     if isinstance(outcome, Outcome):
         orjson.dumps(dict(outcome.changes))  # explanations show it
