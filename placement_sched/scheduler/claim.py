@@ -168,7 +168,7 @@ class Claims:
         now, spec = self.clock(), run.request.spec
         work = self._claim if claiming is Claiming.NEW else self._add
         pending_claim = RunToClaim(run, decide)
-        claimed = self.database.claim(partial(work, placing=pending_claim, now=now))
+        claimed = self.database.claim(partial(work, pending_claim=pending_claim, now=now))
         if claimed is not pending_claim.first:
             request_stats().conflicts[MOVED] += 1
         self.retention.made_one(now)
@@ -204,7 +204,7 @@ class Claims:
         Every consumer must be new, so that a concurrent request with the same instance uuids
         cannot be overwritten.
         """
-        claimed = self._allocate(connection, pending_claim, now, held=())
+        claimed = self._allocate(connection, pending_claim, now, existing=())
         run, decision = claimed.run, claimed.decision
         if run.request.names_group:
             _join_group(connection, run.request.spec)
