@@ -25,11 +25,18 @@ from placement_sched.store.compute import compute_nodes, host_aggregates, host_c
 from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement import change_log
 
+LOG = log.getLogger(__name__)
+
 #: Maximum number of cached nodes, more than most clouds have. A parsed report takes some kB.
 NODES = 20_000
 
 #: The version of each part of the hosts, read before the hosts themselves.
 HostVersions = Mapping[int, int]
+
+#: Seconds that a process waits at its start until all providers are read.
+READING = 2.0
+#: Maximum number of ignored keys and values in memory. Older ones may be logged again.
+IGNORED = 1000
 
 
 class NodeCache:
@@ -164,14 +171,6 @@ class ServiceCache:
 
     def __len__(self) -> int:
         return len(self._views[1])
-
-
-LOG = log.getLogger(__name__)
-
-#: Seconds that a process waits at its start until all providers are read.
-READING = 2.0
-#: Maximum number of ignored keys and values in memory. Older ones may be logged again.
-IGNORED = 1000
 
 
 class Aggregates:

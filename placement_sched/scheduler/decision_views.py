@@ -39,6 +39,13 @@ from placement_sched.store.compute import compute_nodes, flavors, server_groups
 _PLAIN = ("outcome", "kind", "project_id", "flavor", "host", "request_id", "global_request_id")
 _TIMES = ("since", "until")
 
+#: Maximum number of decisions examined for a page, and of funnels read in a statement.
+MOST_EXAMINED, _FUNNEL_BATCH = 1000, 50
+#: The settings of a replay: current, or those of the decision.
+NOW, THEN = "now", "then"
+#: Maximum number of hosts, chosen then and not now, with a verdict of now.
+MOST_JUDGED = 10
+
 
 def decisions_wanted(parameters: Mapping[str, str | None]) -> DecisionsWanted:
     """Return the search of the parameters of a list.
@@ -124,10 +131,6 @@ def summary_of(decision: DecisionSummary) -> Json:
     }
 
 
-#: Maximum number of decisions examined for a page, and of funnels read in a statement.
-MOST_EXAMINED, _AT_ONCE = 1000, 50
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusingPage:
     """Decisions that rejected a host, each with the stages that rejected it.
@@ -164,7 +167,7 @@ def refusing(
     summaries = decisions.search(connection, wanted, marker=marker, limit=MOST_EXAMINED)
     matches: list[tuple[DecisionSummary, tuple[RejectReason, ...]]] = []
     examined = unknown = 0
-    for batch in batches(summaries, _AT_ONCE):
+    for batch in batches(summaries, _FUNNEL_BATCH):
         funnels = decisions.funnels(connection, [summary.uuid for summary in batch])
         for summary in batch:
             if len(matches) == limit:
@@ -219,12 +222,6 @@ def _stages(kept: KeptFunnel) -> Iterator[tuple[str, Json]]:
         yield FILTERS, report
     for report in funnel.get("later_instance", {}).get("filters", ()):
         yield "later_instance", report
-
-
-#: The settings of a replay: current, or those of the decision.
-NOW, THEN = "now", "then"
-#: Maximum number of hosts, chosen then and not now, with a verdict of now.
-MOST_JUDGED = 10
 
 
 def replay(

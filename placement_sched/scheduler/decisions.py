@@ -30,8 +30,19 @@ from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.selection import Run
 from placement_sched.store import decisions
 
+LOG = log.getLogger(__name__)
+
 #: Maximum size of the recorded options of a decision in bytes of JSON. Larger values are omitted.
 KEPT_OPTIONS_MOST_BYTES = 16_384
+
+#: Maximum size of a recorded funnel in bytes of JSON.
+MOST_BYTES = 65_536
+#: Number of the best hosts that are recorded with their weights.
+MOST_BEST = 5
+#: Maximum number of recorded characters of a name.
+_MAX_NAME = 255
+#: Maximum number of recorded rejected hosts per stage, reduced until the funnel is small enough.
+_MAX_REJECTED = (100, 20, 3)
 
 
 @lru_cache(maxsize=64)
@@ -73,18 +84,6 @@ def _request_options(settings: Settings) -> Iterator[tuple[str, str, cfg.Opt]]:
             if (group, name) in fixed or option.secret or not settings.has(group, name):
                 continue
             yield group, name, option
-
-
-LOG = log.getLogger(__name__)
-
-#: Maximum size of a recorded funnel in bytes of JSON.
-MOST_BYTES = 65_536
-#: Number of the best hosts that are recorded with their weights.
-MOST_BEST = 5
-#: Maximum number of recorded characters of a name.
-_MAX_NAME = 255
-#: Maximum number of recorded rejected hosts per stage, reduced until the funnel is small enough.
-_MAX_REJECTED = (100, 20, 3)
 
 
 class Retention:

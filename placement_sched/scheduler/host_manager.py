@@ -43,7 +43,7 @@ from placement_sched.store.compute import (
     host_changes,
     instances,
 )
-from placement_sched.store.compute import hosts as hosts_module
+from placement_sched.store.compute import hosts as host_store
 from placement_sched.store.placement import aggregates as placement_aggregates
 
 #: Reads instances by host or by uuid.
@@ -53,6 +53,10 @@ Read = Callable[[Collection[str]], Iterable[HostInstance]]
 HINTS = ("same_host", "different_host")
 
 _ReadRecords = Callable[[Connection, Collection[str]], Iterable[Instance]]
+
+#: Returns the closed cells of these hosts for a request: the reasons by uuid.
+ClosedAmong = Callable[[Iterable[HostState], RequestSpec], Mapping[str, str]]
+_DISABLED = "its cell is disabled"
 
 
 @dataclass
@@ -131,7 +135,7 @@ class CloudView:
 
     def all_nodes_have(self, trait: str) -> bool:
         """Return whether the root provider of every enabled compute node has a trait."""
-        return hosts_module.all_nodes_have(self.connection, trait)
+        return host_store.all_nodes_have(self.connection, trait)
 
 
 @dataclass(slots=True)
@@ -378,12 +382,6 @@ def _group_by_host(instances: Iterable[HostInstance]) -> dict[str | None, dict[s
     for instance in instances:
         by_host.setdefault(instance.host, {})[instance.uuid] = instance
     return by_host
-
-
-#: Returns the closed cells of these hosts for a request: the reasons by uuid.
-ClosedAmong = Callable[[Iterable[HostState], RequestSpec], Mapping[str, str]]
-
-_DISABLED = "its cell is disabled"
 
 
 def none_closed(_hosts: Iterable[HostState], _spec: RequestSpec) -> Mapping[str, str]:

@@ -28,6 +28,16 @@ STATES = ("up", "down", "disabled")
 #: Above this number of nodes all rows are read, which is faster than naming each node.
 _MAX_NAMED = 1000
 
+_INVENTORY_KEYS = (
+    "total",
+    "reserved",
+    "min_unit",
+    "max_unit",
+    "step_size",
+    "allocation_ratio",
+    "capacity",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostsAsked:
@@ -353,17 +363,6 @@ def _provider(entry: ProviderInTree) -> Json:
         "traits": entry.traits,
         "aggregates": entry.aggregates,
     }
-
-
-_INVENTORY_KEYS = (
-    "total",
-    "reserved",
-    "min_unit",
-    "max_unit",
-    "step_size",
-    "allocation_ratio",
-    "capacity",
-)
 
 
 def _inventory(inventory: Inventory, used: Mapping[str, int]) -> Json:

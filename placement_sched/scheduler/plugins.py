@@ -37,6 +37,8 @@ from placement_sched.scheduler.policies.selectors import BasePolicySelector, all
 from placement_sched.scheduler.request_filters import BaseRequestFilter, all_request_filters
 from placement_sched.scheduler.weights import BaseHostWeigher, all_weighers
 
+LOG = logging.getLogger(__name__)
+
 Loaded = TypeVar("Loaded")
 
 #: The modules of nova that plugins import, and their counterparts here.
@@ -50,6 +52,13 @@ _IMPORT = re.compile(
 )
 #: The documentation of these counterparts.
 _PAGE = '"Plugins written for nova" in doc/source/writing_plugins.rst'
+
+Plugin = TypeVar("Plugin", bound=SchedulerPlugin)
+Listed = TypeVar("Listed", bound=BaseRequestFilter | BasePolicySelector)
+#: Packages of nova whose members are shipped here under the same name.
+NOVA = ("nova.scheduler.filters.", "nova.scheduler.weights.")
+#: nova's drivers had a module each, and could also be named by the package alone.
+NOVA_DRIVERS = "nova.scheduler."
 
 
 def loaded(load: Callable[[], Loaded]) -> Loaded:
@@ -130,15 +139,6 @@ def path_suggestion(path: str, known: Mapping[str, str], missing: Exception) -> 
         return ""
     matches = [known[name] for name in nearest(path.rpartition(".")[2], known, alike=0.8)]
     return did_you_mean(matches or nearest(path, known.values(), alike=0.4))
-
-
-LOG = logging.getLogger(__name__)
-Plugin = TypeVar("Plugin", bound=SchedulerPlugin)
-Listed = TypeVar("Listed", bound=BaseRequestFilter | BasePolicySelector)
-#: Packages of nova whose members are shipped here under the same name.
-NOVA = ("nova.scheduler.filters.", "nova.scheduler.weights.")
-#: nova's drivers had a module each, and could also be named by the package alone.
-NOVA_DRIVERS = "nova.scheduler."
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,13 @@ from placement_sched.store import images
 from placement_sched.store.compute import flavors, instances, server_groups
 from placement_sched.store.placement import allocations
 
+LOG = logging.getLogger(__name__)
+
 _NETWORKS_PATH = "$.request_spec.requested_networks"
+
+_BUILDING = "building"
+_GROUP_PATH = "$.request_spec.instance_group"
+_HINT_PATH = "$.request_spec.scheduler_hints.group"
 
 
 class NetworkDirectory(Protocol):
@@ -134,10 +140,6 @@ class _NetworkLookup:
         return network.subnet_ids is None or network.network_id is None
 
 
-LOG = logging.getLogger(__name__)
-_BUILDING = "building"
-
-
 def check_rebuild(database: Readable, spec: RequestSpec) -> None:
     """Raise :class:`Invalid` for a rebuild of an instance that is not on the named host."""
     if not spec.is_rebuild:
@@ -173,10 +175,6 @@ def without_false_rebuild(database: Readable, document: Document) -> Json:
         LOG.warning("%s; the hint is ignored", error.detail)
         hints = {name: value for name, value in hints.items() if name != REBUILD_HINT}
     return {**document, "scheduler_hints": hints}
-
-
-_GROUP = "$.request_spec.instance_group"
-_HINT = "$.request_spec.scheduler_hints.group"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -459,9 +457,9 @@ def _look_up_names(connection: Connection, document: Document) -> Document:
     if isinstance(image := resolved.get("image"), str):
         resolved["image"] = _image(connection, image)
     if isinstance(uuid := resolved.get("instance_group"), str):
-        group = server_groups.by_uuid(connection, formats.read(formats.uuid, uuid, _GROUP))
+        group = server_groups.by_uuid(connection, formats.read(formats.uuid, uuid, _GROUP_PATH))
         if group is None:
-            raise Invalid(f"There is no server group {uuid}", at=_GROUP)
+            raise Invalid(f"There is no server group {uuid}", at=_GROUP_PATH)
         own = _instances_of(document)
         resolved["instance_group"] = server_groups.placed(
             connection, group, without=own
@@ -514,7 +512,7 @@ def _hinted_group(connection: Connection, document: Document) -> Document:
     value = document["scheduler_hints"]["group"]
     names = [value] if isinstance(value, str) else value
     if len(names) != 1 or not isinstance(names[0], str):
-        raise Invalid(f"the hint must be a single server group, got {len(names)}", at=_HINT)
+        raise Invalid(f"the hint must be a single server group, got {len(names)}", at=_HINT_PATH)
     try:
         group = server_groups.by_uuid(connection, formats.read(formats.uuid, names[0]))
     except Invalid:
@@ -522,13 +520,13 @@ def _hinted_group(connection: Connection, document: Document) -> Document:
     project_id = document.get("project_id")
     groups = (group,) if group else server_groups.called(connection, names[0], project_id)
     if not groups:
-        raise Invalid(f"There is no server group {names[0]!r}", at=_HINT)
+        raise Invalid(f"There is no server group {names[0]!r}", at=_HINT_PATH)
     if len(groups) > 1:
         uuids = ", ".join(str(group.uuid) for group in groups[:5])
         raise Invalid(
             f"{len(groups)} server groups of the project are named {names[0]!r}, "
             f"use an id: {uuids}",
-            at=_HINT,
+            at=_HINT_PATH,
         )
     own = _instances_of(document)
     return server_groups.placed(connection, groups[0], without=own).as_document()

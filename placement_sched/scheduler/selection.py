@@ -33,6 +33,12 @@ from placement_sched.store.placement import capacity, resource_classes
 #: The uuid of a provider and the name of a resource class.
 InventoryName = tuple[str, str]
 
+#: Number of instances times hosts from which counting the capacity first saves time.
+_MIN_PAIRS = 10_000
+#: Reasons of hosts without capacity: used by the same request, or by concurrent requests.
+_USED_UP = "no capacity remains after the earlier instances of this request"
+_LOST_TO_CONCURRENT = "concurrent requests claimed the remaining capacity or locked the host"
+
 
 class Headroom:
     """Remaining capacity of the inventories that instances of a request have consumed.
@@ -264,14 +270,6 @@ def _amounts(candidate: Mapping[str, Any]) -> Iterator[tuple[InventoryName, int]
     for uuid, body in candidate["allocations"].items():
         for name, amount in body["resources"].items():
             yield (uuid, name), amount
-
-
-#: Number of instances times hosts from which counting the capacity first saves time.
-_MIN_PAIRS = 10_000
-
-#: Reasons of hosts without capacity: used by the same request, or by concurrent requests.
-_USED_UP = "no capacity remains after the earlier instances of this request"
-_LOST_TO_CONCURRENT = "concurrent requests claimed the remaining capacity or locked the host"
 
 
 @dataclass(frozen=True, slots=True)

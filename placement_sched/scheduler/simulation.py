@@ -26,6 +26,17 @@ from placement_sched.store import simulation
 from placement_sched.store.compute import compute_nodes, host_aggregates
 from placement_sched.store.placement import inventories, resource_classes
 
+#: The statistics that count current activity of a host.
+_COUNTERS = ("num_instances", "io_workload", "failed_builds", "current_workload", "running_vms")
+#: Prefixes of statistics that count instances by kind.
+_COUNTER_PREFIXES = ("num_vm_", "num_task_", "num_os_type_", "num_proj_", "num_user_")
+#: Maximum number of copies of a host that are inserted in a statement.
+_BATCH_SIZE = 200
+#: The trait of root providers of hosts whose compute service is disabled (os-traits).
+DISABLED = "COMPUTE_STATUS_DISABLED"
+#: The reason in the rejections of a drained host.
+DRAINED = "drained in this simulation"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainedHosts:
@@ -132,12 +143,6 @@ def _unique(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-#: The statistics that count current activity of a host.
-_COUNTERS = ("num_instances", "io_workload", "failed_builds", "current_workload", "running_vms")
-#: Prefixes of statistics that count instances by kind.
-_COUNTER_PREFIXES = ("num_vm_", "num_task_", "num_os_type_", "num_proj_", "num_user_")
-
-
 def copy_of(node: ComputeNode, host: str, number: int, now: datetime) -> ComputeNode:
     """Return a node like ``node`` on a new host without instances.
 
@@ -180,14 +185,6 @@ def _without_usage(topology: ReportedTopology | None) -> ReportedTopology | None
 def _cell_without_usage(cell: Mapping[str, Any]) -> dict[str, Any]:
     pages = [{**page, "used": 0} for page in cell["mempages"]]
     return {**cell, "cpu_usage": 0, "memory_usage": 0, "pinned_cpus": [], "mempages": pages}
-
-
-#: Maximum number of copies of a host that are inserted in a statement.
-_BATCH_SIZE = 200
-#: The trait of root providers of hosts whose compute service is disabled (os-traits).
-DISABLED = "COMPUTE_STATUS_DISABLED"
-#: The reason in the rejections of a drained host.
-DRAINED = "drained in this simulation"
 
 
 @dataclass(slots=True)
