@@ -63,15 +63,13 @@ class NodeCache:
         """
         history = history_of(connection)
         parts = host_changes.versions(connection) if parts is None else parts
-        requested = list(dict.fromkeys(uuids))
+        unique = list(dict.fromkeys(uuids))
         with self._lock:
             self._reset_on_failover(history)
-            cached = {
-                uuid: entry for uuid in requested if (entry := self._nodes.get(uuid)) is not None
-            }
+            cached = {uuid: row for uuid in unique if (row := self._nodes.get(uuid)) is not None}
         nodes: dict[str, ComputeNode] = {}
         outdated: list[str] = []
-        changed = [uuid for uuid in requested if uuid not in cached]
+        changed = [uuid for uuid in unique if uuid not in cached]
         version_of = parts.get
         for uuid, (node, part, version) in cached.items():
             if version_of(part, 0) == version:
@@ -89,7 +87,7 @@ class NodeCache:
         if changed:
             nodes |= {node.uuid: node for node in compute_nodes.by_uuids(connection, changed)}
         self._store(nodes, cached, parts, history)
-        return [nodes[uuid] for uuid in requested if uuid in nodes]
+        return [nodes[uuid] for uuid in unique if uuid in nodes]
 
     def _reset_on_failover(self, history: History) -> None:
         if history != self._history:

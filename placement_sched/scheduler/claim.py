@@ -74,9 +74,7 @@ def until_claimed(attempt: Callable[[int], T]) -> T:
     try:
         return retrying(lambda: attempt(next(attempts)), MAX_STARTS, on=conflicts)
     except conflicts:
-        raise ConcurrentUpdate(
-            "concurrent requests claimed all selected hosts, try again"
-        ) from None
+        raise ConcurrentUpdate("concurrent requests took all selected hosts, try again") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,19 +165,17 @@ class Claims:
         """
         now, spec = self.clock(), run.request.spec
         work = self._claim if claiming is Claiming.NEW else self._add
-        pending_claim = RunToClaim(run, decide)
-        claimed = self.database.claim(partial(work, pending_claim=pending_claim, now=now))
-        if claimed is not pending_claim.first:
+        pending = RunToClaim(run, decide)
+        result = self.database.claim(partial(work, pending=pending, now=now))
+        if result is not pending.first:
             request_stats().conflicts[MOVED] += 1
         self.retention.made_one(now)
         if run.request.plugins.driver.keeps_states:
             self.kept_nodes.note(
                 (best.compute_node_uuid, assigned(spec.for_instance(uuid), best.allocation_request))
-                for uuid, (best, *_) in zip(
-                    spec.instance_uuids, claimed.run.selections, strict=True
-                )
+                for uuid, (best, *_) in zip(spec.instance_uuids, result.run.selections, strict=True)
             )
-        return claimed.decision
+        return result.decision
 
     def record(self, decision: Decision) -> None:
         """Record a decision that allocates nothing, and log a failure."""
@@ -196,15 +192,13 @@ class Claims:
         finally:
             self.retention.made_one(now)
 
-    def _claim(
-        self, connection: Connection, pending_claim: "RunToClaim", now: datetime
-    ) -> "Placed":
+    def _claim(self, connection: Connection, pending: "RunToClaim", now: datetime) -> "Placed":
         """Allocate the best selection of each instance, and record instances and decision.
 
         Every consumer must be new, so that a concurrent request with the same instance uuids
         cannot be overwritten.
         """
-        claimed = self._allocate(connection, pending_claim, now, existing=())
+        claimed = self._allocate(connection, pending, now, existing=())
         run, decision = claimed.run, claimed.decision
         if run.request.names_group:
             _join_group(connection, run.request.spec)
@@ -213,28 +207,26 @@ class Claims:
         _lock_zones(connection, run)
         return claimed
 
-    def _add(self, connection: Connection, pending_claim: "RunToClaim", now: datetime) -> "Placed":
+    def _add(self, connection: Connection, pending: "RunToClaim", now: datetime) -> "Placed":
         """Allocate as :meth:`_claim`, but add to existing allocations and keep instance records.
 
         Consumers must not change after they are read here, so that no concurrent change of
         allocations is overwritten and a repeated request is not added twice.
         """
-        first = pending_claim.first.decision
-        uuids = pending_claim.first.run.request.spec.instance_uuids
+        first = pending.first.decision
+        uuids = pending.first.run.request.spec.instance_uuids
         existing = allocations.of_several(connection, uuids, _INSTANCES_PATH)
         if existing:
             earlier = decisions.of_instances(connection, uuids)
             if _find_added(uuids, earlier, existing, first.digest, first.request_ids):
                 raise ConcurrentUpdate("a concurrent request with the same ids was claimed")
-        claimed = self._allocate(connection, pending_claim, now, existing)
+        claimed = self._allocate(connection, pending, now, existing)
         run, decision = claimed.run, claimed.decision
         if run.request.names_group:
             _join_group(connection, run.request.spec, records_stay=True)
         records = instances.locked(connection, uuids)
         instances.note_decision(connection, records, decision.uuid, now)
-        new = [
-            instance for instance in _instances_of(run, decision) if instance.uuid not in records
-        ]
+        new = [vm for vm in _instances_of(run, decision) if vm.uuid not in records]
         instances.record(connection, new, now)
         decisions.record(connection, decision, now)
         _lock_zones(connection, run)
@@ -243,33 +235,28 @@ class Claims:
     def _allocate(
         self,
         connection: Connection,
-        pending_claim: "RunToClaim",
+        pending: "RunToClaim",
         now: datetime,
         existing: Iterable[Allocation],
     ) -> "Placed":
         """Allocate the selection, or another placement, with the existing allocations."""
         by_consumer = grouped((allocation.consumer.uuid, allocation) for allocation in existing)
-        claims = [
-            _merge_existing(by_consumer, claim)
-            for claim in self._claims_of(pending_claim.first.run)
-        ]
+        claims = [_merge(by_consumer, claim) for claim in self._claims_of(pending.first.run)]
         try:
             if len(claims) > 1:
                 allocations.replace(connection, claims, now, decided=True)
-                return pending_claim.first
+                return pending.first
 
             first = claims[0]
             options = (
-                _merge_existing(
-                    by_consumer, replace(first, allocations=_amounts(fallback.allocation_request))
-                )
-                for fallback in pending_claim.next_best
+                _merge(by_consumer, replace(first, allocations=_amounts(each.allocation_request)))
+                for each in pending.next_best
             )
             index = allocations.replace_by_first(connection, first, options, now)
         except errors.Invalid as error:
             # A provider is gone, which is a concurrent change.
             raise ConcurrentUpdate(error.detail) from error
-        return pending_claim.placed(index)
+        return pending.placed(index)
 
     def _claims_of(self, run: Run) -> Iterable[ConsumerClaim]:
         """Yield the allocations of each instance, as a consumer that must be new."""
@@ -293,9 +280,7 @@ def _amounts(allocation_request: Mapping[str, Any]) -> dict[str, Amounts]:
     return {provider: body["resources"] for provider, body in bodies.items()}
 
 
-def _merge_existing(
-    by_consumer: Mapping[str, Sequence[Allocation]], claim: ConsumerClaim
-) -> ConsumerClaim:
+def _merge(by_consumer: Mapping[str, Sequence[Allocation]], claim: ConsumerClaim) -> ConsumerClaim:
     """Return the claim with the existing allocations of its consumer added.
 
     Nothing is added on a provider that the consumer already uses: storage that is shared by the
@@ -327,21 +312,13 @@ def _find_added(
     return decision if _is_held(decision, uuids, existing) else None
 
 
-def _is_held(decision: Decision, uuids: Sequence[str], existing: Iterable[Allocation]) -> bool:
+def _is_held(decision: Decision, uuids: Sequence[str], rows: Iterable[Allocation]) -> bool:
     """Return whether the instances still have all allocations of a decision."""
-    amounts = {
-        (
-            allocation.consumer.uuid,
-            allocation.provider_uuid,
-            allocation.resource_class,
-        ): allocation.used
-        for allocation in existing
-    }
+    amounts = {(row.consumer.uuid, row.provider_uuid, row.resource_class): row.used for row in rows}
     return all(amounts.get(key, 0) >= amount for key, amount in decision.chosen(uuids))
 
 
 def _instances_of(run: Run, decision: Decision) -> list[Instance]:
-    """Return a record of each instance on its selected host."""
     spec, body = run.request.spec, decision.request
     return [
         Instance(
@@ -376,14 +353,10 @@ def _lock_zones(connection: Connection, run: Run) -> None:
     if (history_of(connection), counter) == aggregates.version:
         return
     hosts = {best.service_host for best, *_ in run.selections}
-    zones_now = host_aggregates.zones_of_hosts(connection, hosts)
+    zones = host_aggregates.zones_of_hosts(connection, hosts)
     for host in hosts:
-        zones_before = {
-            aggregate.id: aggregate.availability_zone for aggregate in aggregates.of_host(host)
-        }
-        if zones_now.get(host, {}) != {
-            number: zone for number, zone in zones_before.items() if zone is not None
-        }:
+        old = {each.id: each.availability_zone for each in aggregates.of_host(host)}
+        if zones.get(host, {}) != {key: zone for key, zone in old.items() if zone is not None}:
             raise ConcurrentUpdate(f"the zone of host {host} changed during scheduling")
 
 

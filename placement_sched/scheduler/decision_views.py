@@ -168,17 +168,15 @@ def refusing(
     matches: list[tuple[DecisionSummary, tuple[RejectReason, ...]]] = []
     examined = unknown = 0
     for batch in batches(summaries, _FUNNEL_BATCH):
-        funnels = decisions.funnels(connection, [summary.uuid for summary in batch])
-        for summary in batch:
+        funnels = decisions.funnels(connection, [row.uuid for row in batch])
+        for row in batch:
             if len(matches) == limit:
                 break
             examined += 1
-            recorded = funnels.get(summary.uuid, KeptFunnel(None))
-            if reasons := tuple(rejections(recorded, host)):
-                matches.append((summary, reasons))
-            elif host not in {place.host for place in summary.places} and not is_known(
-                recorded, host
-            ):
+            funnel = funnels.get(row.uuid, KeptFunnel(None))
+            if reasons := tuple(rejections(funnel, host)):
+                matches.append((row, reasons))
+            elif host not in {place.host for place in row.places} and not is_known(funnel, host):
                 unknown += 1
     has_more = examined < len(summaries) or len(summaries) == MOST_EXAMINED
     return RefusingPage(
@@ -266,7 +264,7 @@ def _replay_run(scheduler: Scheduler, decision: Decision, settings: str, view: V
     return {
         "then": recorded,
         "now": explanation,
-        "differences": [asdict(difference) for difference in differing],
+        "differences": [asdict(item) for item in differing],
     }
 
 

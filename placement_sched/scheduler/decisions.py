@@ -144,9 +144,7 @@ def decided(
     answer: Json = {
         "decision": uuid,
         "policy": policy,
-        "selections": [
-            [selection.as_json() for selection in selections] for selections in run.selections
-        ],
+        "selections": [[item.as_json() for item in row] for row in run.selections],
     }
     if not body.get("instance_uuids"):  # report the generated uuids to the caller
         answer["instance_uuids"] = list(spec.instance_uuids)

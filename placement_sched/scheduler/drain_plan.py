@@ -125,10 +125,7 @@ def on_hosts(connection: Connection, hosts: Iterable[str]) -> list[MovingInstanc
     """Return the instances on hosts, the largest first, then by kind, host and uuid."""
     records = instances.by_hosts(connection, hosts)
     requests = decisions.requests_of_instances(connection, [record.uuid for record in records])
-    moving = [
-        MovingInstance(record, _document(record, requests.get(record.uuid, {})))
-        for record in records
-    ]
+    moving = [MovingInstance(row, _document(row, requests.get(row.uuid, {}))) for row in records]
     keys = [([-part for part in each.size], each.kind, each.record.host or "") for each in moving]
     order = sorted(range(len(moving)), key=lambda index: (*keys[index], moving[index].record.uuid))
     return [moving[index] for index in order]
@@ -137,12 +134,8 @@ def on_hosts(connection: Connection, hosts: Iterable[str]) -> list[MovingInstanc
 def _document(record: Instance, body: Mapping[str, Any]) -> Json:
     """Return a request for an instance equal to a recorded instance."""
     keys: tuple[str, ...] = _REUSED_KEYS
-    old_flavor = body.get("flavor")
-    if (
-        isinstance(old_flavor, Mapping)
-        and record.flavor
-        and old_flavor.get("name") == record.flavor.get("name")
-    ):
+    old = body.get("flavor")
+    if isinstance(old, Mapping) and record.flavor and old.get("name") == record.flavor.get("name"):
         keys = (*_REUSED_KEYS, *_FLAVOR_KEYS)
     document = {name: body[name] for name in keys if name in body}
     hints = {**(document.get("scheduler_hints") or {})}
@@ -201,10 +194,8 @@ class Mover:
         record, connection = one.record, self._trial.connection
         location = {record.uuid: (record.host, record.node)}
         allocated = [
-            Holding(
-                record.uuid, allocation.provider_uuid, allocation.resource_class, allocation.used
-            )
-            for allocation in allocations.of_consumers(connection, [record.uuid])
+            Holding(record.uuid, row.provider_uuid, row.resource_class, row.used)
+            for row in allocations.of_consumers(connection, [record.uuid])
         ]
         self.free([one])
         destination = {"host": record.host, "node": record.node}
@@ -230,9 +221,7 @@ class Mover:
 
     def free(self, some: Iterable[MovingInstance]) -> None:
         """Remove the allocations of instances."""
-        locations = {
-            instance.record.uuid: (instance.record.host, instance.record.node) for instance in some
-        }
+        locations = {vm.record.uuid: (vm.record.host, vm.record.node) for vm in some}
         simulation.move(self._trial.connection, (), locations, self._now)
 
     def _move_equal(self, some: Sequence[MovingInstance], extra: Json) -> Moved:
@@ -300,9 +289,7 @@ class Mover:
             for provider, body in (best.allocation_request or {})["allocations"].items()
             for name, amount in body["resources"].items()
         ]
-        locations = {
-            instance.record.uuid: (best.service_host, best.nodename) for instance, best, _ in pairs
-        }
+        locations = {vm.record.uuid: (best.service_host, best.nodename) for vm, best, _ in pairs}
         simulation.move(self._trial.connection, allocated, locations, self._now)
         supposed = self._scheduler.memory.supposed
         for instance, best, spec in pairs:
@@ -409,14 +396,12 @@ def planned(
         affected = _affected_hosts(connection, changes)
     rejected = _rejected_before(scheduler, affected)
 
-    capacity_before = _count_capacities(scheduler, flavors)
+    capacities = _count_capacities(scheduler, flavors)
 
-    def run(scheduler: Scheduler, trial: Trial, applied: AppliedChanges) -> Plan:
-        mover = Mover(scheduler, trial, scheduler.clock(), overrides)
+    def run(inner: Scheduler, trial: Trial, applied: AppliedChanges) -> Plan:
+        mover = Mover(inner, trial, inner.clock(), overrides)
         plan = _make_plan(mover, trial.connection, applied, affected, rejected)
-        return replace(
-            plan, before=capacity_before, after=_count_capacities(scheduler, flavors, overrides)
-        )
+        return replace(plan, before=capacities, after=_count_capacities(inner, flavors, overrides))
 
     return scheduler.supposing([_drain_first(change) for change in changes], run)
 
@@ -483,8 +468,6 @@ def _rejected_before(scheduler: Scheduler, hosts: Collection[str]) -> frozenset[
     def run(scheduler: Scheduler, trial: Trial, _applied: AppliedChanges) -> frozenset[str]:
         mover = Mover(scheduler, trial, scheduler.clock())
         moving = on_hosts(trial.connection, hosts)
-        return frozenset(
-            instance.record.uuid for instance in moving if mover.stays(instance) is not None
-        )
+        return frozenset(vm.record.uuid for vm in moving if mover.stays(vm) is not None)
 
     return scheduler.supposing([], run)

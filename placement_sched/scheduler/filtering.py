@@ -42,29 +42,27 @@ def run_filters(
     Once no host remains, later filters do not run. ``besides`` hosts are counted as passed without
     running the filters. Raises :class:`PluginFailed`.
     """
-    remaining = list(hosts)
+    passed = list(hosts)
     reports: list[FilterReport] = []
     for plugin in filters:
-        if not remaining:
+        if not passed:
             break
         with calling(plugin):
             if not plugin.run_filter_for_index(index):
                 continue
-            verdicts = filter_of(plugin).verdicts(remaining, spec)
-            remaining, report = _split_by_verdict(
-                type(plugin).__name__, remaining, verdicts, besides
-            )
+            verdicts = filter_of(plugin).verdicts(passed, spec)
+            passed, report = _split_by_verdict(type(plugin).__name__, passed, verdicts, besides)
         reports.append(report)
-    return FilterRun(remaining, tuple(reports))
+    return FilterRun(passed, tuple(reports))
 
 
 def _split_by_verdict(
     name: str, hosts: list[HostState], verdicts: Sequence[Verdict] | None, besides: int = 0
 ) -> tuple[list[HostState], FilterReport]:
     """Return the hosts that pass and the report of the stage."""
-    count_before = len(hosts) + besides
+    total = len(hosts) + besides
     if verdicts is None:
-        return hosts, FilterReport(name=name, before=count_before, after=count_before)
+        return hosts, FilterReport(name=name, before=total, after=total)
     passed: list[HostState] = []
     rejected: list[Rejected] = []
     for host, verdict in zip(hosts, verdicts, strict=True):
@@ -75,10 +73,8 @@ def _split_by_verdict(
         else:
             hand_on(verdict, host, name)
             passed.append(host)
-    count_after = len(passed) + besides
-    report = FilterReport(
-        name=name, before=count_before, after=count_after, rejected=tuple(rejected)
-    )
+    passing = len(passed) + besides
+    report = FilterReport(name=name, before=total, after=passing, rejected=tuple(rejected))
     return passed, report
 
 
@@ -203,10 +199,7 @@ def stage_names(
 ) -> list[str]:
     """Return the names of the stages of :func:`each_refusal`, in order."""
     by_name = [name for name, _ in _name_stages(spec, closed_cells)]
-    return [
-        *by_name,
-        *(type(plugin).__name__ for plugin in filters if plugin.run_filter_for_index(0)),
-    ]
+    return [*by_name, *(type(each).__name__ for each in filters if each.run_filter_for_index(0))]
 
 
 def _with_changes(report: FilterReport, changes: tuple[Remedy, ...]) -> FilterReport:
@@ -217,10 +210,8 @@ def _with_changes(report: FilterReport, changes: tuple[Remedy, ...]) -> FilterRe
 def change_by_name(name: str, host: HostState, spec: RequestSpec) -> Remedy:
     """Return the change that would let a host pass a name stage."""
     if name == "ignore_hosts":
-        ignore_hosts = tuple(
-            ignored for ignored in spec.ignore_hosts if ignored.lower() != host.host.lower()
-        )
-        return Remedy("ask", "do not ignore it", spec=replace(spec, ignore_hosts=ignore_hosts))
+        names = tuple(entry for entry in spec.ignore_hosts if entry.lower() != host.host.lower())
+        return Remedy("ask", "do not ignore it", spec=replace(spec, ignore_hosts=names))
     changed_spec = replace(spec, force_hosts=(), force_nodes=())
     if name == "requested_hosts":
         destination = replace(spec.destination, host=None, node=None)
@@ -240,7 +231,7 @@ def _name_stages(
     ignored = {name.lower() for name in spec.ignore_hosts}
     cell = spec.destination.only_cell
 
-    def reject_unless(
+    def build_check(
         passes: Callable[[HostState], bool], reason: str, plural: str = ""
     ) -> _ReasonOf:
         refusal = Refusal(reason, of_one=reason, of_several=plural or reason)
@@ -250,17 +241,14 @@ def _name_stages(
         yield "enabled_cells", lambda host: _closed_cell(closed_cells, host)
     if ignored:
         reasons = "the request asks to ignore it", "the request asks to ignore them"
-        yield "ignore_hosts", reject_unless(lambda host: host.host.lower() not in ignored, *reasons)
+        yield "ignore_hosts", build_check(lambda host: host.host.lower() not in ignored, *reasons)
     if _names_hosts(spec):
-        reason, is_match = "the request names other hosts", _name_matcher(spec)
-        yield (
-            "requested_hosts",
-            reject_unless(lambda host: is_match(host.host, host.nodename), reason),
-        )
+        reason, matches = "the request names other hosts", _name_matcher(spec)
+        yield "requested_hosts", build_check(lambda host: matches(host.host, host.nodename), reason)
     if cell is not None:
         yield (
             "requested_cell",
-            reject_unless(
+            build_check(
                 lambda host: host.cell_uuid is not None and canonical(host.cell_uuid) == cell,
                 f"the request names cell {cell}",
             ),

@@ -122,9 +122,7 @@ class CloudView:
         of_host = self.aggregates.of_host
 
         def ratios(host: str) -> Ratios:
-            return ratios_under(
-                (aggregate.policy for aggregate in of_host(host) if aggregate.policy), policies
-            )
+            return ratios_under((each.policy for each in of_host(host) if each.policy), policies)
 
         return ratios
 
@@ -206,11 +204,9 @@ def host_states(
 
 
 def _by_root(requests: Sequence[AllocationRequest]) -> dict[str, Sequence[AllocationRequest]]:
-    candidates: dict[str, Sequence[AllocationRequest]] = {
-        request.root_uuid: (request,) for request in requests
-    }
-    if len(candidates) == len(requests):  # most clouds: a single candidate per host
-        return candidates
+    by_root: dict[str, Sequence[AllocationRequest]] = {each.root_uuid: (each,) for each in requests}
+    if len(by_root) == len(requests):  # most clouds: a single candidate per host
+        return by_root
     several: dict[str, list[AllocationRequest]] = defaultdict(list)
     for request in requests:
         several[request.root_uuid].append(request)
@@ -219,17 +215,14 @@ def _by_root(requests: Sequence[AllocationRequest]) -> dict[str, Sequence[Alloca
 
 def _states_of(cloud: CloudView, spec: RequestSpec, uuids: Collection[str]) -> list[HostState]:
     """Return a state of each node, less the instances placed since it was read."""
-    cached_nodes = None if cloud.states_age is None else cloud.memory.kept_nodes
-    nodes = (cached_nodes or cloud.memory.nodes).get(cloud.connection, uuids, cloud.host_versions)
+    cache = None if cloud.states_age is None else cloud.memory.kept_nodes
+    nodes = (cache or cloud.memory.nodes).get(cloud.connection, uuids, cloud.host_versions)
     states = named_states(cloud, nodes, spec)
     simulated = cloud.memory.supposed
     for state in states:
         uuid = str(state.uuid)
         # Before candidates are set: those of this request do not apply to earlier instances.
-        earlier_specs = (
-            *(cached_nodes.placed_on(uuid) if cached_nodes else ()),
-            *simulated.get(uuid, ()),
-        )
+        earlier_specs = (*(cache.placed_on(uuid) if cache else ()), *simulated.get(uuid, ()))
         for earlier in earlier_specs:
             state.consume_from_request(earlier)
     return states

@@ -208,9 +208,7 @@ def take_devices(
         requests, mappings = spec.pci_requests.requests, candidate.get("mappings")
         state.pci_stats.apply_requests(requests, mappings, numa_cells)
     except Conflict as error:
-        LOG.warning(
-            "Host %s has too few PCI devices for its instance: %s", state.host, error.detail
-        )
+        LOG.warning("Host %s has too few PCI devices: %s", state.host, error.detail)
 
 
 def assigned(spec: RequestSpec, allocation_request: Mapping[str, Any] | None) -> RequestSpec:

@@ -28,15 +28,7 @@ STATES = ("up", "down", "disabled")
 #: Above this number of nodes all rows are read, which is faster than naming each node.
 _MAX_NAMED = 1000
 
-_INVENTORY_KEYS = (
-    "total",
-    "reserved",
-    "min_unit",
-    "max_unit",
-    "step_size",
-    "allocation_ratio",
-    "capacity",
-)
+_FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "capacity")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +79,7 @@ class _Cloud:
         return view | {"last_seen_up": service.last_seen_up}
 
     def zones(self, host: str) -> Sequence[str]:
-        """Return the zones of a host, usually one."""
-        names = {
-            zone for aggregate in self.of_host(host) for zone in zones(aggregate.availability_zone)
-        }
+        names = {zone for each in self.of_host(host) for zone in zones(each.availability_zone)}
         return sorted(names) or [self.policies.default.settings.DEFAULT.default_availability_zone]
 
     def policy(self, host: str) -> str:
@@ -163,9 +152,7 @@ class _Lists:
         traits: _Traits,
         all_cells: Sequence[NovaCell],
     ) -> "_Lists":
-        aggregates = {
-            aggregate.id: aggregate for node in nodes for aggregate in cloud.of_host(node.host)
-        }
+        aggregates = {each.id: each for node in nodes for each in cloud.of_host(node.host)}
         aggregate_at = {key: index for index, key in enumerate(sorted(aggregates))}
         trait_ids = {node.root_id: traits.of_tree.get(node.root_id or 0, ()) for node in nodes}
         ids = set[int]().union(*trait_ids.values()) & traits.names.keys()
@@ -183,9 +170,7 @@ class _Lists:
             cell = cell_at.get(canonical(node.cell_uuid)) if node.cell_uuid else None
             return {
                 **({} if cell is None else {"cell": cell}),
-                "aggregates": [
-                    aggregate_at[aggregate.id] for aggregate in cloud.of_host(node.host)
-                ],
+                "aggregates": [aggregate_at[each.id] for each in cloud.of_host(node.host)],
                 "traits": numbered[node.root_id],
             }
 
@@ -235,12 +220,10 @@ def _page(
 ) -> list[ServedNode]:
     page = list(nodes)
     if filters.marker is not None:
-        marker_node = next(
-            (node for node in all_nodes if canonical(node.uuid) == filters.marker), None
-        )
-        if marker_node is None:
+        marker = next((node for node in all_nodes if canonical(node.uuid) == filters.marker), None)
+        if marker is None:
             raise Invalid(f"marker [{filters.marker}] not found", code="scheduler.bad_value")
-        page = [node for node in page if node[:2] > marker_node[:2]]
+        page = [node for node in page if node[:2] > marker[:2]]
     return page[: filters.limit]
 
 
@@ -252,10 +235,8 @@ def one_shown(scheduler: Scheduler, host: str) -> Json:
     with scheduler.database.snapshot() as connection:
         cloud = _Cloud.of(scheduler, connection)
         served = [node for node in hosts.served_nodes(connection, host=host) if node.host == host]
-        host_services = [
-            service for service in services.search(connection, host=host) if service.host == host
-        ]
-        if not (served or host_services):
+        records = [each for each in services.search(connection, host=host) if each.host == host]
+        if not (served or records):
             names = {node.host for node in hosts.served_nodes(connection)}
             names.update(service.host for service in services.search(connection))
             message = f"there is no host {host!r}{suggested('host', host, names)}"
@@ -263,11 +244,9 @@ def one_shown(scheduler: Scheduler, host: str) -> Json:
         reports = {report.uuid: report for report in compute_nodes.search(connection, host=host)}
         roots = {node.root_id for node in served if node.root_id is not None}
         trees = hosts.trees(connection, roots)
-        host_instances = [
-            instance for instance in instances.by_hosts(connection, [host]) if instance.host == host
-        ]
+        vms = [vm for vm in instances.by_hosts(connection, [host]) if vm.host == host]
         cells_by_uuid = {canonical(cell.uuid): cell for cell in cells.all_cells(connection)}
-    compute = next((service for service in host_services if service.is_compute), None)
+    compute = next((service for service in records if service.is_compute), None)
     policy = policies_shown.one_shown(scheduler, cloud.policy(host))
     return {
         "host": host,
@@ -275,31 +254,22 @@ def one_shown(scheduler: Scheduler, host: str) -> Json:
         **({"state": "down", "last_seen_up": None} if compute is None else cloud.state(compute)),
         "policy": policy | {"options": _own_options(policy["options"])},
         "aggregates": [_aggregate(aggregate) for aggregate in cloud.of_host(host)],
-        "services": [_service(cloud, service) for service in host_services],
+        "services": [_service(cloud, service) for service in records],
         "nodes": [
             _node(reports[node.uuid], trees.get(node.root_id or 0, ()), cells_by_uuid)
             for node in served
             if node.uuid in reports
         ],
-        "instances": [_instance(instance) for instance in host_instances],
+        "instances": [_instance(instance) for instance in vms],
     }
 
 
 def _own_options(options: Mapping[str, Json]) -> Json:
-    return {
-        name: option
-        for name, option in options.items()
-        if option["source"] == policies_shown.POLICY
-    }
+    return {key: each for key, each in options.items() if each["source"] == policies_shown.POLICY}
 
 
-def _aggregate(aggregate: HostAggregate) -> Json:
-    return {
-        "id": aggregate.id,
-        "uuid": aggregate.uuid,
-        "name": aggregate.name,
-        "metadata": aggregate.metadata,
-    }
+def _aggregate(row: HostAggregate) -> Json:
+    return {"id": row.id, "uuid": row.uuid, "name": row.name, "metadata": row.metadata}
 
 
 def _cell(cell: NovaCell) -> Json:
@@ -307,14 +277,9 @@ def _cell(cell: NovaCell) -> Json:
     return {key: getattr(cell, key) for key in keys}
 
 
-def _service(cloud: _Cloud, service: Service) -> Json:
-    state = cloud.state(service)
-    return {
-        "uuid": service.uuid,
-        "binary": service.binary,
-        "last_seen_up": service.last_seen_up,
-        **state,
-    }
+def _service(cloud: _Cloud, row: Service) -> Json:
+    state = cloud.state(row)
+    return {"uuid": row.uuid, "binary": row.binary, "last_seen_up": row.last_seen_up, **state}
 
 
 def _node(
@@ -366,7 +331,7 @@ def _provider(entry: ProviderInTree) -> Json:
 
 
 def _inventory(inventory: Inventory, used: Mapping[str, int]) -> Json:
-    view = {name: getattr(inventory, name) for name in _INVENTORY_KEYS}
+    view = {name: getattr(inventory, name) for name in _FIELDS}
     return view | {"used": used.get(inventory.resource_class, 0)}
 
 

@@ -171,11 +171,9 @@ def _check_code(running: Settings, overridden: Settings, source: str) -> None:
     trusted = {path_of(kind) for kind in plugins.all_announced()}
     for group, option in plugins.NAMING_CLASSES:
         values = [getattr(getattr(each, group), option) for each in (running, overridden)]
-        names_before, names_after = (
-            {value} if isinstance(value, str) else set(value) for value in values
-        )
+        old_names, new_names = ({each} if isinstance(each, str) else set(each) for each in values)
         nova_prefixes = (plugins.NOVA_DRIVERS,) if option == "driver" else plugins.NOVA
-        for path in names_after - names_before - trusted:
+        for path in new_names - old_names - trusted:
             if "." in path and not path.startswith((*nova_prefixes, *_OURS)):
                 raise Invalid(
                     f"{source}: {group}.{option}: {path!r} is neither a shipped class nor named by "

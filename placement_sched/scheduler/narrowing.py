@@ -133,30 +133,28 @@ def check_outcome(spec: RequestSpec, outcome: object) -> None:
         raise TypeError(f"expected Outcome, Refusal or None, not {type(outcome).__name__}")
 
 
-def _check_spec(original: RequestSpec, changed: RequestSpec) -> None:
-    if not isinstance(changed, RequestSpec):
-        raise TypeError(
-            f"the spec of an Outcome must be a RequestSpec, not {type(changed).__name__}"
-        )
+def _check_spec(original: RequestSpec, new: RequestSpec) -> None:
+    if not isinstance(new, RequestSpec):
+        raise TypeError(f"the spec of an Outcome must be a RequestSpec, not {type(new).__name__}")
     for field in fields(RequestSpec):
-        old_value, new_value = getattr(original, field.name), getattr(changed, field.name)
+        old_value, new_value = getattr(original, field.name), getattr(new, field.name)
         if old_value is not None and not isinstance(new_value, type(old_value)):
             raise TypeError(f"{field.name} became {type(new_value).__name__}")
         if field.name in _READ_ONLY and new_value != old_value:
             raise ValueError(f"a request filter may not change {field.name}")
-    for trait in changed.root_required | changed.root_forbidden:
+    for trait in new.root_required | new.root_forbidden:
         if not isinstance(trait, str):
             raise TypeError(f"{trait!r} is not the name of a trait")
-    old_target, new_target = original.destination, changed.destination
+    old_target, target = original.destination, new.destination
     # Raises an error if an aggregate is not a uuid.
     aggregate_terms(
-        (joined.split(",") for joined in new_target.aggregates), new_target.forbidden_aggregates
+        (joined.split(",") for joined in target.aggregates), target.forbidden_aggregates
     )
     removed = (
-        original.root_required - changed.root_required
-        or original.root_forbidden - changed.root_forbidden
-        or Counter(old_target.aggregates) - Counter(new_target.aggregates)
-        or set(old_target.forbidden_aggregates) - set(new_target.forbidden_aggregates)
+        original.root_required - new.root_required
+        or original.root_forbidden - new.root_forbidden
+        or Counter(old_target.aggregates) - Counter(target.aggregates)
+        or set(old_target.forbidden_aggregates) - set(target.forbidden_aggregates)
     )
     if removed:
         raise ValueError(f"a request filter removed constraints: {', '.join(sorted(removed))}")

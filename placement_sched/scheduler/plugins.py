@@ -42,7 +42,7 @@ LOG = logging.getLogger(__name__)
 Loaded = TypeVar("Loaded")
 
 #: The modules of nova that plugins import, and their counterparts here.
-_COUNTERPARTS = {
+_IMPORTS = {
     "nova.scheduler": "placement_sched.scheduler",
     "nova.conf": "placement_sched.config",
     "nova.api.validation.extra_specs": "placement_sched.scheduler.extra_specs",
@@ -76,7 +76,7 @@ def loaded(load: Callable[[], Loaded]) -> Loaded:
 def why(failure: Exception) -> str:
     """Return the message of an import error, with the lines to change if nova is imported."""
     reason = one_line(failure)
-    if not isinstance(failure, ModuleNotFoundError) or not _is_nova_module(failure.name or ""):
+    if not isinstance(failure, ModuleNotFoundError) or not _is_nova(failure.name or ""):
         return reason
     # The failed import is in the last file that is not part of Python's import system.
     files = [frame.filename for frame in traceback.extract_tb(failure.__traceback__)]
@@ -86,9 +86,7 @@ def why(failure: Exception) -> str:
 
 def why_no_base(kind: object) -> str:
     """Return a note if a class has nova's base class instead of ours, else an empty text."""
-    if not isinstance(kind, type) or not any(
-        _is_nova_module(base.__module__) for base in kind.__mro__
-    ):
+    if not isinstance(kind, type) or not any(_is_nova(base.__module__) for base in kind.__mro__):
         return ""
     return f": its base is nova's{_lines_to_change(inspect.getsourcefile(kind))}"
 
@@ -101,17 +99,13 @@ def _lines_to_change(file: str | None) -> str:
             name = match["module"] or match["package"]
             if name == "nova" and match["first"]:
                 name = f"nova.{match['first']}"
-            old = next((old for old in _COUNTERPARTS if f"{name}.".startswith(f"{old}.")), None)
-            change = (
-                f"change {old} to {_COUNTERPARTS[old]}"
-                if old
-                else f"{name} has no counterpart here"
-            )
-            changes.append(f"{file}:{number}: {change}")
+            old = next((old for old in _IMPORTS if f"{name}.".startswith(f"{old}.")), None)
+            hint = f"change {old} to {_IMPORTS[old]}" if old else f"{name} has no counterpart here"
+            changes.append(f"{file}:{number}: {hint}")
     return f"; {'; '.join(changes)} (see {_PAGE})" if changes else ""
 
 
-def _is_nova_module(module: str) -> bool:
+def _is_nova(module: str) -> bool:
     return module.partition(".")[0] == "nova"
 
 
@@ -195,19 +189,12 @@ class _PluginType(Generic[Plugin]):
     older_names: tuple[str, ...] = ()
 
     def known(self) -> list[type[Plugin]]:
-        """Return the shipped and announced plugins."""
         return [*self.shipped(), *self.announced()]
 
     def announced(self) -> list[type[Plugin]]:
-        """Return the plugins that installed packages announce."""
-        return [
-            kind
-            for entry_point in _announcements(self.entry_point_group)
-            for kind in self.at(entry_point)
-        ]
+        return [kind for point in _announcements(self.entry_point_group) for kind in self.at(point)]
 
     def at(self, entry_point: EntryPoint) -> list[type[Plugin]]:
-        """Return the plugins of an entry point."""
         words = f"entry point {entry_point.name} ({entry_point.value}) of {entry_point.group}"
         try:
             value = loaded(entry_point.load)
@@ -257,10 +244,7 @@ class _PluginType(Generic[Plugin]):
         paths = {name: path_of(kind) for name, kind in shipped.items()}
         try:
             module = loaded(lambda: import_module(module_name))
-            paths |= {
-                class_name: f"{module_name}.{class_name}"
-                for class_name in classes_of(module, self.base)
-            }
+            paths |= {each: f"{module_name}.{each}" for each in classes_of(module, self.base)}
             return getattr(module, name)
         except (ImportError, ValueError, AttributeError) as missing:
             raise ConfigurationError(
@@ -340,11 +324,9 @@ def list_announced_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """
     declared: list[GroupedOption] = []
     for plugin_type in _ANNOUNCED:
-        for entry_point in _announcements(plugin_type.entry_point_group):
+        for point in _announcements(plugin_type.entry_point_group):
             try:
-                declared += [
-                    option for kind in plugin_type.at(entry_point) for option in kind.options
-                ]
+                declared += [option for kind in plugin_type.at(point) for option in kind.options]
             except ConfigurationError as error:
                 LOG.warning("%s: the sample lacks its options", error.detail)
     return _by_group([*declared, *CONF.noted()])

@@ -98,8 +98,7 @@ class _Target:
 
     def _frees(self, instances: Sequence[MovingInstance]) -> bool:
         return all(
-            sum(self.allocated.get(instance.record.uuid, {}).get(name, 0) for instance in instances)
-            >= amount
+            sum(self.allocated.get(vm.record.uuid, {}).get(name, 0) for vm in instances) >= amount
             for name, amount in self.missing.items()
         )
 
@@ -192,7 +191,6 @@ class _MoveSearch:
         return allocated
 
     def _fits(self, document: Json, host: str) -> bool:
-        """Return whether a run places a request on a host."""
         self.runs += 1
         destination = {"requested_destination": {"host": host}, "num_instances": 1}
         reader = self.scheduler.reader
@@ -263,20 +261,17 @@ class _MoveSearch:
     def _lower_the_highest(self, moved: set[str]) -> tuple[PlannedMove, str] | None:
         loads = self._loads()
         host = max(sorted(loads), key=lambda name: _share(loads[name]), default="")
-        load_before = _share(loads[host]) if host else 0.0
+        old = _share(loads[host]) if host else 0.0
         for instance in on_hosts(self.trial.connection, [host]):
             if instance.record.uuid in moved:
                 continue
             with self.mover.attempt() as attempt:
                 result = self.mover.move([instance], avoid=[host])
                 if result.moves:
-                    loads_after = self._loads()
-                    attempt.kept = _share(loads_after[result.moves[0].host]) < load_before
+                    new = self._loads()
+                    attempt.kept = _share(new[result.moves[0].host]) < old
             if attempt.kept:
-                why = (
-                    f"lowers the load of {host} from {load_before:.0%} "
-                    f"to {_share(loads_after[host]):.0%}"
-                )
+                why = f"lowers the load of {host} from {old:.0%} to {_share(new[host]):.0%}"
                 return replace(result.moves[0]), why
         return None
 

@@ -146,11 +146,7 @@ def check_rebuild(database: Readable, spec: RequestSpec) -> None:
         return
     with database.read() as connection:
         recorded = instances.by_uuids(connection, spec.instance_uuids)
-        present = {
-            record.uuid
-            for record in recorded
-            if is_named(spec, record.host or "", record.node or "")
-        }
+        present = {row.uuid for row in recorded if is_named(spec, row.host or "", row.node or "")}
         # An instance that is still being built is present only through its claim.
         claimed = {record.uuid for record in recorded if record.vm_state == _BUILDING}
         claims = allocations.of_consumers(connection, claimed) if claimed else ()
@@ -364,25 +360,20 @@ def completed(spec: RequestSpec, document: Mapping[str, Any], settings: Settings
     if not settings.filter_scheduler.pci_in_placement or spec.pci_requests is None:
         return spec
     pci_requests = spec.pci_requests.requests
-    device_count, limit = (
-        sum(pci_request.count for pci_request in pci_requests),
-        settings.placement.max_request_groups,
-    )
-    if device_count > limit:
+    count, limit = sum(item.count for item in pci_requests), settings.placement.max_request_groups
+    if count > limit:
         raise TooComplex(
-            f"{device_count} PCI devices, each a request group, exceed "
+            f"{count} PCI devices, each a request group, exceed "
             f"[placement] max_request_groups ({limit})."
         )
     groups: list[RequestedGroup] = []
     # Nova's API has already added these groups if it has the same option.
     requesters = {group.requester_id for group in spec.requested_resources}
-    for position, pci_request in enumerate(pci_requests):
+    for position, item in enumerate(pci_requests):
         source = f"$.request_spec.pci_requests.requests[{position}]"
         if is_derived:
-            source = (
-                f"flavor extra spec 'pci_passthrough:alias', [pci] alias {pci_request.alias_name!r}"
-            )
-        device_groups = _device_groups(pci_request, source)
+            source = f"flavor extra spec 'pci_passthrough:alias', [pci] alias {item.alias_name!r}"
+        device_groups = _device_groups(item, source)
         groups += [group for group in device_groups if group.requester_id not in requesters]
     return replace(spec, requested_resources=(*spec.requested_resources, *groups))
 
@@ -436,7 +427,6 @@ def _device_groups(request: InstancePCIRequest, source: str) -> Iterator[Request
 
 
 def _has_names(document: Document) -> bool:
-    """Return whether a request has names to look up."""
     has_name = any(isinstance(document.get(key), str) for key in ("flavor", "image"))
     return has_name or isinstance(document.get("instance_group"), str) or _hints_group(document)
 
@@ -447,26 +437,24 @@ def _look_up_names(connection: Connection, document: Document) -> Document:
     Ids take precedence over names. Raises :class:`NotFound` if a flavor or image does not exist,
     and :class:`Invalid` if a server group does not exist or its name is ambiguous.
     """
-    resolved = dict(document)
-    if isinstance(flavor := resolved.get("flavor"), str):
+    whole = dict(document)
+    if isinstance(flavor := whole.get("flavor"), str):
         stored = flavors.by_flavorid_or_name(connection, flavor)
         if stored is None:
             names = [stored_flavor.name for stored_flavor in flavors.all_flavors(connection)]
             raise _missing("flavor", flavor, names)
-        resolved["flavor"] = stored.as_document()
-    if isinstance(image := resolved.get("image"), str):
-        resolved["image"] = _image(connection, image)
-    if isinstance(uuid := resolved.get("instance_group"), str):
+        whole["flavor"] = stored.as_document()
+    if isinstance(image := whole.get("image"), str):
+        whole["image"] = _image(connection, image)
+    if isinstance(uuid := whole.get("instance_group"), str):
         group = server_groups.by_uuid(connection, formats.read(formats.uuid, uuid, _GROUP_PATH))
         if group is None:
             raise Invalid(f"There is no server group {uuid}", at=_GROUP_PATH)
         own = _instances_of(document)
-        resolved["instance_group"] = server_groups.placed(
-            connection, group, without=own
-        ).as_document()
-    elif _hints_group(resolved):
-        resolved["instance_group"] = _hinted_group(connection, resolved)
-    return resolved
+        whole["instance_group"] = server_groups.placed(connection, group, without=own).as_document()
+    elif _hints_group(whole):
+        whole["instance_group"] = _hinted_group(connection, whole)
+    return whole
 
 
 def _instances_of(document: Document) -> frozenset[str]:

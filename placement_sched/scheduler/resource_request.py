@@ -55,9 +55,7 @@ class Searches:
     @property
     def found(self) -> Candidates:
         """Return all candidates, starting with the main query."""
-        return together(
-            [result.found for result in (self.asked, self.fallback) if result is not None]
-        )
+        return together([each.found for each in (self.asked, self.fallback) if each is not None])
 
     @property
     def roots(self) -> dict[str, None]:

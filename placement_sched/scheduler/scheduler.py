@@ -316,7 +316,7 @@ class Scheduler:
         """
         check_kept(options.get("overrides") or {}, changes)
 
-        def run_explain(scheduler: Scheduler, *_: object) -> tuple[Json, Decision]:
+        def evaluate(scheduler: Scheduler, *_: object) -> tuple[Json, Decision]:
             request = scheduler.reader.checked(scheduler.reader.read(document, **options))
             with scheduler.evaluated(request) as (connection, run):
                 explanation = explained(connection, run, view)
@@ -324,10 +324,8 @@ class Scheduler:
             return explanation, decided(run, funnel, EXPLAIN, ids, changes)
 
         # Record after the simulation ends: anything written in it is rolled back.
-        parsed_changes = changes_from(changes)
-        explanation, decision = (
-            self.supposing(parsed_changes, run_explain) if parsed_changes else run_explain(self)
-        )
+        parsed = changes_from(changes)
+        explanation, decision = self.supposing(parsed, evaluate) if parsed else evaluate(self)
         self.claims.keep(decision)
         stats = request_stats()
         stats.made, stats.funnel = decision, decision.funnel

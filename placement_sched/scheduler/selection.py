@@ -37,7 +37,7 @@ InventoryName = tuple[str, str]
 _MIN_PAIRS = 10_000
 #: Reasons of hosts without capacity: used by the same request, or by concurrent requests.
 _USED_UP = "no capacity remains after the earlier instances of this request"
-_LOST_TO_CONCURRENT = "concurrent requests claimed the remaining capacity or locked the host"
+_CLAIMED = "concurrent requests claimed the remaining capacity or locked the host"
 
 
 class Headroom:
@@ -86,11 +86,7 @@ class Headroom:
         # Most hosts did not change since the previous instance was placed.
         affected = [host for uuid in self._unchecked for host in hosts.get(uuid, ())]
         pairs = [(host, self._reorder(host)) for host in affected]
-        return [
-            (host, candidates)
-            for host, candidates in pairs
-            if candidates is not host.allocation_candidates
-        ]
+        return [(host, new) for host, new in pairs if new is not host.allocation_candidates]
 
     def look_again(self, hosts: Iterable[HostState]) -> None:
         """Check hosts again because a filter may have dropped some of their candidates."""
@@ -99,9 +95,7 @@ class Headroom:
     def _reorder(self, host: HostState) -> Sequence[Any]:
         """Move the first candidate that fits to the front, or return none if none fits."""
         candidates = host.allocation_candidates
-        index = next(
-            (index for index, candidate in enumerate(candidates) if self._fits(candidate)), None
-        )
+        index = next((index for index, each in enumerate(candidates) if self._fits(each)), None)
         if index is None:
             return ()
         if index:
@@ -180,15 +174,13 @@ class Headroom:
         ids = {provider.uuid: provider.id for provider in self._candidates.providers}
         classes = {name: key for key, name in resource_classes.all_by_id(connection).items()}
         candidates = (candidate for host in hosts for candidate in host.allocation_candidates)
-        used = {inventory for candidate in candidates for inventory, _ in _amounts(candidate)}
+        used = {name for candidate in candidates for name, _ in _amounts(candidate)}
         missing = used - self._free.keys()
-        keys = {
-            inventory: (ids.get(inventory[0], 0), classes[inventory[1]]) for inventory in missing
-        }
+        keys = {name: (ids.get(name[0], 0), classes[name[1]]) for name in missing}
         capacities = capacity.read(connection, keys.values())
-        for inventory, key in keys.items():
+        for name, key in keys.items():
             entry = capacities.get(key)
-            self._free[inventory] = entry.inventory.capacity - entry.used if entry else 0
+            self._free[name] = entry.inventory.capacity - entry.used if entry else 0
 
 
 @dataclass(slots=True)
@@ -225,7 +217,7 @@ class PlacedSoFar:
             group = self.spec.instance_group
             uuids = frozenset(self.spec.instance_uuids if group else ())
             self.own = [
-                state for state in self.hosts if uuids and not uuids.isdisjoint(state.instances)
+                each for each in self.hosts if uuids and not uuids.isdisjoint(each.instances)
             ]
         for changed_host in (host, *self.own):
             self.weighing.note(changed_host)
@@ -252,11 +244,9 @@ class PlacedSoFar:
         """Return the hosts of the touched names in list order, and clear these names."""
         if hosts is not self._indexed_hosts:
             self._index_hosts(hosts)
-        positions = sorted(
-            position for name in self.touched for position in self._positions.get(name, ())
-        )
+        places = sorted(at for name in self.touched for at in self._positions.get(name, ()))
         self.touched.clear()
-        return [hosts[position] for position in positions]
+        return [hosts[at] for at in places]
 
     def _index_hosts(self, hosts: list[HostState]) -> list[HostState]:
         self._indexed_hosts = hosts
@@ -398,10 +388,8 @@ class Chooser:
         chosen, headroom = progress.chosen, progress.headroom
         for uuid in uuids:
             self.check()
-            instance_spec = progress.spec.for_instance(uuid)
-            look, progress.hosts = self._evaluate(
-                progress.hosts, instance_spec, progress, len(chosen)
-            )
+            current = progress.spec.for_instance(uuid)
+            look, progress.hosts = self._evaluate(progress.hosts, current, progress, len(chosen))
             yield look
             if not look.ordered:
                 return
@@ -411,8 +399,8 @@ class Chooser:
             headroom.take(best.obj, (host.obj for host in islice(look.ordered, 1, 1 + remaining)))
             if number > 1:
                 progress.note(best.obj)
-            best.obj.consume_from_request(instance_spec)
-            progress.spec = instance_spec.in_group_on(best.obj.host)
+            best.obj.consume_from_request(current)
+            progress.spec = current.in_group_on(best.obj.host)
 
     def next_best(self, choice: Choice, most: int) -> list[NextBest]:
         """Return at most ``most`` other placements of a request, for conflicts at the claim.
@@ -437,9 +425,7 @@ class Chooser:
         selection = replace(self._selection(best), allocation_request=other.allocation_request)
         if position:
             rejected = [host.obj for host in look.ordered[:position]]
-            report = _report_rejected(
-                rejected, len(look.ordered), "room_at_claim", _LOST_TO_CONCURRENT
-            )
+            report = _report_rejected(rejected, len(look.ordered), "room_at_claim", _CLAIMED)
             look = replace(look, filters=(*look.filters, report))
         alternates = map(self._selection, same_cell[: self.alternates])
         return replace(choice, selections=((selection, *alternates),), first=look)
@@ -455,10 +441,8 @@ class Chooser:
         if number * len(hosts) < _MIN_PAIRS or number <= len(hosts) or not headroom.is_kept:
             return None
         bound, group = headroom.most(hosts), spec.instance_group
-        is_capped = any(
-            vars(type(plugin)).get("caps_group_members") for plugin in self.filters_for(spec)
-        )
-        if group is None or group.policy != ANTI_AFFINITY or not is_capped:
+        capped = any(vars(type(each)).get("caps_group_members") for each in self.filters_for(spec))
+        if group is None or group.policy != ANTI_AFFINITY or not capped:
             return bound
         # An instance may remain on its present host.
         own = frozenset(spec.instance_uuids)
@@ -552,21 +536,15 @@ class Chooser:
         if len(chosen) > 1:
             look, _ = self._evaluate(progress.hosts, progress.spec, progress, len(chosen) - 1)
         chosen_ids = {id(host.obj) for host in chosen}
-        available = [host for host in look.ordered if id(host.obj) not in chosen_ids]
+        free = [host for host in look.ordered if id(host.obj) not in chosen_ids]
         return [
-            [host for host in available if host.obj.cell_uuid == best.obj.cell_uuid][
-                : self.alternates
-            ]
+            [host for host in free if host.obj.cell_uuid == best.obj.cell_uuid][: self.alternates]
             for best in chosen
         ]
 
     def _selection(self, weighed: WeighedHost) -> Selection:
         host = weighed.obj
-        zones = {
-            aggregate.availability_zone
-            for aggregate in host.aggregates
-            if aggregate.availability_zone
-        }
+        zones = {each.availability_zone for each in host.aggregates if each.availability_zone}
         zone = min(zones, default=self.settings.DEFAULT.default_availability_zone)
         return Selection(
             service_host=host.host,
@@ -592,12 +570,10 @@ def _capacity_reports(
 
 
 def _report_rejected(
-    hosts: Sequence[HostState], count_before: int, name: str, reason: str
+    hosts: Sequence[HostState], total: int, name: str, reason: str
 ) -> FilterReport:
     rejected = tuple(Rejected(host.host, host.nodename, reason) for host in hosts)
-    return FilterReport(
-        name=name, before=count_before, after=count_before - len(hosts), rejected=rejected
-    )
+    return FilterReport(name=name, before=total, after=total - len(hosts), rejected=rejected)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,9 +109,7 @@ def changes_from(
     )
     copies = sum(change.count for change in changes if isinstance(change, AddedHosts))
     if copies > MAX_HOST_COPIES:
-        raise Invalid(
-            f"{copies} hosts are added, more than the maximum of {MAX_HOST_COPIES}", at=at
-        )
+        raise Invalid(f"{copies} hosts are added, the maximum is {MAX_HOST_COPIES}", at=at)
     return changes
 
 
@@ -166,7 +164,7 @@ def copy_of(node: ComputeNode, host: str, number: int, now: datetime) -> Compute
         free_disk_gb=None if node.free_disk_gb is None else free_disk,
         disk_available_least=None if node.disk_available_least is None else free_disk,
         stats={key: "0" if _is_counter(key) else value for key, value in node.stats.items()},
-        numa_topology=_without_usage(node.numa_topology),
+        numa_topology=_reset_usage(node.numa_topology),
     )
 
 
@@ -174,15 +172,13 @@ def _is_counter(key: str) -> bool:
     return key in _COUNTERS or key.startswith(_COUNTER_PREFIXES)
 
 
-def _without_usage(topology: ReportedTopology | None) -> ReportedTopology | None:
+def _reset_usage(topology: ReportedTopology | None) -> ReportedTopology | None:
     if topology is None:
         return None
-    return ReportedTopology(
-        {**topology, "cells": [_cell_without_usage(cell) for cell in topology["cells"]]}
-    )
+    return ReportedTopology({**topology, "cells": [_reset(cell) for cell in topology["cells"]]})
 
 
-def _cell_without_usage(cell: Mapping[str, Any]) -> dict[str, Any]:
+def _reset(cell: Mapping[str, Any]) -> dict[str, Any]:
     pages = [{**page, "used": 0} for page in cell["mempages"]]
     return {**cell, "cpu_usage": 0, "memory_usage": 0, "pinned_cpus": [], "mempages": pages}
 
@@ -231,14 +227,12 @@ class _Aggregates:
 
     @property
     def by_name(self) -> dict[str, HostAggregate]:
-        """Return all aggregates by name, including changes."""
         if self._by_name is None:
             aggregates = host_aggregates.snapshot(self._connection)
             self._by_name = {aggregate.name: aggregate for aggregate in aggregates}
         return self._by_name
 
     def forget(self) -> None:
-        """Discard the aggregates after hosts were added or removed."""
         self._by_name = None
 
 
@@ -282,31 +276,23 @@ def _add(trial: Trial, change: AddedHosts, now: datetime) -> list[str]:
     if not nodes:
         raise _unknown_host(connection, change.like, f"{change.at}.like")
     aggregates = [
-        aggregate
-        for aggregate in host_aggregates.snapshot(connection)
-        if change.like in aggregate.hosts
+        each for each in host_aggregates.snapshot(connection) if change.like in each.hosts
     ]
     trees = {node.uuid: simulation.providers_of(connection, [node.uuid]) for node in nodes}
-    existing = compute_nodes.all_names(connection)
+    names = compute_nodes.all_names(connection)
     numbered = ((number, f"{change.like}+{number}") for number in count(1))
-    new_hosts = islice(
-        ((number, host) for number, host in numbered if host not in existing), change.count
-    )
+    free = islice(((number, host) for number, host in numbered if host not in names), change.count)
     added: list[str] = []
-    while batch := dict(islice(new_hosts, _BATCH_SIZE)):
+    while batch := dict(islice(free, _BATCH_SIZE)):
         trial.check()
-        uuids = {
-            host: _derive_uuid(UUID(nodes[0].uuid), f"{host} service") for host in batch.values()
-        }
+        uuids = {host: _new_uuid(UUID(nodes[0].uuid), f"{host} service") for host in batch.values()}
         simulation.add_services(connection, uuids, now)
         for node in nodes:
             copies = {number: copy_of(node, host, number, now) for number, host in batch.items()}
             simulation.add_nodes(connection, list(copies.values()), now)
             tree = trees[node.uuid]
-            provider_names = [
-                _names_in_copy(node, new, tree, number) for number, new in copies.items()
-            ]
-            simulation.add_trees(connection, tree, provider_names, DISABLED, now)
+            copied = [_names_in_copy(node, new, tree, number) for number, new in copies.items()]
+            simulation.add_trees(connection, tree, copied, DISABLED, now)
         added += batch.values()
     for aggregate in aggregates:
         host_aggregates.add_hosts(connection, aggregate.id, added, now)
@@ -321,13 +307,13 @@ def _names_in_copy(
         provider.uuid: (
             (new.uuid, new.hypervisor_hostname)
             if provider.uuid == node.uuid
-            else (_derive_uuid(UUID(provider.uuid), str(number)), f"{provider.name}+{number}")
+            else (_new_uuid(UUID(provider.uuid), str(number)), f"{provider.name}+{number}")
         )
         for provider in tree
     }
 
 
-def _derive_uuid(uuid: UUID, name: str) -> str:
+def _new_uuid(uuid: UUID, name: str) -> str:
     return str(uuid5(uuid, name))
 
 
@@ -368,11 +354,7 @@ def _select_provider(
             known_names = {provider.name for provider in tree}
             raise _unknown_name("provider", change.provider, known_names, f"{change.at}.provider")
         return named[0]
-    owners = [
-        provider
-        for provider in tree
-        if change.resource_class in inventory_rows.get(provider.id, {})
-    ]
+    owners = [each for each in tree if change.resource_class in inventory_rows.get(each.id, {})]
     if len(owners) > 1:
         names = ", ".join(provider.name for provider in owners)
         raise Invalid(

@@ -47,11 +47,9 @@ class WeightColumn:
     def same(self) -> WeightReport | None:
         """Return the report that all hosts share, or None if there is none."""
         numbers = (self.raw, self.normalized, self.multipliers)
-        if not all(
-            values and values[0] == values[-1] and len(set(values)) == 1 for values in numbers
-        ):
+        if not all(row and row[0] == row[-1] and len(set(row)) == 1 for row in numbers):
             return None
-        return WeightReport(*(values[0] for values in numbers))
+        return WeightReport(*(row[0] for row in numbers))
 
     def reports(self) -> list[WeightReport]:
         """Return a report on each host. Hosts with equal weights share a report."""
@@ -87,9 +85,7 @@ class WeighRun:
     @classmethod
     def of(cls, weighed: Sequence[WeighedHost], columns: Sequence[WeightColumn]) -> Self:
         """Return a run with the hosts sorted best first."""
-        return cls.in_order(
-            weighed, columns, _sort_best_first(weighed, _positions_by_name(weighed))
-        )
+        return cls.in_order(weighed, columns, _sort_best_first(weighed, _by_name(weighed)))
 
     @classmethod
     def in_order(
@@ -103,15 +99,13 @@ class WeighRun:
         if not self.hosts:
             return ()
         # Most weighers give all hosts the same weight, so their reports are shared.
-        shared = {column.name: column.same for column in self.columns}
+        same = {column.name: column.same for column in self.columns}
         individual = [
-            (column.name, column.reports())
-            for column in self.columns
-            if shared[column.name] is None
+            (column.name, column.reports()) for column in self.columns if same[column.name] is None
         ]
         reports = []
         for weighed, position in zip(self.hosts, self.order, strict=True):
-            weights = cast("dict[str, WeightReport]", shared.copy())
+            weights = cast("dict[str, WeightReport]", same.copy())
             for name, host_reports in individual:
                 weights[name] = host_reports[position]
             host = weighed.obj
@@ -221,8 +215,7 @@ def _sort_best_first(weighed: Sequence[WeighedHost], positions_by_name: Sequence
     return sorted(positions_by_name, key=negated.__getitem__)
 
 
-def _positions_by_name(weighed: Sequence[WeighedHost]) -> list[int]:
-    """Return the positions of hosts sorted by host, then node."""
+def _by_name(weighed: Sequence[WeighedHost]) -> list[int]:
     names = [(host.obj.host, host.obj.nodename) for host in weighed]
     return sorted(range(len(weighed)), key=names.__getitem__)
 
@@ -236,7 +229,7 @@ class Weighing:
         self._columns: list[WeightColumn] = []
         # Positions by name and best first, the rank of each position by name, and the positions
         # of the nodes of each host.
-        self._positions_by_name: list[int] = []
+        self._by_name: list[int] = []
         self._order: list[int] = []
         self._ranks: list[int] = []
         self._positions: dict[str, list[int]] = {}
@@ -256,18 +249,14 @@ class Weighing:
         same_hosts = len(hosts) == len(self._weighed)
         if not same_hosts:  # drop the weights of removed hosts
             ids = {id(host) for host in hosts}
-            positions = [
-                position for position, host in enumerate(self._weighed) if id(host.obj) in ids
-            ]
-            self._weighed = [self._weighed[position] for position in positions]
-            self._columns = [column.at(positions) for column in self._columns]
-            self._positions_by_name = []
-        if not self._positions_by_name:
+            places = [at for at, host in enumerate(self._weighed) if id(host.obj) in ids]
+            self._weighed = [self._weighed[at] for at in places]
+            self._columns = [column.at(places) for column in self._columns]
+            self._by_name = []
+        if not self._by_name:
             self._index_hosts()
-        positions = sorted(
-            position for name in self._changed for position in self._positions.get(name, ())
-        )
-        changed = {position: hosts[position] for position in positions}
+        places = sorted(at for name in self._changed for at in self._positions.get(name, ()))
+        changed = {at: hosts[at] for at in places}
         self._changed.clear()
         old_columns = self._columns
         self._columns = [
@@ -275,16 +264,14 @@ class Weighing:
             for plugin, column in zip(self._weighers, old_columns, strict=True)
         ]
         is_rescaled = any(
-            not weigher_of(plugin).by_host or column.ends != old_column.ends
-            for plugin, column, old_column in zip(
-                self._weighers, self._columns, old_columns, strict=True
-            )
-            if column is not old_column
+            not weigher_of(each).by_host or column.ends != old.ends
+            for each, column, old in zip(self._weighers, self._columns, old_columns, strict=True)
+            if column is not old
         )
         # Replace the objects, because earlier instances may still refer to the old objects.
         if is_rescaled:
             self._weighed = list(map(WeighedHost, hosts, weights_by(self._columns, len(hosts))))
-            self._order = _sort_best_first(self._weighed, self._positions_by_name)
+            self._order = _sort_best_first(self._weighed, self._by_name)
         else:
             for position, host in changed.items():
                 self._weighed[position] = WeighedHost(host, weight_at(position, self._columns))
@@ -304,11 +291,9 @@ class Weighing:
 
     def _index_hosts(self) -> None:
         """Index the positions of each host's nodes, and sort positions by name and weight."""
-        self._positions_by_name = _positions_by_name(self._weighed)
-        self._order = _sort_best_first(self._weighed, self._positions_by_name)
-        self._ranks = sorted(
-            range(len(self._positions_by_name)), key=self._positions_by_name.__getitem__
-        )
+        self._by_name = _by_name(self._weighed)
+        self._order = _sort_best_first(self._weighed, self._by_name)
+        self._ranks = sorted(range(len(self._by_name)), key=self._by_name.__getitem__)
         self._positions = defaultdict(list)
         for position, host in enumerate(self._weighed):
             self._positions[host.obj.host].append(position)
@@ -319,7 +304,7 @@ class Weighing:
         # A single host is not weighed, so there are no weights to reuse.
         pairs = zip(run.order, run.hosts, strict=True) if len(hosts) > 1 else ()
         self._weighed = [host for _, host in sorted(pairs, key=lambda pair: pair[0])]
-        self._columns, self._positions_by_name = list(run.columns), []
+        self._columns, self._by_name = list(run.columns), []
         return run
 
 

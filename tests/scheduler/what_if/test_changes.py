@@ -220,7 +220,7 @@ def test_hosts_added_by_all_changes_together_are_limited(cloud):
     body = {"request_spec": spec(), "changes": changes}
     answer = cloud.post_json("/scheduler/v1/explain", body, status=400)
     assert answer.json["errors"][0]["detail"] == (
-        "1001 hosts are added, more than the maximum of 1000 (at $.changes)"
+        "1001 hosts are added, the maximum is 1000 (at $.changes)"
     )
 
 
