@@ -1,1 +1,1 @@
-"""From a request to a chosen and claimed host."""
+"""The scheduler: from a request to a selected and claimed host."""

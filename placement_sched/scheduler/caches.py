@@ -1,4 +1,4 @@
-"""What one process remembers of hosts between requests; right with any number of processes."""
+"""Caches of a process between requests, correct with any number of processes."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,24 +25,30 @@ from placement_sched.store.compute import compute_nodes, host_aggregates, host_c
 from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement import change_log
 
-#: So many nodes are kept, more than most clouds have; a parsed report takes some kilobytes.
+LOG = log.getLogger(__name__)
+
+#: Maximum number of cached nodes, more than most clouds have. A parsed report takes some kB.
 NODES = 20_000
 
-#: The version of each part of the hosts, read before what it is about.
+#: The version of each part of the hosts, read before the hosts themselves.
 HostVersions = Mapping[int, int]
+
+#: Seconds that a process waits at its start until all providers are read.
+READING = 2.0
+#: Maximum number of ignored keys and values in memory. Older ones may be logged again.
+IGNORED = 1000
 
 
 class NodeCache:
-    """The nodes that one process has parsed, at most ``limit`` of them, longest unused go first.
+    """Parsed compute nodes, at most ``limit``, evicted by least recent use.
 
-    It is right with any number of processes: where hosts of a part have changed, each :meth:`get`
-    asks the database for the version of every node asked of that part, and parses again those
-    whose version is another.
+    If hosts of a part have changed, :meth:`get` reads the versions of the requested nodes of that
+    part from the database, and parses nodes of another version again.
     """
 
     def __init__(self, limit: int = NODES) -> None:
         self._limit = limit
-        # Each with its host's part, and the version of that which it was read under.
+        # Each node with the part of its host, and the version of that part at the read.
         self._nodes: dict[str, tuple[ComputeNode, int, int]] = {}
         self._history: History = None
         self._lock = Lock()
@@ -50,115 +56,113 @@ class NodeCache:
     def get(
         self, connection: Connection, uuids: Iterable[str], parts: HostVersions | None = None
     ) -> list[ComputeNode]:
-        """Return the nodes of these uuids in this order, without those that are not there.
+        """Return the nodes of these uuids in this order, without unknown uuids.
 
-        ``parts`` are the versions that the request read, if it has. No statement where nothing
-        has changed, one more where something has, and another for nodes that are new or changed.
+        ``parts`` are the versions that the request has read, if any. Needs no SQL statement if
+        nothing has changed, else a statement for versions and another for changed nodes.
         """
         history = history_of(connection)
         parts = host_changes.versions(connection) if parts is None else parts
-        asked = list(dict.fromkeys(uuids))
+        unique = list(dict.fromkeys(uuids))
         with self._lock:
-            self._begin(history)
-            known = {uuid: held for uuid in asked if (held := self._nodes.get(uuid)) is not None}
+            self._reset_on_failover(history)
+            cached = {uuid: row for uuid in unique if (row := self._nodes.get(uuid)) is not None}
         nodes: dict[str, ComputeNode] = {}
-        doubtful: list[str] = []
-        changed = [uuid for uuid in asked if uuid not in known]
+        outdated: list[str] = []
+        changed = [uuid for uuid in unique if uuid not in cached]
         version_of = parts.get
-        for uuid, (node, part, version) in known.items():
+        for uuid, (node, part, version) in cached.items():
             if version_of(part, 0) == version:
                 nodes[uuid] = node
             else:
-                doubtful.append(uuid)
-        if doubtful:
-            versions = compute_nodes.versions(connection, doubtful)
+                outdated.append(uuid)
+        if outdated:
+            versions = compute_nodes.versions(connection, outdated)
             for uuid, (version, last_seen_up) in versions.items():
-                node = known[uuid][0]
+                node = cached[uuid][0]
                 if node.version == version:
                     nodes[uuid] = node.seen_at(last_seen_up)
                 else:
                     changed.append(uuid)
         if changed:
             nodes |= {node.uuid: node for node in compute_nodes.by_uuids(connection, changed)}
-        self._keep(nodes, known, parts, history)
-        return [nodes[uuid] for uuid in asked if uuid in nodes]
+        self._store(nodes, cached, parts, history)
+        return [nodes[uuid] for uuid in unique if uuid in nodes]
 
-    def _begin(self, history: History) -> None:
-        """Forget what was read in another history."""
+    def _reset_on_failover(self, history: History) -> None:
         if history != self._history:
             self._history, self._nodes = history, {}
 
-    def _keep(
+    def _store(
         self,
         nodes: Mapping[str, ComputeNode],
-        known: Mapping[str, tuple[ComputeNode, int, int]],
+        cached: Mapping[str, tuple[ComputeNode, int, int]],
         parts: HostVersions,
         history: History,
     ) -> None:
         with self._lock:
-            self._begin(history)
-            kept = self._nodes
-            # As long as there is room for all, it is no matter which were used last.
-            ordered = 2 * (len(kept) + len(nodes)) > self._limit
+            self._reset_on_failover(history)
+            stored = self._nodes
+            # The order of use matters only when the cache is filling up.
+            is_ordered = 2 * (len(stored) + len(nodes)) > self._limit
             for uuid, node in nodes.items():
-                held = known.get(uuid)
-                same = held is not None and held[0] is node
-                if held is None or not same or parts.get(held[1], 0) != held[2]:
+                entry = cached.get(uuid)
+                is_same = entry is not None and entry[0] is node
+                if entry is None or not is_same or parts.get(entry[1], 0) != entry[2]:
                     part = host_changes.part_of(node.host)
-                    held = (node, part, parts.get(part, 0))
-                elif not ordered:
+                    entry = (node, part, parts.get(part, 0))
+                elif not is_ordered:
                     continue
-                # Taken out and put back at the end: the order shows which were used last.
-                kept.pop(uuid, None)
-                kept[uuid] = held
-            while len(kept) > self._limit:
-                del kept[next(iter(kept))]
+                # Moved to the end, as most recently used.
+                stored.pop(uuid, None)
+                stored[uuid] = entry
+            while len(stored) > self._limit:
+                del stored[next(iter(stored))]
 
     def __len__(self) -> int:
         return len(self._nodes)
 
 
 class ServiceCache:
-    """The compute services of hosts as their states show them, at most ``limit`` of them."""
+    """The compute services of hosts in the form of host states, at most ``limit``."""
 
     def __init__(self, limit: int = NODES) -> None:
         self._limit = limit
-        # Each with its host's part, and the version of that which it was read under; all together
-        # with the history that they were read in.
+        # Each view with the part of its host, and the version of that part at the read.
         self._views: tuple[History, dict[str, tuple[Mapping[str, Any], int, int]]] = (None, {})
 
     def get(
         self, connection: Connection, hosts: Collection[str], parts: HostVersions
     ) -> dict[str, Mapping[str, Any]]:
-        """Return the service of each host; one statement where some may have changed."""
-        found: dict[str, Mapping[str, Any]] = {}
+        """Return the service of each host, with a single SQL statement for changed hosts."""
+        result: dict[str, Mapping[str, Any]] = {}
         changed: list[str] = []
         history = history_of(connection)
-        views = self._of(history)
-        held_of, version_of = views.get, parts.get
+        views = self._views_of(history)
+        cached_of, version_of = views.get, parts.get
         for host in hosts:
-            held = held_of(host)
-            if held is not None and version_of(held[1], 0) == held[2]:
-                found[host] = held[0]
+            entry = cached_of(host)
+            if entry is not None and version_of(entry[1], 0) == entry[2]:
+                result[host] = entry[0]
             else:
                 changed.append(host)
         if not changed:
-            return found
-        read = services.by_hosts(connection, changed)
+            return result
+        changed_services = services.by_hosts(connection, changed)
         if len(views) + len(changed) > self._limit:
             views = {}
             self._views = history, views
         for host in changed:
-            service, part = read.get(host), host_changes.part_of(host)
+            service, part = changed_services.get(host), host_changes.part_of(host)
             view = NO_SERVICE if service is None else service_view(service)
-            found[host] = view
+            result[host] = view
             views[host] = (view, part, version_of(part, 0))
-        return found
+        return result
 
-    def _of(self, history: History) -> dict[str, tuple[Mapping[str, Any], int, int]]:
-        """Return what was read in this history, having forgotten what was in another."""
-        known, views = self._views
-        if known != history:
+    def _views_of(self, history: History) -> dict[str, tuple[Mapping[str, Any], int, int]]:
+        """Return the cached views, which are reset after a database failover."""
+        cached_history, views = self._views
+        if cached_history != history:
             views = {}
             self._views = history, views
         return views
@@ -167,18 +171,10 @@ class ServiceCache:
         return len(self._views[1])
 
 
-LOG = log.getLogger(__name__)
-
-#: Seconds that a process waits at its start until all providers are read.
-READING = 2.0
-#: So many keys and values that were ignored. Of more, the oldest may be logged again.
-IGNORED = 1000
-
-
 class Aggregates:
-    """All host aggregates of one moment, by id.
+    """All host aggregates at a point in time, by id.
 
-    They have at least the ``version`` of their change counter, in the history that it is of.
+    They are at least as new as ``version``, the server epoch and value of their change counter.
     """
 
     def __init__(
@@ -189,25 +185,25 @@ class Aggregates:
 
     @cached_property
     def by_host(self) -> dict[str, tuple[HostAggregate, ...]]:
-        """The aggregates of each host that is in any, by id."""
-        found: dict[str, list[HostAggregate]] = defaultdict(list)
+        """Return the aggregates of each host that has any, by id."""
+        by_host: dict[str, list[HostAggregate]] = defaultdict(list)
         for aggregate in self.every:
             for host in aggregate.hosts:
-                found[host].append(aggregate)
-        return {host: tuple(members) for host, members in found.items()}
+                by_host[host].append(aggregate)
+        return {host: tuple(members) for host, members in by_host.items()}
 
     def of_host(self, host: str) -> tuple[HostAggregate, ...]:
-        """Return the aggregates that ``host`` is in, by id."""
+        """Return the aggregates of ``host``, by id."""
         return self.by_host.get(host, ())
 
     @cached_property
     def of_policies(self) -> tuple[HostAggregate, ...]:
-        """The aggregates that name a policy, by id."""
-        return tuple(each for each in self.every if each.policy)
+        """Return the aggregates that name a policy, by id."""
+        return tuple(aggregate for aggregate in self.every if aggregate.policy)
 
 
 class AggregateCache(change_counters.VersionedCache[Aggregates]):
-    """All host aggregates, as one process keeps them."""
+    """The cache of all host aggregates of a process."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -216,12 +212,12 @@ class AggregateCache(change_counters.VersionedCache[Aggregates]):
         )
 
     def policies_in_use(self, database: Database) -> frozenset[str]:
-        """Return the policies that aggregates name; if they cannot be read, those read last."""
+        """Return the policies that aggregates name, as last read if the database is down."""
         try:
             with database.read() as connection:
                 self.current(connection)
         except Exception as failure:  # noqa: BLE001 - of a database in any state
-            LOG.info("cannot read which policies are in use: %s", failure)
+            LOG.info("Cannot read which policies are in use: %s", failure)
         aggregates = self.last
         if aggregates is None:
             return frozenset()
@@ -229,26 +225,26 @@ class AggregateCache(change_counters.VersionedCache[Aggregates]):
 
 
 class KeptNodes:
-    """The compute nodes of one process as CachingScheduler sees them; for any number of threads."""
+    """The compute nodes of CachingScheduler in a process, safe for any number of threads."""
 
     def __init__(self, nodes: NodeCache) -> None:
         self._read = nodes
-        self._kept: dict[str, ComputeNode] = {}
+        self._nodes: dict[str, ComputeNode] = {}
         self._placed: dict[str, list[RequestSpec]] = defaultdict(list)
         self._since: datetime | None = None
         self._history: History = None
         self._lock = Lock()
 
     def refresh(self, now: datetime, interval: int, history: History = None) -> float:
-        """Forget all that was read more than ``interval`` seconds ago; return the age in seconds.
+        """Clear the cache after ``interval`` seconds, and return its age in seconds.
 
-        A negative interval never does. What was read in another history is forgotten at once.
+        A negative interval never clears it. A database failover clears it at once.
         """
         with self._lock:
             age = 0.0 if self._since is None else (now - self._since).total_seconds()
-            late = self._since is None or 0 <= interval <= age
-            if late or history != self._history:
-                self._kept.clear()
+            is_expired = self._since is None or 0 <= interval <= age
+            if is_expired or history != self._history:
+                self._nodes.clear()
                 self._placed.clear()
                 self._since, self._history, age = now, history, 0.0
             return age
@@ -256,56 +252,56 @@ class KeptNodes:
     def get(
         self, connection: Connection, uuids: Iterable[str], parts: HostVersions | None = None
     ) -> list[ComputeNode]:
-        """Return the nodes of these uuids in this order, without those that are not there."""
-        asked = list(dict.fromkeys(uuids))
+        """Return the nodes of these uuids in this order, without unknown uuids."""
+        requested = list(dict.fromkeys(uuids))
         with self._lock:
-            known = {uuid: self._kept[uuid] for uuid in asked if uuid in self._kept}
-        if len(known) < len(asked):
-            lacking = [uuid for uuid in asked if uuid not in known]
-            new = self._read.get(connection, lacking, parts)
-            known |= {node.uuid: node for node in new}
+            nodes = {uuid: self._nodes[uuid] for uuid in requested if uuid in self._nodes}
+        if len(nodes) < len(requested):
+            missing = [uuid for uuid in requested if uuid not in nodes]
+            new = self._read.get(connection, missing, parts)
+            nodes |= {node.uuid: node for node in new}
             with self._lock:
                 if history_of(connection) == self._history:
-                    self._kept |= {node.uuid: node for node in new}
-        return [known[uuid] for uuid in asked if uuid in known]
+                    self._nodes |= {node.uuid: node for node in new}
+        return [nodes[uuid] for uuid in requested if uuid in nodes]
 
     def placed_on(self, uuid: str) -> Sequence[RequestSpec]:
-        """Return what was placed on a node since it was read, an instance each."""
+        """Return the requests of the instances placed on a node since it was read."""
         with self._lock:
             return tuple(self._placed.get(uuid, ()))
 
     def note(self, placed: Iterable[tuple[str, RequestSpec]]) -> None:
-        """Note instances that were claimed, each on the node of a uuid."""
+        """Record claimed instances with the uuids of their nodes."""
         with self._lock:
             for uuid, spec in placed:
                 self._placed[uuid].append(spec)
 
 
 class IgnoredLog:
-    """What one process has logged already; for any number of threads."""
+    """Deduplicated log of ignored keys of a process, safe for any number of threads."""
 
     def __init__(self) -> None:
         self._logged: dict[int, None] = {}
         self._lock = Lock()
 
     def log(self, ignored: Iterable[Ignored]) -> None:
-        """Log each of these that was not logged before."""
-        for one in ignored:
-            known = hash(one)  # of one size, however long the value is
+        """Log each entry that was not logged before."""
+        for entry in ignored:
+            key = hash(entry)  # of constant size, for values of any length
             with self._lock:
-                if known in self._logged:
+                if key in self._logged:
                     continue
                 if len(self._logged) >= IGNORED:
                     del self._logged[next(iter(self._logged))]
-                self._logged[known] = None
-            LOG.warning("%s", one.detail)
+                self._logged[key] = None
+            LOG.warning("%s", entry.detail)
 
 
 class Memory:
-    """What one process remembers between requests; right with any number of processes.
+    """All caches of a process between requests.
 
-    ``provider_cache`` has all providers, if the process keeps them. ``supposed`` is what a trial
-    has put on nodes, by their uuids, beyond what they have reported.
+    ``provider_cache`` has all providers, or is None if they are not cached. ``supposed`` are the
+    instances that a simulation has placed on nodes, by node uuid.
     """
 
     def __init__(self, provider_cache: ProviderCache | None = None) -> None:
@@ -325,28 +321,29 @@ class Memory:
         database: Database,
         report: Callable[[CacheFigures], None] = lambda _figures: None,
     ) -> Self:
-        """Return the memory of a process that serves with these options.
+        """Return the caches of a process with these settings.
 
-        ``report`` is called with the figures of its provider cache, if there is one.
+        ``report`` is called with the figures of the provider cache, if any.
         """
         if not settings.placement.providers_in_memory:
             return cls()
         return cls(ProviderCache(change_log, report=report, opened=database.read))
 
     def fill(self, database: Database, seconds: float = READING) -> None:
-        """Begin to read all providers, if they are kept here, and wait for that, not for long.
+        """Start to fill the provider cache, if any, and wait ``seconds`` for it at most.
 
-        Until they are read the database answers. Raises :class:`Unavailable` where it does not.
+        Until it is filled, requests read the database. Raises :class:`Unavailable` if the
+        database does not answer.
         """
         if self.provider_cache is None:
             return
         with database.read() as connection:
-            known = self.provider_cache.refresh(connection)
-        if not known:
+            is_filled = self.provider_cache.refresh(connection)
+        if not is_filled:
             self.provider_cache.wait(seconds)
 
     def provider_source(self, connection: Connection) -> ProviderSource:
-        """Return the providers for a request: the cache, refreshed, or what it loads itself."""
+        """Return the providers for a request: the refreshed cache, or a database loader."""
         if self.provider_cache is not None and self.provider_cache.refresh(connection):
             return CachedProviders(self.provider_cache, history_of(connection))
         return LoadedProviders(connection)

@@ -1,6 +1,6 @@
-"""Claim what was chosen, and record what was decided.
+"""Claims of selected hosts, and the record of decisions.
 
-What was chosen becomes allocations for all instances of a request or for none.
+A claim allocates for all instances of a request, or for none.
 """
 
 from collections import defaultdict
@@ -42,21 +42,21 @@ LOG = log.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: How often a request starts again because others took what it chose, before it gives up. Each
-#: new start sees what the others left, so there are at most as many as concurrent requests.
+#: Maximum number of attempts of a request that loses its hosts to concurrent requests. Each
+#: attempt sees the earlier claims, so the number of concurrent requests bounds the attempts.
 MAX_STARTS = 100
 
-#: How many of the next best a claim looks at where others took what was chosen.
+#: Maximum number of other placements that a claim tries after a conflict.
 MAX_NEXT_BEST = 20
-#: Where a request names the instances.
-_NAMED_AT = "$.request_spec"
+#: JSON path of the instances.
+_INSTANCES_PATH = "$.request_spec"
 
 
 class Claiming(Enum):
-    """What becomes of what was chosen.
+    """The use of a selection.
 
-    ``NEW`` allocates it for instances that hold nothing; ``ADDED`` beside what they hold, as nova
-    does for an instance that is evacuated: it holds both until the move has ended.
+    ``NEW`` allocates for instances without allocations. ``ADDED`` adds to their allocations, as
+    nova does for an evacuation: the instance holds both until the move has ended.
     """
 
     NONE = "none"
@@ -65,28 +65,28 @@ class Claiming(Enum):
 
 
 def until_claimed(attempt: Callable[[int], T]) -> T:
-    """Return what ``attempt`` returns, called with 0, 1, ... until no other request was faster.
+    """Call ``attempt`` with 0, 1, ... until it succeeds without a conflict.
 
-    Raises :class:`ConcurrentUpdate` where others were faster :data:`MAX_STARTS` times.
+    Raises :class:`ConcurrentUpdate` after :data:`MAX_STARTS` conflicts.
     """
-    starts = count()
-    others_faster = (CapacityExceeded, ConcurrentUpdate)
+    attempts = count()
+    conflicts = (CapacityExceeded, ConcurrentUpdate)
     try:
-        return retrying(lambda: attempt(next(starts)), MAX_STARTS, on=others_faster)
-    except others_faster:
-        raise ConcurrentUpdate("concurrent requests took all selected hosts; try again") from None
+        return retrying(lambda: attempt(next(attempts)), MAX_STARTS, on=conflicts)
+    except conflicts:
+        raise ConcurrentUpdate("concurrent requests took all selected hosts, try again") from None
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What was allocated: the run that chose it, and the decision."""
+    """A claimed run and its decision."""
 
     run: Run
     decision: Decision
 
 
 class RunToClaim:
-    """One run to be claimed: its choice, and the next best if others were faster."""
+    """A run to claim: its selection, and other placements for conflicts."""
 
     def __init__(self, run: Run, decide: Callable[[Run], Decision]) -> None:
         self._run = run
@@ -95,11 +95,11 @@ class RunToClaim:
 
     @cached_property
     def next_best(self) -> list[NextBest]:
-        """What may be tried after the first, the best first."""
+        """Return other placements, the best first."""
         return self._run.next_best(MAX_NEXT_BEST)
 
     def placed(self, number: int) -> Placed:
-        """Return the placement with the next best of this number, with 0 the first choice."""
+        """Return the placement of this number, 0 for the first choice."""
         if not number:
             return self.first
         run = self._run.instead(self.next_best[number - 1])
@@ -108,7 +108,7 @@ class RunToClaim:
 
 @dataclass(eq=False, slots=True)
 class Claims:
-    """Claims what was chosen, and records what was decided."""
+    """Claims selections, and records decisions."""
 
     database: Database
     settings: Settings
@@ -126,145 +126,145 @@ class Claims:
         claiming: Claiming,
         ids: RequestIds = NO_REQUEST,
     ) -> Json | None:
-        """Return the answer that an earlier, equal request was given, while it still holds.
+        """Return the result of an earlier, equal request that still holds its allocations.
 
-        Of one that adds to what the instances hold, that is the same request sent again: its ids
-        are equal, too. Raises :class:`Conflict` where new instances hold allocations by another
-        request. A rebuild is never claimed: its instance keeps what it holds.
+        A request of mode ``ADDED`` is equal only if its ids are equal too. Raises
+        :class:`Conflict` if new instances have allocations from another request. A rebuild is
+        never claimed, because its instance keeps its allocations.
         """
         if spec.is_rebuild or claiming is Claiming.NONE:
             return None
         with self.database.read() as connection:
-            held = allocations.of_several(connection, spec.instance_uuids, _NAMED_AT)
-            placed = decisions.of_instances(connection, spec.instance_uuids) if held else {}
-        if not held:
+            existing = allocations.of_several(connection, spec.instance_uuids, _INSTANCES_PATH)
+            recorded = decisions.of_instances(connection, spec.instance_uuids) if existing else {}
+        if not existing:
             return None
         digest = digest_of_request(spec, document)
         if claiming is Claiming.ADDED:
-            added = _added_before(spec.instance_uuids, placed, held, digest, ids)
-            return dict(added.answer) if added else None
-        holding = {one.consumer.uuid for one in held}
-        answers = {decision.uuid: decision for decision in placed.values()}
-        if len(answers) == 1 and placed.keys() == holding == set(spec.instance_uuids):
-            (decision,) = answers.values()
-            if decision.digest == digest and _is_held(decision, spec.instance_uuids, held):
+            earlier = _find_added(spec.instance_uuids, recorded, existing, digest, ids)
+            return dict(earlier.answer) if earlier else None
+        allocated = {allocation.consumer.uuid for allocation in existing}
+        by_uuid = {decision.uuid: decision for decision in recorded.values()}
+        if len(by_uuid) == 1 and recorded.keys() == allocated == set(spec.instance_uuids):
+            (decision,) = by_uuid.values()
+            if decision.digest == digest and _is_held(decision, spec.instance_uuids, existing):
                 return dict(decision.answer)
         raise errors.Conflict(
-            f"instance {min(holding)} already has allocations from another request",
+            f"instance {min(allocated)} already has allocations from another request",
             code="scheduler.instance_placed",
         )
 
     def claim(self, run: Run, decide: Callable[[Run], Decision], claiming: Claiming) -> Decision:
-        """Allocate what a run chose and record it as decided, in one transaction.
+        """Allocate the selection of a run and record its decision, in a transaction.
 
-        Where others took that meanwhile, the next best is allocated that there is room for; so the
-        decision is returned that ``decide`` made of the run in the end.
+        After a conflict, the best other placement with capacity is allocated. Returns the
+        decision that ``decide`` made of the placement.
 
-        Raises :class:`CapacityExceeded` or :class:`ConcurrentUpdate` where others were faster, and
-        :class:`Invalid` where the stored server group is gone or full.
+        Raises :class:`CapacityExceeded` or :class:`ConcurrentUpdate` if concurrent requests
+        claimed all placements, and :class:`Invalid` if the stored server group is gone or full.
         """
         now, spec = self.clock(), run.request.spec
         work = self._claim if claiming is Claiming.NEW else self._add
-        placing = RunToClaim(run, decide)
-        placed = self.database.claim(partial(work, placing=placing, now=now))
-        if placed is not placing.first:
+        pending = RunToClaim(run, decide)
+        result = self.database.claim(partial(work, pending=pending, now=now))
+        if result is not pending.first:
             request_stats().conflicts[MOVED] += 1
         self.retention.made_one(now)
         if run.request.plugins.driver.keeps_states:
             self.kept_nodes.note(
                 (best.compute_node_uuid, assigned(spec.for_instance(uuid), best.allocation_request))
-                for uuid, (best, *_) in zip(spec.instance_uuids, placed.run.selections, strict=True)
+                for uuid, (best, *_) in zip(spec.instance_uuids, result.run.selections, strict=True)
             )
-        return placed.decision
+        return result.decision
 
     def record(self, decision: Decision) -> None:
-        """Record a decision that allocates nothing; a failure to do so is logged only."""
+        """Record a decision that allocates nothing, and log a failure."""
         try:
             self.keep(decision)
         except errors.Unavailable as failure:
-            LOG.warning("decision %s is not recorded: %s", decision.uuid, failure.detail)
+            LOG.warning("Decision %s is not recorded: %s", decision.uuid, failure.detail)
 
     def keep(self, decision: Decision) -> None:
-        """Record a decision that allocates nothing; raise :class:`Unavailable` if that fails."""
+        """Record a decision that allocates nothing, or raise :class:`Unavailable`."""
         now = self.clock()
         try:
             self.database.write(partial(decisions.record, decision=decision, now=now))
         finally:
             self.retention.made_one(now)
 
-    def _claim(self, connection: Connection, placing: "RunToClaim", now: datetime) -> "Placed":
-        """Allocate the best selection of each instance, and record instances and decision with it.
+    def _claim(self, connection: Connection, pending: "RunToClaim", now: datetime) -> "Placed":
+        """Allocate the best selection of each instance, and record instances and decision.
 
         Every consumer must be new, so that a concurrent request with the same instance uuids
         cannot be overwritten.
         """
-        placed = self._allocated(connection, placing, now, held=())
-        run, decision = placed.run, placed.decision
+        claimed = self._allocate(connection, pending, now, existing=())
+        run, decision = claimed.run, claimed.decision
         if run.request.names_group:
             _join_group(connection, run.request.spec)
         instances.record(connection, _instances_of(run, decision), now)
         decisions.record(connection, decision, now)
-        _hold_zones(connection, run)
-        return placed
+        _lock_zones(connection, run)
+        return claimed
 
-    def _add(self, connection: Connection, placing: "RunToClaim", now: datetime) -> "Placed":
-        """As :meth:`_claim`, but beside what the instances hold, whose records stay.
+    def _add(self, connection: Connection, pending: "RunToClaim", now: datetime) -> "Placed":
+        """Allocate as :meth:`_claim`, but add to existing allocations and keep instance records.
 
-        Consumers must be as they are read here, so that no other change of what they hold is
-        overwritten, and the same request sent again is not added twice.
+        Consumers must not change after they are read here, so that no concurrent change of
+        allocations is overwritten and a repeated request is not added twice.
         """
-        first = placing.first.decision
-        uuids = placing.first.run.request.spec.instance_uuids
-        held = allocations.of_several(connection, uuids, _NAMED_AT)
-        if held:
-            before = decisions.of_instances(connection, uuids)
-            if _added_before(uuids, before, held, first.digest, first.request_ids):
-                raise ConcurrentUpdate("the same request was answered meanwhile")
-        placed = self._allocated(connection, placing, now, held)
-        run, decision = placed.run, placed.decision
+        first = pending.first.decision
+        uuids = pending.first.run.request.spec.instance_uuids
+        existing = allocations.of_several(connection, uuids, _INSTANCES_PATH)
+        if existing:
+            earlier = decisions.of_instances(connection, uuids)
+            if _find_added(uuids, earlier, existing, first.digest, first.request_ids):
+                raise ConcurrentUpdate("a concurrent request with the same ids was claimed")
+        claimed = self._allocate(connection, pending, now, existing)
+        run, decision = claimed.run, claimed.decision
         if run.request.names_group:
             _join_group(connection, run.request.spec, records_stay=True)
-        known = instances.locked(connection, uuids)
-        instances.note_decision(connection, known, decision.uuid, now)
-        new = [one for one in _instances_of(run, decision) if one.uuid not in known]
+        records = instances.locked(connection, uuids)
+        instances.note_decision(connection, records, decision.uuid, now)
+        new = [vm for vm in _instances_of(run, decision) if vm.uuid not in records]
         instances.record(connection, new, now)
         decisions.record(connection, decision, now)
-        _hold_zones(connection, run)
-        return placed
+        _lock_zones(connection, run)
+        return claimed
 
-    def _allocated(
+    def _allocate(
         self,
         connection: Connection,
-        placing: "RunToClaim",
+        pending: "RunToClaim",
         now: datetime,
-        held: Iterable[Allocation],
+        existing: Iterable[Allocation],
     ) -> "Placed":
-        """Allocate what was chosen, or the next best, beside what the instances hold already."""
-        held_by = grouped((one.consumer.uuid, one) for one in held)
-        claims = [_beside(held_by, claim) for claim in self._claims_of(placing.first.run)]
+        """Allocate the selection, or another placement, with the existing allocations."""
+        by_consumer = grouped((allocation.consumer.uuid, allocation) for allocation in existing)
+        claims = [_merge(by_consumer, claim) for claim in self._claims_of(pending.first.run)]
         try:
             if len(claims) > 1:
                 allocations.replace(connection, claims, now, decided=True)
-                return placing.first
+                return pending.first
 
             first = claims[0]
-            others = (
-                _beside(held_by, replace(first, allocations=_amounts(one.allocation_request)))
-                for one in placing.next_best
+            options = (
+                _merge(by_consumer, replace(first, allocations=_amounts(each.allocation_request)))
+                for each in pending.next_best
             )
-            at = allocations.replace_by_first(connection, first, others, now)
-        except errors.Invalid as gone:
-            # What the search had found is gone: a concurrent change too, one that removes hosts.
-            raise ConcurrentUpdate(gone.detail) from gone
-        return placing.placed(at)
+            index = allocations.replace_by_first(connection, first, options, now)
+        except errors.Invalid as error:
+            # A provider is gone, which is a concurrent change.
+            raise ConcurrentUpdate(error.detail) from error
+        return pending.placed(index)
 
     def _claims_of(self, run: Run) -> Iterable[ConsumerClaim]:
-        """Yield what each instance is to hold, as a consumer that must be new."""
+        """Yield the allocations of each instance, as a consumer that must be new."""
         spec = run.request.spec
         project, user = self.settings.unknown_owner
         for uuid, (best, *_) in zip(spec.instance_uuids, run.selections, strict=True):
             if best.allocation_request is None:  # a rebuild, which is never claimed
-                raise AssertionError("there is nothing to allocate")
+                raise AssertionError("a rebuild has no allocations to claim")
             yield ConsumerClaim(
                 consumer=uuid,
                 allocations=_amounts(best.allocation_request),
@@ -276,51 +276,50 @@ class Claims:
 
 
 def _amounts(allocation_request: Mapping[str, Any]) -> dict[str, Amounts]:
-    parts = allocation_request["allocations"]
-    return {provider: part["resources"] for provider, part in parts.items()}
+    bodies = allocation_request["allocations"]
+    return {provider: body["resources"] for provider, body in bodies.items()}
 
 
-def _beside(held_by: Mapping[str, Sequence[Allocation]], claim: ConsumerClaim) -> ConsumerClaim:
-    """Return the claim with what its consumer holds already beside it.
+def _merge(by_consumer: Mapping[str, Sequence[Allocation]], claim: ConsumerClaim) -> ConsumerClaim:
+    """Return the claim with the existing allocations of its consumer added.
 
-    Of a provider of which it holds something nothing is added: what shares its disk with the old
-    host and the new one holds that disk once. So nova's scheduler has it for an evacuation.
+    Nothing is added on a provider that the consumer already uses: storage that is shared by the
+    old and the new host is allocated once, as in nova's evacuation.
     """
-    mine = held_by.get(claim.consumer, ())
-    kept: dict[str, dict[str, int]] = defaultdict(dict)
-    for one in mine:
-        kept[one.provider_uuid][one.resource_class] = one.used
-    generation = mine[0].consumer.generation if mine else claim.generation
-    return replace(claim, allocations={**claim.allocations, **kept}, generation=generation)
+    existing = by_consumer.get(claim.consumer, ())
+    amounts: dict[str, dict[str, int]] = defaultdict(dict)
+    for allocation in existing:
+        amounts[allocation.provider_uuid][allocation.resource_class] = allocation.used
+    generation = existing[0].consumer.generation if existing else claim.generation
+    return replace(claim, allocations={**claim.allocations, **amounts}, generation=generation)
 
 
-def _added_before(
+def _find_added(
     uuids: Sequence[str],
-    placed: Mapping[str, Decision],
-    held: Iterable[Allocation],
+    recorded: Mapping[str, Decision],
+    existing: Iterable[Allocation],
     digest: str,
     ids: RequestIds,
 ) -> Decision | None:
-    """Return the decision by which the same request was answered, where all that it chose is held.
+    """Return the earlier decision on the same request, if all its allocations remain.
 
-    An instance may be moved by an equal request again, after a first move failed: then the request
-    has other ids, or what was chosen then is no longer held.
+    An equal request may move an instance again after a first move failed. It then has other ids,
+    or the allocations of the first move are gone.
     """
-    decision = placed.get(uuids[0])
+    decision = recorded.get(uuids[0])
     if decision is None or decision.digest != digest or not decision.request_ids.are_of_one(ids):
         return None
-    return decision if _is_held(decision, uuids, held) else None
+    return decision if _is_held(decision, uuids, existing) else None
 
 
-def _is_held(decision: Decision, uuids: Sequence[str], held: Iterable[Allocation]) -> bool:
-    """Return whether the instances still hold all that a decision chose for them."""
-    amounts = {(one.consumer.uuid, one.provider_uuid, one.resource_class): one.used for one in held}
-    return all(amounts.get(place, 0) >= amount for place, amount in decision.chosen(uuids))
+def _is_held(decision: Decision, uuids: Sequence[str], rows: Iterable[Allocation]) -> bool:
+    """Return whether the instances still have all allocations of a decision."""
+    amounts = {(row.consumer.uuid, row.provider_uuid, row.resource_class): row.used for row in rows}
+    return all(amounts.get(key, 0) >= amount for key, amount in decision.chosen(uuids))
 
 
 def _instances_of(run: Run, decision: Decision) -> list[Instance]:
-    """Return the record of each instance on the host that was chosen for it."""
-    spec, asked = run.request.spec, decision.request
+    spec, body = run.request.spec, decision.request
     return [
         Instance(
             uuid=uuid,
@@ -331,8 +330,8 @@ def _instances_of(run: Run, decision: Decision) -> list[Instance]:
             display_name=uuid,
             vm_state="building",
             task_state=None,
-            flavor=asked.get("flavor"),
-            image=asked.get("image"),
+            flavor=body.get("flavor"),
+            image=body.get("image"),
             server_group=run.request.joined_group,
             decision_uuid=decision.uuid,
         )
@@ -340,40 +339,38 @@ def _instances_of(run: Run, decision: Decision) -> list[Instance]:
     ]
 
 
-def _hold_zones(connection: Connection, run: Run) -> None:
-    """Keep the zones of the chosen hosts as the choice was made by, where the request names one.
+def _lock_zones(connection: Connection, run: Run) -> None:
+    """Lock the zones of the selected hosts if the request names a zone.
 
-    The zone of a host with instances cannot change, and one that is just placed may not be recorded
-    yet. Raises :class:`ConcurrentUpdate` where a zone has changed since the choice.
+    The zone of a host with instances cannot change, but the new instances may not be recorded
+    yet. Raises :class:`ConcurrentUpdate` if a zone has changed since the selection.
     """
-    known = run.cloud.known_aggregates
-    if not run.request.spec.availability_zone or known is None:
+    aggregates = run.cloud.known_aggregates
+    if not run.request.spec.availability_zone or aggregates is None:
         return
-    # Last, because on PostgreSQL who shares a row goes before who waits to change it.
-    held = change_counters.hold(connection, host_aggregates.SUBJECT)
-    if (history_of(connection), held) == known.version:
+    # Last: on PostgreSQL, a new shared lock of a row overtakes transactions that wait to change it.
+    counter = change_counters.hold(connection, host_aggregates.SUBJECT)
+    if (history_of(connection), counter) == aggregates.version:
         return
     hosts = {best.service_host for best, *_ in run.selections}
-    now = host_aggregates.zones_of_hosts(connection, hosts)
+    zones = host_aggregates.zones_of_hosts(connection, hosts)
     for host in hosts:
-        then = {one.id: one.availability_zone for one in known.of_host(host)}
-        if now.get(host, {}) != {number: zone for number, zone in then.items() if zone is not None}:
+        old = {each.id: each.availability_zone for each in aggregates.of_host(host)}
+        if zones.get(host, {}) != {key: zone for key, zone in old.items() if zone is not None}:
             raise ConcurrentUpdate(f"the zone of host {host} changed during scheduling")
 
 
 def _join_group(connection: Connection, spec: RequestSpec, *, records_stay: bool = False) -> None:
-    """Lock the stored group that the instances are to be in, if there is one.
+    """Lock the stored server group of the instances, if any, and add them to it.
 
-    Where ``records_stay``, those that are recorded already do not join it.
-    Of a strict policy the members must be those, on those hosts, that the choice was made by:
-    else two concurrent requests of one group could break together what each found kept.
+    With ``records_stay``, instances that are already recorded do not join. For a strict policy,
+    members and hosts must be the same as at selection: else two concurrent requests could break
+    the policy together.
     """
     group = spec.instance_group
     if group is None or group.uuid is None:
         return
-    place = "$.request_spec.instance_group"
-    server_groups.join(
-        connection, group.uuid, spec.instance_uuids, place, records_stay=records_stay
-    )
+    path = "$.request_spec.instance_group"
+    server_groups.join(connection, group.uuid, spec.instance_uuids, path, records_stay=records_stay)
     if group.is_strict and not server_groups.is_as_placed(connection, group, spec.instance_uuids):
         raise ConcurrentUpdate(f"server group {group.uuid} changed during scheduling")

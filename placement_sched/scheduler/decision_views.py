@@ -1,4 +1,4 @@
-"""Recorded decisions as they are asked for and shown, over HTTP and at the command line."""
+"""Recorded decisions: search, lists, details and replay, for the API and the command line."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -35,20 +35,27 @@ from placement_sched.schemas import formats
 from placement_sched.store import decisions
 from placement_sched.store.compute import compute_nodes, flavors, server_groups
 
-#: What of the decisions wanted is taken as it is given.
+#: Parameters of the list that are used unchanged.
 _PLAIN = ("outcome", "kind", "project_id", "flavor", "host", "request_id", "global_request_id")
 _TIMES = ("since", "until")
 
+#: Maximum number of decisions examined for a page, and of funnels read in a statement.
+MOST_EXAMINED, _FUNNEL_BATCH = 1000, 50
+#: The settings of a replay: current, or those of the decision.
+NOW, THEN = "now", "then"
+#: Maximum number of hosts, chosen then and not now, with a verdict of now.
+MOST_JUDGED = 10
 
-def decisions_wanted(asked: Mapping[str, str | None]) -> DecisionsWanted:
-    """Return which decisions the parameters of a list ask for.
 
-    Raises :class:`Invalid` naming the one that is not a uuid or a time.
+def decisions_wanted(parameters: Mapping[str, str | None]) -> DecisionsWanted:
+    """Return the search of the parameters of a list.
+
+    Raises :class:`Invalid` naming a parameter that is not a valid uuid or time.
     """
-    policy, instance = asked.get("policy"), asked.get("instance")
-    plain: Json = {name: asked.get(name) for name in _PLAIN}
+    policy, instance = parameters.get("policy"), parameters.get("instance")
+    plain: Json = {name: parameters.get(name) for name in _PLAIN}
     for name in _TIMES:
-        if (time := asked.get(name)) is not None:
+        if (time := parameters.get(name)) is not None:
             plain[name] = formats.read(formats.moment, time, name)
     return DecisionsWanted(
         **plain,
@@ -58,52 +65,52 @@ def decisions_wanted(asked: Mapping[str, str | None]) -> DecisionsWanted:
 
 
 def unknown_names(
-    connection: Connection, asked: Mapping[str, str], policies: Policies
+    connection: Connection, parameters: Mapping[str, str], policies: Policies
 ) -> list[Json]:
-    """Return what of a list's parameters names nothing that there is, nor any recorded decision.
+    """Return the parameters of a list that match no existing name and no recorded decision.
 
-    Each has the ``key`` of the parameter and a ``detail``, a sentence with the names that may be
-    meant. Names of what was deleted are known as long as a decision has them; projects are free.
+    Each entry has the ``key`` of the parameter and a ``detail``, a sentence with similar names.
+    Deleted names are valid as long as a decision contains them. Projects are not checked.
     """
-    return list(_unknown(connection, asked, policies))
+    return list(_find_unknown(connection, parameters, policies))
 
 
-def _unknown(
-    connection: Connection, asked: Mapping[str, str], policies: Policies
+def _find_unknown(
+    connection: Connection, parameters: Mapping[str, str], policies: Policies
 ) -> Iterator[Json]:
-    def of_flavors() -> Collection[str]:
-        return [one.name for one in flavors.all_flavors(connection)]
+    def list_flavors() -> Collection[str]:
+        return [flavor.name for flavor in flavors.all_flavors(connection)]
 
-    def of_policies() -> Collection[str]:
+    def list_policies() -> Collection[str]:
         return [DEFAULT_POLICY, *policies.names]
 
-    def of_hosts() -> Collection[str]:
+    def list_hosts() -> Collection[str]:
         return {host for host, _ in compute_nodes.names_by_uuid(connection).values()}
 
-    def of_hosts_and_nodes() -> Collection[str]:
+    def list_hosts_and_nodes() -> Collection[str]:
         return compute_nodes.all_names(connection)
 
     nouns: Mapping[str, tuple[str, str, Callable[[], Collection[str]]]] = {
-        "flavor": ("flavor", "flavor", of_flavors),
-        "policy": ("policy", "policy", of_policies),
-        "host": ("host", "host", of_hosts),
-        "refused": ("host", "host", of_hosts_and_nodes),
+        "flavor": ("flavor", "flavor", list_flavors),
+        "policy": ("policy", "policy", list_policies),
+        "host": ("host", "host", list_hosts),
+        "refused": ("host", "host", list_hosts_and_nodes),
     }
-    for key, (noun, column, known) in nouns.items():
-        if (name := asked.get(key)) is None:
+    for key, (noun, column, list_names) in nouns.items():
+        if (name := parameters.get(key)) is None:
             continue
-        recorded = decisions_wanted({column: name})
-        if decisions.search(connection, recorded, limit=1):
+        search = decisions_wanted({column: name})
+        if decisions.search(connection, search, limit=1):
             continue
-        name = recorded.policy if key == "policy" and recorded.policy else name
-        names = {*known(), *decisions.recent_names(connection, column)}
+        name = search.policy if key == "policy" and search.policy else name
+        names = {*list_names(), *decisions.recent_names(connection, column)}
         if name not in names and not (key == "policy" and policies.usable(name)):
             detail = f"there is no {noun} {name!r}{suggested(noun, name, names)}"
             yield {"key": key, "detail": detail}
 
 
 def shown(decision: Decision) -> Json:
-    """Return a decision with its request, its funnel and what was chosen."""
+    """Return a decision with its request, its funnel and its selections."""
     conditions = decision.conditions
     return summary_of(decision) | {
         "request": decision.request,
@@ -115,7 +122,7 @@ def shown(decision: Decision) -> Json:
 
 
 def summary_of(decision: DecisionSummary) -> Json:
-    """Return what a list shows of a decision."""
+    """Return a decision as an entry of a list."""
     ids, names = decision.request_ids, ("uuid", "outcome", "kind", "flavor", "project_id")
     return {name: getattr(decision, name) for name in (*names, "created_at", "policy")} | {
         "request_id": ids.request_id,
@@ -124,16 +131,13 @@ def summary_of(decision: DecisionSummary) -> Json:
     }
 
 
-#: How many decisions are examined for one page, and how many funnels are read at once.
-MOST_EXAMINED, _AT_ONCE = 1000, 50
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusingPage:
-    """Decisions that rejected a host, each with the stages that did.
+    """Decisions that rejected a host, each with the stages that rejected it.
 
-    ``examined`` is how many were looked at; of ``unknown`` of them it is not known whether they
-    rejected it. ``following`` is the marker of what was not looked at, None where nothing is left.
+    ``examined`` is the number of decisions examined. For ``unknown`` of them, the recorded funnel
+    does not show whether they rejected the host. ``following`` is the marker of the next page, or
+    None on the last.
     """
 
     found: tuple[tuple[DecisionSummary, tuple[RejectReason, ...]], ...]
@@ -142,11 +146,11 @@ class RefusingPage:
     following: str | None
 
     def as_json(self) -> Json:
-        """Return the page as a list shows it."""
+        """Return the page as a list."""
         return {
             "decisions": [
-                summary_of(one) | {"rejections": [asdict(reason) for reason in reasons]}
-                for one, reasons in self.found
+                summary_of(decision) | {"rejections": [asdict(reason) for reason in reasons]}
+                for decision, reasons in self.found
             ],
             "refused": {"examined": self.examined, "unknown": self.unknown},
             "next": self.following,
@@ -156,51 +160,51 @@ class RefusingPage:
 def refusing(
     connection: Connection, wanted: DecisionsWanted, host: str, *, marker: str | None, limit: int
 ) -> RefusingPage:
-    """Return the decisions, the newest first, that are known to have rejected a host or node.
+    """Return the decisions, newest first, that rejected a host or node.
 
-    At most :data:`MOST_EXAMINED` are examined, those that ``wanted`` asks for.
+    At most :data:`MOST_EXAMINED` decisions that match ``wanted`` are examined.
     """
-    some = decisions.search(connection, wanted, marker=marker, limit=MOST_EXAMINED)
-    found: list[tuple[DecisionSummary, tuple[RejectReason, ...]]] = []
+    summaries = decisions.search(connection, wanted, marker=marker, limit=MOST_EXAMINED)
+    matches: list[tuple[DecisionSummary, tuple[RejectReason, ...]]] = []
     examined = unknown = 0
-    for batch in batches(some, _AT_ONCE):
-        funnels = decisions.funnels(connection, [one.uuid for one in batch])
-        for one in batch:
-            if len(found) == limit:
+    for batch in batches(summaries, _FUNNEL_BATCH):
+        funnels = decisions.funnels(connection, [row.uuid for row in batch])
+        for row in batch:
+            if len(matches) == limit:
                 break
             examined += 1
-            kept = funnels.get(one.uuid, KeptFunnel(None))
-            if reasons := tuple(rejections(kept, host)):
-                found.append((one, reasons))
-            elif host not in {place.host for place in one.places} and not is_known(kept, host):
+            funnel = funnels.get(row.uuid, KeptFunnel(None))
+            if reasons := tuple(rejections(funnel, host)):
+                matches.append((row, reasons))
+            elif host not in {place.host for place in row.places} and not is_known(funnel, host):
                 unknown += 1
-    left = examined < len(some) or len(some) == MOST_EXAMINED
+    has_more = examined < len(summaries) or len(summaries) == MOST_EXAMINED
     return RefusingPage(
-        found=tuple(found),
+        found=tuple(matches),
         examined=examined,
         unknown=unknown,
-        following=some[examined - 1].uuid if left else None,
+        following=summaries[examined - 1].uuid if has_more else None,
     )
 
 
 def rejections(kept: KeptFunnel, host: str) -> Iterator[RejectReason]:
-    """Yield each stage of a kept funnel that lists this host, or node, among those it rejected."""
-    for family, stage in _stages(kept):
-        for one in stage.get("rejected", ()):
-            if host in {one["host"], one["node"]}:
+    """Yield each stage of a recorded funnel that lists this host or node as rejected."""
+    for category, stage in _stages(kept):
+        for entry in stage.get("rejected", ()):
+            if host in {entry["host"], entry["node"]}:
                 name = stage.get("name") or f"{stage['constraint']} {stage['detail']}".strip()
-                yield RejectReason(family, name, one["reason"])
+                yield RejectReason(category, name, entry["reason"])
 
 
 def is_known(kept: KeptFunnel, host: str) -> bool:
-    """Return whether a host that no stage lists is known not to have been rejected."""
+    """Return whether a recorded funnel is complete for a host that no stage lists."""
     if kept.funnel is None:
         return False
-    if any(host in {one["host"], one["node"]} for one in kept.best):
+    if any(host in {entry["host"], entry["node"]} for entry in kept.best):
         return True
-    found = kept.funnel[CANDIDATES]
-    counted = bool(found.get("steps")) or not found["hosts"]
-    return counted and all(
+    candidates = kept.funnel[CANDIDATES]
+    has_counts = bool(candidates.get("steps")) or not candidates["hosts"]
+    return has_counts and all(
         stage["before"] - stage["after"] == len(stage.get("rejected", ()))
         for _, stage in _stages(kept)
     )
@@ -208,8 +212,8 @@ def is_known(kept: KeptFunnel, host: str) -> bool:
 
 def _stages(kept: KeptFunnel) -> Iterator[tuple[str, Json]]:
     funnel = kept.funnel or {}
-    found = funnel.get(CANDIDATES, {})
-    for steps in (found.get("steps", ()), found.get("fallback", {}).get("steps", ())):
+    candidates = funnel.get(CANDIDATES, {})
+    for steps in (candidates.get("steps", ()), candidates.get("fallback", {}).get("steps", ())):
         for step in steps:
             yield CANDIDATES, step
     for report in funnel.get(FILTERS, ()):
@@ -218,60 +222,58 @@ def _stages(kept: KeptFunnel) -> Iterator[tuple[str, Json]]:
         yield "later_instance", report
 
 
-#: The settings to replay with: those in effect now, or those that the decision was made under.
-NOW, THEN = "now", "then"
-#: Of how many hosts chosen then, and not now, the verdict of now is given.
-MOST_JUDGED = 10
-
-
 def replay(
     scheduler: Scheduler, decision: Decision, *, settings: str = NOW, view: View | None = None
 ) -> Json:
-    """Return a decision, how its request fares now, and what differs (contract §4).
+    """Return a decision, an explanation of its request now, and the differences (contract §4).
 
-    The overrides and the changes of an explanation are part of what was asked, and hold in both
-    ``settings``. For hosts that were chosen then and are not now, ``verdicts`` say why. Raises
-    :class:`Invalid` for settings of then that were not recorded or cannot be used any more, and
-    what :meth:`Scheduler.explain` raises.
+    The overrides and changes of a recorded explanation apply with both ``settings``. For hosts
+    that were chosen then and are not now, ``verdicts`` give the reasons. Raises :class:`Invalid`
+    for settings of then that were not recorded or are no longer valid, and the errors of
+    :meth:`Scheduler.explain`.
     """
     changes = changes_from(decision.conditions.changes if decision.conditions else ())
 
-    def answer(other: Scheduler, *_: object) -> Json:
-        return _replayed(other, decision, settings, view or View())
+    def run(other_scheduler: Scheduler, *_: object) -> Json:
+        return _replay_run(other_scheduler, decision, settings, view or View())
 
-    return scheduler.supposing(changes, answer) if changes else answer(scheduler)
+    return scheduler.supposing(changes, run) if changes else run(scheduler)
 
 
-def _replayed(scheduler: Scheduler, decision: Decision, settings: str, view: View) -> Json:
-    then = decision.conditions or Conditions()
-    document, differing = _document(scheduler, decision, then)
+def _replay_run(scheduler: Scheduler, decision: Decision, settings: str, view: View) -> Json:
+    conditions = decision.conditions or Conditions()
+    document, differing = _document(scheduler, decision, conditions)
     request = scheduler.reader.read(
         document,
-        alternates=then.alternates,
-        policy=then.policy,
+        alternates=conditions.alternates,
+        policy=conditions.policy,
         overrides=_overrides(scheduler, decision, settings),
     )
-    seed = DecisionSeed(decision.uuid, then.attempt)
+    seed = DecisionSeed(decision.uuid, conditions.attempt)
     with scheduler.evaluated(scheduler.reader.checked(request), seed=seed) as (connection, run):
-        now = explained(connection, run, view)
+        explanation = explained(connection, run, view)
         funnel = funnel_of(run, connection)
-        again = shown(decided(run, funnel, EXPLAIN, NO_REQUEST, then.changes))
-        now |= _verdicts(connection, run, decision)
-    before = shown(decision)
+        replayed = shown(decided(run, funnel, EXPLAIN, NO_REQUEST, conditions.changes))
+        explanation |= _verdicts(connection, run, decision)
+    recorded = shown(decision)
     if decision.conditions is None:
-        again["conditions"] = None
-    for key in then.left_out:
-        again["conditions"]["options"].pop(key, None)
-    differing += list(differences(before, again))
-    return {"then": before, "now": now, "differences": [asdict(one) for one in differing]}
+        replayed["conditions"] = None
+    for key in conditions.left_out:
+        replayed["conditions"]["options"].pop(key, None)
+    differing += list(differences(recorded, replayed))
+    return {
+        "then": recorded,
+        "now": explanation,
+        "differences": [asdict(item) for item in differing],
+    }
 
 
 def _document(
-    scheduler: Scheduler, decision: Decision, then: Conditions
+    scheduler: Scheduler, decision: Decision, conditions: Conditions
 ) -> tuple[Json, list[RunDifference]]:
-    """Return the request to read again: its instances as they were, its stored group as it is."""
+    """Return the request to repeat, with its instances, and its stored group as it is now."""
     document = {**decision.request, "instance_uuids": [place.instance for place in decision.places]}
-    if not then.names_group:
+    if not conditions.names_group:
         return document, []
     group = document["instance_group"]["uuid"]
     with scheduler.source.read() as connection:
@@ -282,23 +284,23 @@ def _document(
 
 
 def _overrides(scheduler: Scheduler, decision: Decision, settings: str) -> Mapping[str, Any]:
-    then = decision.conditions
+    conditions = decision.conditions
     if settings == NOW:
-        return then.overrides if then else {}
-    if then is None:
+        return conditions.overrides if conditions else {}
+    if conditions is None:
         raise Invalid(
-            f"the settings of decision {decision.uuid} were not recorded, as it was made by an "
-            f"earlier release; replay it with the settings of {NOW!r}"
+            f"the settings of decision {decision.uuid}, made by an earlier release, are not "
+            f"recorded: replay it with the settings of {NOW!r}"
         )
-    return as_overrides(then, scheduler.live.settings())
+    return as_overrides(conditions, scheduler.live.settings())
 
 
 def _verdicts(connection: Connection, run: Run, decision: Decision) -> Json:
-    """Return the verdicts of now on hosts that were chosen then, where they are not chosen now."""
+    """Return the current verdicts on hosts that were chosen then and are not now."""
     chosen = {best.service_host for best, *_ in run.selections}
     hosts = dict.fromkeys(place.host for place in decision.places if place.host is not None)
     lost = [host for host in hosts if host not in chosen][:MOST_JUDGED]
     if not lost:
         return {}
-    judged = verdicts(connection, run, asked_hosts(connection, lost))
-    return {"verdicts": [one.as_json() for one in judged]}
+    host_verdicts = verdicts(connection, run, asked_hosts(connection, lost))
+    return {"verdicts": [verdict.as_json() for verdict in host_verdicts]}

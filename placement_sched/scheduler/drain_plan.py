@@ -1,9 +1,8 @@
-"""A plan: changes of the cloud before and after, and which instances would have to move where.
+"""Plans for changes of the cloud: capacity before and after, and the moves of instances.
 
-What no longer fits is found by the real run: of each host that is changed, one instance after the
-other, largest first, is asked for on its own host once more. Where the host is refused it has to
-move, which makes room for those that come after it. What would have been refused before the
-changes, too, is left where it is.
+Each instance on a changed host, largest first, is scheduled on its own host again. If the host
+rejects it, it has to move, which frees capacity for the following instances. An instance that its
+host would reject even before the changes is ignored.
 """
 
 from collections import defaultdict
@@ -42,8 +41,8 @@ from placement_sched.store.compute import host_aggregates, instances, server_gro
 from placement_sched.store.placement import allocations
 from placement_sched.store.simulation import Holding
 
-#: What of the request that placed an instance still counts when it moves.
-_KEPT = (
+#: Keys of the original request that still apply when an instance moves.
+_REUSED_KEYS = (
     "availability_zone",
     "scheduler_hints",
     "requested_resources",
@@ -52,28 +51,28 @@ _KEPT = (
     "network_metadata",
     "is_bfv",
 )
-#: What was derived from the flavor that it had then.
-_OF_FLAVOR = ("numa_topology", "pci_requests")
-#: What is recorded of a flavor of which no more is known.
+#: Keys that were derived from the original flavor.
+_FLAVOR_KEYS = ("numa_topology", "pci_requests")
+#: Records of an unknown flavor.
 _UNKNOWN_FLAVOR: tuple[Mapping[str, Any] | None, ...] = (None, {})
 
 
 @dataclass(frozen=True, slots=True)
 class MovingInstance:
-    """An instance to be moved: its record, and the request for one like it."""
+    """An instance to move: its record, and a request for an equal instance."""
 
     record: Instance
     document: Json
 
     @property
     def kind(self) -> bytes:
-        """Return what instances share that one run can place: not those of server groups."""
+        """Return a key of instances that a single run can place, unique in server groups."""
         own = self.record.uuid if self.record.server_group else ""
         return orjson.dumps([own, self.document], option=orjson.OPT_SORT_KEYS)
 
     @property
     def size(self) -> tuple[int, int, int]:
-        """Return its memory, virtual CPUs and disk."""
+        """Return its memory in MB, its virtual CPUs and its disk in GB."""
         flavor = self.record.flavor or {}
         disk = (flavor.get("root_gb") or 0) + (flavor.get("ephemeral_gb") or 0)
         return flavor.get("memory_mb") or 0, flavor.get("vcpus") or 0, disk
@@ -81,9 +80,9 @@ class MovingInstance:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMove:
-    """One instance, the host that it leaves, and the host and node that the run chose for it.
+    """The move of an instance from its host to the host and node of a run.
 
-    ``passed`` are the filters that the host passed there, ``weight`` is what weighers made of it.
+    ``passed`` are the filters that the new host passed, ``weight`` is its weight.
     """
 
     instance: str
@@ -94,26 +93,26 @@ class PlannedMove:
     passed: tuple[str, ...] = ()
 
     def as_json(self) -> Json:
-        """Return the move as an answer shows it."""
+        """Return the move as a JSON object."""
         return {"instance": self.instance, "from": self.origin, "to": self.host}
 
 
 @dataclass(frozen=True, slots=True)
 class StuckInstance:
-    """One instance that finds no other host, and why."""
+    """An instance without another valid host, and the reason."""
 
     instance: str
     host: str
     reason: str
 
     def as_json(self) -> Json:
-        """Return the instance as an answer shows it."""
+        """Return the instance as a JSON object."""
         return {"instance": self.instance, "host": self.host, "reason": self.reason}
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What became of instances: the moves, in an order in which each is valid, and the others."""
+    """The moves of instances, in an order that keeps each move valid, and the stuck instances."""
 
     moves: tuple[PlannedMove, ...] = ()
     stuck: tuple[StuckInstance, ...] = ()
@@ -125,20 +124,20 @@ class Moved:
 def on_hosts(connection: Connection, hosts: Iterable[str]) -> list[MovingInstance]:
     """Return the instances on hosts, the largest first, then by kind, host and uuid."""
     records = instances.by_hosts(connection, hosts)
-    asked = decisions.requests_of_instances(connection, [one.uuid for one in records])
-    moving = [MovingInstance(one, _document(one, asked.get(one.uuid, {}))) for one in records]
-    memory = [([-part for part in one.size], one.kind, one.record.host or "") for one in moving]
-    order = sorted(range(len(moving)), key=lambda at: (*memory[at], moving[at].record.uuid))
-    return [moving[at] for at in order]
+    requests = decisions.requests_of_instances(connection, [record.uuid for record in records])
+    moving = [MovingInstance(row, _document(row, requests.get(row.uuid, {}))) for row in records]
+    keys = [([-part for part in each.size], each.kind, each.record.host or "") for each in moving]
+    order = sorted(range(len(moving)), key=lambda index: (*keys[index], moving[index].record.uuid))
+    return [moving[index] for index in order]
 
 
-def _document(record: Instance, asked: Mapping[str, Any]) -> Json:
-    """Return the request for an instance like a recorded one, as it was asked for then."""
-    kept: tuple[str, ...] = _KEPT
-    was = asked.get("flavor")
-    if isinstance(was, Mapping) and record.flavor and was.get("name") == record.flavor.get("name"):
-        kept = (*_KEPT, *_OF_FLAVOR)
-    document = {name: asked[name] for name in kept if name in asked}
+def _document(record: Instance, body: Mapping[str, Any]) -> Json:
+    """Return a request for an instance equal to a recorded instance."""
+    keys: tuple[str, ...] = _REUSED_KEYS
+    old = body.get("flavor")
+    if isinstance(old, Mapping) and record.flavor and old.get("name") == record.flavor.get("name"):
+        keys = (*_REUSED_KEYS, *_FLAVOR_KEYS)
+    document = {name: body[name] for name in keys if name in body}
     hints = {**(document.get("scheduler_hints") or {})}
     hints.pop("group", None)
     return {
@@ -153,15 +152,15 @@ def _document(record: Instance, asked: Mapping[str, Any]) -> Json:
 
 @dataclass(slots=True)
 class Attempt:
-    """Something tried within a trial; where it is not ``kept`` it is undone."""
+    """Changes within a simulation, rolled back unless they are ``kept``."""
 
     kept: bool = False
 
 
 class Mover:
-    """Moves instances within one trial; ``scheduler`` is that of the trial.
+    """Moves instances within a simulation, with its ``scheduler``.
 
-    ``overrides`` are options with which hosts are chosen, in place of those that are configured.
+    ``overrides`` replace configured options when hosts are chosen.
     """
 
     def __init__(
@@ -177,95 +176,95 @@ class Mover:
         self._now = now
 
     def move(self, moving: Sequence[MovingInstance], *, avoid: Iterable[str]) -> Moved:
-        """Move instances, in their order, to hosts other than those to ``avoid``."""
-        done = Moved()
-        away = sorted(set(avoid))
+        """Move instances, in their order, to hosts other than ``avoid``."""
+        result = Moved()
+        excluded = sorted(set(avoid))
         kinds: dict[bytes, list[MovingInstance]] = defaultdict(list)
-        for one in moving:
-            kinds[one.kind].append(one)
-        for some in kinds.values():
-            done += self._move_equal(some, {"ignore_hosts": away})
-        return done
+        for instance in moving:
+            kinds[instance.kind].append(instance)
+        for batch in kinds.values():
+            result += self._move_equal(batch, {"ignore_hosts": excluded})
+        return result
 
     def stays(self, one: MovingInstance) -> str | None:
-        """Return why an instance may not be on its host; None where it may.
+        """Return why an instance may not be on its host, or None if it may.
 
-        What it holds there is freed for the question, and held again after it.
+        Its allocations are removed for the check and restored afterwards.
         """
         record, connection = one.record, self._trial.connection
-        here = {record.uuid: (record.host, record.node)}
-        held = [
-            Holding(record.uuid, each.provider_uuid, each.resource_class, each.used)
-            for each in allocations.of_consumers(connection, [record.uuid])
+        location = {record.uuid: (record.host, record.node)}
+        allocated = [
+            Holding(record.uuid, row.provider_uuid, row.resource_class, row.used)
+            for row in allocations.of_consumers(connection, [record.uuid])
         ]
         self.free([one])
-        place = {"host": record.host, "node": record.node}
-        found = self._placed([one], {"requested_destination": place})
-        simulation.move(connection, held, here, self._now)
-        return None if isinstance(found, Moved) else found.reason
+        destination = {"host": record.host, "node": record.node}
+        result = self._place([one], {"requested_destination": destination})
+        simulation.move(connection, allocated, location, self._now)
+        return None if isinstance(result, Moved) else result.reason
 
     @contextmanager
     def attempt(self) -> Iterator["Attempt"]:
-        """Give an attempt: what is written within it is undone at its end, unless it is kept."""
-        memory, made = self._scheduler.memory, Attempt()
-        before = {uuid: list(some) for uuid, some in memory.supposed.items()}
+        """Yield an attempt, which is rolled back at the end unless it is kept."""
+        memory, attempt = self._scheduler.memory, Attempt()
+        supposed_before = {uuid: list(specs) for uuid, specs in memory.supposed.items()}
         savepoint = self._trial.connection.begin_nested()
         try:
-            yield made
+            yield attempt
         finally:
-            if made.kept:
+            if attempt.kept:
                 savepoint.commit()
             else:
                 savepoint.rollback()
                 memory.supposed.clear()
-                memory.supposed.update(before)
+                memory.supposed.update(supposed_before)
 
     def free(self, some: Iterable[MovingInstance]) -> None:
-        """Take away what instances hold."""
-        here = {one.record.uuid: (one.record.host, one.record.node) for one in some}
-        simulation.move(self._trial.connection, (), here, self._now)
+        """Remove the allocations of instances."""
+        locations = {vm.record.uuid: (vm.record.host, vm.record.node) for vm in some}
+        simulation.move(self._trial.connection, (), locations, self._now)
 
-    def _move_equal(self, some: Sequence[MovingInstance], more: Json) -> Moved:
-        """Move instances of one kind: as many at a time as find a host together."""
-        left, number, done = list(some), len(some), Moved()
-        while left:
-            batch = left[:number]
-            outcome = self._placed(batch, more)
+    def _move_equal(self, some: Sequence[MovingInstance], extra: Json) -> Moved:
+        """Move instances of a kind, as many at a time as find hosts together."""
+        remaining, number, result = list(some), len(some), Moved()
+        while remaining:
+            batch = remaining[:number]
+            outcome = self._place(batch, extra)
             if isinstance(outcome, Moved):
-                done += outcome
-                left, number = left[number:], len(left) - number
+                result += outcome
+                remaining, number = remaining[number:], len(remaining) - number
             elif outcome.fitting:
                 number = outcome.fitting
             else:
                 stuck = [
-                    StuckInstance(one.record.uuid, one.record.host or "", outcome.reason)
-                    for one in left
+                    StuckInstance(instance.record.uuid, instance.record.host or "", outcome.reason)
+                    for instance in remaining
                 ]
-                return done + Moved(stuck=tuple(stuck))
-        return done
+                return result + Moved(stuck=tuple(stuck))
+        return result
 
-    def _placed(self, batch: Sequence[MovingInstance], more: Json) -> "Moved | _NotAll":
-        """Place instances of one kind by one run; all are moved, or none is."""
+    def _place(self, batch: Sequence[MovingInstance], extra: Json) -> "Moved | _PartialFit":
+        """Place all instances of a batch of a kind in a run, or none of them."""
         document = batch[0].document
         flavor = document["flavor"]
         if flavor in _UNKNOWN_FLAVOR or flavor.keys() == {"id"}:
-            return _NotAll(0, "its flavor is not recorded")
-        uuids = [one.record.uuid for one in batch]
-        asked = {**document, **more, "instance_uuids": uuids, **self._group(batch[0].record)}
+            return _PartialFit(0, "its flavor is not recorded")
+        uuids = [instance.record.uuid for instance in batch]
+        body = {**document, **extra, "instance_uuids": uuids, **self._group(batch[0].record)}
         reader = self._scheduler.reader
         try:
-            request = reader.checked(reader.read(asked, overrides=self._overrides))
+            request = reader.checked(reader.read(body, overrides=self._overrides))
             with self._scheduler.evaluated(request) as (connection, run):
                 if not run.selections:
-                    return _not_all(run, connection, len(batch), more)
+                    return _explain_partial_fit(run, connection, len(batch), extra)
         except Error as failure:
             self._trial.check()
-            return _NotAll(0, failure.detail)
+            return _PartialFit(0, failure.detail)
         self._write(batch, run)
-        return Moved(tuple(_moves(batch, run)))
+        return Moved(tuple(_list_moves(batch, run)))
 
     def _group(self, record: Instance) -> Json:
-        """Return an instance's server group as it is now, without the instance itself."""
+        """Return the current server group of an instance, without the instance itself."""
         if record.server_group is None:
             return {}
         connection = self._trial.connection
@@ -273,78 +272,79 @@ class Mover:
         if group is None:
             return {}
         members = server_groups.placed(connection, group).members
-        others = instances.by_uuids(connection, [one for one in members if one != record.uuid])
-        now = replace(
+        records = instances.by_uuids(connection, [uuid for uuid in members if uuid != record.uuid])
+        current = replace(
             group,
-            members=tuple(one.uuid for one in others),
-            hosts=tuple(dict.fromkeys(one.host for one in others if one.host is not None)),
+            members=tuple(member.uuid for member in records),
+            hosts=tuple(dict.fromkeys(each.host for each in records if each.host is not None)),
         )
-        return {"instance_group": now.as_document()}
+        return {"instance_group": current.as_document()}
 
     def _write(self, batch: Sequence[MovingInstance], run: Run) -> None:
-        """Write to the trial what instances take in their new places, and free what they held."""
-        chosen = _chosen(batch, run)
-        held = [
-            Holding(one.record.uuid, provider, name, amount)
-            for one, best, _ in chosen
-            for provider, part in (best.allocation_request or {})["allocations"].items()
-            for name, amount in part["resources"].items()
+        """Write the new allocations of instances to the simulation, in place of the old."""
+        pairs = _pair_with_selections(batch, run)
+        allocated = [
+            Holding(instance.record.uuid, provider, name, amount)
+            for instance, best, _ in pairs
+            for provider, body in (best.allocation_request or {})["allocations"].items()
+            for name, amount in body["resources"].items()
         ]
-        places = {one.record.uuid: (best.service_host, best.nodename) for one, best, _ in chosen}
-        simulation.move(self._trial.connection, held, places, self._now)
+        locations = {vm.record.uuid: (best.service_host, best.nodename) for vm, best, _ in pairs}
+        simulation.move(self._trial.connection, allocated, locations, self._now)
         supposed = self._scheduler.memory.supposed
-        for one, best, spec in chosen:
-            if one.record.host != best.service_host:
+        for instance, best, spec in pairs:
+            if instance.record.host != best.service_host:
                 supposed[best.compute_node_uuid].append(assigned(spec, best.allocation_request))
 
 
 @dataclass(frozen=True, slots=True)
-class _NotAll:
-    """How many of some instances find hosts together, and why not all do."""
+class _PartialFit:
+    """The number of instances that find hosts together, and the reason for the others."""
 
     fitting: int
     reason: str
 
 
-def _not_all(run: Run, connection: Connection, number: int, more: Json) -> _NotAll:
-    only = more.get("requested_destination")
-    if only is not None:
-        found = verdicts(connection, run, asked_hosts(connection, [only["host"]]))
-        reasons = [reason.reason for one in found for reason in one.reasons]
-        return _NotAll(0, "; ".join(dict.fromkeys(reasons)))
+def _explain_partial_fit(run: Run, connection: Connection, number: int, extra: Json) -> _PartialFit:
+    destination = extra.get("requested_destination")
+    if destination is not None:
+        host_verdicts = verdicts(connection, run, asked_hosts(connection, [destination["host"]]))
+        reasons = [reason.reason for verdict in host_verdicts for reason in verdict.reasons]
+        return _PartialFit(0, "; ".join(dict.fromkeys(reasons)))
     choice = run.choice
     fitting = 0
     if choice is not None:
         fitting = choice.placed if choice.room_for is None else choice.room_for
     if fitting:
-        return _NotAll(min(fitting, number - 1), "")
+        return _PartialFit(min(fitting, number - 1), "")
     obstacle = funnel_of(run, connection).obstacle
-    return _NotAll(0, obstacle.reason if obstacle else "no valid host")
+    return _PartialFit(0, obstacle.reason if obstacle else "no valid host")
 
 
-def _chosen(
+def _pair_with_selections(
     batch: Sequence[MovingInstance], run: Run
 ) -> list[tuple[MovingInstance, Selection, RequestSpec]]:
     spec = run.narrowed.spec
     return [
-        (one, best, spec.for_instance(one.record.uuid))
-        for one, (best, *_) in zip(batch, run.selections, strict=True)
+        (instance, best, spec.for_instance(instance.record.uuid))
+        for instance, (best, *_) in zip(batch, run.selections, strict=True)
     ]
 
 
-def _moves(batch: Sequence[MovingInstance], run: Run) -> Iterator[PlannedMove]:
-    for one, best, _ in _chosen(batch, run):
-        host = one.record.host or ""
+def _list_moves(batch: Sequence[MovingInstance], run: Run) -> Iterator[PlannedMove]:
+    for instance, best, _ in _pair_with_selections(batch, run):
+        host = instance.record.host or ""
         passed = tuple(report.name for report in run.choice.first.filters) if run.choice else ()
         node = best.nodename
-        yield PlannedMove(one.record.uuid, host, best.service_host, node, best.weight, passed)
+        yield PlannedMove(instance.record.uuid, host, best.service_host, node, best.weight, passed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What changes come to: moves, what is stuck, and who has to move though it was not drained.
+    """The result of changes: moves and stuck instances, and instances that no longer fit.
 
-    ``before`` and ``after`` are the capacities by flavor, then with the moves made.
+    ``unfit`` has the reasons by instance. ``before`` and ``after`` are the capacities by flavor
+    before the changes and after the moves.
     """
 
     moved: Moved
@@ -353,22 +353,22 @@ class Plan:
     after: Sequence[Json] = ()
 
     def as_json(self) -> Json:
-        """Return the plan as an answer shows it."""
+        """Return the plan as a JSON object."""
         return {
             "capacity": [
                 {
-                    "flavor": one["flavor"],
-                    "before": one["capacity"],
-                    "after": two["capacity"],
-                    "exact": one["exact"] and two["exact"],
+                    "flavor": old["flavor"],
+                    "before": old["capacity"],
+                    "after": new["capacity"],
+                    "exact": old["exact"] and new["exact"],
                 }
-                for one, two in zip(self.before, self.after, strict=True)
+                for old, new in zip(self.before, self.after, strict=True)
             ],
-            "moves": [self._shown(one) for one in self.moved.moves],
-            "stuck": [one.as_json() for one in self.moved.stuck],
+            "moves": [self._move_json(move) for move in self.moved.moves],
+            "stuck": [stuck.as_json() for stuck in self.moved.stuck],
         }
 
-    def _shown(self, move: PlannedMove) -> Json:
+    def _move_json(self, move: PlannedMove) -> Json:
         reason = self.unfit.get(move.instance)
         return move.as_json() if reason is None else {**move.as_json(), "reason": reason}
 
@@ -379,96 +379,95 @@ def planned(
     flavors: Sequence[str] | None,
     overrides: Mapping[str, Any] = MappingProxyType({}),
 ) -> Plan:
-    """Return what changes come to, with the capacity for these flavors, or all; all is undone.
+    """Return the plan for changes, with the capacity for these flavors, or for all.
 
-    ``overrides`` are options that change with the cloud: with them hosts are chosen for what moves,
-    and the capacity after is counted.
+    ``overrides`` are options that change together with the cloud. They apply to the moves and to
+    the capacity afterwards. Everything is rolled back.
 
-    Raises :class:`NotFound` for a flavor that is not stored, :class:`Invalid` for a change or an
-    option that cannot be, and :class:`Unavailable` where it takes longer than ``[scheduler]
-    what_if_timeout``.
+    Raises :class:`NotFound` if a flavor is not stored, :class:`Invalid` if a change or an option
+    is invalid, and :class:`Unavailable` after ``[scheduler] what_if_timeout``.
     """
-    # Before an instance is asked for: it would seem that no host takes it.
+    # First: with invalid overrides every host would seem to reject the instances.
     scheduler.reader.check_overrides(overrides)
-    if any(isinstance(one, RemovedHosts) for one in changes[:-1]):
-        # Below they are only drained: a later change of a host that is gone would not be seen.
+    if any(isinstance(change, RemovedHosts) for change in changes[:-1]):
+        # Below, removed hosts are only drained, so validate later changes of these hosts here.
         scheduler.supposing(changes, lambda _scheduler, _trial, _applied: None)
     with scheduler.source.read() as connection:
-        touched = _touched(connection, changes)
-    refused = _refused(scheduler, touched)
+        affected = _affected_hosts(connection, changes)
+    rejected = _rejected_before(scheduler, affected)
 
-    before = _capacities(scheduler, flavors)
+    capacities = _count_capacities(scheduler, flavors)
 
-    def answer(other: Scheduler, trial: Trial, applied: AppliedChanges) -> Plan:
-        mover = Mover(other, trial, other.clock(), overrides)
-        plan = _moved(mover, trial.connection, applied, touched, refused)
-        return replace(plan, before=before, after=_capacities(other, flavors, overrides))
+    def run(inner: Scheduler, trial: Trial, applied: AppliedChanges) -> Plan:
+        mover = Mover(inner, trial, inner.clock(), overrides)
+        plan = _make_plan(mover, trial.connection, applied, affected, rejected)
+        return replace(plan, before=capacities, after=_count_capacities(inner, flavors, overrides))
 
-    return scheduler.supposing([_kept(one) for one in changes], answer)
+    return scheduler.supposing([_drain_first(change) for change in changes], run)
 
 
-def _capacities(
+def _count_capacities(
     scheduler: Scheduler,
     flavors: Sequence[str] | None,
     overrides: Mapping[str, Any] = MappingProxyType({}),
 ) -> Sequence[Json]:
-    """Return the capacity for each of these stored flavors, or for all of them."""
+    """Return the capacity for each of the stored flavors, or for all."""
     if flavors == []:
         return ()
-    asked = CapacityQuestion(
+    question = CapacityQuestion(
         document={}, flavors=flavors or (), all_flavors=flavors is None, overrides=overrides
     )
-    found: Sequence[Json] = capacity(scheduler, asked)["flavors"]
-    return found
+    counts: Sequence[Json] = capacity(scheduler, question)["flavors"]
+    return counts
 
 
-def _kept(change: CloudChange) -> CloudChange:
-    """Return the change as it is made while instances move: what is to go is drained first."""
+def _drain_first(change: CloudChange) -> CloudChange:
+    """Return the change to apply while instances move: hosts are drained before removal."""
     if isinstance(change, RemovedHosts):
         return DrainedHosts(at=change.at, hosts=change.hosts)
     return change
 
 
-def _moved(
+def _make_plan(
     mover: Mover,
     connection: Connection,
     applied: AppliedChanges,
-    touched: Collection[str],
-    refused: Collection[str],
+    affected: Collection[str],
+    rejected: Collection[str],
 ) -> Plan:
-    away = set(applied.drained)
-    moved = mover.move(on_hosts(connection, away), avoid=away)
+    drained = set(applied.drained)
+    moved = mover.move(on_hosts(connection, drained), avoid=drained)
     unfit: dict[str, str] = {}
-    for one in on_hosts(connection, set(touched) - away):
-        reason = None if one.record.uuid in refused else mover.stays(one)
+    for instance in on_hosts(connection, set(affected) - drained):
+        reason = None if instance.record.uuid in rejected else mover.stays(instance)
         if reason is not None:
-            unfit[one.record.uuid] = reason
-            moved += mover.move([one], avoid={*away, one.record.host or ""})
+            unfit[instance.record.uuid] = reason
+            moved += mover.move([instance], avoid={*drained, instance.record.host or ""})
     return Plan(moved=moved, unfit=unfit)
 
 
-def _touched(connection: Connection, changes: Sequence[CloudChange]) -> set[str]:
-    """Return the hosts whose instances may no longer fit because of what is changed of them."""
-    found: set[str] = set()
+def _affected_hosts(connection: Connection, changes: Sequence[CloudChange]) -> set[str]:
+    """Return the hosts whose instances may no longer fit after a change of the host."""
+    hosts: set[str] = set()
     for change in changes:
         match change:
             case ChangedInventory():
-                found.add(change.host)
+                hosts.add(change.host)
             case ChangedAggregate():
-                found.update(change.add_hosts, change.remove_hosts)
-                for one in host_aggregates.snapshot(connection) if change.metadata else ():
-                    found |= one.hosts if one.name == change.name else frozenset()
-    return found
+                hosts.update(change.add_hosts, change.remove_hosts)
+                for aggregate in host_aggregates.snapshot(connection) if change.metadata else ():
+                    hosts |= aggregate.hosts if aggregate.name == change.name else frozenset()
+    return hosts
 
 
-def _refused(scheduler: Scheduler, hosts: Collection[str]) -> frozenset[str]:
-    """Return the instances that their hosts would refuse already."""
+def _rejected_before(scheduler: Scheduler, hosts: Collection[str]) -> frozenset[str]:
+    """Return the instances that their hosts would reject before the changes."""
     if not hosts:
         return frozenset()
 
-    def answer(other: Scheduler, trial: Trial, _applied: AppliedChanges) -> frozenset[str]:
-        mover = Mover(other, trial, other.clock())
-        found = on_hosts(trial.connection, hosts)
-        return frozenset(one.record.uuid for one in found if mover.stays(one) is not None)
+    def run(scheduler: Scheduler, trial: Trial, _applied: AppliedChanges) -> frozenset[str]:
+        mover = Mover(scheduler, trial, scheduler.clock())
+        moving = on_hosts(trial.connection, hosts)
+        return frozenset(vm.record.uuid for vm in moving if mover.stays(vm) is not None)
 
-    return scheduler.supposing([], answer)
+    return scheduler.supposing([], run)

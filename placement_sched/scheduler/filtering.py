@@ -1,4 +1,4 @@
-"""Leave out hosts: those that names in the request decide of, then those that a filter rejects."""
+"""Host filtering: by the names in the request, then by the filters."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,15 +16,15 @@ from placement_sched.scheduler.host_state import HostState, candidates_of, offer
 from placement_sched.scheduler.plugin import calling, overrides
 from placement_sched.store.compute import compute_nodes
 
-#: Returns why a host is left out, or None.
+#: Returns the rejection of a host, or None.
 _ReasonOf = Callable[[HostState], Refusal | None]
-#: No cell is closed.
-_NONE: Mapping[str, str] = MappingProxyType({})
+#: No closed cells.
+_NO_CELLS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class FilterRun:
-    """The hosts that passed, in the order they came, and what each filter rejected."""
+    """The hosts that passed, in input order, and a report of each filter."""
 
     hosts: list[HostState]
     reports: tuple[FilterReport, ...]
@@ -37,32 +37,32 @@ def run_filters(
     index: int = 0,
     besides: int = 0,
 ) -> FilterRun:
-    """Return the hosts that pass all filters that run for the instance of this index.
+    """Return the hosts that pass all filters for the instance of this index.
 
-    Once no host is left, later filters do not run. ``besides`` is how many more hosts pass, by what
-    is known of them: the reports count them. Raises :class:`PluginFailed`.
+    Once no host remains, later filters do not run. ``besides`` hosts are counted as passed without
+    running the filters. Raises :class:`PluginFailed`.
     """
-    left = list(hosts)
+    passed = list(hosts)
     reports: list[FilterReport] = []
     for plugin in filters:
-        if not left:
+        if not passed:
             break
         with calling(plugin):
             if not plugin.run_filter_for_index(index):
                 continue
-            verdicts = filter_of(plugin).verdicts(left, spec)
-            left, report = _divided(type(plugin).__name__, left, verdicts, besides)
+            verdicts = filter_of(plugin).verdicts(passed, spec)
+            passed, report = _split_by_verdict(type(plugin).__name__, passed, verdicts, besides)
         reports.append(report)
-    return FilterRun(left, tuple(reports))
+    return FilterRun(passed, tuple(reports))
 
 
-def _divided(
+def _split_by_verdict(
     name: str, hosts: list[HostState], verdicts: Sequence[Verdict] | None, besides: int = 0
 ) -> tuple[list[HostState], FilterReport]:
-    """Return the hosts that pass, with what the stage hands on, and why the others do not."""
-    before = len(hosts) + besides
+    """Return the hosts that pass and the report of the stage."""
+    total = len(hosts) + besides
     if verdicts is None:
-        return hosts, FilterReport(name=name, before=before, after=before)
+        return hosts, FilterReport(name=name, before=total, after=total)
     passed: list[HostState] = []
     rejected: list[Rejected] = []
     for host, verdict in zip(hosts, verdicts, strict=True):
@@ -73,15 +73,15 @@ def _divided(
         else:
             hand_on(verdict, host, name)
             passed.append(host)
-    after = len(passed) + besides
-    report = FilterReport(name=name, before=before, after=after, rejected=tuple(rejected))
+    passing = len(passed) + besides
+    report = FilterReport(name=name, before=total, after=passing, rejected=tuple(rejected))
     return passed, report
 
 
 def hand_on(verdict: Passed, host: HostState, name: str) -> None:
-    """Write what the filter of this name found out to the state of a host that passes.
+    """Write the results of the filter with this name to the state of a host that passes.
 
-    Raises :class:`PluginFailed` where a third-party filter answered something else.
+    Raises :class:`PluginFailed` if a third-party filter returns anything else.
     """
     if not isinstance(verdict, Passed):
         raise PluginFailed(
@@ -92,67 +92,67 @@ def hand_on(verdict: Passed, host: HostState, name: str) -> None:
 
 
 def named_nodes(connection: Connection, spec: RequestSpec) -> tuple[ComputeNode, ...] | None:
-    """Return the nodes that the request is confined to by name, or None where it names none.
+    """Return the nodes that the request names, or None if it names no host or node.
 
-    ``force_hosts``, ``force_nodes`` and host and node of the requested destination all narrow, as
-    in nova. (A cell names none: it is removed from the hosts found.)
+    ``force_hosts``, ``force_nodes`` and the requested destination all restrict the nodes, as in
+    nova. The cell of the destination is a stage of :func:`filter_by_name` instead.
     """
     if not _names_hosts(spec):
         return None
     destination = spec.destination
-    found = compute_nodes.named(
+    nodes = compute_nodes.named(
         connection,
         hosts={*spec.force_hosts, *filter(None, [destination.host])},
         nodes={*spec.force_nodes, *filter(None, [destination.node])},
     )
-    may = _named_by(spec)
-    return tuple(node for node in found if may(node.host, node.hypervisor_hostname))
+    is_match = _name_matcher(spec)
+    return tuple(node for node in nodes if is_match(node.host, node.hypervisor_hostname))
 
 
 def is_named(spec: RequestSpec, host: str, node: str) -> bool:
     """Return whether the request names this node of this host."""
-    return _names_hosts(spec) and _named_by(spec)(host, node)
+    return _names_hosts(spec) and _name_matcher(spec)(host, node)
 
 
 def is_forced(spec: RequestSpec) -> bool:
-    """Return whether the hosts named are taken without asking the filters, as nova does.
+    """Return whether the named hosts skip the filters, as in nova.
 
-    The hint ``_nova_check_type`` (a rebuild or a live migration to a host) asks them after all.
+    With the hint ``_nova_check_type`` (a rebuild or a live migration to a host) the filters run.
     """
-    forced = bool(spec.force_hosts or spec.force_nodes)
-    return forced and not spec.get_scheduler_hint(REBUILD_HINT)
+    names_hosts = bool(spec.force_hosts or spec.force_nodes)
+    return names_hosts and not spec.get_scheduler_hint(REBUILD_HINT)
 
 
 def filter_by_name(
-    hosts: Sequence[HostState], spec: RequestSpec, closed_cells: Mapping[str, str] = _NONE
+    hosts: Sequence[HostState], spec: RequestSpec, closed_cells: Mapping[str, str] = _NO_CELLS
 ) -> tuple[list[HostState], list[FilterReport]]:
-    """Return the hosts that the names in the request leave, and a report for each stage.
+    """Filter hosts by the names in the request, and return a report for each stage.
 
-    Those of closed cells, of which the reasons are given by uuid, are left out, by whatever name.
+    Hosts of ``closed_cells``, reasons by uuid, are rejected even if they are named.
     """
-    left = list(hosts)
+    remaining = list(hosts)
     reports: list[FilterReport] = []
-    for name, reason_of in _stages_by_name(spec, closed_cells):
-        left, report = _divided(name, left, list(map(reason_of, left)))
+    for name, reason_of in _name_stages(spec, closed_cells):
+        remaining, report = _split_by_verdict(name, remaining, list(map(reason_of, remaining)))
         reports.append(report)
-    return left, reports
+    return remaining, reports
 
 
 def each_refusal(
     host: HostState,
     spec: RequestSpec,
     filters: Sequence[BaseHostFilter],
-    closed_cells: Mapping[str, str] = _NONE,
+    closed_cells: Mapping[str, str] = _NO_CELLS,
 ) -> Iterator[FilterReport]:
-    """Yield each stage, by name and by filter, that refuses this host, also after the first one.
+    """Yield the report of each stage that rejects this host, also after the first rejection.
 
-    With what would have to change. The first instance is asked for. Raises :class:`PluginFailed`
-    where a filter raises.
+    The reports include the changes that would let the host pass, for the first instance. Raises
+    :class:`PluginFailed` if a filter raises.
     """
-    for name, reason_of in _stages_by_name(spec, closed_cells):
+    for name, reason_of in _name_stages(spec, closed_cells):
         refusal = reason_of(host)
         if refusal is not None:
-            report = _divided(name, [host], [refusal])[1]
+            report = _split_by_verdict(name, [host], [refusal])[1]
             yield _with_changes(report, (change_by_name(name, host, spec),))
     for plugin in filters:
         for report in run_filters((plugin,), [host], spec).reports:
@@ -166,104 +166,108 @@ def every_refusal(
     hosts: Sequence[HostState],
     spec: RequestSpec,
     filters: Sequence[BaseHostFilter],
-    closed_cells: Mapping[str, str] = _NONE,
+    closed_cells: Mapping[str, str] = _NO_CELLS,
 ) -> list[list[tuple[str, Refusal]]]:
-    """Return for each host the stages that refuse it, each with its refusal, as one by one.
+    """Return for each host the stages that reject it, each with its rejection.
 
-    Each stage is asked once, of all hosts, also of those that another refuses. The first instance
-    is asked for. Raises :class:`PluginFailed` where a filter raises.
+    Each stage runs once on all hosts, including hosts that other stages reject, for the first
+    instance. Raises :class:`PluginFailed` if a filter raises.
     """
-    found: list[list[tuple[str, Refusal]]] = [[] for _ in hosts]
-    for name, reason_of in _stages_by_name(spec, closed_cells):
-        for host, refusals in zip(hosts, found, strict=True):
+    rejections: list[list[tuple[str, Refusal]]] = [[] for _ in hosts]
+    for name, reason_of in _name_stages(spec, closed_cells):
+        for host, refusals in zip(hosts, rejections, strict=True):
             if (refusal := reason_of(host)) is not None:
                 refusals.append((name, refusal))
     for plugin in filters:
         with calling(plugin):
-            asked = plugin.run_filter_for_index(0)
-            verdicts = filter_of(plugin).verdicts(hosts, spec) if asked else None
+            runs = plugin.run_filter_for_index(0)
+            verdicts = filter_of(plugin).verdicts(hosts, spec) if runs else None
         if verdicts is None:
             continue
-        for host, refusals, verdict in zip(hosts, found, verdicts, strict=True):
+        for host, refusals, verdict in zip(hosts, rejections, verdicts, strict=True):
             if isinstance(verdict, Refusal):
                 refusals.append((type(plugin).__name__, verdict))
             elif verdict is not None:
                 hand_on(verdict, host, type(plugin).__name__)
-    return found
+    return rejections
 
 
 def stage_names(
-    spec: RequestSpec, filters: Sequence[BaseHostFilter], closed_cells: Mapping[str, str] = _NONE
+    spec: RequestSpec,
+    filters: Sequence[BaseHostFilter],
+    closed_cells: Mapping[str, str] = _NO_CELLS,
 ) -> list[str]:
-    """Return the names of the stages that :func:`each_refusal` goes through, in order."""
-    by_name = [name for name, _ in _stages_by_name(spec, closed_cells)]
-    return [*by_name, *(type(one).__name__ for one in filters if one.run_filter_for_index(0))]
+    """Return the names of the stages of :func:`each_refusal`, in order."""
+    by_name = [name for name, _ in _name_stages(spec, closed_cells)]
+    return [*by_name, *(type(each).__name__ for each in filters if each.run_filter_for_index(0))]
 
 
 def _with_changes(report: FilterReport, changes: tuple[Remedy, ...]) -> FilterReport:
-    rejected = tuple([replace(one, changes=changes) for one in report.rejected])
+    rejected = tuple([replace(entry, changes=changes) for entry in report.rejected])
     return replace(report, rejected=rejected)
 
 
 def change_by_name(name: str, host: HostState, spec: RequestSpec) -> Remedy:
-    """Return what would have to change so that a stage by name keeps a host."""
+    """Return the change that would let a host pass a name stage."""
     if name == "ignore_hosts":
-        left = tuple(one for one in spec.ignore_hosts if one.lower() != host.host.lower())
-        return Remedy("ask", "do not ignore it", spec=replace(spec, ignore_hosts=left))
-    anywhere = replace(spec, force_hosts=(), force_nodes=())
+        names = tuple(entry for entry in spec.ignore_hosts if entry.lower() != host.host.lower())
+        return Remedy("ask", "do not ignore it", spec=replace(spec, ignore_hosts=names))
+    changed_spec = replace(spec, force_hosts=(), force_nodes=())
     if name == "requested_hosts":
-        there = replace(spec.destination, host=None, node=None)
-        anywhere = replace(anywhere, requested_destination=there)
-        return Remedy("ask", "name this host in the request, or none", spec=anywhere)
+        destination = replace(spec.destination, host=None, node=None)
+        changed_spec = replace(changed_spec, requested_destination=destination)
+        return Remedy("ask", "name this host in the request, or none", spec=changed_spec)
     if name == "requested_cell":
-        there = replace(spec.destination, cell=None, allow_cross_cell_move=False)
-        anywhere = replace(spec, requested_destination=there)
-        return Remedy("ask", f"name its cell {host.cell_uuid}, or none", spec=anywhere)
+        destination = replace(spec.destination, cell=None, allow_cross_cell_move=False)
+        changed_spec = replace(spec, requested_destination=destination)
+        return Remedy("ask", f"name its cell {host.cell_uuid}, or none", spec=changed_spec)
     return Remedy("enable_cell", f"enable its cell {host.cell_uuid}")
 
 
-def _stages_by_name(
+def _name_stages(
     spec: RequestSpec, closed_cells: Mapping[str, str]
 ) -> Iterator[tuple[str, _ReasonOf]]:
-    """Yield the name of each stage that is needed, and what returns why it leaves a host out."""
+    """Yield the name and the check of each name stage that the request needs."""
     ignored = {name.lower() for name in spec.ignore_hosts}
     cell = spec.destination.only_cell
 
-    def unless(keeps: Callable[[HostState], bool], reason: str, several: str = "") -> _ReasonOf:
-        refusal = Refusal(reason, of_one=reason, of_several=several or reason)
-        return lambda host: None if keeps(host) else refusal
+    def build_check(
+        passes: Callable[[HostState], bool], reason: str, plural: str = ""
+    ) -> _ReasonOf:
+        refusal = Refusal(reason, of_one=reason, of_several=plural or reason)
+        return lambda host: None if passes(host) else refusal
 
     if closed_cells:
-        yield "enabled_cells", lambda host: _closed(closed_cells, host)
+        yield "enabled_cells", lambda host: _closed_cell(closed_cells, host)
     if ignored:
         reasons = "the request asks to ignore it", "the request asks to ignore them"
-        yield "ignore_hosts", unless(lambda host: host.host.lower() not in ignored, *reasons)
+        yield "ignore_hosts", build_check(lambda host: host.host.lower() not in ignored, *reasons)
     if _names_hosts(spec):
-        reason, may = "the request names other hosts", _named_by(spec)
-        yield "requested_hosts", unless(lambda host: may(host.host, host.nodename), reason)
+        reason, matches = "the request names other hosts", _name_matcher(spec)
+        yield "requested_hosts", build_check(lambda host: matches(host.host, host.nodename), reason)
     if cell is not None:
         yield (
             "requested_cell",
-            unless(
+            build_check(
                 lambda host: host.cell_uuid is not None and canonical(host.cell_uuid) == cell,
                 f"the request names cell {cell}",
             ),
         )
 
 
-def _closed(closed_cells: Mapping[str, str], host: HostState) -> Refusal | None:
+def _closed_cell(closed_cells: Mapping[str, str], host: HostState) -> Refusal | None:
     reason = closed_cells.get(canonical(host.cell_uuid or ""))
     return None if reason is None else Refusal(reason)
 
 
 def _names_hosts(spec: RequestSpec) -> bool:
-    """Return whether the request may only go to hosts it names."""
+    """Return whether the request is restricted to hosts or nodes by name."""
     destination = spec.destination
     return bool(spec.force_hosts or spec.force_nodes or destination.host or destination.node)
 
 
-def _named_by(spec: RequestSpec) -> Callable[[str, str], bool]:
-    """Return what says whether the names in the request leave a node of a host.
+def _name_matcher(spec: RequestSpec) -> Callable[[str, str], bool]:
+    """Return a predicate for host and node that the names in the request allow.
 
     Case of host names is ignored.
     """
@@ -278,46 +282,45 @@ def _named_by(spec: RequestSpec) -> Callable[[str, str], bool]:
 
 
 def filter_of(plugin: BaseHostFilter) -> "BaseHostFilter | NovaFilter":
-    """Return the filter, wrapped where it overrides a method of nova's."""
+    """Return the filter, wrapped if it overrides a method of nova's base class."""
     names = ("host_passes", "_filter_one", "filter_all")
     return NovaFilter(plugin) if overrides(plugin, BaseHostFilter, names) else plugin
 
 
 class NovaFilter:
-    """A filter that decides by ``host_passes``, ``_filter_one`` or ``filter_all``, as nova's do.
+    """A filter that implements ``host_passes``, ``_filter_one`` or ``filter_all``, as in nova.
 
-    Plugins of every release of nova are subclasses of our bases, with their import lines changed.
-    It may write to the host states; those that it rejects get their allocation candidates back.
+    Plugins of any nova release subclass our bases after a change of their imports. They may write
+    to host states. Rejected hosts get their allocation candidates back.
     """
 
     def __init__(self, plugin: BaseHostFilter) -> None:
         self._plugin = plugin
 
     def verdicts(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[Verdict]:
-        """Return None for each host that ``filter_all`` returns, and a refusal for the others.
+        """Return None for each host that ``filter_all`` returns, and a rejection for the others.
 
-        Raises :class:`ValueError` where it returns a host that it was not given.
+        Raises :class:`ValueError` if it returns any other host.
         """
-        before = [candidates_of(host) for host in hosts]
+        candidates_before = [candidates_of(host) for host in hosts]
         returned = self._plugin.filter_all(list(hosts), spec_obj)
         # nova's filters may have changed the request in place.
         spec_obj.read_again()
         passed = {id(host) for host in returned or ()}
         if not passed <= {id(host) for host in hosts}:
-            raise ValueError("it returned a host that it was not given")
+            raise ValueError("filter_all returned a host that it was not given")
         return [
             None if id(host) in passed else self._refusal(host, candidates, spec_obj)
-            for host, candidates in zip(hosts, before, strict=True)
+            for host, candidates in zip(hosts, candidates_before, strict=True)
         ]
 
     def _refusal(self, host: HostState, candidates: Sequence[object], spec: RequestSpec) -> Refusal:
-        """Return why a host is rejected: what ``refusal`` says, where the class has one.
+        """Return the rejection of a host, from the ``refusal`` method if the class has its own.
 
-        That is asked only now, of the few that are rejected: it explains, and does not decide. The
-        host has its candidates back by then.
+        The method runs only for rejected hosts, after their candidates are restored.
         """
         offer(host, candidates)
         kind = type(self._plugin)
-        own = kind.refusal is not BaseHostFilter.refusal
-        refusal = self._plugin.refusal(host, spec) if own else None
+        has_own = kind.refusal is not BaseHostFilter.refusal
+        refusal = self._plugin.refusal(host, spec) if has_own else None
         return refusal or Refusal(f"rejected by {kind.__name__}")

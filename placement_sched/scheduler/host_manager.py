@@ -1,8 +1,8 @@
-"""Host states for what the candidates search found, and the instances on their hosts.
+"""Host states of allocation candidates, and the instances on their hosts.
 
-Hosts may have tens of thousands of instances, and most requests ask for none: nothing is read for
-them. What a request names itself (members of its server group, those of ``same_host``) is read
-alone; all are read, for every host at once, only for plugins that need all.
+A host may have tens of thousands of instances, and most requests use none of them, so instances
+are read on demand. Instances that a request names (members of its server group, ``same_host``) are
+read alone. All instances of all hosts are read only for plugins that need them.
 """
 
 from collections import defaultdict
@@ -43,7 +43,7 @@ from placement_sched.store.compute import (
     host_changes,
     instances,
 )
-from placement_sched.store.compute import hosts as hosts_module
+from placement_sched.store.compute import hosts as host_store
 from placement_sched.store.placement import aggregates as placement_aggregates
 
 #: Reads instances by host or by uuid.
@@ -54,15 +54,18 @@ HINTS = ("same_host", "different_host")
 
 _ReadRecords = Callable[[Connection, Collection[str]], Iterable[Instance]]
 
+#: Returns the closed cells of these hosts for a request: the reasons by uuid.
+ClosedAmong = Callable[[Iterable[HostState], RequestSpec], Mapping[str, str]]
+_DISABLED = "its cell is disabled"
+
 
 @dataclass
 class CloudView:
-    """The cloud as one request sees it: aggregates are read when first asked for, then stay.
+    """The cloud during a request: aggregates are read on first use and then stay the same.
 
-    ``known_aggregates`` are those that were read for the request before. ``policies`` are those
-    that hosts may be under, whichever the request is. ``states_age`` is in seconds, where the
-    driver keeps reports of hosts, see ``kept_nodes``. ``shared_states`` is there where several
-    requests look at this cloud in turn.
+    ``known_aggregates`` are aggregates that were already read. ``policies`` are all policies that
+    hosts may have. ``states_age`` is in seconds if the driver caches host reports, see
+    ``kept_nodes``. ``shared_states`` exists if several requests use this view in turn.
     """
 
     connection: Connection
@@ -74,7 +77,7 @@ class CloudView:
 
     @classmethod
     def of(cls, connection: Connection, request: SchedulingRequest, memory: Memory) -> Self:
-        """Return the cloud as a request sees it; kept reports are read again when it is time."""
+        """Return the view of a request, after refreshing cached reports that have expired."""
         driver, age = request.plugins.driver, None
         if driver.keeps_states and not request.spec.is_rebuild:
             interval = request.settings.scheduler.periodic_task_interval
@@ -84,95 +87,95 @@ class CloudView:
 
     @cached_property
     def providers(self) -> ProviderSource:
-        """What the candidates search asks about providers, as this request sees them."""
+        """Return the provider source of the candidate search."""
         return self.memory.provider_source(self.connection)
 
     @cached_property
     def host_versions(self) -> HostVersions:
-        """The versions of the parts of all hosts, read before any host is."""
+        """Return the versions of all parts of the hosts, read before any host."""
         return host_changes.versions(self.connection)
 
     @property
     def aggregates(self) -> Aggregates:
-        """Return all host aggregates, as they were when this request first looked."""
+        """Return all host aggregates as of the first use in this request."""
         if self.known_aggregates is None:
             self.known_aggregates = self.memory.aggregates.current(self.connection)
         return self.known_aggregates
 
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
-        """Return all host aggregates, by id, as request filters ask for them."""
+        """Return all host aggregates, by id, for request filters."""
         return self.aggregates.every
 
     def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
-        """Return the uuids of the aggregates that each of these providers is in, if in any."""
+        """Return the uuids of the aggregates of each provider that has any."""
         return placement_aggregates.of_providers(self.connection, uuids)
 
     def nodes_with_instances(self, uuids: Collection[str]) -> frozenset[str]:
-        """Return those of the compute nodes whose hosts have instances."""
+        """Return the given compute nodes whose hosts have instances."""
         return host_aggregates.nodes_with_instances(self.connection, uuids)
 
     def ratios(self) -> Callable[[str], Ratios]:
-        """Return the function that gives the ratios of a host which override its own."""
+        """Return a function that returns the allocation ratios to set on a host."""
         policies = self.policies
         if policies is None or not policies.names or not self.aggregates.of_policies:
             return lambda _host: NO_RATIOS
         of_host = self.aggregates.of_host
 
         def ratios(host: str) -> Ratios:
-            return ratios_under((one.policy for one in of_host(host) if one.policy), policies)
+            return ratios_under((each.policy for each in of_host(host) if each.policy), policies)
 
         return ratios
 
     def forget_states(self) -> None:
-        """Let the next request have states of its own: what this one does to them stays there."""
+        """Discard shared states before they are changed by this request."""
         if self.shared_states is not None:
             self.shared_states.forget()
 
     def all_nodes_have(self, trait: str) -> bool:
         """Return whether the root provider of every enabled compute node has a trait."""
-        return hosts_module.all_nodes_have(self.connection, trait)
+        return host_store.all_nodes_have(self.connection, trait)
 
 
 @dataclass(slots=True)
 class SharedStates:
-    """Host states that several requests look at in turn, by the uuids of their nodes.
+    """Host states that several requests share in turn, by the uuids of their nodes.
 
-    Each request finds them as if they were new, as long as nothing is written to a state but its
-    limits and its candidates. Before anything else is written :meth:`forget` is to be called.
+    They appear new to each request as long as only limits and candidates are written to them.
+    Before any other write, call :meth:`forget`.
     """
 
     _named: frozenset[str] = frozenset()
-    _known: dict[str, HostState | None] = field(default_factory=dict)
+    _states: dict[str, HostState | None] = field(default_factory=dict)
 
     def of(
         self, cloud: CloudView, spec: RequestSpec, roots: Mapping[str, Sequence[AllocationRequest]]
     ) -> list[HostState]:
         """Return the states of the nodes of these roots, in their order, with these candidates."""
-        if (named := named_by(spec)) != self._named:  # each state knows the instances of these
+        if (named := named_by(spec)) != self._named:  # a state holds the instances of these uuids
             self.forget()
             self._named = named
-        known = self._known
-        if lacking := [uuid for uuid in roots if uuid not in known]:
-            new = {state.uuid: state for state in _states_of(cloud, spec, lacking)}
-            known.update((uuid, new.get(uuid)) for uuid in lacking)
-        found = []
+        states = self._states
+        if missing := [uuid for uuid in roots if uuid not in states]:
+            new = {state.uuid: state for state in _states_of(cloud, spec, missing)}
+            states.update((uuid, new.get(uuid)) for uuid in missing)
+        result = []
         for uuid, requests in roots.items():
-            if (state := known[uuid]) is not None:
+            if (state := states[uuid]) is not None:
                 if state.limits:
                     state.limits = {}
                 offer(state, requests)
-                found.append(state)
-        return found
+                result.append(state)
+        return result
 
     def forget(self) -> None:
-        """Make new states for the next request."""
-        self._known = {}
+        """Discard all states."""
+        self._states = {}
 
 
 def look(cloud: CloudView, spec: RequestSpec, candidates: Candidates) -> list[HostState]:
-    """Return the states of the hosts to choose from: those with candidates.
+    """Return the states of the hosts with candidates.
 
-    A rebuild has none, and is for the hosts that it names, or all.
+    A rebuild has no candidates. It gets the hosts that it names, or all.
     """
     if not spec.is_rebuild:
         return host_states(cloud, candidates, spec)
@@ -184,10 +187,10 @@ def look(cloud: CloudView, spec: RequestSpec, candidates: Candidates) -> list[Ho
 def host_states(
     cloud: CloudView, candidates: Candidates, spec: RequestSpec, also: Iterable[str] = ()
 ) -> list[HostState]:
-    """Return a state of each node that candidates lie on, in the order found.
+    """Return a state of each node with candidates, in result order.
 
     A provider tree whose root is not a compute node is left out, as in nova. ``also`` are uuids of
-    nodes to be there even without candidates.
+    nodes to include without candidates.
     """
     roots = _by_root(candidates.requests)
     for uuid in also:
@@ -201,27 +204,26 @@ def host_states(
 
 
 def _by_root(requests: Sequence[AllocationRequest]) -> dict[str, Sequence[AllocationRequest]]:
-    """Return the candidates on each tree, by its root in the order found."""
-    found: dict[str, Sequence[AllocationRequest]] = {one.root_uuid: (one,) for one in requests}
-    if len(found) == len(requests):  # most clouds: one candidate for each host
-        return found
+    by_root: dict[str, Sequence[AllocationRequest]] = {each.root_uuid: (each,) for each in requests}
+    if len(by_root) == len(requests):  # most clouds: a single candidate per host
+        return by_root
     several: dict[str, list[AllocationRequest]] = defaultdict(list)
-    for one in requests:
-        several[one.root_uuid].append(one)
-    return {uuid: tuple(some) for uuid, some in several.items()}
+    for request in requests:
+        several[request.root_uuid].append(request)
+    return {uuid: tuple(candidates_of_root) for uuid, candidates_of_root in several.items()}
 
 
 def _states_of(cloud: CloudView, spec: RequestSpec, uuids: Collection[str]) -> list[HostState]:
-    """Return a state of each of these nodes, less what went there since it was read."""
-    kept = None if cloud.states_age is None else cloud.memory.kept_nodes
-    nodes = (kept or cloud.memory.nodes).get(cloud.connection, uuids, cloud.host_versions)
+    """Return a state of each node, less the instances placed since it was read."""
+    cache = None if cloud.states_age is None else cloud.memory.kept_nodes
+    nodes = (cache or cloud.memory.nodes).get(cloud.connection, uuids, cloud.host_versions)
     states = named_states(cloud, nodes, spec)
-    supposed = cloud.memory.supposed
+    simulated = cloud.memory.supposed
     for state in states:
         uuid = str(state.uuid)
-        # Before there are candidates: those of this request say nothing of where others went.
-        earlier_on = (*(kept.placed_on(uuid) if kept else ()), *supposed.get(uuid, ()))
-        for earlier in earlier_on:
+        # Before candidates are set: those of this request do not apply to earlier instances.
+        earlier_specs = (*(cache.placed_on(uuid) if cache else ()), *simulated.get(uuid, ()))
+        for earlier in earlier_specs:
             state.consume_from_request(earlier)
     return states
 
@@ -229,29 +231,29 @@ def _states_of(cloud: CloudView, spec: RequestSpec, uuids: Collection[str]) -> l
 def named_states(
     cloud: CloudView, nodes: Sequence[ComputeNode], spec: RequestSpec
 ) -> list[HostState]:
-    """Return a state of each node, each with its uuid, by which it is chosen."""
+    """Return a state of each node, with the uuid of the node."""
     hosts = {node.host for node in nodes}
-    found = cloud.memory.services.get(cloud.connection, hosts, cloud.host_versions)
+    services = cloud.memory.services.get(cloud.connection, hosts, cloud.host_versions)
     of_host, ratios = cloud.aggregates.of_host, cloud.ratios()
 
-    def recorded_of(read: _ReadRecords, keys: Collection[str]) -> Iterator[HostInstance]:
+    def read_instances(read: _ReadRecords, keys: Collection[str]) -> Iterator[HostInstance]:
         return map(HostInstance.recorded, read(cloud.connection, keys))
 
-    by_hosts = partial(recorded_of, instances.by_hosts)
-    by_uuids = partial(recorded_of, instances.by_uuids)
+    by_hosts = partial(read_instances, instances.by_hosts)
+    by_uuids = partial(read_instances, instances.by_uuids)
     recorded = RecordedInstances(hosts, named_by(spec), by_hosts=by_hosts, by_uuids=by_uuids)
     states = []
     for node in nodes:
         host = node.host
-        state = make(node, found[host], of_host(host), recorded.on(host), ratios(host))
-        # A node without figures keeps an empty state, but what is claimed goes by its uuid.
+        state = make(node, services[host], of_host(host), recorded.on(host), ratios(host))
+        # A node without figures keeps an empty state, but is claimed by its uuid.
         state.uuid = node.uuid
         states.append(state)
     return states
 
 
 class RecordedInstances:
-    """The instances on the hosts of one request; at most two statements, whatever is asked.
+    """The instances on the hosts of a request, read with at most two SQL statements.
 
     ``named`` are uuids that the request names.
     """
@@ -264,37 +266,37 @@ class RecordedInstances:
         self._by_hosts = by_hosts
         self._by_uuids = by_uuids
         self._on: dict[str, InstancesOnHost] = {}
-        self._asked: tuple[Collection[Any], bool] = ((), True)
+        self._last_check: tuple[Collection[Any], bool] = ((), True)
 
     def names_all(self, uuids: Collection[Any]) -> bool:
-        """Return whether the request names all of ``uuids``; each host is asked about the same."""
-        asked, named = self._asked
-        if asked is not uuids:
-            named = self.named.issuperset(uuids)
+        """Return whether the request names all of ``uuids``, caching the last result."""
+        checked, is_named = self._last_check
+        if checked is not uuids:
+            is_named = self.named.issuperset(uuids)
             if isinstance(uuids, frozenset):
-                self._asked = uuids, named
-        return named
+                self._last_check = uuids, is_named
+        return is_named
 
     @cached_property
     def of_named(self) -> dict[str | None, dict[str, HostInstance]]:
-        """Return by host, then uuid, those instances that the request names."""
-        return _sorted(self._by_uuids(self.named))
+        """Return the instances that the request names by host, then uuid."""
+        return _group_by_host(self._by_uuids(self.named))
 
     @cached_property
     def everything(self) -> dict[str | None, dict[str, HostInstance]]:
-        """Return by host, then uuid, all instances on the hosts of the request."""
-        return _sorted(self._by_hosts(self._hosts))
+        """Return all instances on the hosts of the request by host, then uuid."""
+        return _group_by_host(self._by_hosts(self._hosts))
 
     def on(self, host: str) -> "InstancesOnHost":
-        """Return the instances on one host, for all its nodes, read when first looked at."""
-        there = self._on.get(host)
-        if there is None:
-            there = self._on[host] = InstancesOnHost(self, host)
-        return there
+        """Return the instances on a host, for all its nodes, read on first use."""
+        instances = self._on.get(host)
+        if instances is None:
+            instances = self._on[host] = InstancesOnHost(self, host)
+        return instances
 
 
 class InstancesOnHost(MutableMapping[str, HostInstance]):
-    """The instances on one host by uuid; what is added stays with this mapping."""
+    """The instances on a host by uuid. Additions stay in this mapping."""
 
     __slots__ = ("_added", "_host", "_recorded")
 
@@ -304,13 +306,13 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
         self._added: dict[str, HostInstance] = {}
 
     def __getitem__(self, uuid: str) -> HostInstance:
-        return self._where(uuid)[uuid]
+        return self._source_of(uuid)[uuid]
 
     def __setitem__(self, uuid: str, instance: HostInstance) -> None:
         self._added[uuid] = instance
 
     def __delitem__(self, uuid: str) -> None:
-        """Take away what was added; a record stays."""
+        """Remove an added instance. A recorded instance cannot be removed."""
         del self._added[uuid]
 
     def __iter__(self) -> Iterator[str]:
@@ -320,25 +322,25 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
         return len(self._all | self._added)
 
     def __contains__(self, uuid: object) -> bool:
-        return uuid in self._where(uuid)
+        return uuid in self._source_of(uuid)
 
     def keys(self) -> KeysView[str]:
-        """Return the uuids; what they share with uuids of the request is known at once."""
+        """Return a view of the uuids with a fast intersection for uuids that the request names."""
         return _Uuids(self)
 
     def named_among(self, uuids: Collection[Any]) -> set[str] | None:
-        """Return those of ``uuids`` that are here, or None where not all are the request's."""
+        """Return the members of ``uuids`` on this host, or None if the request lacks some."""
         if not self._recorded.names_all(uuids):
             return None
-        return {uuid for here in (self._named, self._added) for uuid in here if uuid in uuids}
+        return {uuid for group in (self._named, self._added) for uuid in group if uuid in uuids}
 
-    def _where(self, uuid: object) -> dict[str, HostInstance]:
-        """Return where to look for an instance: among those named, until all have been read."""
+    def _source_of(self, uuid: object) -> dict[str, HostInstance]:
+        """Return the mapping to use for an instance: named instances until all have been read."""
         if uuid in self._added:
             return self._added
         recorded = self._recorded
-        alone = uuid in recorded.named and "everything" not in vars(recorded)
-        return self._named if alone else self._all
+        is_named_only = uuid in recorded.named and "everything" not in vars(recorded)
+        return self._named if is_named_only else self._all
 
     @property
     def _named(self) -> dict[str, HostInstance]:
@@ -350,51 +352,43 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
 
 
 class _Uuids(KeysView[str]):
-    """The uuids on one host."""
-
     _mapping: InstancesOnHost
 
     def __and__(self, other: Iterable[Any]) -> set[str]:
-        asked = other if isinstance(other, (set, frozenset)) else set(other)
-        here = self._mapping.named_among(asked)
-        return super().__and__(asked) if here is None else here
+        uuids = other if isinstance(other, (set, frozenset)) else set(other)
+        members = self._mapping.named_among(uuids)
+        return super().__and__(uuids) if members is None else members
 
     def __rand__(self, other: Iterable[Any]) -> set[Any]:
         return self & other
 
 
 def named_by(spec: RequestSpec) -> frozenset[str]:
-    """Return the uuids of the instances that a request names, its own among them."""
+    """Return the uuids of the instances that a request names, including its own."""
     members = spec.instance_group.members if spec.instance_group else ()
     hinted = (uuid for name in HINTS for uuid in spec.scheduler_hints.get(name, ()))
     return frozenset((*spec.instance_uuids, *members, *map(canonical, hinted)))
 
 
-def _sorted(instances: Iterable[HostInstance]) -> dict[str | None, dict[str, HostInstance]]:
-    found: dict[str | None, dict[str, HostInstance]] = {}
+def _group_by_host(instances: Iterable[HostInstance]) -> dict[str | None, dict[str, HostInstance]]:
+    by_host: dict[str | None, dict[str, HostInstance]] = {}
     for instance in instances:
-        found.setdefault(instance.host, {})[instance.uuid] = instance
-    return found
-
-
-#: Returns of the cells of these hosts those that are closed to a request: the reasons by uuid.
-ClosedAmong = Callable[[Iterable[HostState], RequestSpec], Mapping[str, str]]
-
-_DISABLED = "its cell is disabled"
+        by_host.setdefault(instance.host, {})[instance.uuid] = instance
+    return by_host
 
 
 def none_closed(_hosts: Iterable[HostState], _spec: RequestSpec) -> Mapping[str, str]:
-    """Return no cell."""
+    """Return no closed cells."""
     return {}
 
 
 @dataclass
 class ClosedCells:
-    """The closed cells as one request sees them; read, by one statement, where a host has a cell.
+    """The closed cells of a request, read with a single statement if a host has a cell.
 
-    Closed are the cells that ``[scheduler] disabled_cells`` names, those whose database does not
-    answer, and those that are disabled in nova. As in nova, a request that names a cell of the last
-    kind, to move an instance within it, may use its hosts.
+    Cells are closed if ``[scheduler] disabled_cells`` names them, their database does not answer,
+    or they are disabled in nova. As in nova, a request that names a cell of the last kind, to move
+    an instance within it, may use its hosts.
     """
 
     connection: Connection
@@ -406,7 +400,7 @@ class ClosedCells:
         return cells.closed(self.connection)
 
     def among(self, hosts: Iterable[HostState], spec: RequestSpec) -> Mapping[str, str]:
-        """Return the reasons by uuid, in its usual form; empty where no host has a cell."""
+        """Return the reasons by canonical uuid, empty if no host has a cell."""
         reasons: dict[str, str] = {}
         if any(host.cell_uuid is not None for host in hosts):
             for cell in self._closed_in_nova:
@@ -420,6 +414,6 @@ class ClosedCells:
     def _reason(self, cell: NovaCell, *, named: bool) -> str | None:
         if cell.away_since is not None:
             seconds = max(0, int((self.now() - cell.away_since).total_seconds()))
-            said = f"the database of cell {cell.title} has not answered for {seconds} s"
-            return f"{said}: {cell.failure}" if cell.failure else said
+            reason = f"the database of cell {cell.title} has not answered for {seconds} s"
+            return f"{reason}: {cell.failure}" if cell.failure else reason
         return _DISABLED if cell.disabled and not named else None

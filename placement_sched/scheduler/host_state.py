@@ -1,7 +1,7 @@
-"""What filters and weighers see of a host: nova's HostState, attribute for attribute.
+"""Host states, with the attributes of nova's HostState.
 
-Unscoped extra specs are looked up here by name (ComputeCapabilitiesFilter), so there is no public
-attribute that nova's HostState lacks; whatever else is needed goes on the plugin or the service.
+Unscoped extra specs refer to these attributes by name (ComputeCapabilitiesFilter), so a public
+attribute that nova's HostState lacks may not be added. Other data belongs to plugin or service.
 """
 
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
@@ -27,29 +27,29 @@ LOG = log.getLogger(__name__)
 
 
 def service_view(service: Service) -> Mapping[str, Any]:
-    """Return a compute service, read like nova's: ``host_state.service["disabled"]``."""
+    """Return a compute service in nova's form: ``host_state.service["disabled"]``."""
     return MappingProxyType(service._asdict())
 
 
-#: The service of a host none is known of: it was never seen up.
+#: The service of a host without a record, which was never up.
 NO_SERVICE: Mapping[str, Any] = MappingProxyType(
     {"disabled": False, "disabled_reason": None, "forced_down": False, "last_seen_up": None}
 )
 
 
 class _Annotated:
-    """Takes the attributes that third-party plugins set on a host."""
+    """Storage for attributes that third-party plugins set on a host."""
 
     __slots__ = ("__dict__",)
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class HostState(_Annotated):
-    """One compute node and what is left of it; memory in MB, disk in GB or MB as named.
+    """A compute node and its remaining resources, memory in MB, disk in GB or MB by name.
 
-    ``HostState(host, node, cell_uuid)`` is an empty one, of which nothing is known. Filters may
-    write ``limits`` and ``allocation_candidates``; :meth:`consume_from_request` takes away what an
-    earlier instance of the same request was given.
+    ``HostState(host, node, cell_uuid)`` is empty. Filters may write ``limits`` and
+    ``allocation_candidates``. :meth:`consume_from_request` subtracts the resources of an earlier
+    instance of the same request.
     """
 
     host: str
@@ -88,10 +88,10 @@ class HostState(_Annotated):
 
     @property
     def allocation_candidates(self) -> list[Any]:
-        """Return the ways to allocate on this host, the one to be claimed first.
+        """Return the allocation requests on this host, the first to be claimed.
 
-        Each is what ``PUT /allocations`` takes. They are made when first looked at: of a thousand
-        hosts one is chosen.
+        Each is a body of ``PUT /allocations``, made on first use, because only a few of
+        thousands of hosts are chosen.
         """
         if not isinstance(self._candidates, list):
             self._candidates = [request.as_json() for request in self._candidates]
@@ -102,14 +102,14 @@ class HostState(_Annotated):
         self._candidates = list(candidates)
 
     def consume_from_request(self, spec_obj: RequestSpec) -> None:
-        """Take away what one instance of this request needs, so that the next one sees less."""
+        """Subtract the resources of an instance, so that the next instance sees less."""
         self.free_ram_mb -= spec_obj.memory_mb
         self.free_disk_mb -= (spec_obj.root_gb + spec_obj.ephemeral_gb) * 1024
         self.vcpus_used += spec_obj.vcpus
         self.num_instances += 1
         # The new instance is being built, and building is I/O.
         self.num_io_ops += 1
-        numa_cells = _take_numa(self, spec_obj)
+        numa_cells = _consume_numa(self, spec_obj)
         uuid = spec_obj.instance_uuid
         if uuid is not None and spec_obj.instance_group is not None:  # as nova 34 does
             built = HostInstance.being_built(uuid, spec_obj, self.host, self.nodename)
@@ -123,11 +123,11 @@ class HostState(_Annotated):
         )
 
 
-#: The attributes that follow from a node's report: those before ``limits``.
+#: The attributes that derive from the report of a node.
 _REPORTED = HostState.__slots__[: HostState.__slots__.index("limits")]
 _values_of = attrgetter(*_REPORTED)
-# Takes the values of all fields in their order.
-_new = cast("Callable[..., HostState]", HostState)
+# A constructor with the values of all fields in their order.
+_create = cast("Callable[..., HostState]", HostState)
 
 
 def make(
@@ -137,19 +137,19 @@ def make(
     instances: MutableMapping[str, HostInstance] | None = None,
     ratios: Mapping[str, float] = MappingProxyType({}),
 ) -> HostState:
-    """Return the state of ``node``; ``instances`` are those recorded on its host, by uuid.
+    """Return the state of ``node``, with the ``instances`` recorded on its host by uuid.
 
-    As in nova, a node whose free disk is unknown keeps an empty state. ``service`` is a
-    :func:`service_view`; ``ratios``, by name, stand over those that the node reports. (Not a
-    method: every name on the class is one that extra specs may ask for.)
+    As in nova, a node without a known free disk keeps an empty state. ``service`` is a
+    :func:`service_view`. ``ratios``, by name, replace the ratios that the node reports. This is
+    not a method because extra specs could refer to its name.
     """
     values = node.derived.get("host_state")
     if values is None:
-        values = node.derived["host_state"] = _values_of(_as_reported(node))
+        values = node.derived["host_state"] = _values_of(_from_report(node))
     recorded = {} if instances is None else instances
-    state = _new(*values, {}, aggregates, service, recorded)
+    state = _create(*values, {}, aggregates, service, recorded)
     if node.free_disk_gb is not None:
-        state.pci_stats = PciPools(node.reported_pools)  # what is taken of them is the state's own
+        state.pci_stats = PciPools(node.reported_pools)  # each state consumes its own pools
         if ratios:
             for name, ratio in ratios.items():
                 setattr(state, name, ratio)
@@ -157,24 +157,24 @@ def make(
 
 
 def offer(state: HostState, requests: Sequence[Any]) -> None:
-    """Give a host the ways to allocate on it: what the candidates search found, or JSON of it."""
-    state._candidates = requests  # noqa: SLF001 - a public method would be one of nova's
+    """Set the candidates of a host: allocation requests of the search, or their JSON."""
+    state._candidates = requests  # noqa: SLF001 - nova's HostState has no such public method
 
 
 def candidates_of(state: HostState) -> Sequence[Any]:
-    """Return the ways to allocate on a host, as :func:`offer` takes them."""
+    """Return the candidates of a host as :func:`offer` accepts them."""
     return state._candidates  # noqa: SLF001 - as above
 
 
 def with_candidates(states: Iterable[HostState]) -> list[HostState]:
-    """Return the hosts on which there is a way to allocate, without a look at which."""
+    """Return the hosts that have candidates, without converting the candidates."""
     return [state for state in states if state._candidates]  # noqa: SLF001 - as above
 
 
-def _take_numa(state: HostState, spec: RequestSpec) -> Sequence[FittedNUMACell]:
-    """Take NUMA nodes away, and return them as the instance has them; none where it asks for none.
+def _consume_numa(state: HostState, spec: RequestSpec) -> Sequence[FittedNUMACell]:
+    """Consume NUMA cells, and return the fitted cells of the instance, if it requests any.
 
-    What does not fit takes nothing: the filter that would reject the host is not enabled.
+    A topology that does not fit consumes nothing: then the NUMA filter is not enabled.
     """
     if not spec.numa_topology or not state.numa_topology:
         return ()
@@ -194,11 +194,12 @@ def _take_numa(state: HostState, spec: RequestSpec) -> Sequence[FittedNUMACell]:
 def take_devices(
     state: HostState, spec: RequestSpec, numa_cells: Sequence[InstanceNUMACell] | None = None
 ) -> None:
-    """Take the PCI devices of one instance away from a host, those of its first candidate.
+    """Consume the PCI devices of the first candidate of an instance on a host.
 
-    ``numa_cells`` are those of the instance as they lie on the host, where that is known. Where no
-    filter has seen to it that there are enough, that is logged, and what there is counts. Source:
-    nova's documentation, "PCI tracking in Placement", and nova 34's scheduler observed.
+    ``numa_cells`` are the cells of the instance as fitted on the host, if known. If devices are
+    missing because no filter checks them, that is logged, and the available devices are consumed.
+    Source: nova's documentation, "PCI tracking in Placement", and the observed behaviour of nova
+    34's scheduler.
     """
     if spec.pci_requests is None or not spec.pci_requests.requests or state.pci_stats is None:
         return
@@ -206,14 +207,14 @@ def take_devices(
     try:
         requests, mappings = spec.pci_requests.requests, candidate.get("mappings")
         state.pci_stats.apply_requests(requests, mappings, numa_cells)
-    except Conflict as lacking:
-        LOG.warning("host %s was chosen without enough PCI devices: %s", state.host, lacking.detail)
+    except Conflict as error:
+        LOG.warning("Host %s has too few PCI devices: %s", state.host, error.detail)
 
 
 def assigned(spec: RequestSpec, allocation_request: Mapping[str, Any] | None) -> RequestSpec:
-    """Return the request with the providers of its devices written into it, as nova does.
+    """Return the request with the providers of its devices, as nova does.
 
-    So that it is known later, with other candidates, which devices it took.
+    The devices can then be identified later, when the host has other candidates.
     """
     mappings = (allocation_request or {}).get("mappings")
     if spec.pci_requests is None or not mappings:
@@ -221,19 +222,18 @@ def assigned(spec: RequestSpec, allocation_request: Mapping[str, Any] | None) ->
     return replace(spec, pci_requests=with_providers(spec.pci_requests, mappings))
 
 
-def _as_reported(node: ComputeNode) -> HostState:
-    """Return a state with what the node's report says alone.
+def _from_report(node: ComputeNode) -> HostState:
+    """Return a state with the values of the report only.
 
-    All states of a node share its values, requests side by side, but for its PCI devices.
+    Concurrent states of a node share these values, except PCI devices.
     """
     state = HostState(node.host, node.hypervisor_hostname, node.cell_uuid)
     if node.free_disk_gb is not None:
-        _take_over(state, node, node.free_disk_gb)
+        _set_reported_values(state, node, node.free_disk_gb)
     return state
 
 
-def _take_over(state: HostState, node: ComputeNode, free_disk_gb: int) -> None:
-    """Fill in what the node's report says."""
+def _set_reported_values(state: HostState, node: ComputeNode, free_disk_gb: int) -> None:
     if node.disk_available_least is not None:
         free_disk_gb = min(free_disk_gb, node.disk_available_least)
     free_ram_mb = node.free_ram_mb

@@ -1,4 +1,4 @@
-"""Hosts as people are shown them: all at once, or one with everything that is known of it."""
+"""Views of hosts for the API and the console: the list, and a single host in full."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,20 +22,22 @@ from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store.compute import cells, compute_nodes, hosts, instances, services
 from placement_sched.store.compute.hosts import ProviderInTree, ServedNode, TreeAmounts
 
-#: What the compute service of a host may be; one that is disabled may report or not.
+#: Values of the state filter. A disabled service may be up or down.
 STATES = ("up", "down", "disabled")
 
-#: Of more nodes than this everything is read: that takes less than to name them.
-_NAMED = 1000
+#: Above this number of nodes all rows are read, which is faster than naming each node.
+_MAX_NAMED = 1000
+
+_FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "capacity")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostsAsked:
-    """Which hosts are listed; what is None or empty narrows nothing.
+    """The filters of a list of hosts, None or empty for no restriction.
 
-    ``search`` is a part of the name of host or node, whatever its case; ``aggregate`` a name or
-    a uuid. Of ``states`` a host has any, of ``traits`` all. ``marker`` is the uuid of the node
-    after which the list begins.
+    ``search`` is a part of a host or node name, in any case. ``aggregate`` is a name or a uuid. A
+    host matches any of ``states`` and all of ``traits``. ``marker`` is the uuid of the node that
+    precedes the page.
     """
 
     host: str | None = None
@@ -50,7 +52,7 @@ class HostsAsked:
 
 @dataclass(frozen=True, slots=True)
 class _Cloud:
-    """What says in which state and zone a host is, and under which policy."""
+    """The data that determine state, zones and policy of a host."""
 
     connection: Connection
     now: datetime
@@ -64,53 +66,52 @@ class _Cloud:
         return cls(connection, scheduler.clock(), aggregates.of_host, policies)
 
     def state(self, service: ServedNode | Service) -> Json:
-        """Return the state, and what else there is to say of a service that is not simply up."""
+        """Return the state, with details unless the service is simply up."""
         down_time = self.policies.default.settings.DEFAULT.service_down_time
-        up = seen_lately(service.last_seen_up, bool(service.forced_down), self.now, down_time)
-        if up and not service.disabled:
+        is_up = seen_lately(service.last_seen_up, bool(service.forced_down), self.now, down_time)
+        if is_up and not service.disabled:
             return {"state": "up"}
-        said: Json = {"state": "disabled" if service.disabled else "down"}
+        view: Json = {"state": "disabled" if service.disabled else "down"}
         if service.disabled and service.disabled_reason:
-            said["disabled_reason"] = service.disabled_reason
+            view["disabled_reason"] = service.disabled_reason
         if service.forced_down:
-            said["forced_down"] = True
-        return said | {"last_seen_up": service.last_seen_up}
+            view["forced_down"] = True
+        return view | {"last_seen_up": service.last_seen_up}
 
     def zones(self, host: str) -> Sequence[str]:
-        """Return the zones that a host is in: commonly one."""
-        named = {zone for one in self.of_host(host) for zone in zones(one.availability_zone)}
-        return sorted(named) or [self.policies.default.settings.DEFAULT.default_availability_zone]
+        names = {zone for each in self.of_host(host) for zone in zones(each.availability_zone)}
+        return sorted(names) or [self.policies.default.settings.DEFAULT.default_availability_zone]
 
     def policy(self, host: str) -> str:
-        """Return the policy that the aggregates of a host name: the first that can be used."""
-        named = [one.policy for one in self.of_host(host) if one.policy]
-        usable = (name for name in named if self.policies.usable(name))
-        return next(usable, named[0] if named else DEFAULT_POLICY)
+        """Return the first usable policy that the aggregates of a host name."""
+        names = [aggregate.policy for aggregate in self.of_host(host) if aggregate.policy]
+        usable = (name for name in names if self.policies.usable(name))
+        return next(usable, names[0] if names else DEFAULT_POLICY)
 
 
-def all_shown(scheduler: Scheduler, asked: HostsAsked) -> Json:
-    """Return the hosts that are asked for, with the aggregates, traits and cells that they name.
+def all_shown(scheduler: Scheduler, filters: HostsAsked) -> Json:
+    """Return the hosts of a list, with the aggregates, traits and cells that they refer to.
 
-    A host of several compute nodes stands there once for each. The number of statements does not
-    depend on how many hosts there are. Raises :class:`Invalid` for a marker that is not a node.
+    A host is listed once per compute node. The number of SQL statements does not depend on the
+    number of hosts. Raises :class:`Invalid` if the marker is not a node.
     """
     with scheduler.database.snapshot() as connection:
         cloud = _Cloud.of(scheduler, connection)
-        every = hosts.served_nodes(connection)
-        found = _page(every, _wanted(cloud, every, asked), asked)
-        whole = len(found) > min(_NAMED, len(every) - 1)
-        roots = None if whole else [one.root_id for one in found if one.root_id is not None]
+        all_nodes = hosts.served_nodes(connection)
+        page = _page(all_nodes, _filter_nodes(cloud, all_nodes, filters), filters)
+        reads_all = len(page) > min(_MAX_NAMED, len(all_nodes) - 1)
+        roots = None if reads_all else [node.root_id for node in page if node.root_id is not None]
         amounts = hosts.amounts(connection, roots)
         traits = _Traits(hosts.trait_names(connection), hosts.traits_of_trees(connection, roots))
-        names = None if whole else {one.host for one in found}
+        names = None if reads_all else {node.host for node in page}
         counts = instances.counts_on_hosts(connection, names)
         known_cells = cells.all_cells(connection)
-    nodes_of = Counter(one.host for one in every)
-    lists = _Lists.of(cloud, found, traits, known_cells)
+    nodes_of = Counter(node.host for node in all_nodes)
+    lists = _Lists.of(cloud, page, traits, known_cells)
 
-    def shown(node: ServedNode) -> Json:
+    def view_of(node: ServedNode) -> Json:
         number = counts.get((node.host, node.node), 0)
-        if nodes_of[node.host] == 1:  # those of which the node is not known are there as well
+        if nodes_of[node.host] == 1:  # include instances without a known node
             number += counts.get((node.host, None), 0)
         return {
             "host": node.host,
@@ -124,11 +125,11 @@ def all_shown(scheduler: Scheduler, asked: HostsAsked) -> Json:
             "resources": _resources(amounts.get(node.root_id or 0, {})),
         }
 
-    return {**lists.shown(), "hosts": list(map(shown, found))}
+    return {**lists.shown(), "hosts": list(map(view_of, page))}
 
 
 class _Traits(NamedTuple):
-    """The names of traits by their ids, and the ids of those of each tree by the id of its root."""
+    """The names of traits by id, and the trait ids of each tree by the id of its root."""
 
     names: Mapping[int, str]
     of_tree: Mapping[int, Sequence[int]]
@@ -136,7 +137,7 @@ class _Traits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Lists:
-    """What many hosts have alike, each once; hosts name it by its index."""
+    """Objects that several hosts refer to by index."""
 
     aggregates: Sequence[HostAggregate]
     traits: Sequence[str]
@@ -145,139 +146,146 @@ class _Lists:
 
     @classmethod
     def of(
-        cls, cloud: _Cloud, nodes: Sequence[ServedNode], traits: _Traits, every: Sequence[NovaCell]
+        cls,
+        cloud: _Cloud,
+        nodes: Sequence[ServedNode],
+        traits: _Traits,
+        all_cells: Sequence[NovaCell],
     ) -> "_Lists":
-        aggregates = {one.id: one for node in nodes for one in cloud.of_host(node.host)}
+        aggregates = {each.id: each for node in nodes for each in cloud.of_host(node.host)}
         aggregate_at = {key: index for index, key in enumerate(sorted(aggregates))}
-        carried = {node.root_id: traits.of_tree.get(node.root_id or 0, ()) for node in nodes}
-        ids = set[int]().union(*carried.values()) & traits.names.keys()
-        named = sorted(ids, key=traits.names.__getitem__)
-        trait_at = {key: index for index, key in enumerate(named)}
+        trait_ids = {node.root_id: traits.of_tree.get(node.root_id or 0, ()) for node in nodes}
+        ids = set[int]().union(*trait_ids.values()) & traits.names.keys()
+        sorted_ids = sorted(ids, key=traits.names.__getitem__)
+        trait_at = {key: index for index, key in enumerate(sorted_ids)}
         numbered = {
-            root: [trait_at[key] for key in some if key in trait_at]
-            for root, some in carried.items()
+            root: [trait_at[key] for key in ids_of_root if key in trait_at]
+            for root, ids_of_root in trait_ids.items()
         }
-        within = {canonical(node.cell_uuid) for node in nodes if node.cell_uuid}
-        shown_cells = [one for one in every if canonical(one.uuid) in within]
-        cell_at = {canonical(one.uuid): index for index, one in enumerate(shown_cells)}
+        cell_uuids = {canonical(node.cell_uuid) for node in nodes if node.cell_uuid}
+        used_cells = [cell for cell in all_cells if canonical(cell.uuid) in cell_uuids]
+        cell_at = {canonical(cell.uuid): index for index, cell in enumerate(used_cells)}
 
         def of_node(node: ServedNode) -> Json:
             cell = cell_at.get(canonical(node.cell_uuid)) if node.cell_uuid else None
             return {
                 **({} if cell is None else {"cell": cell}),
-                "aggregates": [aggregate_at[one.id] for one in cloud.of_host(node.host)],
+                "aggregates": [aggregate_at[each.id] for each in cloud.of_host(node.host)],
                 "traits": numbered[node.root_id],
             }
 
         return cls(
             aggregates=[aggregates[key] for key in aggregate_at],
-            traits=[traits.names[key] for key in named],
-            cells=shown_cells,
+            traits=[traits.names[key] for key in sorted_ids],
+            cells=used_cells,
             indexes=of_node,
         )
 
     def shown(self) -> Json:
         return {
-            "aggregates": [_aggregate(one) for one in self.aggregates],
+            "aggregates": [_aggregate(aggregate) for aggregate in self.aggregates],
             "traits": self.traits,
-            "cells": [_cell(one) for one in self.cells],
+            "cells": [_cell(cell) for cell in self.cells],
         }
 
 
-def _wanted(cloud: _Cloud, every: Iterable[ServedNode], asked: HostsAsked) -> Iterator[ServedNode]:
-    """Return those of the nodes that are asked for, in their order."""
-    found = iter(every)
-    if asked.host is not None:
-        found = (one for one in found if one.host == asked.host)
-    if asked.search is not None:
-        part = asked.search.lower()
-        found = (one for one in found if part in one.host.lower() or part in one.node.lower())
-    if asked.zone is not None:
-        found = (one for one in found if asked.zone in cloud.zones(one.host))
-    if asked.aggregate is not None:
-        found = (one for one in found if _is_in(asked.aggregate, cloud.of_host(one.host)))
-    if asked.states:
-        found = (one for one in found if cloud.state(one)["state"] in asked.states)
-    if asked.traits:
-        each = [hosts.roots_with_trait(cloud.connection, name) for name in asked.traits]
-        having = each[0].intersection(*each[1:])
-        found = (one for one in found if one.root_id in having)
-    return found
+def _filter_nodes(
+    cloud: _Cloud, all_nodes: Iterable[ServedNode], filters: HostsAsked
+) -> Iterator[ServedNode]:
+    nodes = iter(all_nodes)
+    if filters.host is not None:
+        nodes = (node for node in nodes if node.host == filters.host)
+    if filters.search is not None:
+        part = filters.search.lower()
+        nodes = (node for node in nodes if part in node.host.lower() or part in node.node.lower())
+    if filters.zone is not None:
+        nodes = (node for node in nodes if filters.zone in cloud.zones(node.host))
+    if filters.aggregate is not None:
+        nodes = (node for node in nodes if _is_in(filters.aggregate, cloud.of_host(node.host)))
+    if filters.states:
+        nodes = (node for node in nodes if cloud.state(node)["state"] in filters.states)
+    if filters.traits:
+        roots_by_trait = [hosts.roots_with_trait(cloud.connection, name) for name in filters.traits]
+        roots = roots_by_trait[0].intersection(*roots_by_trait[1:])
+        nodes = (node for node in nodes if node.root_id in roots)
+    return nodes
 
 
 def _is_in(name: str, aggregates: Iterable[HostAggregate]) -> bool:
-    return any(name in {one.name, one.uuid} for one in aggregates)
+    return any(name in {aggregate.name, aggregate.uuid} for aggregate in aggregates)
 
 
 def _page(
-    every: Sequence[ServedNode], wanted: Iterator[ServedNode], asked: HostsAsked
+    all_nodes: Sequence[ServedNode], nodes: Iterator[ServedNode], filters: HostsAsked
 ) -> list[ServedNode]:
-    found = list(wanted)
-    if asked.marker is not None:
-        marked = next((one for one in every if canonical(one.uuid) == asked.marker), None)
-        if marked is None:
-            raise Invalid(f"marker [{asked.marker}] not found", code="scheduler.bad_value")
-        found = [one for one in found if one[:2] > marked[:2]]
-    return found[: asked.limit]
+    page = list(nodes)
+    if filters.marker is not None:
+        marker = next((node for node in all_nodes if canonical(node.uuid) == filters.marker), None)
+        if marker is None:
+            raise Invalid(f"marker [{filters.marker}] not found", code="scheduler.bad_value")
+        page = [node for node in page if node[:2] > marker[:2]]
+    return page[: filters.limit]
 
 
 def one_shown(scheduler: Scheduler, host: str) -> Json:
-    """Return one host whole: its services, nodes, provider trees, instances and policy.
+    """Return a host in full: services, nodes, provider trees, instances and policy.
 
-    Raises :class:`NotFound` for a host of which neither a compute node nor a service is known.
+    Raises :class:`NotFound` if the host has neither a compute node nor a service.
     """
     with scheduler.database.snapshot() as connection:
         cloud = _Cloud.of(scheduler, connection)
-        theirs = [one for one in hosts.served_nodes(connection, host=host) if one.host == host]
-        serving = [one for one in services.search(connection, host=host) if one.host == host]
-        if not (theirs or serving):
-            names = {one.host for one in hosts.served_nodes(connection)}
-            names.update(one.host for one in services.search(connection))
-            what = f"there is no host {host!r}{suggested('host', host, names)}"
-            raise NotFound(what, code="scheduler.not_found")
-        reports = {one.uuid: one for one in compute_nodes.search(connection, host=host)}
-        roots = {one.root_id for one in theirs if one.root_id is not None}
+        served = [node for node in hosts.served_nodes(connection, host=host) if node.host == host]
+        records = [each for each in services.search(connection, host=host) if each.host == host]
+        if not (served or records):
+            names = {node.host for node in hosts.served_nodes(connection)}
+            names.update(service.host for service in services.search(connection))
+            message = f"there is no host {host!r}{suggested('host', host, names)}"
+            raise NotFound(message, code="scheduler.not_found")
+        reports = {report.uuid: report for report in compute_nodes.search(connection, host=host)}
+        roots = {node.root_id for node in served if node.root_id is not None}
         trees = hosts.trees(connection, roots)
-        there = [one for one in instances.by_hosts(connection, [host]) if one.host == host]
-        known = {canonical(one.uuid): one for one in cells.all_cells(connection)}
-    compute = next((one for one in serving if one.is_compute), None)
+        vms = [vm for vm in instances.by_hosts(connection, [host]) if vm.host == host]
+        cells_by_uuid = {canonical(cell.uuid): cell for cell in cells.all_cells(connection)}
+    compute = next((service for service in records if service.is_compute), None)
     policy = policies_shown.one_shown(scheduler, cloud.policy(host))
     return {
         "host": host,
         "zone": ",".join(cloud.zones(host)),
         **({"state": "down", "last_seen_up": None} if compute is None else cloud.state(compute)),
         "policy": policy | {"options": _own_options(policy["options"])},
-        "aggregates": [_aggregate(one) for one in cloud.of_host(host)],
-        "services": [_service(cloud, one) for one in serving],
+        "aggregates": [_aggregate(aggregate) for aggregate in cloud.of_host(host)],
+        "services": [_service(cloud, service) for service in records],
         "nodes": [
-            _node(reports[one.uuid], trees.get(one.root_id or 0, ()), known)
-            for one in theirs
-            if one.uuid in reports
+            _node(reports[node.uuid], trees.get(node.root_id or 0, ()), cells_by_uuid)
+            for node in served
+            if node.uuid in reports
         ],
-        "instances": [_instance(one) for one in there],
+        "instances": [_instance(instance) for instance in vms],
     }
 
 
 def _own_options(options: Mapping[str, Json]) -> Json:
-    return {name: one for name, one in options.items() if one["source"] == policies_shown.POLICY}
+    return {key: each for key, each in options.items() if each["source"] == policies_shown.POLICY}
 
 
-def _aggregate(one: HostAggregate) -> Json:
-    return {"id": one.id, "uuid": one.uuid, "name": one.name, "metadata": one.metadata}
+def _aggregate(row: HostAggregate) -> Json:
+    return {"id": row.id, "uuid": row.uuid, "name": row.name, "metadata": row.metadata}
 
 
-def _cell(one: NovaCell) -> Json:
-    names = ("uuid", "name", "disabled", "away_since", "failure")
-    return {name: getattr(one, name) for name in names}
+def _cell(cell: NovaCell) -> Json:
+    keys = ("uuid", "name", "disabled", "away_since", "failure")
+    return {key: getattr(cell, key) for key in keys}
 
 
-def _service(cloud: _Cloud, one: Service) -> Json:
-    said = cloud.state(one)
-    return {"uuid": one.uuid, "binary": one.binary, "last_seen_up": one.last_seen_up, **said}
+def _service(cloud: _Cloud, row: Service) -> Json:
+    state = cloud.state(row)
+    return {"uuid": row.uuid, "binary": row.binary, "last_seen_up": row.last_seen_up, **state}
 
 
-def _node(node: ComputeNode, tree: Sequence[ProviderInTree], known: Mapping[str, NovaCell]) -> Json:
-    cell = known.get(canonical(node.cell_uuid)) if node.cell_uuid else None
+def _node(
+    node: ComputeNode, tree: Sequence[ProviderInTree], cells_by_uuid: Mapping[str, NovaCell]
+) -> Json:
+    cell = cells_by_uuid.get(canonical(node.cell_uuid)) if node.cell_uuid else None
     return {
         "node": node.hypervisor_hostname,
         "uuid": node.uuid,
@@ -285,19 +293,19 @@ def _node(node: ComputeNode, tree: Sequence[ProviderInTree], known: Mapping[str,
         "last_seen_up": node.last_seen_up,
         "changed_at": node.updated_at,
         "report": kept_part(node) | {"cpu_info": orjson.loads(node.cpu_info)},
-        "resources": _resources(_summed(tree)),
-        "providers": [_provider(one) for one in tree],
+        "resources": _resources(_sum_amounts(tree)),
+        "providers": [_provider(provider) for provider in tree],
     }
 
 
-def _summed(tree: Iterable[ProviderInTree]) -> TreeAmounts:
-    found: dict[str, tuple[int, int]] = {}
-    for one in tree:
-        for inventory in one.inventories:
+def _sum_amounts(tree: Iterable[ProviderInTree]) -> TreeAmounts:
+    amounts: dict[str, tuple[int, int]] = {}
+    for provider in tree:
+        for inventory in provider.inventories:
             name = inventory.resource_class
-            capacity, used = found.get(name, (0, 0))
-            found[name] = (capacity + inventory.capacity, used + one.used.get(name, 0))
-    return found
+            capacity, used = amounts.get(name, (0, 0))
+            amounts[name] = (capacity + inventory.capacity, used + provider.used.get(name, 0))
+    return amounts
 
 
 def _resources(amounts: TreeAmounts) -> Json:
@@ -306,39 +314,36 @@ def _resources(amounts: TreeAmounts) -> Json:
     }
 
 
-def _provider(one: ProviderInTree) -> Json:
-    provider = one.provider
+def _provider(entry: ProviderInTree) -> Json:
+    provider = entry.provider
     return {
         "uuid": provider.uuid,
         "name": provider.name,
         "parent_provider_uuid": provider.parent_uuid,
         "generation": provider.generation,
         "inventories": {
-            inventory.resource_class: _inventory(inventory, one.used)
-            for inventory in one.inventories
+            inventory.resource_class: _inventory(inventory, entry.used)
+            for inventory in entry.inventories
         },
-        "traits": one.traits,
-        "aggregates": one.aggregates,
+        "traits": entry.traits,
+        "aggregates": entry.aggregates,
     }
 
 
-_STOCK = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "capacity")
-
-
 def _inventory(inventory: Inventory, used: Mapping[str, int]) -> Json:
-    shown = {name: getattr(inventory, name) for name in _STOCK}
-    return shown | {"used": used.get(inventory.resource_class, 0)}
+    view = {name: getattr(inventory, name) for name in _FIELDS}
+    return view | {"used": used.get(inventory.resource_class, 0)}
 
 
-def _instance(one: Instance) -> Json:
-    flavor = one.flavor or {}
+def _instance(instance: Instance) -> Json:
+    flavor = instance.flavor or {}
     return {
-        "uuid": one.uuid,
-        "name": one.display_name,
-        "node": one.node,
-        "project_id": one.project_id,
-        "user_id": one.user_id,
+        "uuid": instance.uuid,
+        "name": instance.display_name,
+        "node": instance.node,
+        "project_id": instance.project_id,
+        "user_id": instance.user_id,
         "flavor": flavor.get("name") or flavor.get("flavorid") or flavor.get("id"),
-        "vm_state": one.vm_state,
-        "task_state": one.task_state,
+        "vm_state": instance.vm_state,
+        "task_state": instance.task_state,
     }

@@ -1,4 +1,4 @@
-"""Narrow a request: run the request filters, and check what each of them returns."""
+"""Request filters: their run, and the validation of their results."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,13 +20,13 @@ from placement_sched.scheduler.request_groups import aggregate_terms
 
 T = TypeVar("T")
 
-#: What a request filter leaves as it is.
-_KEPT = ("flavor", "image", "num_instances", "instance_uuids", "force_hosts", "force_nodes")
+#: Fields that a request filter may not change.
+_READ_ONLY = ("flavor", "image", "num_instances", "instance_uuids", "force_hosts", "force_nodes")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestFilterRun:
-    """The narrowed request, what each filter did, and the refusal that ended it, if any."""
+    """The filtered request, a report of each filter, and the first rejection, if any."""
 
     spec: RequestSpec
     reports: tuple[RequestFilterReport, ...]
@@ -34,7 +34,7 @@ class RequestFilterRun:
 
 
 def check_request(filters: Sequence[BaseHostFilter], spec: RequestSpec) -> None:
-    """Raise :class:`Invalid` where a host filter cannot make sense of the request."""
+    """Raise :class:`Invalid` if a host filter cannot process the request."""
     for plugin in filters:
         with calling(plugin):
             plugin.check(spec)
@@ -43,28 +43,28 @@ def check_request(filters: Sequence[BaseHostFilter], spec: RequestSpec) -> None:
 def narrow(
     filters: Sequence[BaseRequestFilter], spec: RequestSpec, world: World
 ) -> RequestFilterRun:
-    """Return the request as all enabled filters narrow it.
+    """Run all enabled request filters and return the resulting request.
 
-    One that refuses it does not keep the others from narrowing: the whole question is reported.
-    Raises :class:`PluginFailed`, :class:`Invalid` where the root of a host would need a trait and
-    must not have it, and whatever ``world`` raises.
+    After a rejection the other filters still run, so that the whole query can be reported. Raises
+    :class:`PluginFailed`, :class:`Invalid` if a trait of the root provider is both required and
+    forbidden, and the errors of ``world``.
     """
     reports: list[RequestFilterReport] = []
     refusals: list[Refusal] = []
-    watched = _WatchedWorld(world)
+    recording = _RecordingWorld(world)
     for plugin in filters:
-        began = perf_counter()
+        started = perf_counter()
         outcome = None
-        with calling(plugin, watched.failures):
+        with calling(plugin, recording.failures):
             if plugin.enabled(plugin.settings):
-                outcome = plugin.apply(spec, watched)
+                outcome = plugin.apply(spec, recording)
                 check_outcome(spec, outcome)
         refusal = outcome if isinstance(outcome, Refusal) else None
         reports.append(
             RequestFilterReport(
                 name=plugin.name or type(plugin).__name__,
                 applied=outcome is not None,
-                elapsed_ms=(perf_counter() - began) * 1000,
+                elapsed_ms=(perf_counter() - started) * 1000,
                 changes=outcome.changes if isinstance(outcome, Outcome) else {},
                 refusal=refusal.reason if refusal else None,
             )
@@ -84,42 +84,43 @@ def narrow(
 
 
 def who_said(way: str, trait: str, reports: Sequence[RequestFilterReport]) -> str:
-    """Return which request filter named a trait of the root, or where the request itself did."""
+    """Return the request filter, or the JSON path, that named a trait of the root provider."""
     for report in reports:
         if trait in report.changes.get(way, ()):
             return f"request filter {report.name}"
     return f"$.request_spec.request_level_params.{way}"
 
 
-class _WatchedWorld:
-    """The world, remembering what it raised, so that a request filter is not blamed for it."""
+class _RecordingWorld:
+    """A world that records its own errors, which are not failures of a request filter."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self.failures: list[BaseException] = []
 
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
-        return self._asked(self._world.host_aggregates)
+        return self._call(self._world.host_aggregates)
 
     def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
-        return self._asked(self._world.provider_aggregates, uuids)
+        return self._call(self._world.provider_aggregates, uuids)
 
     def all_nodes_have(self, trait: str) -> bool:
-        return self._asked(self._world.all_nodes_have, trait)
+        return self._call(self._world.all_nodes_have, trait)
 
-    def _asked(self, ask: Callable[..., T], *arguments: Any) -> T:
+    def _call(self, method: Callable[..., T], *arguments: Any) -> T:
         try:
-            return ask(*arguments)
+            return method(*arguments)
         except Exception as failure:
             self.failures.append(failure)
             raise
 
 
 def check_outcome(spec: RequestSpec, outcome: object) -> None:
-    """Raise :class:`TypeError` or :class:`ValueError` for what a filter of ``spec`` may not return.
+    """Validate the result of a request filter.
 
-    Neither of them is anything but an outcome, a refusal or None; a refusal says why; the request
-    of an outcome is of the types it was of, for the same instances, and never wider.
+    A result is an outcome, a refusal with a reason, or None. The request of an outcome keeps its
+    field types and instances, and has no fewer constraints. Raises :class:`TypeError` or
+    :class:`ValueError`.
     """
     if isinstance(outcome, Outcome):
         orjson.dumps(dict(outcome.changes))  # explanations show it
@@ -132,26 +133,28 @@ def check_outcome(spec: RequestSpec, outcome: object) -> None:
         raise TypeError(f"expected Outcome, Refusal or None, not {type(outcome).__name__}")
 
 
-def _check_spec(before: RequestSpec, after: RequestSpec) -> None:
-    if not isinstance(after, RequestSpec):
-        raise TypeError(f"the spec of an Outcome must be a RequestSpec, not {type(after).__name__}")
+def _check_spec(original: RequestSpec, new: RequestSpec) -> None:
+    if not isinstance(new, RequestSpec):
+        raise TypeError(f"the spec of an Outcome must be a RequestSpec, not {type(new).__name__}")
     for field in fields(RequestSpec):
-        was, now = getattr(before, field.name), getattr(after, field.name)
-        if was is not None and not isinstance(now, type(was)):
-            raise TypeError(f"{field.name} became {type(now).__name__}")
-        if field.name in _KEPT and now != was:
+        old_value, new_value = getattr(original, field.name), getattr(new, field.name)
+        if old_value is not None and not isinstance(new_value, type(old_value)):
+            raise TypeError(f"{field.name} became {type(new_value).__name__}")
+        if field.name in _READ_ONLY and new_value != old_value:
             raise ValueError(f"a request filter may not change {field.name}")
-    for trait in after.root_required | after.root_forbidden:
+    for trait in new.root_required | new.root_forbidden:
         if not isinstance(trait, str):
             raise TypeError(f"{trait!r} is not the name of a trait")
-    places, left = before.destination, after.destination
-    # Raises where one is not a uuid.
-    aggregate_terms((joined.split(",") for joined in left.aggregates), left.forbidden_aggregates)
-    lost = (
-        before.root_required - after.root_required
-        or before.root_forbidden - after.root_forbidden
-        or Counter(places.aggregates) - Counter(left.aggregates)
-        or set(places.forbidden_aggregates) - set(left.forbidden_aggregates)
+    old_target, target = original.destination, new.destination
+    # Raises an error if an aggregate is not a uuid.
+    aggregate_terms(
+        (joined.split(",") for joined in target.aggregates), target.forbidden_aggregates
     )
-    if lost:
-        raise ValueError(f"a request filter removed constraints: {', '.join(sorted(lost))}")
+    removed = (
+        original.root_required - new.root_required
+        or original.root_forbidden - new.root_forbidden
+        or Counter(old_target.aggregates) - Counter(target.aggregates)
+        or set(old_target.forbidden_aggregates) - set(target.forbidden_aggregates)
+    )
+    if removed:
+        raise ValueError(f"a request filter removed constraints: {', '.join(sorted(removed))}")

@@ -1,6 +1,6 @@
-"""Finding plugins and making them: shipped ones by folder, third-party ones by dotted path.
+"""Plugin loading: shipped plugins by folder, third-party plugins by dotted path.
 
-Packages may also announce theirs by entry points.
+Packages can also announce plugins by entry points.
 """
 
 import inspect
@@ -37,10 +37,12 @@ from placement_sched.scheduler.policies.selectors import BasePolicySelector, all
 from placement_sched.scheduler.request_filters import BaseRequestFilter, all_request_filters
 from placement_sched.scheduler.weights import BaseHostWeigher, all_weighers
 
+LOG = logging.getLogger(__name__)
+
 Loaded = TypeVar("Loaded")
 
-#: The modules of nova that plugins import, and what they import here instead.
-_INSTEAD = {
+#: The modules of nova that plugins import, and their counterparts here.
+_IMPORTS = {
     "nova.scheduler": "placement_sched.scheduler",
     "nova.conf": "placement_sched.config",
     "nova.api.validation.extra_specs": "placement_sched.scheduler.extra_specs",
@@ -48,60 +50,67 @@ _INSTEAD = {
 _IMPORT = re.compile(
     r"\s*(?:from\s+(?P<package>nova[\w.]*)\s+import\s+\(?\s*(?P<first>\w*)|import\s+(?P<module>nova[\w.]*))"
 )
-#: Where the guide says the same.
+#: The documentation of these counterparts.
 _PAGE = '"Plugins written for nova" in doc/source/writing_plugins.rst'
+
+Plugin = TypeVar("Plugin", bound=SchedulerPlugin)
+Listed = TypeVar("Listed", bound=BaseRequestFilter | BasePolicySelector)
+#: Packages of nova whose members are shipped here under the same name.
+NOVA = ("nova.scheduler.filters.", "nova.scheduler.weights.")
+#: nova's drivers had a module each, and could also be named by the package alone.
+NOVA_DRIVERS = "nova.scheduler."
 
 
 def loaded(load: Callable[[], Loaded]) -> Loaded:
-    """Return what third-party code returns; the options that it registers are noted.
+    """Return the result of third-party code, and record the options that it registers.
 
-    Raises whatever that code raises, and :class:`RuntimeError` where it would end the process.
+    Raises the errors of that code, and :class:`RuntimeError` if it would end the process.
     """
     try:
         with noting_options():
             return load()
-    except SystemExit as leaving:
-        raise RuntimeError(f"it ends the process with status {leaving.code}") from leaving
+    except SystemExit as error:
+        raise RuntimeError(f"it ends the process with status {error.code}") from error
 
 
 def why(failure: Exception) -> str:
-    """Return what a failure to import says; for nova's modules also which lines to change."""
+    """Return the message of an import error, with the lines to change if nova is imported."""
     reason = one_line(failure)
-    if not isinstance(failure, ModuleNotFoundError) or not _is_novas(failure.name or ""):
+    if not isinstance(failure, ModuleNotFoundError) or not _is_nova(failure.name or ""):
         return reason
-    # The import itself is the last that is not Python's own machinery.
+    # The failed import is in the last file that is not part of Python's import system.
     files = [frame.filename for frame in traceback.extract_tb(failure.__traceback__)]
-    own = [file for file in files if not file.startswith("<")]
-    return f"{reason}{_lines_to_change(own[-1] if own else None)}"
+    import_files = [file for file in files if not file.startswith("<")]
+    return f"{reason}{_lines_to_change(import_files[-1] if import_files else None)}"
 
 
 def why_no_base(kind: object) -> str:
-    """Return why a class lacks one of our bases, where it has nova's instead; else nothing."""
-    if not isinstance(kind, type) or not any(_is_novas(one.__module__) for one in kind.__mro__):
+    """Return a note if a class has nova's base class instead of ours, else an empty text."""
+    if not isinstance(kind, type) or not any(_is_nova(base.__module__) for base in kind.__mro__):
         return ""
     return f": its base is nova's{_lines_to_change(inspect.getsourcefile(kind))}"
 
 
 def _lines_to_change(file: str | None) -> str:
-    """Return the end of a sentence: how the imports of a file have to be changed."""
+    """Return the end of a sentence that lists the imports to change in a file."""
     changes: list[str] = []
     for number, line in enumerate(linecache.getlines(file) if file else (), 1):
-        if found := _IMPORT.match(line):
-            name = found["module"] or found["package"]
-            if name == "nova" and found["first"]:
-                name = f"nova.{found['first']}"
-            old = next((old for old in _INSTEAD if f"{name}.".startswith(f"{old}.")), None)
-            way = f"change {old} to {_INSTEAD[old]}" if old else f"{name} has no counterpart here"
-            changes.append(f"{file}:{number}: {way}")
+        if match := _IMPORT.match(line):
+            name = match["module"] or match["package"]
+            if name == "nova" and match["first"]:
+                name = f"nova.{match['first']}"
+            old = next((old for old in _IMPORTS if f"{name}.".startswith(f"{old}.")), None)
+            hint = f"change {old} to {_IMPORTS[old]}" if old else f"{name} has no counterpart here"
+            changes.append(f"{file}:{number}: {hint}")
     return f"; {'; '.join(changes)} (see {_PAGE})" if changes else ""
 
 
-def _is_novas(module: str) -> bool:
+def _is_nova(module: str) -> bool:
     return module.partition(".")[0] == "nova"
 
 
 def classes_of(module: ModuleType, base: type) -> list[str]:
-    """Return the names of the classes below ``base`` that a module has."""
+    """Return the names of the subclasses of ``base`` in a module."""
     return [
         name
         for name, value in vars(module).items()
@@ -110,34 +119,25 @@ def classes_of(module: ModuleType, base: type) -> list[str]:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence with the known names of plugins that may be meant."""
+    """Return the end of a sentence with similar names of plugins."""
     return suggested("plugin", name, known, alike=0.4)
 
 
 def path_suggestion(path: str, known: Mapping[str, str], missing: Exception) -> str:
-    """Return the like for a dotted path, given paths by the name of their class.
+    """Return the end of a sentence with similar dotted paths, from paths by class name.
 
-    A class that is misspelt, or named without its module, is meant rather than one whose path is
-    alike. Nothing is, where ``missing`` is a module that the named one imports: the path is right.
+    A path with a similar class name takes precedence over a similar path. The text is empty if
+    ``missing`` is the error of another module that the named module imports.
     """
     if isinstance(missing, ModuleNotFoundError) and not f"{path}.".startswith(f"{missing.name}."):
         return ""
-    near = [known[name] for name in nearest(path.rpartition(".")[2], known, alike=0.8)]
-    return did_you_mean(near or nearest(path, known.values(), alike=0.4))
-
-
-LOG = logging.getLogger(__name__)
-Plugin = TypeVar("Plugin", bound=SchedulerPlugin)
-Listed = TypeVar("Listed", bound=BaseRequestFilter | BasePolicySelector)
-#: Packages of nova whose members are the shipped plugins of the same name here.
-NOVA = ("nova.scheduler.filters.", "nova.scheduler.weights.")
-#: nova's drivers lay in one module each, and have been named by the package alone too.
-NOVA_DRIVERS = "nova.scheduler."
+    matches = [known[name] for name in nearest(path.rpartition(".")[2], known, alike=0.8)]
+    return did_you_mean(matches or nearest(path, known.values(), alike=0.4))
 
 
 @dataclass(frozen=True, slots=True)
 class Plugins:
-    """The plugins of one set of settings, in the order they run."""
+    """The plugins of a set of settings, in the order they run."""
 
     request_filters: tuple[BaseRequestFilter, ...]
     filters: tuple[BaseHostFilter, ...]
@@ -146,29 +146,30 @@ class Plugins:
     selectors: tuple[BasePolicySelector, ...] = ()
 
     def enforces(self, policy: str) -> bool:
-        """Return whether a plugin enforces a policy of server groups, or is called as ours is."""
+        """Return whether a plugin enforces a server group policy, directly or by inheritance."""
         name = enforcer_of(policy)
         return any(
-            one.server_group_policy == policy or name in {kind.__name__ for kind in type(one).mro()}
-            for one in (*self.filters, *self.weighers)
+            plugin.server_group_policy == policy
+            or name in {kind.__name__ for kind in type(plugin).mro()}
+            for plugin in (*self.filters, *self.weighers)
         )
 
     @property
     def unlimited_hints(self) -> frozenset[str]:
-        """Return the hints that a limit on candidates could cut the hosts of."""
-        return _shipped_hints().union(*(one.unlimited_hints for one in self.filters))
+        """Return the hints whose hosts a limit on candidates could cut off."""
+        return _shipped_hints().union(*(plugin.unlimited_hints for plugin in self.filters))
 
     def for_rebuild(self) -> Self:
-        """Return what a rebuild runs: no request filter, and the few filters marked for it."""
-        filters = [one for one in self.filters if one.RUN_ON_REBUILD]
+        """Return the plugins of a rebuild: no request filters, and only filters marked for it."""
+        filters = [plugin for plugin in self.filters if plugin.RUN_ON_REBUILD]
         return replace(self, request_filters=(), filters=tuple(filters))
 
 
 @cache
 def enforcer_of(policy: str) -> str:
-    """Return the name of the shipped plugin that enforces a policy of server groups."""
+    """Return the name of the shipped plugin that enforces a server group policy."""
     kinds = (*all_filters(), *all_weighers())
-    return next(one.__name__ for one in kinds if vars(one).get("server_group_policy") == policy)
+    return next(kind.__name__ for kind in kinds if vars(kind).get("server_group_policy") == policy)
 
 
 @cache
@@ -177,41 +178,38 @@ def _shipped_hints() -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Family(Generic[Plugin]):
-    """How the plugins of one kind are found, and where the operator names them."""
+class _PluginType(Generic[Plugin]):
+    """A type of plugin: its base class, entry points and options."""
 
     base: type[Plugin]
     shipped: Callable[[], Sequence[type[Plugin]]]
     entry_point_group: str
     option: str
-    #: What nova called all that it ships in earlier releases, beside the name of today.
+    #: Names of nova's list of shipped plugins in earlier releases.
     older_names: tuple[str, ...] = ()
 
     def known(self) -> list[type[Plugin]]:
-        """Return the plugins that are shipped, and those that installed packages announce."""
         return [*self.shipped(), *self.announced()]
 
     def announced(self) -> list[type[Plugin]]:
-        """Return the plugins that installed packages announce."""
-        return [kind for one in _announcements(self.entry_point_group) for kind in self.at(one)]
+        return [kind for point in _announcements(self.entry_point_group) for kind in self.at(point)]
 
-    def at(self, one: EntryPoint) -> list[type[Plugin]]:
-        """Return the plugins that an entry point names."""
-        words = f"entry point {one.name} ({one.value}) of {one.group}"
+    def at(self, entry_point: EntryPoint) -> list[type[Plugin]]:
+        words = f"entry point {entry_point.name} ({entry_point.value}) of {entry_point.group}"
         try:
-            value = loaded(one.load)
+            value = loaded(entry_point.load)
         except Exception as failure:
             raise ConfigurationError(f"{words} cannot be loaded: {why(failure)}") from failure
         return self._classes(value, words)
 
     def named(self, paths: Iterable[str], option: str = "") -> list[type[Plugin]]:
-        """Return the classes that dotted paths mean; a function's path means those it returns."""
+        """Return the classes of dotted paths. The path of a function means its result."""
         option = option or self.option
-        found = [
+        classes = [
             self._classes(self._object(path, option), f"{option}: {path}")
-            for path in dict.fromkeys(paths)  # a request may repeat one thousands of times
+            for path in dict.fromkeys(paths)  # a request may repeat a path thousands of times
         ]
-        return list(dict.fromkeys(chain(*found)))
+        return list(dict.fromkeys(chain(*classes)))
 
     def _classes(self, value: Any, words: str) -> list[type[Plugin]]:
         kinds = [value]
@@ -223,14 +221,14 @@ class _Family(Generic[Plugin]):
                 raise ConfigurationError(f"{words} returns no classes: {reason}") from failure
         for kind in kinds:
             if not isinstance(kind, type) or not issubclass(kind, self.base):
-                lacking = f"{words} is not a {self.base.__name__}{why_no_base(kind)}"
-                raise ConfigurationError(lacking)
+                message = f"{words} is not a {self.base.__name__}{why_no_base(kind)}"
+                raise ConfigurationError(message)
             if kind is self.base:
                 raise ConfigurationError(f"{words} is the abstract base class")
         return kinds
 
     def _object(self, path: str, option: str) -> Any:
-        """Return what a dotted path names; nova's paths name what is shipped here for them."""
+        """Return the object of a dotted path. nova's paths refer to shipped plugins."""
         module_name, _, name = path.rpartition(".")
         shipped = {kind.__name__: kind for kind in self.shipped()}
         if path.startswith(NOVA):
@@ -240,18 +238,18 @@ class _Family(Generic[Plugin]):
                 return shipped[name]
             hint = suggestion(name, shipped)
             raise ConfigurationError(f"{option}: there is no {path!r} here{hint}")
-        here = module_name.rpartition(".")[0] == self.shipped.__module__
-        if here and name in shipped and find_spec(module_name) is None:
-            return shipped[name]  # its module has had another name
-        known = {name: path_of(kind) for name, kind in shipped.items()}
+        is_ours = module_name.rpartition(".")[0] == self.shipped.__module__
+        if is_ours and name in shipped and find_spec(module_name) is None:
+            return shipped[name]  # its module was renamed
+        paths = {name: path_of(kind) for name, kind in shipped.items()}
         try:
             module = loaded(lambda: import_module(module_name))
-            known |= {other: f"{module_name}.{other}" for other in classes_of(module, self.base)}
+            paths |= {each: f"{module_name}.{each}" for each in classes_of(module, self.base)}
             return getattr(module, name)
         except (ImportError, ValueError, AttributeError) as missing:
             raise ConfigurationError(
                 f"{option}: {path!r} cannot be imported ({why(missing)})"
-                f"{path_suggestion(path, known, missing)}"
+                f"{path_suggestion(path, paths, missing)}"
             ) from None
         except Exception as failure:
             reason = one_line(f"{type(failure).__name__}: {failure}")
@@ -262,112 +260,112 @@ class _Family(Generic[Plugin]):
 
 @lru_cache
 def _announcements(group: str) -> tuple[EntryPoint, ...]:
-    """Return a group's entry points by name; what is installed stays while the process runs."""
-    return tuple(sorted(entry_points(group=group), key=lambda one: one.name))
+    """Return the entry points of a group by name. They do not change while the process runs."""
+    return tuple(sorted(entry_points(group=group), key=lambda entry_point: entry_point.name))
 
 
 _AVAILABLE = "[filter_scheduler] available_filters"
-_FILTERS = _Family(
+_FILTERS = _PluginType(
     BaseHostFilter, all_filters, "placement_sched.filters", _AVAILABLE, ("standard_filters",)
 )
-_WEIGHERS = _Family(
+_WEIGHERS = _PluginType(
     BaseHostWeigher, all_weighers, "placement_sched.weighers", "[filter_scheduler] weight_classes"
 )
-_REQUEST_FILTERS = _Family(
+_REQUEST_FILTERS = _PluginType(
     BaseRequestFilter,
     all_request_filters,
     "placement_sched.request_filters",
     "[scheduler] request_filters",
 )
-_DRIVERS = _Family(BaseDriver, all_drivers, "placement_sched.drivers", "[scheduler] driver")
-_SELECTORS = _Family(
+_DRIVERS = _PluginType(BaseDriver, all_drivers, "placement_sched.drivers", "[scheduler] driver")
+_SELECTORS = _PluginType(
     BasePolicySelector,
     all_selectors,
     "placement_sched.policy_selectors",
     "[scheduler] policy_selection",
 )
-_ANNOUNCED: tuple[_Family[Any], ...] = (_SELECTORS, _FILTERS, _WEIGHERS, _REQUEST_FILTERS)
+_ANNOUNCED: tuple[_PluginType[Any], ...] = (_SELECTORS, _FILTERS, _WEIGHERS, _REQUEST_FILTERS)
 
 
 @lru_cache(maxsize=64)
 @noting_options()
 def plugins_for(settings: Settings, clock: Clock = utcnow) -> Plugins:
-    """Return the plugins that ``settings`` enable, made once for these settings.
+    """Return the plugins that ``settings`` enable, cached by settings.
 
-    Raises :class:`ConfigurationError` for a class that is not there, with the nearest name.
+    Raises :class:`ConfigurationError` for an unknown class, with the nearest name.
     """
 
-    def made(kind: type[Plugin]) -> Plugin:
+    def make(kind: type[Plugin]) -> Plugin:
         try:
             return kind.with_settings(settings, clock)
         except Exception as failure:
-            reason = f"{path_of(kind)} cannot be made with no arguments: {one_line(failure)}"
+            reason = f"{path_of(kind)} cannot be created without arguments: {one_line(failure)}"
             raise ConfigurationError(reason) from failure
 
     return Plugins(
-        tuple(made(kind) for kind in _request_filter_classes(settings)),
-        tuple(made(kind) for kind in _filter_classes(settings)),
-        tuple(made(kind) for kind in _weigher_classes(settings)),
-        made(_driver_class(settings)),
-        tuple(made(kind) for kind in _listed_selectors(settings)),
+        tuple(make(kind) for kind in _request_filter_classes(settings)),
+        tuple(make(kind) for kind in _filter_classes(settings)),
+        tuple(make(kind) for kind in _weigher_classes(settings)),
+        make(_driver_class(settings)),
+        tuple(make(kind) for kind in _listed_selectors(settings)),
     )
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Return ``(group name, options)`` of all shipped plugins, as entry points give them."""
+    """Return ``(group name, options)`` of all shipped plugins, for an entry point."""
     return _by_group(_shipped_options())
 
 
 def list_announced_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Return ``(group name, options)`` of what installed packages announce, in the same way.
+    """Return ``(group name, options)`` of announced plugins, for an entry point.
 
-    That is what plugins declare, and what their modules register. A wrong entry point does not
-    keep the sample from being printed.
+    This includes options that their modules register. A wrong entry point is logged, so that the
+    sample can still be printed.
     """
     declared: list[GroupedOption] = []
-    for family in _ANNOUNCED:
-        for one in _announcements(family.entry_point_group):
+    for plugin_type in _ANNOUNCED:
+        for point in _announcements(plugin_type.entry_point_group):
             try:
-                declared += [option for kind in family.at(one) for option in kind.options]
-            except ConfigurationError as wrong:
-                LOG.warning("%s; the sample lacks its options", wrong.detail)
+                declared += [option for kind in plugin_type.at(point) for option in kind.options]
+            except ConfigurationError as error:
+                LOG.warning("%s: the sample lacks its options", error.detail)
     return _by_group([*declared, *CONF.noted()])
 
 
 def _by_group(options: Iterable[GroupedOption]) -> list[tuple[str, list[cfg.Opt]]]:
-    """Return copies marked as mutable, as plugins read their options per request."""
-    found: dict[str, dict[str, cfg.Opt]] = {}
+    """Return copies of options, marked as mutable because plugins read options per request."""
+    by_group: dict[str, dict[str, cfg.Opt]] = {}
     for group, option in options:
-        found.setdefault(group, {})[option.dest] = marked = copy(option)
-        marked.mutable = True
-    return [(group, list(members.values())) for group, members in sorted(found.items())]
+        by_group.setdefault(group, {})[option.dest] = option_copy = copy(option)
+        option_copy.mutable = True
+    return [(group, list(members.values())) for group, members in sorted(by_group.items())]
 
 
 def _shipped_options() -> list[GroupedOption]:
-    kinds = (kind for family in (*_ANNOUNCED, _DRIVERS) for kind in family.shipped())
+    kinds = (kind for plugin_type in (*_ANNOUNCED, _DRIVERS) for kind in plugin_type.shipped())
     return [option for kind in kinds for option in kind.options]
 
 
 def register_options(conf: cfg.ConfigOpts) -> None:
-    """Make the options of all shipped plugins known to ``conf``."""
+    """Register the options of all shipped plugins in ``conf``."""
     register(conf, _shipped_options())
 
 
 def full_conf() -> Conf:
-    """Return a fresh oslo.config object that knows every option of the core and the plugins."""
+    """Return a new oslo.config object with every option of the core and the shipped plugins."""
     register_options(conf := new_conf())
     return conf
 
 
 def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
-    """Return the settings of ``files`` and the environment, third-party plugins included.
+    """Return the settings of ``files`` and the environment, including third-party plugins.
 
-    Raises :class:`ConfigurationError` with the file, option or class that is wrong.
+    Raises :class:`ConfigurationError` naming the file, option or class that is wrong.
     """
     register_options(conf)
     settings = Settings.from_conf(share_files(read_files(conf, files)))
     for kind in (
-        # One that is not enabled may be so by a request's overrides, and wants its options then.
+        # A disabled plugin may be enabled by overrides of a request, and needs its options then.
         *all_announced(),
         *_request_filter_classes(settings),
         *_filter_classes(settings),
@@ -377,15 +375,15 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
     ):
         register(conf, kind.options)
     sections = sections_of(files_read(conf))
-    for kind in _named_in(sections, settings):
+    for kind in _section_plugins(sections, settings):
         register(conf, kind.options)
-    # Third-party modules are imported now, and the options that they register can be read.
+    # Third-party modules are now imported, so the options that they register can be read.
     CONF.register_noted(conf)
     return Settings.from_conf(conf, sections)
 
 
-#: The options that name classes, which are imported, with the family of these.
-NAMING_CLASSES: Mapping[tuple[str, str], _Family[Any]] = {
+#: The options that name classes to import, with the type of plugin.
+NAMING_CLASSES: Mapping[tuple[str, str], _PluginType[Any]] = {
     ("filter_scheduler", "available_filters"): _FILTERS,
     ("filter_scheduler", "enabled_filters"): _FILTERS,
     ("filter_scheduler", "weight_classes"): _WEIGHERS,
@@ -393,94 +391,98 @@ NAMING_CLASSES: Mapping[tuple[str, str], _Family[Any]] = {
     ("scheduler", "driver"): _DRIVERS,
     ("scheduler", "policy_selection"): _SELECTORS,
 }
-#: By the names that they have in sections of policies; some have begun with ``scheduler_``.
-_IN_SECTIONS = {name: one for (_, name), one in NAMING_CLASSES.items() if one is not _SELECTORS}
-_IN_SECTIONS["default_filters"] = _FILTERS
+#: The same by their names in sections of policies, where they may also begin with ``scheduler_``.
+_SECTION_OPTIONS = {
+    name: kind for (_, name), kind in NAMING_CLASSES.items() if kind is not _SELECTORS
+}
+_SECTION_OPTIONS["default_filters"] = _FILTERS
 
 
-def _named_in(sections: Sections, settings: Settings) -> Iterator[type[SchedulerPlugin]]:
-    """Yield the third-party plugins that sections of policies name by their paths.
+def _section_plugins(sections: Sections, settings: Settings) -> Iterator[type[SchedulerPlugin]]:
+    """Yield the third-party plugins that sections of policies name by dotted paths.
 
-    An error in one is reported where its policy is made.
+    Errors are reported later, when the policy is created.
     """
-    listed = [name.lower() for name in settings.scheduler.policies]
-    names = listed or [name for name in sections if not settings.has_group(name)]
+    policy_names = [name.lower() for name in settings.scheduler.policies]
+    names = policy_names or [name for name in sections if not settings.has_group(name)]
     for line in (line for name in names for line in sections.get(name, ())):
-        family = _IN_SECTIONS.get(line.name.replace("-", "_").removeprefix("scheduler_"))
-        for path in line.value.split(",") if family else ():
-            if family is None or "." not in path or path.strip().startswith(NOVA_DRIVERS):
+        plugin_type = _SECTION_OPTIONS.get(line.name.replace("-", "_").removeprefix("scheduler_"))
+        for path in line.value.split(",") if plugin_type else ():
+            if plugin_type is None or "." not in path or path.strip().startswith(NOVA_DRIVERS):
                 continue
             with suppress(ConfigurationError):
-                yield from family.named([path.strip()])
+                yield from plugin_type.named([path.strip()])
 
 
 def _request_filter_classes(settings: Settings) -> list[type[BaseRequestFilter]]:
-    """Return all request filters: those that the operator names last, in that order.
+    """Return all request filters: unlisted filters first, then the list in its order.
 
-    To name one is to give it its place, or to add it; none goes for not being named, so that a
-    list cannot open what another filter keeps shut.
+    Listing a request filter sets its position or adds it, but leaving it out does not disable it,
+    so that a list cannot lift the restrictions of another filter.
     """
-    known = _REQUEST_FILTERS.known()
-    listed = _listed(_REQUEST_FILTERS, settings.scheduler.request_filters, "request filter")
-    return list(dict.fromkeys([*(kind for kind in known if kind not in listed), *listed]))
+    registered = _REQUEST_FILTERS.known()
+    listed = _resolve_names(_REQUEST_FILTERS, settings.scheduler.request_filters, "request filter")
+    return list(dict.fromkeys([*(kind for kind in registered if kind not in listed), *listed]))
 
 
 def _listed_selectors(settings: Settings) -> list[type[BasePolicySelector]]:
-    return _listed(_SELECTORS, settings.scheduler.policy_selection, "selector")
+    return _resolve_names(_SELECTORS, settings.scheduler.policy_selection, "selector")
 
 
-def _listed(family: _Family[Listed], names: Iterable[str], noun: str) -> list[type[Listed]]:
-    """Return the classes that names mean, in their order: their own names, or dotted paths."""
-    known = family.known()
-    by_name = {name: kind for kind in known for name in (kind.__name__, kind.name, *kind.aliases)}
+def _resolve_names(
+    plugin_type: _PluginType[Listed], names: Iterable[str], noun: str
+) -> list[type[Listed]]:
+    """Return the classes of names, in their order: plugin names or dotted paths."""
+    classes = plugin_type.known()
+    by_name = {name: kind for kind in classes for name in (kind.__name__, kind.name, *kind.aliases)}
     listed: list[type[Listed]] = []
     for name in dict.fromkeys(names):
         if name in by_name:
             listed.append(by_name[name])
         elif "." in name:
-            listed += family.named([name])
+            listed += plugin_type.named([name])
         else:
             hint = suggestion(name, by_name)
-            raise ConfigurationError(f"{family.option}: unknown {noun} {name!r}{hint}")
+            raise ConfigurationError(f"{plugin_type.option}: unknown {noun} {name!r}{hint}")
     return list(dict.fromkeys(listed))
 
 
 def _weigher_classes(settings: Settings) -> list[type[BaseHostWeigher]]:
-    named = _WEIGHERS.named(settings.filter_scheduler.weight_classes)
-    every = dict.fromkeys([*named, *_WEIGHERS.announced()])
-    return [kind for kind in every if kind.is_wanted(settings)]
+    configured = _WEIGHERS.named(settings.filter_scheduler.weight_classes)
+    classes = dict.fromkeys([*configured, *_WEIGHERS.announced()])
+    return [kind for kind in classes if kind.is_wanted(settings)]
 
 
 def _filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:
-    """Return the enabled filters, each of which must be among the available ones."""
+    """Return the enabled filters. Each must be an available filter or a dotted path."""
     options, enabled = settings.filter_scheduler, "[filter_scheduler] enabled_filters"
     available = [*_FILTERS.announced(), *_FILTERS.named(options.available_filters)]
     by_name = {kind.__name__: kind for kind in available}
-    found: list[type[BaseHostFilter]] = []
+    filters: list[type[BaseHostFilter]] = []
     for name in dict.fromkeys(options.enabled_filters):
         if "." in name:
-            found += _FILTERS.named([name], enabled)[:1]
+            filters += _FILTERS.named([name], enabled)[:1]
         elif name in by_name:
-            found.append(by_name[name])
+            filters.append(by_name[name])
         else:
-            what = f"{enabled}: unknown filter {name!r}{suggestion(name, by_name)}"
-            raise ConfigurationError(what)
-    return found
+            message = f"{enabled}: unknown filter {name!r}{suggestion(name, by_name)}"
+            raise ConfigurationError(message)
+    return filters
 
 
 def _driver_class(settings: Settings) -> type[BaseDriver]:
-    """Return the driver: by its name, or by a dotted path ours, nova's or third-party."""
-    given = settings.scheduler.driver
+    """Return the driver by name, or by a dotted path of ours, nova or a third party."""
+    value = settings.scheduler.driver
     by_name = {name: kind for kind in all_drivers() for name in (kind.name, kind.__name__)}
-    name = given.rpartition(".")[2] if given.startswith(NOVA_DRIVERS) else given
+    name = value.rpartition(".")[2] if value.startswith(NOVA_DRIVERS) else value
     if name in by_name:
         return by_name[name]
-    if "." in given and name == given:
-        return _DRIVERS.named([given])[0]
+    if "." in value and name == value:
+        return _DRIVERS.named([value])[0]
     hint = suggestion(name, by_name)
-    raise ConfigurationError(f"[scheduler] driver: unknown driver {given!r}{hint}")
+    raise ConfigurationError(f"[scheduler] driver: unknown driver {value!r}{hint}")
 
 
 def all_announced() -> list[type[SchedulerPlugin]]:
-    """Return the plugins of all kinds that installed packages announce."""
-    return [kind for family in _ANNOUNCED for kind in family.announced()]
+    """Return all plugins that installed packages announce."""
+    return [kind for plugin_type in _ANNOUNCED for kind in plugin_type.announced()]

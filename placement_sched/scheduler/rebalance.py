@@ -1,7 +1,7 @@
-"""Advice on moves: make room for a flavor, empty hosts, or even out their load. It only advises.
+"""Suggested moves: make room for a flavor, empty hosts, or even out their load.
 
-Each move is one that the real run makes in a trial, and is valid in the order given. Methods and
-bounds are described for operators in ``doc/source/rebalance.rst``.
+Each move is scheduled by a real run in a simulation, and is valid in the order of the list. Methods
+and limits are described for operators in ``doc/source/rebalance.rst``. Nothing is moved.
 """
 
 from collections import defaultdict
@@ -20,9 +20,9 @@ from placement_sched.store import simulation
 from placement_sched.store.placement import allocations
 from placement_sched.store.simulation import HostLoad
 
-#: So many hosts are looked at as places for a flavor, sets of instances of each, and runs in all.
+#: Maximum number of target hosts for a flavor, of sets of instances per host, and of runs in all.
 MOST_TARGETS, MOST_SETS, MOST_RUNS = 200, 5_000, 2_000
-#: What the load of a host is measured by.
+#: The resource class that measures the load of a host.
 LOAD = "MEMORY_MB"
 FIT, PACK, SPREAD = "fit", "pack", "spread"
 GOALS = (FIT, PACK, SPREAD)
@@ -30,9 +30,9 @@ GOALS = (FIT, PACK, SPREAD)
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Moves towards a goal, each with its reason; ``reached`` is whether it is reached by them.
+    """Moves towards a goal, each with its reason. ``reached`` means that they suffice.
 
-    ``complete`` is false where the search ended at one of its bounds.
+    ``complete`` is false if the search ended at a limit.
     """
 
     reached: bool
@@ -41,241 +41,247 @@ class Advice:
     complete: bool = True
 
     def as_json(self) -> Json:
-        """Return the advice as an answer shows it."""
+        """Return the advice as a JSON object."""
         return {
             "reached": self.reached,
             "outcome": self.outcome,
             "complete": self.complete,
             "moves": [
-                {**one.as_json(), "reason": why, "passed": list(one.passed), "weight": one.weight}
-                for one, why in self.moves
+                {
+                    **move.as_json(),
+                    "reason": why,
+                    "passed": list(move.passed),
+                    "weight": move.weight,
+                }
+                for move, why in self.moves
             ],
         }
 
 
 def advised(scheduler: Scheduler, goal: str, document: Json | None, most: int) -> Advice:
-    """Return at most ``most`` moves towards a goal; ``document`` is what to ``fit``.
+    """Return at most ``most`` moves towards a goal, with the request to ``fit`` if any.
 
-    Raises :class:`Invalid` and :class:`NotFound` for a request that cannot be, and
-    :class:`Unavailable` where it takes longer than ``[scheduler] what_if_timeout``.
+    Raises :class:`Invalid` and :class:`NotFound` for an invalid request, and :class:`Unavailable`
+    after ``[scheduler] what_if_timeout``.
     """
 
-    def answer(other: Scheduler, trial: Trial, _applied: AppliedChanges) -> Advice:
-        seeking = _Seeking(other, trial, Mover(other, trial, other.clock()), most)
-        ways: dict[str, Callable[[], Advice]] = {PACK: seeking.pack, SPREAD: seeking.spread}
-        return seeking.fit(document or {}) if goal == FIT else ways[goal]()
+    def run(scheduler: Scheduler, trial: Trial, _applied: AppliedChanges) -> Advice:
+        search = _MoveSearch(scheduler, trial, Mover(scheduler, trial, scheduler.clock()), most)
+        methods: dict[str, Callable[[], Advice]] = {PACK: search.pack, SPREAD: search.spread}
+        return search.fit(document or {}) if goal == FIT else methods[goal]()
 
-    return scheduler.supposing([], answer)
+    return scheduler.supposing([], run)
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A host that may be given to a flavor: what it lacks, and what its instances hold there."""
+    """A host that may fit a request after moves: its missing amounts, and its allocations."""
 
     host: str
-    lacking: Mapping[str, int]
-    held: Mapping[str, Mapping[str, int]]
+    missing: Mapping[str, int]
+    allocated: Mapping[str, Mapping[str, int]]
     instances: tuple[MovingInstance, ...]
 
     def sets(self, number: int, check: Callable[[], None]) -> list[tuple[MovingInstance, ...]]:
-        """Return the sets of so many instances that hold what is lacking, the smallest first.
+        """Return the sets of ``number`` instances that free enough, the smallest first.
 
-        There may be very many: ``check`` is called for each, and raises where time is over.
+        ``check`` is called for each possible set, and raises an error after the deadline.
         """
 
-        def enough() -> Iterator[tuple[MovingInstance, ...]]:
-            for some in combinations(self.instances, number):
+        def find_sets() -> Iterator[tuple[MovingInstance, ...]]:
+            for instances in combinations(self.instances, number):
                 check()
-                if self._frees(some):
-                    yield some
+                if self._frees(instances):
+                    yield instances
 
-        return sorted(islice(enough(), MOST_SETS), key=_total)
+        return sorted(islice(find_sets(), MOST_SETS), key=_total)
 
-    def _frees(self, some: Sequence[MovingInstance]) -> bool:
+    def _frees(self, instances: Sequence[MovingInstance]) -> bool:
         return all(
-            sum(self.held.get(one.record.uuid, {}).get(name, 0) for one in some) >= amount
-            for name, amount in self.lacking.items()
+            sum(self.allocated.get(vm.record.uuid, {}).get(name, 0) for vm in instances) >= amount
+            for name, amount in self.missing.items()
         )
 
 
 @dataclass(slots=True)
-class _Seeking:
-    """One search for moves, in a trial."""
+class _MoveSearch:
+    """A search for moves, in a simulation."""
 
     scheduler: Scheduler
     trial: Trial
     mover: Mover
-    most: int
+    max_moves: int
     runs: int = 0
-    #: Whether hosts or sets of instances were left out for being too many.
-    cut: bool = False
+    #: Whether hosts or sets of instances were skipped because of a limit.
+    is_limited: bool = False
 
     def fit(self, document: Json) -> Advice:
-        """Return the fewest moves off one host by which a request finds a place there."""
+        """Return the fewest moves off a single host after which the request fits there."""
         request = self.scheduler.reader.read({**document, "num_instances": 1})
         refuse_unknown_hosts(self.trial.connection, request)
         with self.scheduler.evaluated(self.scheduler.reader.checked(request)) as (_, run):
             refuse_unknown_zone(run.narrowed)
-            asked = run.searches.query
+            query = run.searches.query
             if run.selections:
                 return Advice(True, f"it fits on {run.selections[0][0].service_host} as it is")
         amounts = {
             name: amount
-            for group in (asked.groups if asked else ())
+            for group in (query.groups if query else ())
             if not group.suffix
             for name, amount in group.resources
         }
         targets = list(self._targets(document, amounts))
-        for number in range(1, self.most + 1):
+        for number in range(1, self.max_moves + 1):
             for target in targets:
                 sets = target.sets(number, self.trial.check)
-                self.cut = self.cut or len(sets) == MOST_SETS
-                for some in sets:
+                self.is_limited = self.is_limited or len(sets) == MOST_SETS
+                for instances in sets:
                     if self.runs >= MOST_RUNS:
                         return Advice(False, "no moves were found in time", complete=False)
-                    if moves := self._making_room(document, target.host, some):
+                    if moves := self._make_room(document, target.host, instances):
                         return Advice(True, f"it fits on {target.host} after the moves", moves)
-        return self._none_found()
+        return self._no_moves()
 
-    def _none_found(self) -> Advice:
-        """Return that no moves make room, or, where a bound left some out, that none are known."""
-        most = (
+    def _no_moves(self) -> Advice:
+        """Return the advice that no moves were found, qualified if a limit skipped some."""
+        moves = (
             "1 move off one host makes"
-            if self.most == 1
-            else f"{self.most} moves off one host make"
+            if self.max_moves == 1
+            else f"{self.max_moves} moves off one host make"
         )
-        tried = ", of those that were tried" if self.cut else ""
-        return Advice(False, f"no {most} room for it{tried}", complete=not self.cut)
+        limit_note = ", of those that were tried" if self.is_limited else ""
+        return Advice(False, f"no {moves} room for it{limit_note}", complete=not self.is_limited)
 
     def _targets(self, document: Json, amounts: Mapping[str, int]) -> Iterator[_Target]:
-        """Yield the hosts on which the request would fit if they were empty, the nearest first."""
+        """Yield the hosts that the request would fit if they were empty, the nearest first."""
         by_host: dict[str, list[HostLoad]] = defaultdict(list)
         for load in simulation.loads(self.trial.connection, amounts):
             by_host[load.host].append(load)
-        lacking = {
-            host: {one.resource_class: amounts[one.resource_class] - one.free for one in some}
-            for host, some in by_host.items()
+        missing = {
+            host: {load.resource_class: amounts[load.resource_class] - load.free for load in loads}
+            for host, loads in by_host.items()
         }
-        share = {
-            host: max(max(amount, 0) / amounts[name] for name, amount in some.items())
-            for host, some in lacking.items()
+        missing_share = {
+            host: max(max(amount, 0) / amounts[name] for name, amount in classes.items())
+            for host, classes in missing.items()
         }
-        self.cut = len(share) > MOST_TARGETS
-        nearest = sorted(share, key=lambda host: (share[host], host))[:MOST_TARGETS]
-        found: dict[str, list[MovingInstance]] = defaultdict(list)
-        for one in on_hosts(self.trial.connection, nearest):
-            found[one.record.host or ""].append(one)
+        self.is_limited = len(missing_share) > MOST_TARGETS
+        nearest = sorted(missing_share, key=lambda host: (missing_share[host], host))[:MOST_TARGETS]
+        instances_on: dict[str, list[MovingInstance]] = defaultdict(list)
+        for instance in on_hosts(self.trial.connection, nearest):
+            instances_on[instance.record.host or ""].append(instance)
         for host in nearest:
             with self.mover.attempt():
-                self.mover.free(found[host])
-                fits = bool(found[host]) and self._fits(document, host)
+                self.mover.free(instances_on[host])
+                fits = bool(instances_on[host]) and self._fits(document, host)
             if fits:
-                roots = {one.node_uuid for one in by_host[host]}
-                short = {name: amount for name, amount in lacking[host].items() if amount > 0}
-                held = self._held(found[host], roots)
-                yield _Target(host, short, held, tuple(found[host]))
+                roots = {load.node_uuid for load in by_host[host]}
+                positive = {name: amount for name, amount in missing[host].items() if amount > 0}
+                allocated = self._root_allocations(instances_on[host], roots)
+                yield _Target(host, positive, allocated, tuple(instances_on[host]))
 
-    def _held(self, some: Sequence[MovingInstance], roots: set[str]) -> dict[str, dict[str, int]]:
-        held: dict[str, dict[str, int]] = defaultdict(dict)
-        uuids = [one.record.uuid for one in some]
-        for one in allocations.of_consumers(self.trial.connection, uuids):
-            if one.provider_uuid in roots:
-                held[one.consumer.uuid][one.resource_class] = one.used
-        return held
+    def _root_allocations(
+        self, instances: Sequence[MovingInstance], roots: set[str]
+    ) -> dict[str, dict[str, int]]:
+        allocated: dict[str, dict[str, int]] = defaultdict(dict)
+        uuids = [instance.record.uuid for instance in instances]
+        for allocation in allocations.of_consumers(self.trial.connection, uuids):
+            if allocation.provider_uuid in roots:
+                allocated[allocation.consumer.uuid][allocation.resource_class] = allocation.used
+        return allocated
 
     def _fits(self, document: Json, host: str) -> bool:
-        """Return whether the real run places a request on one host."""
         self.runs += 1
-        place = {"requested_destination": {"host": host}, "num_instances": 1}
+        destination = {"requested_destination": {"host": host}, "num_instances": 1}
         reader = self.scheduler.reader
-        request = reader.checked(reader.read({**document, **place}))
+        request = reader.checked(reader.read({**document, **destination}))
         with self.scheduler.evaluated(request) as (_, run):
             return bool(run.selections)
 
-    def _making_room(
-        self, document: Json, host: str, some: Sequence[MovingInstance]
+    def _make_room(
+        self, document: Json, host: str, instances: Sequence[MovingInstance]
     ) -> tuple[tuple[PlannedMove, str], ...]:
-        """Return the moves of instances off a host, if it has room for the request then."""
+        """Return the moves of instances off a host, if the request fits afterwards."""
         with self.mover.attempt():
             self.runs += 1
-            done = self.mover.move(some, avoid=[host])
-            if done.stuck or not self._fits(document, host):
+            result = self.mover.move(instances, avoid=[host])
+            if result.stuck or not self._fits(document, host):
                 return ()
-        return tuple((one, f"makes room on {host}") for one in done.moves)
+        return tuple((move, f"makes room on {host}") for move in result.moves)
 
     def pack(self) -> Advice:
-        """Empty hosts, those with the fewest instances first, onto others that are in use."""
+        """Empty hosts, with the fewest instances first, onto other hosts in use."""
         loads = self._loads()
-        everyone = on_hosts(self.trial.connection, loads)
+        all_instances = on_hosts(self.trial.connection, loads)
         by_host: dict[str, list[MovingInstance]] = defaultdict(list)
-        for one in everyone:
-            by_host[one.record.host or ""].append(one)
+        for instance in all_instances:
+            by_host[instance.record.host or ""].append(instance)
         empty = sorted(set(loads) - by_host.keys())
         emptied: list[str] = []
         filled: set[str] = set()
         moves: list[tuple[PlannedMove, str]] = []
         for host in sorted(by_host, key=lambda host: (len(by_host[host]), host)):
-            if len(moves) + len(by_host[host]) > self.most or host in filled:
+            if len(moves) + len(by_host[host]) > self.max_moves or host in filled:
                 continue
             with self.mover.attempt() as attempt:
-                done = self.mover.move(by_host[host], avoid=[host, *empty, *emptied])
-                attempt.kept = not done.stuck
+                result = self.mover.move(by_host[host], avoid=[host, *empty, *emptied])
+                attempt.kept = not result.stuck
             if attempt.kept:
                 emptied.append(host)
-                filled.update(one.host for one in done.moves)
-                moves += [(one, f"empties {host}") for one in done.moves]
+                filled.update(move.host for move in result.moves)
+                moves += [(move, f"empties {host}") for move in result.moves]
         if not emptied:
             return Advice(False, "no host can be emptied")
         subject = "1 host becomes" if len(emptied) == 1 else f"{len(emptied)} hosts become"
         return Advice(True, f"{subject} empty: {', '.join(emptied)}", tuple(moves))
 
     def spread(self) -> Advice:
-        """Move instances off the host with the highest load, each to one where it stays lower."""
+        """Move instances off the host with the highest load, each to a host with a lower load."""
         moves: list[tuple[PlannedMove, str]] = []
-        gone: set[str] = set()
-        before = self._highest()
-        while len(moves) < self.most:
-            step = self._lower_the_highest(gone)
+        moved: set[str] = set()
+        load_before = self._highest()
+        while len(moves) < self.max_moves:
+            step = self._lower_the_highest(moved)
             if step is None:
                 break
             moves.append(step)
-            gone.add(step[0].instance)
+            moved.add(step[0].instance)
         if not moves:
-            return Advice(False, f"no move lowers the highest load, which is {before:.0%}")
-        after = self._highest()
-        hosts = sorted(host for host, load in self._loads().items() if _share(load) == after)
-        named = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts, such as {hosts[0]}"
-        verb = "is" if after < before else "is still"
-        outcome = f"the highest load {verb} {after:.0%} then, on {named}"
-        return Advice(after < before, outcome, tuple(moves))
+            return Advice(False, f"no move lowers the highest load, which is {load_before:.0%}")
+        load_after = self._highest()
+        hosts = sorted(host for host, load in self._loads().items() if _share(load) == load_after)
+        names = hosts[0] if len(hosts) == 1 else f"{len(hosts)} hosts, such as {hosts[0]}"
+        verb = "is" if load_after < load_before else "is still"
+        outcome = f"the highest load {verb} {load_after:.0%} then, on {names}"
+        return Advice(load_after < load_before, outcome, tuple(moves))
 
     def _highest(self) -> float:
         return max(map(_share, self._loads().values()), default=0.0)
 
-    def _lower_the_highest(self, gone: set[str]) -> tuple[PlannedMove, str] | None:
+    def _lower_the_highest(self, moved: set[str]) -> tuple[PlannedMove, str] | None:
         loads = self._loads()
-        host = max(sorted(loads), key=lambda one: _share(loads[one]), default="")
-        before = _share(loads[host]) if host else 0.0
-        for one in on_hosts(self.trial.connection, [host]):
-            if one.record.uuid in gone:
+        host = max(sorted(loads), key=lambda name: _share(loads[name]), default="")
+        old = _share(loads[host]) if host else 0.0
+        for instance in on_hosts(self.trial.connection, [host]):
+            if instance.record.uuid in moved:
                 continue
             with self.mover.attempt() as attempt:
-                done = self.mover.move([one], avoid=[host])
-                if done.moves:
-                    after = self._loads()
-                    attempt.kept = _share(after[done.moves[0].host]) < before
+                result = self.mover.move([instance], avoid=[host])
+                if result.moves:
+                    new = self._loads()
+                    attempt.kept = _share(new[result.moves[0].host]) < old
             if attempt.kept:
-                why = f"lowers the load of {host} from {before:.0%} to {_share(after[host]):.0%}"
-                return replace(done.moves[0]), why
+                why = f"lowers the load of {host} from {old:.0%} to {_share(new[host]):.0%}"
+                return replace(result.moves[0]), why
         return None
 
     def _loads(self) -> dict[str, HostLoad]:
-        return {one.host: one for one in simulation.loads(self.trial.connection, [LOAD])}
+        return {load.host: load for load in simulation.loads(self.trial.connection, [LOAD])}
 
 
 def _share(load: HostLoad) -> float:
     return load.used / load.capacity if load.capacity else 1.0
 
 
-def _total(some: Sequence[MovingInstance]) -> Any:
-    return tuple(map(sum, zip(*(one.size for one in some), strict=True)))
+def _total(instances: Sequence[MovingInstance]) -> Any:
+    return tuple(map(sum, zip(*(instance.size for instance in instances), strict=True)))

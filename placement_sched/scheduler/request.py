@@ -1,8 +1,8 @@
-"""Read a request: look up what it names, choose its policy, derive what it leaves out.
+"""Requests: look up names, choose the policy, derive defaults.
 
-What is left out of a request, nova's API derives from flavor and image before it schedules: a
-topology of NUMA cells and requests for PCI devices; with ``[filter_scheduler] pci_in_placement``
-the latter are asked of placement, a group for each device.
+As nova's API does before scheduling, a missing NUMA topology and missing PCI requests are derived
+from flavor and image. With ``[filter_scheduler] pci_in_placement``, each PCI device becomes a
+request group.
 """
 
 import logging
@@ -48,26 +48,32 @@ from placement_sched.store import images
 from placement_sched.store.compute import flavors, instances, server_groups
 from placement_sched.store.placement import allocations
 
-_PLACE = "$.request_spec.requested_networks"
+LOG = logging.getLogger(__name__)
+
+_NETWORKS_PATH = "$.request_spec.requested_networks"
+
+_BUILDING = "building"
+_GROUP_PATH = "$.request_spec.instance_group"
+_HINT_PATH = "$.request_spec.scheduler_hints.group"
 
 
 class NetworkDirectory(Protocol):
-    """What knows networks; raises :class:`~placement_sched.errors.ServiceFailed`."""
+    """A source of networks that raises :class:`~placement_sched.errors.ServiceFailed`."""
 
     def port(self, port_id: str) -> Port | None:
-        """Return a port, or None where there is none."""
+        """Return a port, or None if it does not exist."""
 
     def segments_of_subnet(self, subnet_id: str) -> tuple[str, ...] | None:
-        """Return the segment that a subnet is on, if any, or None where there is no subnet."""
+        """Return the segment of a subnet, if any, or None if the subnet does not exist."""
 
     def segments_of_network(self, network_id: str) -> tuple[str, ...]:
-        """Return the segments of a network; none where it is not routed."""
+        """Return the segments of a network, none if it is not routed."""
 
 
 def neutron_of(settings: Settings) -> Neutron | None:
-    """Return the neutron that ``[neutron]`` describes; None where it describes none.
+    """Return a client of the neutron that ``[neutron]`` configures, or None if it is absent.
 
-    Raises :class:`~placement_sched.errors.ConfigurationError` where its options do not fit.
+    Raises :class:`~placement_sched.errors.ConfigurationError` if the options are inconsistent.
     """
     options = settings.neutron
     adapter = by_options(settings.conf, "neutron", retries=options.http_retries)
@@ -79,27 +85,27 @@ def neutron_of(settings: Settings) -> Neutron | None:
 def with_facts(
     spec: RequestSpec, neutron: NetworkDirectory | None, settings: Settings
 ) -> RequestSpec:
-    """Return the request with what the enabled request filters need to know of its networks.
+    """Return the request with the network data that enabled request filters need.
 
-    What the caller gave is not asked, and everything else once. Raises :class:`Invalid` for a
-    port or subnet that is not there, and what ``neutron`` raises.
+    Each missing value is read from neutron once. Raises :class:`Invalid` if a port or subnet does
+    not exist, and the errors of ``neutron``.
     """
     if neutron is None or spec.is_rebuild or not spec.requested_networks:
         return spec
-    asking = _Asking(
+    lookup = _NetworkLookup(
         neutron, bool(settings.scheduler.query_placement_for_routed_network_aggregates)
     )
     networks = tuple(
-        asking.complete(network, f"{_PLACE}[{position}]")
+        lookup.complete(network, f"{_NETWORKS_PATH}[{position}]")
         for position, network in enumerate(spec.requested_networks)
     )
     return replace(spec, requested_networks=networks)
 
 
-class _Asking:
-    """The questions of one request, each of which is asked of neutron once.
+class _NetworkLookup:
+    """Lookups of networks for a request, each sent to neutron once.
 
-    ``routed`` says whether segments are of interest.
+    ``routed`` means that segments are needed.
     """
 
     def __init__(self, neutron: NetworkDirectory, routed: bool) -> None:
@@ -108,25 +114,25 @@ class _Asking:
         self._segments_of_subnet = cache(neutron.segments_of_subnet)
         self._segments_of_network = cache(neutron.segments_of_network)
 
-    def complete(self, network: NetworkRequest, place: str) -> NetworkRequest:
-        """Return a network or port with what is of interest and was not given."""
-        if network.port_id and self._lacks_port(network):
+    def complete(self, network: NetworkRequest, json_path: str) -> NetworkRequest:
+        """Return a network or port with the missing values that are needed."""
+        if network.port_id and self._needs_port(network):
             port = self._port(network.port_id)
             if port is None:
-                raise Invalid(f"neutron has no port {network.port_id}", at=f"{place}.port_id")
+                raise Invalid(f"neutron has no port {network.port_id}", at=f"{json_path}.port_id")
             network = network.with_port(port)
         if not self._routed or network.segments is not None or network.is_open:
             return network
         if network.subnet_id is None:
-            named = network.named_network
-            return network.reaching(self._segments_of_network(named) if named else ())
-        found = self._segments_of_subnet(network.subnet_id)
-        if found is None:
-            raise Invalid(f"neutron has no subnet {network.subnet_id}", at=place)
-        return network.reaching(found)
+            network_id = network.named_network
+            return network.reaching(self._segments_of_network(network_id) if network_id else ())
+        segments = self._segments_of_subnet(network.subnet_id)
+        if segments is None:
+            raise Invalid(f"neutron has no subnet {network.subnet_id}", at=json_path)
+        return network.reaching(segments)
 
-    def _lacks_port(self, network: NetworkRequest) -> bool:
-        """Return whether the port has to be asked for: its type, or where it may be reached."""
+    def _needs_port(self, network: NetworkRequest) -> bool:
+        """Return whether the port must be read, for its type or its network."""
         if network.vnic_type is None:
             return True
         if not self._routed or network.segments is not None or network.subnet_id:
@@ -134,55 +140,47 @@ class _Asking:
         return network.subnet_ids is None or network.network_id is None
 
 
-LOG = logging.getLogger(__name__)
-_BUILDING = "building"
-
-
 def check_rebuild(database: Readable, spec: RequestSpec) -> None:
-    """Raise :class:`Invalid` for a rebuild of an instance that is not on the host that is named."""
+    """Raise :class:`Invalid` for a rebuild of an instance that is not on the named host."""
     if not spec.is_rebuild:
         return
     with database.read() as connection:
         recorded = instances.by_uuids(connection, spec.instance_uuids)
-        there = {one.uuid for one in recorded if is_named(spec, one.host or "", one.node or "")}
-        # An instance that is not built yet is there by its claim alone.
-        claimed = {one.uuid for one in recorded if one.vm_state == _BUILDING}
-        held = allocations.of_consumers(connection, claimed) if claimed else ()
-        there -= claimed - {one.consumer.uuid for one in held}
+        present = {row.uuid for row in recorded if is_named(spec, row.host or "", row.node or "")}
+        # An instance that is still being built is present only through its claim.
+        claimed = {record.uuid for record in recorded if record.vm_state == _BUILDING}
+        claims = allocations.of_consumers(connection, claimed) if claimed else ()
+        present -= claimed - {claim.consumer.uuid for claim in claims}
     for uuid in spec.instance_uuids or ("without a uuid",):
-        if uuid not in there:
+        if uuid not in present:
             raise Invalid(
-                f"the hint {REBUILD_HINT}=rebuild is for an instance on the host that the request "
-                f"names, and instance {uuid} is not on it",
+                f"the hint {REBUILD_HINT}=rebuild requires an instance on the host that the "
+                f"request names, but instance {uuid} is not on it",
                 at=f"$.request_spec.scheduler_hints.{REBUILD_HINT}",
             )
 
 
 def without_false_rebuild(database: Readable, document: Document) -> Json:
-    """Return a request of nova's without the hint of a rebuild if that is invalid, and log it."""
+    """Return nova's request without an invalid rebuild hint, which is logged."""
     hints = document.get("scheduler_hints") or {}
     if REBUILD_HINT not in hints:
         return dict(document)
     try:
         check_rebuild(database, request_spec_from(document))
-    except Invalid as wrong:
-        LOG.warning("%s; the hint is ignored", wrong.detail)
+    except Invalid as error:
+        LOG.warning("%s; the hint is ignored", error.detail)
         hints = {name: value for name, value in hints.items() if name != REBUILD_HINT}
     return {**document, "scheduler_hints": hints}
 
 
-_GROUP = "$.request_spec.instance_group"
-_HINT = "$.request_spec.scheduler_hints.group"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulingRequest:
-    """A request under its policy: its spec, and the settings and plugins that decide on it.
+    """A request with its spec, and the settings and plugins of its policy.
 
-    ``document`` is what the caller sent; ``whole`` has what it names in place of the names.
-    ``alternates`` is how many hosts to add for each instance. ``policies`` are all that hosts may
-    be under. ``aggregates`` are the host aggregates, if the choice of the policy has read them.
-    ``overrides`` and ``named_policy`` are what an explanation was asked for by name.
+    ``document`` is the body of the caller, ``whole`` has stored objects in place of their names.
+    ``alternates`` is the number of alternates for each instance. ``policies`` are all policies
+    that hosts may have. ``aggregates`` are the host aggregates, if the choice of the policy has
+    read them. ``overrides`` and ``named_policy`` are those of an explanation.
     """
 
     spec: RequestSpec
@@ -199,18 +197,18 @@ class SchedulingRequest:
 
     @property
     def names_group(self) -> bool:
-        """Return whether it names a stored server group, whose members come and go.
+        """Return whether it names a stored server group, whose members can change.
 
-        One that it describes is the caller's, with members and hosts as the caller knows them.
+        A group in the body itself has the members and hosts that the caller lists.
         """
         document = self.document
         return isinstance(document.get("instance_group"), str) or _hints_group(document)
 
     @property
     def joined_group(self) -> str | None:
-        """Return the stored group that its instances become members of.
+        """Return the stored group that its instances join.
 
-        Not one that it describes, whose policy the caller keeps: the members here may be others.
+        Instances do not join a group in the body, whose policy the caller enforces.
         """
         group = self.spec.instance_group
         return group.uuid if group is not None and self.names_group else None
@@ -218,7 +216,7 @@ class SchedulingRequest:
 
 @dataclass(frozen=True, slots=True)
 class RequestReader:
-    """Reads requests, by the settings in effect at the moment."""
+    """Reads requests under the current settings."""
 
     database: Readable
     live: LiveSettings
@@ -234,26 +232,26 @@ class RequestReader:
         policy: str | None = None,
         overrides: Mapping[str, Any] | None = None,
     ) -> SchedulingRequest:
-        """Return the request that a document describes.
+        """Return the request of a document.
 
-        ``policy`` names the one to use, whichever would be chosen. Raises :class:`Invalid` for
-        what cannot be, and :class:`NotFound` where a named flavor or image is not stored.
+        ``policy`` replaces the policy that would be chosen. Raises :class:`Invalid` if the
+        document is invalid, and :class:`NotFound` if a named flavor or image is not stored.
         """
         whole = self._whole(document)
         running = self.live.settings()
         settings = self._overridden(running, overrides)
-        asked = request_spec_from(whole)
-        if not asked.instance_uuids:
-            uuids = tuple(str(uuid4()) for _ in range(asked.num_instances))
-            asked = replace(asked, instance_uuids=uuids)
-        check_rebuild(self.database, asked)
-        spec = completed(asked, whole, settings)
+        original = request_spec_from(whole)
+        if not original.instance_uuids:
+            uuids = tuple(str(uuid4()) for _ in range(original.num_instances))
+            original = replace(original, instance_uuids=uuids)
+        check_rebuild(self.database, original)
+        spec = completed(original, whole, settings)
         policies = registry.policies_for(running, self.clock)
         chosen, aggregates = self._choose(spec, policies, policy)
         under_policy = self._overridden(chosen.policy.settings, overrides)
         if under_policy is not settings:
             settings = under_policy
-            spec = completed(asked, whole, settings)
+            spec = completed(original, whole, settings)
         plugins = plugins_for(settings, self.clock)
         return SchedulingRequest(
             spec=chosen.confining(spec),
@@ -271,17 +269,17 @@ class RequestReader:
 
     @staticmethod
     def instances_of(document: Document) -> RequestSpec:
-        """Return which instances a request places, and whether it rebuilds them; nothing else."""
-        names = ("instance_uuids", "scheduler_hints")
-        return request_spec_from({name: document[name] for name in names if name in document})
+        """Return a spec with only the instance uuids and hints of a document."""
+        keys = ("instance_uuids", "scheduler_hints")
+        return request_spec_from({key: document[key] for key in keys if key in document})
 
     def checked(self, request: SchedulingRequest) -> SchedulingRequest:
-        """Return the request with what neutron knows of its networks.
+        """Return the request with the network data of neutron.
 
-        Raises :class:`Invalid` where no enabled plugin supports the policy of its server group (as
-        in nova, which does not ignore it), a network is not there, or flavor and image are too
-        large to be recorded with each instance, and :class:`ServiceFailed` where neutron does not
-        answer. A rebuild stays where it is, whatever its group.
+        Raises :class:`Invalid` if no enabled plugin enforces the server group policy (nova does
+        not ignore it either), a network does not exist, or flavor and image are too large to
+        record with each instance. Raises :class:`ServiceFailed` if neutron does not answer. The
+        group of a rebuild is ignored, because the instance keeps its host.
         """
         spec, group = request.spec, request.spec.instance_group
         _check_recorded(len(spec.instance_uuids), request.whole)
@@ -295,7 +293,7 @@ class RequestReader:
         return replace(request, spec=with_facts(spec, self.neutron, request.settings))
 
     def read_again(self, request: SchedulingRequest) -> SchedulingRequest:
-        """Return the request as it is now: members of its server group may have come or gone."""
+        """Return the request with the current members of its server group."""
         request = replace(request, aggregates=None)
         if not request.names_group:
             return request
@@ -309,14 +307,14 @@ class RequestReader:
         return replace(request, whole=whole, spec=spec)
 
     def _whole(self, document: Document) -> Document:
-        """Return the request with what it names looked up among what is stored."""
-        if not _names_some(document):
+        """Return the request with stored objects in place of their names."""
+        if not _has_names(document):
             return document
         with self.database.read() as connection:
-            return _looked_up(connection, document)
+            return _look_up_names(connection, document)
 
     def check_overrides(self, overrides: Mapping[str, Any]) -> None:
-        """Raise :class:`Invalid` where an option cannot have this value for a run alone."""
+        """Raise :class:`Invalid` if an option cannot have this value in a single run."""
         self._overridden(self.live.settings(), overrides)
 
     def _overridden(self, settings: Settings, overrides: Mapping[str, Any] | None) -> Settings:
@@ -325,100 +323,100 @@ class RequestReader:
         settings = overridden(settings, overrides)
         try:
             registry.checked_plugins(settings, self.clock)
-        except ConfigurationError as wrong:
-            raise Invalid(f"{OF_REQUEST}: {wrong.detail}") from None
+        except ConfigurationError as error:
+            raise Invalid(f"{OF_REQUEST}: {error.detail}") from None
         return settings
 
     def _choose(
         self, spec: RequestSpec, policies: registry.Policies, named: str | None
     ) -> tuple[registry.ChosenPolicy, Aggregates | None]:
-        """Return the policy of a request, and the host aggregates where it depends on them."""
+        """Return the policy of a request, and the host aggregates if it depends on them."""
         if not policies.imaginable and named is None:
             return registry.ChosenPolicy(policies.default), None
         with self.database.read() as connection:
             aggregates = self.aggregates.current(connection)
-        tagged = aggregates.of_policies
+        aggregates_of_policies = aggregates.of_policies
         if named is None:
             selectors = plugins_for(policies.default.settings, self.clock).selectors
-            return registry.choose(spec, policies, selectors, tagged), aggregates
+            return registry.choose(spec, policies, selectors, aggregates_of_policies), aggregates
         try:
-            return registry.under(named, policies, tagged), aggregates
-        except ConfigurationError as wrong:
-            raise Invalid(f"policy: {wrong.detail}") from None
+            return registry.under(named, policies, aggregates_of_policies), aggregates
+        except ConfigurationError as error:
+            raise Invalid(f"policy: {error.detail}") from None
 
 
 def completed(spec: RequestSpec, document: Mapping[str, Any], settings: Settings) -> RequestSpec:
-    """Return the request with what ``document`` does not say derived from its flavor and image.
+    """Return the request with keys missing in ``document`` derived from flavor and image.
 
-    What is said, be it null, is taken as it is. Raises :class:`Invalid` for a flavor or image that
-    cannot be, or contradict each other, naming the keys.
+    A key that is present, even null, stays. Raises :class:`Invalid` if flavor and image are
+    invalid or contradict each other, naming the keys.
     """
     if "numa_topology" not in document:
         spec = replace(spec, numa_topology=spec.hardware.numa_topology)
-    derived = "pci_requests" not in document
-    if derived:
+    is_derived = "pci_requests" not in document
+    if is_derived:
         requests = spec.hardware.pci_requests(registry.pci_aliases(settings))
         spec = replace(spec, pci_requests=InstancePCIRequests(requests=requests))
     if not settings.filter_scheduler.pci_in_placement or spec.pci_requests is None:
         return spec
-    asked = spec.pci_requests.requests
-    number, most = sum(one.count for one in asked), settings.placement.max_request_groups
-    if number > most:
+    pci_requests = spec.pci_requests.requests
+    count, limit = sum(item.count for item in pci_requests), settings.placement.max_request_groups
+    if count > limit:
         raise TooComplex(
-            f"{number} PCI devices, with a request group each, exceed "
-            f"[placement] max_request_groups ({most})."
+            f"{count} PCI devices, each a request group, exceed "
+            f"[placement] max_request_groups ({limit})."
         )
     groups: list[RequestedGroup] = []
-    # Nova's API has made them already, where it has this option too.
-    there = {group.requester_id for group in spec.requested_resources}
-    for position, one in enumerate(asked):
+    # Nova's API has already added these groups if it has the same option.
+    requesters = {group.requester_id for group in spec.requested_resources}
+    for position, item in enumerate(pci_requests):
         source = f"$.request_spec.pci_requests.requests[{position}]"
-        if derived:
-            source = f"flavor extra spec 'pci_passthrough:alias', [pci] alias {one.alias_name!r}"
-        made = _device_groups(one, source)
-        groups += [group for group in made if group.requester_id not in there]
+        if is_derived:
+            source = f"flavor extra spec 'pci_passthrough:alias', [pci] alias {item.alias_name!r}"
+        device_groups = _device_groups(item, source)
+        groups += [group for group in device_groups if group.requester_id not in requesters]
     return replace(spec, requested_resources=(*spec.requested_resources, *groups))
 
 
 def _check_alternates(instances: int, alternates: int) -> None:
-    """Raise :class:`Invalid` where so many alternates for each instance are too many hosts."""
+    """Raise :class:`Invalid` if the alternates of all instances are too many hosts."""
     if instances * alternates > MAX_ALTERNATES:
         raise Invalid(
-            f"[scheduler] max_attempts asks for {alternates} alternates for each of {instances} "
-            f"instances, and there may be {MAX_ALTERNATES} for all together",
+            f"[scheduler] max_attempts requires {alternates} alternates for each of {instances} "
+            f"instances, more than {MAX_ALTERNATES} in total",
             at="$.request_spec.num_instances",
         )
 
 
 def _check_recorded(instances: int, whole: Document) -> None:
-    """Raise :class:`Invalid` where flavor and image are too large for so many instances."""
+    """Raise :class:`Invalid` if flavor and image are too large to record for all instances."""
     sizes = {name: len(orjson.dumps(whole.get(name))) for name in ("flavor", "image")}
     if (size := sum(sizes.values())) * instances > MAX_RECORDED_BYTES:
         larger = max(sizes, key=sizes.__getitem__)
         raise Invalid(
-            f"flavor and image have {size} bytes of JSON for each of {instances} instances, "
-            f"and may have {MAX_RECORDED_BYTES} for all together",
+            f"flavor and image take {size} bytes of JSON for each of {instances} instances, "
+            f"more than {MAX_RECORDED_BYTES} in total",
             at=f"$.request_spec.{larger}",
         )
 
 
 def _device_groups(request: InstancePCIRequest, source: str) -> Iterator[RequestedGroup]:
-    """Yield a group for each device, for which any provider of the tree will do.
+    """Yield a request group for each device, on any provider of the tree.
 
-    Devices of neutron's ports are none of placement's, as in nova.
+    Devices of neutron ports are not in placement, as in nova.
     """
     if request.alias_name is None:
         return
     if len(request.spec) != 1:
         raise Invalid(
-            f"[filter_scheduler] pci_in_placement takes one spec for a request, not "
+            f"[filter_scheduler] pci_in_placement supports one spec per PCI request, not "
             f"{len(request.spec)}",
             at=f"{source}.spec",
         )
     try:
         resource_class, traits = placement_terms(request)
-    except Invalid as wrong:
-        raise Invalid(wrong.detail, at=source) from None
+    except Invalid as error:
+        raise Invalid(error.detail, at=source) from None
     for number in range(request.count):
         yield RequestedGroup(
             requester_id=f"{request.request_id}-{number}",
@@ -428,36 +426,35 @@ def _device_groups(request: InstancePCIRequest, source: str) -> Iterator[Request
         )
 
 
-def _names_some(document: Document) -> bool:
-    """Return whether a request names what has to be looked up."""
-    named = any(isinstance(document.get(noun), str) for noun in ("flavor", "image"))
-    return named or isinstance(document.get("instance_group"), str) or _hints_group(document)
+def _has_names(document: Document) -> bool:
+    has_name = any(isinstance(document.get(key), str) for key in ("flavor", "image"))
+    return has_name or isinstance(document.get("instance_group"), str) or _hints_group(document)
 
 
-def _looked_up(connection: Connection, document: Document) -> Document:
-    """Return the request with what it names in place of the name.
+def _look_up_names(connection: Connection, document: Document) -> Document:
+    """Return the request with stored objects in place of their names.
 
-    An id goes before a name. Raises :class:`NotFound` where there is no such flavor or image, and
-    :class:`Invalid` where there is no such server group, or several of that name.
+    Ids take precedence over names. Raises :class:`NotFound` if a flavor or image does not exist,
+    and :class:`Invalid` if a server group does not exist or its name is ambiguous.
     """
-    found = dict(document)
-    if isinstance(flavor := found.get("flavor"), str):
+    whole = dict(document)
+    if isinstance(flavor := whole.get("flavor"), str):
         stored = flavors.by_flavorid_or_name(connection, flavor)
         if stored is None:
-            names = [one.name for one in flavors.all_flavors(connection)]
+            names = [stored_flavor.name for stored_flavor in flavors.all_flavors(connection)]
             raise _missing("flavor", flavor, names)
-        found["flavor"] = stored.as_document()
-    if isinstance(image := found.get("image"), str):
-        found["image"] = _image(connection, image)
-    if isinstance(uuid := found.get("instance_group"), str):
-        group = server_groups.by_uuid(connection, formats.read(formats.uuid, uuid, _GROUP))
+        whole["flavor"] = stored.as_document()
+    if isinstance(image := whole.get("image"), str):
+        whole["image"] = _image(connection, image)
+    if isinstance(uuid := whole.get("instance_group"), str):
+        group = server_groups.by_uuid(connection, formats.read(formats.uuid, uuid, _GROUP_PATH))
         if group is None:
-            raise Invalid(f"There is no server group {uuid}", at=_GROUP)
+            raise Invalid(f"There is no server group {uuid}", at=_GROUP_PATH)
         own = _instances_of(document)
-        found["instance_group"] = server_groups.placed(connection, group, without=own).as_document()
-    elif _hints_group(found):
-        found["instance_group"] = _hinted_group(connection, found)
-    return found
+        whole["instance_group"] = server_groups.placed(connection, group, without=own).as_document()
+    elif _hints_group(whole):
+        whole["instance_group"] = _hinted_group(connection, whole)
+    return whole
 
 
 def _instances_of(document: Document) -> frozenset[str]:
@@ -465,62 +462,59 @@ def _instances_of(document: Document) -> frozenset[str]:
 
 
 def _hints_group(document: Document) -> bool:
-    """Return whether the hint ``group`` stands for the server group that is not given."""
+    """Return whether the hint ``group`` names the server group instead of the key."""
     if document.get("instance_group") is not None:
         return False
     return bool((document.get("scheduler_hints") or {}).get("group"))
 
 
-def flavor_for_record(connection: Connection, given: Document | str | None) -> Document | None:
-    """Return a flavor as an instance's record keeps it: whole, where it is given so or stored.
-
-    Of one that is not stored, and may have been once, the id is kept.
-    """
-    if not isinstance(given, str):
-        return given
-    found = flavors.by_flavorid_or_name(connection, given)
-    return {"id": given} if found is None else found.as_document()
+def flavor_for_record(connection: Connection, flavor: Document | str | None) -> Document | None:
+    """Return a flavor as recorded for an instance: an object, or an unknown id."""
+    if not isinstance(flavor, str):
+        return flavor
+    stored = flavors.by_flavorid_or_name(connection, flavor)
+    return {"id": flavor} if stored is None else stored.as_document()
 
 
-def _missing(noun: str, named: str, known: Iterable[str]) -> NotFound:
-    near = suggested(noun, named, known)
-    message = f"There is no stored {noun} {named!r}{near}"
+def _missing(noun: str, name: str, names: Iterable[str]) -> NotFound:
+    suggestion = suggested(noun, name, names)
+    message = f"There is no stored {noun} {name!r}{suggestion}"
     return NotFound(message, at=f"$.request_spec.{noun}", code="scheduler.not_found")
 
 
-def _image(connection: Connection, named: str) -> Document:
-    found = images.called(connection, named)
-    if not found:
-        raise _missing("image", named, images.all_names(connection))
-    if len(found) > 1:
-        uuids = ", ".join(image.uuid for image in found[:5])
+def _image(connection: Connection, name: str) -> Document:
+    candidates = images.called(connection, name)
+    if not candidates:
+        raise _missing("image", name, images.all_names(connection))
+    if len(candidates) > 1:
+        uuids = ", ".join(image.uuid for image in candidates[:5])
         raise Invalid(
-            f"{len(found)} images are named {named!r}, give the id of one: {uuids}",
+            f"{len(candidates)} images are named {name!r}, use an id: {uuids}",
             at="$.request_spec.image",
         )
-    return found[0].as_request_image()
+    return candidates[0].as_request_image()
 
 
 def _hinted_group(connection: Connection, document: Document) -> Document:
-    """Return the server group that the hint names: by its uuid, else by its name in the project."""
-    given = document["scheduler_hints"]["group"]
-    named = [given] if isinstance(given, str) else given
-    if len(named) != 1 or not isinstance(named[0], str):
-        raise Invalid(f"one server group is expected, got {len(named)}", at=_HINT)
+    """Return the server group of the hint, by uuid or by its name in the project."""
+    value = document["scheduler_hints"]["group"]
+    names = [value] if isinstance(value, str) else value
+    if len(names) != 1 or not isinstance(names[0], str):
+        raise Invalid(f"the hint must be a single server group, got {len(names)}", at=_HINT_PATH)
     try:
-        group = server_groups.by_uuid(connection, formats.read(formats.uuid, named[0]))
+        group = server_groups.by_uuid(connection, formats.read(formats.uuid, names[0]))
     except Invalid:
         group = None
     project_id = document.get("project_id")
-    found = (group,) if group else server_groups.called(connection, named[0], project_id)
-    if not found:
-        raise Invalid(f"There is no server group {named[0]!r}", at=_HINT)
-    if len(found) > 1:
-        uuids = ", ".join(str(group.uuid) for group in found[:5])
+    groups = (group,) if group else server_groups.called(connection, names[0], project_id)
+    if not groups:
+        raise Invalid(f"There is no server group {names[0]!r}", at=_HINT_PATH)
+    if len(groups) > 1:
+        uuids = ", ".join(str(group.uuid) for group in groups[:5])
         raise Invalid(
-            f"{len(found)} server groups of the project are named {named[0]!r}, "
-            f"give the id of one: {uuids}",
-            at=_HINT,
+            f"{len(groups)} server groups of the project are named {names[0]!r}, "
+            f"use an id: {uuids}",
+            at=_HINT_PATH,
         )
     own = _instances_of(document)
-    return server_groups.placed(connection, found[0], without=own).as_document()
+    return server_groups.placed(connection, groups[0], without=own).as_document()

@@ -1,4 +1,4 @@
-"""Request groups: what flavor, image and outside askers want of providers, each with its source.
+"""Request groups of flavor, image and requested resources, each with its sources.
 
 Source: nova's documentation, "Flavors" and "Extra Specs" (``resources:``, ``trait:``,
 ``group_policy``), and the Placement documentation, "Granular Resource Requests".
@@ -21,80 +21,80 @@ from placement_sched.model.names import read_uuid
 from placement_sched.model.provider import MAX_INT
 from placement_sched.model.request_spec import RequestedGroup, RequestSpec
 
-#: A line feed at the end of a key is not part of the name, as in nova; elsewhere nothing matches.
+#: A line feed at the end of a key is not part of the name, as in nova. Elsewhere it is invalid.
 _KEY = re.compile("(?P<prefix>resources|trait)(?P<suffix>[a-zA-Z0-9_-]{1,64})?:(?P<name>.*)\n?")
 _SUFFIX = re.compile("[a-zA-Z0-9_-]{1,64}")
 _CUSTOM = os_resource_classes.CUSTOM_NAMESPACE
 _CLASSES = frozenset(os_resource_classes.STANDARDS)
-_A_CLASS = f"a standard resource class, or a name that begins with {_CUSTOM}"
-_AN_AMOUNT = "a whole number that is not negative"
-_A_TRAIT = "the name of a trait after the colon"
+_EXPECTED_CLASS = f"a standard resource class, or a name that begins with {_CUSTOM}"
+_EXPECTED_AMOUNT = "a whole number that is not negative"
+_EXPECTED_TRAIT = "the name of a trait after the colon"
 _ADDRESS_TRAITS = {
     "passthrough": "COMPUTE_ADDRESS_SPACE_PASSTHROUGH",
     "emulate": "COMPUTE_ADDRESS_SPACE_EMULATED",
 }
 _SYMBOL = re.compile(r"[A-Z][A-Z0-9_]*")
-_ANYWHERE = AggregateTerms()
+_ANY_AGGREGATE = AggregateTerms()
 
 
 def checked_name(source: str, name: str) -> str:
-    """Return ``name``; raises :class:`Invalid` naming ``source`` if no class or trait has such."""
+    """Return ``name``, or raise :class:`Invalid` naming ``source`` if it is invalid."""
     if not _SYMBOL.fullmatch(name):
         raise Invalid(f"{source}: {name!r} is not a name: use upper case letters, digits and _")
     return name
 
 
-def _uuid(text: str) -> str:
-    """Return a UUID in its usual form; raises :class:`ValueError` where it is not one."""
-    found = read_uuid(text)
-    if found is None:
+def _canonical_uuid(text: str) -> str:
+    """Return a canonical uuid, or raise :class:`ValueError`."""
+    uuid = read_uuid(text)
+    if uuid is None:
         raise ValueError(f"{text!r} is not a uuid")
-    return found
+    return uuid
 
 
 def aggregate_terms(member_of: Iterable[Iterable[str]], forbidden: Iterable[str]) -> AggregateTerms:
-    """Return which aggregates are wanted: one of each of ``member_of``, none of ``forbidden``."""
+    """Return terms for any aggregate per ``member_of``, and none of ``forbidden``."""
     return AggregateTerms(
-        tuple(frozenset(map(_uuid, any_of)) for any_of in member_of),
-        frozenset(map(_uuid, forbidden)),
+        tuple(frozenset(map(_canonical_uuid, any_of)) for any_of in member_of),
+        frozenset(map(_canonical_uuid, forbidden)),
     )
 
 
 @dataclass(slots=True)
 class Group:
-    """One group: amounts by class, and who asks for each class, requires or forbids each trait."""
+    """A group: amounts by class, and the sources of each class and trait."""
 
     suffix: str = ""
     resources: dict[str, int] = field(default_factory=dict)
     sources: dict[str, list[str]] = field(default_factory=dict)
     required: dict[str, list[str]] = field(default_factory=dict)
     forbidden: dict[str, list[str]] = field(default_factory=dict)
-    aggregates: AggregateTerms = _ANYWHERE
+    aggregates: AggregateTerms = _ANY_AGGREGATE
     in_tree: str | None = None
 
     def ask(self, resource_class: str, amount: int, source: str) -> None:
-        """Ask for so much of a class, in place of what was asked of it before."""
+        """Request an amount of a class, replacing any earlier amount."""
         self.resources[resource_class] = amount
         self.sources.setdefault(resource_class, []).append(source)
 
     def require(self, trait: str, source: str, *, forbidden: bool = False) -> None:
-        """Require or forbid a trait; raises :class:`Invalid` naming both sources if both are."""
+        """Require or forbid a trait, raising :class:`Invalid` if there are sources for both."""
         (self.forbidden if forbidden else self.required).setdefault(trait, []).append(source)
         if trait in self.required and trait in self.forbidden:
-            where = f" in group {self.suffix!r}" if self.suffix else ""
+            location = f" in group {self.suffix!r}" if self.suffix else ""
             raise Invalid(
                 f"trait {trait} is forbidden by {self.forbidden[trait][0]} and required by "
-                f"{self.required[trait][0]}{where}"
+                f"{self.required[trait][0]}{location}"
             )
 
     @property
     def askers(self) -> list[str]:
-        """Return every source that the group has, each once."""
-        every = (self.sources, self.required, self.forbidden)
-        return list(dict.fromkeys(one for by in every for some in by.values() for one in some))
+        """Return every source of the group, without duplicates."""
+        maps = (self.sources, self.required, self.forbidden)
+        return list(dict.fromkeys(source for by in maps for each in by.values() for source in each))
 
     def frozen(self) -> RequestGroup:
-        """Return the group as the candidates search takes it."""
+        """Return the group of the candidates query."""
         return RequestGroup(
             suffix=self.suffix,
             resources=tuple(sorted(self.resources.items())),
@@ -108,20 +108,20 @@ class Group:
 
 
 class Groups:
-    """The groups of one request by suffix; ``policy`` is what the flavor says of them together."""
+    """The groups of a request by suffix, with the group ``policy`` of the flavor."""
 
     def __init__(self) -> None:
         self._groups: dict[str, Group] = {}
         self.policy: str | None = None
-        #: The suffixes of the groups that the flavor has made.
+        #: The suffixes of the groups from the flavor.
         self.of_flavor: tuple[str, ...] = ()
-        #: Who has asked for none of a class.
+        #: The sources that request an amount of 0 of a class.
         self.declining: tuple[str, ...] = ()
-        #: What of flavor and image has no effect, as in nova.
+        #: The keys of flavor and image without effect, as in nova.
         self.ignored: list[Ignored] = []
 
     def __getitem__(self, suffix: str) -> Group:
-        """Return the group of this suffix, a new one where there is none; "" is the one without."""
+        """Return the group of a suffix, created if missing. "" is the unsuffixed group."""
         return self._groups.setdefault(suffix, Group(suffix))
 
     def __contains__(self, suffix: str) -> bool:
@@ -132,25 +132,25 @@ class Groups:
 
     @property
     def plain(self) -> Group:
-        """Return the group without suffix."""
+        """Return the unsuffixed group."""
         return self[""]
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """Return the suffixes of the groups that have one, in the order in which they came."""
+        """Return the suffixes of all suffixed groups, in order of creation."""
         return tuple(suffix for suffix in self._groups if suffix)
 
     @property
     def required_traits(self) -> frozenset[str]:
-        """Return every trait that any group requires."""
+        """Return the required traits of all groups."""
         return frozenset(name for group in self for name in group.required)
 
     def ignore(self, source: str, key: str, value: str, expected: str) -> None:
-        """Note what of flavor or image has no effect, and what was expected in its place."""
+        """Record a key of flavor or image without effect, and the expected value."""
         self.ignored.append(Ignored(source, key, value, expected))
 
     def strip(self) -> None:
-        """Leave out amounts of 0, by which a flavor says that it wants none, and empty groups."""
+        """Remove amounts of 0, which decline a class, and empty groups."""
         self.declining = tuple(
             source
             for group in self
@@ -161,22 +161,22 @@ class Groups:
         for suffix, group in list(self._groups.items()):
             group.resources = {name: amount for name, amount in group.resources.items() if amount}
             traits = group.required or group.forbidden
-            if not (group.resources or traits or group.aggregates != _ANYWHERE):
+            if not (group.resources or traits or group.aggregates != _ANY_AGGREGATE):
                 del self._groups[suffix]
 
     def sources_of(self, name: str) -> list[str]:
-        """Return who named a class or trait, each once."""
-        every = (by for one in self for by in (one.sources, one.required, one.forbidden))
+        """Return the sources of a class or trait, without duplicates."""
+        every = (by for group in self for by in (group.sources, group.required, group.forbidden))
         return list(dict.fromkeys(source for by in every for source in by.get(name, ())))
 
 
 def groups_of(spec: RequestSpec, *, pinned: bool = True) -> Groups:
-    """Return the groups that a request asks for.
+    """Return the request groups of a request.
 
-    Later askers give way to earlier ones, so the order counts: what extra specs ask in so many
-    words takes the place of what the flavor says. With ``pinned`` false, CPU policies are
-    ignored: all CPUs are asked for as VCPU, as hosts offer them that know no PCPU. Raises
-    :class:`Invalid` for what cannot be, or contradicts itself, naming the keys.
+    Earlier sources take precedence: an extra spec overrides the amounts of the flavor. With
+    ``pinned`` false, CPU policies are ignored and all CPUs are requested as VCPU, for hosts
+    without PCPU. Raises :class:`Invalid` if keys are invalid or contradict each other, naming the
+    keys.
     """
     groups = Groups()
     _add_extra_specs(groups, spec.flavor)
@@ -193,9 +193,9 @@ def groups_of(spec: RequestSpec, *, pinned: bool = True) -> Groups:
 
 
 def amounts_of(flavor: Flavor, *, boot_from_volume: bool) -> tuple[tuple[str, int], ...]:
-    """Return how much of each class an instance of a flavor takes, all groups together.
+    """Return the total amount of each class that an instance of a flavor uses.
 
-    Memory is in MB, disk in GB. Raises :class:`Invalid` as :func:`groups_of` does.
+    Memory is in MB, disk in GB. Raises :class:`Invalid` as :func:`groups_of`.
     """
     total: Counter[str] = Counter()
     for group in groups_of(RequestSpec(flavor=flavor, is_bfv=boot_from_volume)):
@@ -204,11 +204,11 @@ def amounts_of(flavor: Flavor, *, boot_from_volume: bool) -> tuple[tuple[str, in
 
 
 def _add_extra_specs(groups: Groups, flavor: Flavor) -> None:
-    """Add what a flavor asks of placement in so many words.
+    """Add the resource and trait extra specs of a flavor.
 
-    What nova logs and ignores is ignored here too, and noted: nova's API did not always look at
-    extra specs, and an instance of such a flavor has to find another host one day. The group of
-    what is ignored is there all the same while the flavor's groups are counted, as in nova.
+    Specs that nova logs and ignores are recorded as ignored, because older releases of nova's API
+    did not validate extra specs, and instances with such a flavor must remain movable. An ignored
+    spec still creates its group when the groups of the flavor are counted, as in nova.
     """
     for key, value in flavor.extra_specs.items():
         expected = None
@@ -225,18 +225,18 @@ def _add_extra_specs(groups: Groups, flavor: Flavor) -> None:
             groups.ignore(FLAVOR, key, value, expected)
 
 
-# Each of these two returns what was expected where it ignores what was said.
+# These two functions return the expected value if they ignore the given value.
 
 
 def _add_amount(group: Group, name: str, value: str, source: str) -> str | None:
     if name not in _CLASSES and not name.startswith(_CUSTOM):
-        return _A_CLASS
+        return _EXPECTED_CLASS
     try:
-        amount = int(value)  # blanks at the ends and a sign are taken, as by nova
+        amount = int(value)  # accepts surrounding blanks and a sign, as nova does
     except ValueError:
-        return _AN_AMOUNT
+        return _EXPECTED_AMOUNT
     if amount < 0:
-        return _AN_AMOUNT
+        return _EXPECTED_AMOUNT
     group.ask(checked_name(source, name), min(amount, MAX_INT + 1), source)
     return None
 
@@ -245,103 +245,104 @@ def _add_trait(group: Group, name: str, value: str, source: str) -> str | None:
     if value not in {"required", "forbidden"}:
         return "required or forbidden"
     if not name:
-        return _A_TRAIT
+        return _EXPECTED_TRAIT
     group.require(checked_name(source, name), source, forbidden=value == "forbidden")
     return None
 
 
 def _add_image_traits(groups: Groups, image: Image) -> None:
-    """Add the traits that an image requires, to the group without suffix: images know no other.
+    """Add the traits that an image requires to the unsuffixed group.
 
-    Other values than ``required`` say nothing, as in nova, which does not log them either.
+    Values other than ``required`` are ignored without a log line, as in nova.
     """
     for name in sorted(image.required_traits):
         if name:
             source = f"image property {f'trait:{name}'!r}"
             groups.plain.require(checked_name(source, name), source)
         else:
-            groups.ignore(IMAGE, "trait:", "required", _A_TRAIT)
+            groups.ignore(IMAGE, "trait:", "required", _EXPECTED_TRAIT)
 
 
-def _add_cpus(plain: Group, hardware: RequestedHardware) -> None:
-    """Ask for CPUs of their own (PCPU) as the CPU policy says, and for or against threads.
+def _add_cpus(group: Group, hardware: RequestedHardware) -> None:
+    """Request PCPU according to the CPU policy, and hosts with or without hyperthreading.
 
-    Of a mixed instance the dedicated CPUs are its dedicated or else its realtime ones. Threads of
-    the emulator that are kept apart need one more.
+    The dedicated CPUs of a mixed instance are its dedicated or else its realtime CPUs. Isolated
+    emulator threads need an additional CPU.
     """
     cpus, vcpus, source = hardware.cpus, hardware.flavor.vcpus, hardware.source("cpu_policy")
-    extra = 1 if cpus.emulator_threads == "isolate" else 0
+    emulator_cpus = 1 if cpus.emulator_threads == "isolate" else 0
     if cpus.policy == "dedicated":
-        plain.ask("PCPU", vcpus + extra, source)
+        group.ask("PCPU", vcpus + emulator_cpus, source)
     elif cpus.policy == "mixed":
         pinned = len(cpus.dedicated or cpus.realtime or ())
-        plain.ask("VCPU", vcpus - pinned, source)
-        plain.ask("PCPU", pinned + extra, source)
+        group.ask("VCPU", vcpus - pinned, source)
+        group.ask("PCPU", pinned + emulator_cpus, source)
     if cpus.thread_policy in ("require", "isolate"):
         source, forbidden = hardware.source("cpu_thread_policy"), cpus.thread_policy == "isolate"
-        plain.require("HW_CPU_HYPERTHREADING", source, forbidden=forbidden)
+        group.require("HW_CPU_HYPERTHREADING", source, forbidden=forbidden)
 
 
-def _add_requested(groups: Groups, one: RequestedGroup, path: str) -> None:
-    """Add what a port, an accelerator or a PCI device asks for, as a group under its id.
+def _add_requested(groups: Groups, requested: RequestedGroup, path: str) -> None:
+    """Add the group of a port, an accelerator or a PCI device, with its id as suffix.
 
-    Raises :class:`Invalid` where it requests nothing, and where the id is invalid or in use.
+    Raises :class:`Invalid` if it is empty, or if the id is invalid or already in use.
     """
 
-    def place(part: str) -> str:
-        return one.source or f"{path}.{part}"
+    def source_of(key: str) -> str:
+        return requested.source or f"{path}.{key}"
 
-    suffix, at = one.requester_id or "", place("requester_id")
+    suffix, json_path = requested.requester_id or "", source_of("requester_id")
     if not _SUFFIX.fullmatch(suffix):
         raise Invalid(
-            f"requester_id must be 1 to 64 letters, digits, _ or -, not {one.requester_id!r}", at=at
+            f"requester_id must be 1 to 64 letters, digits, _ or -, not {requested.requester_id!r}",
+            at=json_path,
         )
-    if one.is_empty:
-        raise Invalid(f"request group {suffix!r} is empty", at=one.source or path)
+    if requested.is_empty:
+        raise Invalid(f"request group {suffix!r} is empty", at=requested.source or path)
     if suffix in groups:
         earlier = ", ".join(groups[suffix].askers) or "the flavor"
-        raise Invalid(f"duplicate request group {suffix!r}, also from {earlier}", at=at)
+        raise Invalid(f"duplicate request group {suffix!r}, also from {earlier}", at=json_path)
     group = groups[suffix]
-    for name, amount in one.resources.items():
-        group.ask(name, amount, place(f"resources.{name}"))
-    for name in sorted(one.required_traits):
-        group.require(name, place("required_traits"))
-    for name in sorted(one.forbidden_traits):
-        group.require(name, place("forbidden_traits"), forbidden=True)
-    group.aggregates = aggregate_terms(one.aggregates, one.forbidden_aggregates)
-    group.in_tree = one.in_tree and _uuid(one.in_tree)
+    for name, amount in requested.resources.items():
+        group.ask(name, amount, source_of(f"resources.{name}"))
+    for name in sorted(requested.required_traits):
+        group.require(name, source_of("required_traits"))
+    for name in sorted(requested.forbidden_traits):
+        group.require(name, source_of("forbidden_traits"), forbidden=True)
+    group.aggregates = aggregate_terms(requested.aggregates, requested.forbidden_aggregates)
+    group.in_tree = requested.in_tree and _canonical_uuid(requested.in_tree)
 
 
 def _add_amounts(groups: Groups, spec: RequestSpec) -> None:
-    """Request the flavor's amount, which may be 0, of each class that no group names yet."""
-    flavor, plain = spec.flavor, groups.plain
-    named = {name for group in groups for name in group.resources}
-    if "VCPU" not in named and "PCPU" not in named:
-        plain.ask("VCPU", flavor.vcpus, "flavor vcpus")
-    if "MEMORY_MB" not in named:
-        plain.ask("MEMORY_MB", flavor.memory_mb, "flavor memory_mb")
-    if "DISK_GB" not in named:
+    """Request the flavor's amount, possibly 0, of each class that no group requests yet."""
+    flavor, group = spec.flavor, groups.plain
+    requested = {name for each in groups for name in each.resources}
+    if "VCPU" not in requested and "PCPU" not in requested:
+        group.ask("VCPU", flavor.vcpus, "flavor vcpus")
+    if "MEMORY_MB" not in requested:
+        group.ask("MEMORY_MB", flavor.memory_mb, "flavor memory_mb")
+    if "DISK_GB" not in requested:
         root_gb = 0 if spec.is_bfv else flavor.root_gb  # a volume is not local
         swap_gb = -(-flavor.swap // 1024)  # from MB, rounded up
-        plain.ask("DISK_GB", root_gb + flavor.ephemeral_gb + swap_gb, "flavor disks")
+        group.ask("DISK_GB", root_gb + flavor.ephemeral_gb + swap_gb, "flavor disks")
 
 
-def _add_hardware(plain: Group, hardware: RequestedHardware) -> None:
-    """Ask for what memory encryption, persistent memory, TPM, firmware and the like need."""
+def _add_hardware(group: Group, hardware: RequestedHardware) -> None:
+    """Request resources and traits for memory encryption, persistent memory, TPM and firmware."""
     devices, source = hardware.devices, hardware.source
     if encryption := hardware.memory.encryption:
-        plain.ask("MEM_ENCRYPTION_CONTEXT", 1, source("mem_encryption"))
-        plain.require(encryption.trait, source("mem_encryption"))
+        group.ask("MEM_ENCRYPTION_CONTEXT", 1, source("mem_encryption"))
+        group.require(encryption.trait, source("mem_encryption"))
     for resource_class, amount in devices.pmem_namespaces.items():
-        plain.ask(resource_class, amount, "flavor extra spec 'hw:pmem'")
+        group.ask(resource_class, amount, "flavor extra spec 'hw:pmem'")
     for trait in devices.tpm_traits:
-        plain.require(trait, source("tpm_version"))
+        group.require(trait, source("tpm_version"))
     if devices.pci_affinity_policy == "socket":
-        plain.require("COMPUTE_SOCKET_PCI_NUMA_AFFINITY", source("pci_numa_affinity_policy"))
+        group.require("COMPUTE_SOCKET_PCI_NUMA_AFFINITY", source("pci_numa_affinity_policy"))
     if devices.secure_boot == "required":
-        plain.require("COMPUTE_SECURITY_UEFI_SECURE_BOOT", source("secure_boot", "os"))
+        group.require("COMPUTE_SECURITY_UEFI_SECURE_BOOT", source("secure_boot", "os"))
     if mode := devices.address_mode:
-        plain.require(_ADDRESS_TRAITS[mode], source("maxphysaddr_mode"))
+        group.require(_ADDRESS_TRAITS[mode], source("maxphysaddr_mode"))
     if hardware.has_stateless_firmware:
         firmware = "image property 'hw_firmware_stateless'"
-        plain.require("COMPUTE_SECURITY_STATELESS_FIRMWARE", firmware)
+        group.require("COMPUTE_SECURITY_STATELESS_FIRMWARE", firmware)

@@ -1,4 +1,4 @@
-"""From a request to a question: what the candidates search is asked for a request spec."""
+"""Candidates queries: from a request spec to allocation candidates."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -21,9 +21,9 @@ from placement_sched.scheduler.request_groups import Groups, aggregate_terms, gr
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """The nodes to which a request is confined by name: their uuids, or None for no such names.
+    """The target nodes of a request that names hosts or nodes: their uuids, or None for any.
 
-    ``unlimited_hints`` are the scheduler hints that name hosts in another way.
+    ``unlimited_hints`` are scheduler hints that name hosts in other ways.
     """
 
     nodes: tuple[str, ...] | None = None
@@ -32,7 +32,7 @@ class Confinement:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredSearch:
-    """One question that was put to the candidates search, and what it found."""
+    """A query of the candidate search and its candidates."""
 
     search: Search
     found: Candidates
@@ -40,11 +40,11 @@ class AnsweredSearch:
 
 @dataclass(frozen=True, slots=True)
 class Searches:
-    """What the candidates search was asked for a request, and what it found.
+    """The queries of a request and their candidates.
 
-    ``query`` is the question, None for a rebuild. ``asked`` is None where a request filter refused
-    the request. ``fallback`` asks for VCPU where ``asked`` asks for PCPU: what both find counts.
-    ``ignored`` is what of flavor and image has no effect.
+    ``query`` is None for a rebuild. ``asked`` is None after a rejection by a request filter.
+    ``fallback`` requests VCPU instead of the PCPU of ``asked``, and both results count.
+    ``ignored`` are the keys of flavor and image without effect.
     """
 
     query: questions.CandidatesQuery | None = None
@@ -54,25 +54,25 @@ class Searches:
 
     @property
     def found(self) -> Candidates:
-        """Return all candidates, those of the question itself first."""
-        return together([one.found for one in (self.asked, self.fallback) if one is not None])
+        """Return all candidates, starting with the main query."""
+        return together([each.found for each in (self.asked, self.fallback) if each is not None])
 
     @property
     def roots(self) -> dict[str, None]:
-        """Return the uuids of the root providers that candidates lie on, in the order found."""
+        """Return the uuids of root providers with candidates, in result order."""
         return dict.fromkeys([request.root_uuid for request in self.found.requests])
 
 
 @dataclass(frozen=True, slots=True)
 class RequestQuestion:
-    """What the candidates search is asked for a request, and what of the request is ignored."""
+    """A candidates query, and the parts of the request that it ignores."""
 
     query: questions.CandidatesQuery
     ignored: tuple[Ignored, ...] = ()
 
 
-#: What lets a search find every candidate, by provider id.
-_UNCUT = {
+#: Options to find every candidate, sorted by provider id.
+_UNLIMITED = {
     "placement.max_allocation_candidates": -1,
     "placement.randomize_allocation_candidates": False,
 }
@@ -86,64 +86,64 @@ def ask(
     *,
     uncut: bool = False,
 ) -> Searches:
-    """Return the candidates for a request as its request filters narrowed it.
+    """Return the candidates of a request that its request filters have processed.
 
-    A rebuild asks nothing: the instance keeps its host and what it allocates there, as in nova.
-    ``uncut`` finds every candidate; ``query`` is the question with its limit nevertheless.
-    Raises what :func:`question_from` raises.
+    A rebuild has no query, because the instance keeps its host and allocations, as in nova.
+    ``uncut`` finds every candidate, although ``query`` still contains the limit. Raises as
+    :func:`question_from`.
     """
     spec, settings, source = narrowed.spec, request.settings, cloud.providers
     if spec.is_rebuild:
         return Searches()
     nodes = named_nodes(cloud.connection, spec)
     uuids = None if nodes is None else tuple(node.uuid for node in nodes)
-    named = Confinement(uuids, request.plugins.unlimited_hints)
+    targets = Confinement(uuids, request.plugins.unlimited_hints)
 
-    limits = settings.overridden(_UNCUT) if uncut else settings
+    limits = settings.overridden(_UNLIMITED) if uncut else settings
 
-    def answered(question: RequestQuestion) -> AnsweredSearch:
-        query = replace(question.query, limit=None) if uncut else question.query
+    def find_candidates(query: RequestQuestion) -> AnsweredSearch:
+        parameters = replace(query.query, limit=None) if uncut else query.query
         try:
-            search = prepare(source, query)
+            search = prepare(source, parameters)
         except UnknownNames as unknown:
             raise unknown_in(spec, unknown, narrowed.reports) from None
         return AnsweredSearch(search, find(source, search, limits, random))
 
-    question = question_from(spec, settings, named)
-    cloud.memory.ignored.log(question.ignored)
-    searches = Searches(question.query, question.ignored)
+    query = question_from(spec, settings, targets)
+    cloud.memory.ignored.log(query.ignored)
+    searches = Searches(query.query, query.ignored)
     if narrowed.refusal:
         return searches
-    asked, fallback = answered(question), None
+    main, fallback = find_candidates(query), None
     if falls_back(spec, settings):
-        fallback = answered(question_from(spec, settings, named, pinned=False))
-    return replace(searches, asked=asked, fallback=fallback)
+        fallback = find_candidates(question_from(spec, settings, targets, pinned=False))
+    return replace(searches, asked=main, fallback=fallback)
 
 
 def question_from(
     spec: RequestSpec, settings: Settings, named: Confinement, *, pinned: bool = True
 ) -> RequestQuestion:
-    """Return the allocation-candidates question of a request.
+    """Return the candidates query of a request.
 
-    ``pinned`` false asks for VCPU in place of PCPU. Raises :class:`Invalid` for extra specs, image
-    properties and groups that cannot be, or that contradict each other, naming the keys; with
-    ``[scheduler] strict_extra_specs`` also for those that are ignored otherwise.
+    With ``pinned`` false, VCPU replaces PCPU. Raises :class:`Invalid` if extra specs, image
+    properties or groups are invalid or contradict each other, naming the keys, and with
+    ``[scheduler] strict_extra_specs`` also if keys would be ignored.
     """
     groups = groups_of(spec, pinned=pinned)
     if groups.ignored and settings.scheduler.strict_extra_specs:
         raise Invalid(groups.ignored[0].refusal)
     frozen = _at_destination([group.frozen() for group in groups], spec, named)
     _check(groups, frozen, spec.same_subtree)
-    most = settings.placement.max_request_groups
-    if len(frozen) > most:
+    limit = settings.placement.max_request_groups
+    if len(frozen) > limit:
         raise TooComplex(
-            f"{len(frozen)} request groups exceed [placement] max_request_groups ({most})."
+            f"{len(frozen)} request groups exceed [placement] max_request_groups ({limit})."
         )
     _check_amounts(frozen, spec)
     _check_members(spec)
     _check_hardware(spec)
-    # What a limit cuts might be what is wanted.
-    uncut = (
+    # A limit could cut the candidates on the target hosts.
+    is_unlimited = (
         (named.nodes is not None and len(named.nodes) > 1)
         or spec.destination.only_cell
         or spec.instance_group is not None
@@ -156,13 +156,13 @@ def question_from(
             tuple(frozenset({name}) for name in sorted(spec.root_required)), spec.root_forbidden
         ),
         same_subtrees=spec.same_subtree,
-        limit=None if uncut else settings.scheduler.max_placement_results,
+        limit=None if is_unlimited else settings.scheduler.max_placement_results,
     )
     return RequestQuestion(query, tuple(groups.ignored))
 
 
 def _check_amounts(groups: Sequence[questions.RequestGroup], spec: RequestSpec) -> None:
-    """Raise :class:`TooComplex` where the instances request more than one claim may allocate."""
+    """Raise :class:`TooComplex` if the instances request too many amounts for a single claim."""
     each, instances = sum(len(group.resources) for group in groups), len(spec.instance_uuids)
     if instances > 1 and each * instances > MAX_REQUESTED_AMOUNTS:
         raise TooComplex(
@@ -173,9 +173,9 @@ def _check_amounts(groups: Sequence[questions.RequestGroup], spec: RequestSpec) 
 
 
 def _check_members(spec: RequestSpec) -> None:
-    """Raise :class:`TooComplex` where the members of a group are too many for the instances.
+    """Raise :class:`TooComplex` if the group has too many members for the instances.
 
-    Each instance that is placed joins the group, whose members are counted again for the next one.
+    Each placed instance joins the group, and the members are counted again for the next.
     """
     members = len(spec.instance_group.members) if spec.instance_group else 0
     instances = len(spec.instance_uuids)
@@ -188,7 +188,7 @@ def _check_members(spec: RequestSpec) -> None:
 
 
 def _check_hardware(spec: RequestSpec) -> None:
-    """Raise :class:`TooComplex` where too many NUMA nodes and PCI requests are to be fitted."""
+    """Raise :class:`TooComplex` if too many NUMA nodes and PCI requests must be fitted."""
     nodes = len(spec.numa_topology or ())
     devices = len(spec.pci_requests.requests) if spec.pci_requests else 0
     instances = len(spec.instance_uuids)
@@ -201,10 +201,10 @@ def _check_hardware(spec: RequestSpec) -> None:
 
 
 def falls_back(spec: RequestSpec, settings: Settings) -> bool:
-    """Return whether hosts that offer their pinned CPUs as VCPU are looked for as well.
+    """Return whether hosts that offer pinned CPUs as VCPU are searched too.
 
-    Only a CPU policy asks for that, not ``resources:PCPU`` (nova's documentation, "CPU
-    topologies"; ``[workarounds] disable_fallback_pcpu_query``).
+    This applies to a CPU policy, not to ``resources:PCPU`` (nova's documentation, "CPU
+    topologies", and ``[workarounds] disable_fallback_pcpu_query``).
     """
     dedicated = spec.hardware.cpus.policy == "dedicated"
     return dedicated and not settings.workarounds.disable_fallback_pcpu_query
@@ -213,7 +213,7 @@ def falls_back(spec: RequestSpec, settings: Settings) -> bool:
 def unknown_in(
     spec: RequestSpec, unknown: UnknownNames, reports: Sequence[RequestFilterReport] = ()
 ) -> Invalid:
-    """Return the error for unknown names, with the places in the request that name them.
+    """Return the error for unknown names, with the JSON paths and keys that contain them.
 
     ``reports`` show which request filter added a trait of the root.
     """
@@ -227,59 +227,59 @@ def unknown_in(
 
 
 def _at_destination(
-    groups: list[questions.RequestGroup], spec: RequestSpec, named: Confinement
+    groups: list[questions.RequestGroup], spec: RequestSpec, targets: Confinement
 ) -> list[questions.RequestGroup]:
-    """Return the groups with the one without suffix confined to where the request may go."""
+    """Return the groups, with the unsuffixed group restricted to the requested destination."""
     destination = spec.destination
-    wanted = aggregate_terms(
+    aggregates = aggregate_terms(
         (joined.split(",") for joined in destination.aggregates),
         (uuid for joined in destination.forbidden_aggregates for uuid in joined.split(",")),
     )
-    # Of several nodes a question can name no tree.
-    only = named.nodes[0] if named.nodes is not None and len(named.nodes) == 1 else None
-    if wanted == questions.AggregateTerms() and only is None:
+    # A query can name a single tree.
+    node = targets.nodes[0] if targets.nodes is not None and len(targets.nodes) == 1 else None
+    if aggregates == questions.AggregateTerms() and node is None:
         return groups
-    plain = next((group for group in groups if not group.suffix), questions.RequestGroup())
-    confined = replace(plain, aggregates=wanted, in_tree=only)
-    return [confined, *(group for group in groups if group.suffix)]
+    unsuffixed = next((group for group in groups if not group.suffix), questions.RequestGroup())
+    restricted = replace(unsuffixed, aggregates=aggregates, in_tree=node)
+    return [restricted, *(group for group in groups if group.suffix)]
 
 
 def _policy(groups: Groups) -> str | None:
-    """Return the group policy: the flavor's, or none where others than it have made the groups.
+    """Return the group policy, ``none`` if the flavor has fewer than two groups.
 
-    Raises :class:`Invalid` where several groups are the flavor's own, and it does not say.
+    Raises :class:`Invalid` if the flavor has several groups and no policy.
     """
     if groups.policy is not None or len(groups.suffixes) < 2:
         return groups.policy
     if len(groups.of_flavor) > 1:
-        named = ", ".join(map(repr, groups.of_flavor))
+        names = ", ".join(map(repr, groups.of_flavor))
         raise Invalid(
-            f"the flavor has several groups, {named}: the extra spec 'group_policy' has to say "
-            "whether one provider may serve them (none) or not (isolate)"
+            f"the flavor has several groups, {names}: set the extra spec 'group_policy' to 'none' "
+            "(a single provider may serve them) or 'isolate'"
         )
     return "none"
 
 
 def _check(
-    groups: Groups, frozen: list[questions.RequestGroup], ties: tuple[tuple[str, ...], ...]
+    groups: Groups, frozen: list[questions.RequestGroup], subtrees: tuple[tuple[str, ...], ...]
 ) -> None:
-    """Raise :class:`Invalid` for a subtree of groups that are not there, and missing resources.
+    """Raise :class:`Invalid` for a subtree of unknown groups, and for missing resources.
 
-    A group without resources is one that a subtree ties to others.
+    A group without resources is valid only in a subtree.
     """
-    for position, tie in enumerate(ties):
-        if unknown := sorted(set(tie).difference(groups.suffixes)):
+    for position, subtree in enumerate(subtrees):
+        if unknown := sorted(set(subtree).difference(groups.suffixes)):
             raise Invalid(
                 f"unknown request group {unknown[0]!r}; known: "
                 f"{', '.join(map(repr, groups.suffixes)) or 'only the one without suffix'}",
                 at=f"$.request_spec.request_level_params.same_subtree[{position}]",
             )
-    tied = {suffix for tie in ties for suffix in tie}
+    subtree_suffixes = {suffix for subtree in subtrees for suffix in subtree}
     for group in frozen:
-        if not group.resources and group.suffix not in tied:
+        if not group.resources and group.suffix not in subtree_suffixes:
             name = f"group {group.suffix!r}" if group.suffix else "the group without suffix"
-            askers = groups[group.suffix].askers if group.suffix in groups else []
-            sources = ", ".join([*askers, *(() if group.suffix else groups.declining)])
+            group_sources = groups[group.suffix].askers if group.suffix in groups else []
+            sources = ", ".join([*group_sources, *(() if group.suffix else groups.declining)])
             raise Invalid(
                 f"{name} requests no resources, only traits, aggregates or a tree ({sources})"
             )

@@ -1,17 +1,17 @@
-"""The path of a request, from what was asked to the claimed host.
+"""The path of a scheduling request, from its document to the claimed host.
 
-    read      look up what the request names, choose its policy         request.py
+    read      look up the names in the request, choose its policy       request.py
     narrow    request filters add constraints                           request_filters/
-    ask       the allocation candidates search answers                  candidates/
+    search    find allocation candidates                                candidates/
     look      make the host states of the candidates                    host_manager.py
     choose    host filters, weighers, the best host of each instance    selection.py
-    claim     allocate, and start again where others were faster; an    claim.py
-              equal request that holds its claim has its answer again
-    record    keep the decision                                         decisions.py
-    notify    say on the message bus that it began, and how it ended    notifications/
+    claim     allocate, start again after a conflict, and return the    claim.py
+              recorded result of an equal request
+    record    record the decision                                       decisions.py
+    notify    send notifications of start and end                       notifications/
 
-:meth:`Scheduler.select_destinations` does all of it, :meth:`Scheduler.explain` all but the last
-three; what comes between reading and claiming is :meth:`Scheduler.evaluated` for both.
+:meth:`Scheduler.select_destinations` runs all steps, :meth:`Scheduler.explain` all but the last
+three. :meth:`Scheduler.evaluated` is the part between reading and claiming of both.
 """
 
 import copy
@@ -57,23 +57,23 @@ from placement_sched.scheduler.simulation import AppliedChanges, CloudChange, ap
 
 T = TypeVar("T")
 
-#: So many questions that may take seconds are answered at the same time, by fewer threads than a
-#: server has.
+#: Maximum number of whole-cloud queries, of seconds each, that run concurrently. Lower than the
+#: number of threads of a server, so that other requests still get a thread.
 PLACES = 2
 _BUSY = (
-    f"{PLACES} questions about the whole cloud (capacity, changes, plan, rebalance) are being "
-    "answered by this process, which is as many as it takes at once; try again"
+    f"this process already runs {PLACES} queries about the whole cloud (capacity, changes, plan, "
+    "rebalance), which is the maximum: try again later"
 )
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Scheduler:
-    """Places requests: one per process, for any number of threads.
+    """The scheduler of a process, safe for any number of threads.
 
-    ``random`` draws the uuids of decisions, from which come all random choices of their runs.
-    ``neutron`` is asked about networks and ports; None where it is not configured. ``announcer``
-    sends notifications of what is asked and how it ends. ``source`` is what requests are answered
-    from: the database, unless :meth:`on` says another.
+    ``random`` draws the uuids of decisions, which seed all random choices of their runs.
+    ``neutron`` provides networks and ports, and is None if it is not configured. ``announcer``
+    sends notifications about requests and their results. ``source`` is the state of the cloud
+    that requests read: the database, unless :meth:`on` sets another.
     """
 
     database: Database
@@ -92,43 +92,43 @@ class Scheduler:
     def __post_init__(self) -> None:
         self.source = self.database
         aggregates, kept_nodes = self.memory.aggregates, self.memory.kept_nodes
-        in_use = partial(aggregates.policies_in_use, self.database)
-        self.live = LiveSettings(self.settings, self.clock, in_use=in_use)
+        list_policies = partial(aggregates.policies_in_use, self.database)
+        self.live = LiveSettings(self.settings, self.clock, in_use=list_policies)
         self.reader = RequestReader(self.database, self.live, self.clock, aggregates, self.neutron)
         self.claims = Claims(self.database, self.settings, self.clock, kept_nodes)
 
     def on(self, source: Readable, memory: Memory) -> "Scheduler":
-        """Return this scheduler as it answers from another state of the cloud, claiming nothing.
+        """Return a copy of this scheduler that reads ``source`` and claims nothing.
 
-        ``memory`` is of that state alone: what is remembered of one says nothing of another.
+        ``memory`` must hold the caches of that source alone.
         """
-        other = copy.copy(self)
-        other.source, other.memory = source, memory
-        other.reader = replace(self.reader, database=source, aggregates=memory.aggregates)
-        return other
+        scheduler = copy.copy(self)
+        scheduler.source, scheduler.memory = source, memory
+        scheduler.reader = replace(self.reader, database=source, aggregates=memory.aggregates)
+        return scheduler
 
     def supposing(
         self, changes: Sequence[CloudChange], ask: Callable[["Scheduler", Trial, AppliedChanges], T]
     ) -> T:
-        """Return what ``ask`` answers of a scheduler whose cloud is changed so.
+        """Return the result of ``ask`` with a scheduler that sees the cloud with ``changes``.
 
-        What it writes to the trial is undone with the changes, which no other request ever sees.
-        Raises :class:`Invalid` for a change that cannot be, and :class:`Unavailable` where it
-        takes longer than ``[scheduler] what_if_timeout``.
+        The changes, and everything that ``ask`` writes, are rolled back and visible to no other
+        request. Raises :class:`Invalid` if a change is impossible, and :class:`Unavailable` after
+        ``[scheduler] what_if_timeout``.
         """
 
-        def answer(trial: Trial) -> T:
+        def run(trial: Trial) -> T:
             applied = apply(trial, changes, self.clock())
             return ask(self.on(trial, Memory()), trial, applied)
 
         with self.at_length():
-            return tried(self.database, answer, self.live.settings().scheduler.what_if_timeout)
+            return tried(self.database, run, self.live.settings().scheduler.what_if_timeout)
 
     @contextmanager
     def at_length(self) -> Iterator[None]:
-        """Hold one of the few places for questions that may take seconds, about a whole cloud.
+        """Hold a slot for a query about the whole cloud, which may take seconds.
 
-        A question of a trial has one already. Raises :class:`Unavailable` where others have them.
+        A simulation already has a slot. Raises :class:`Unavailable` if no slot is free.
         """
         if isinstance(self.source, Trial):
             yield
@@ -148,24 +148,24 @@ class Scheduler:
         claiming: Claiming = Claiming.NEW,
         ids: RequestIds = NO_REQUEST,
     ) -> Json:
-        """Return the hosts chosen for a request spec (contract §4), claimed as ``claiming`` says.
+        """Return the hosts selected for a request spec (contract §4), claimed as ``claiming``.
 
-        Asked again with the same instance uuids it returns the same answer. Raises
-        :class:`NoValidHost` with the funnel, :class:`Conflict` for instances that are placed
-        already by another request, :class:`Invalid`, :class:`PluginFailed` and, where neutron is
-        to be asked and does not answer, :class:`ServiceFailed`.
+        A repeated request with the same instance uuids returns the same result. Raises
+        :class:`NoValidHost` with the funnel, :class:`Conflict` if another request has placed
+        the instances, :class:`Invalid`, :class:`PluginFailed`, and :class:`ServiceFailed` if
+        neutron is needed and does not answer.
         """
-        with self.announcer.announcing() as began:  # notify
+        with self.announcer.announcing() as notify_start:  # notify
             try:
                 request = self.reader.read(document, alternates=alternates)
-            except (NotFound, Invalid):  # what it names may have gone since it was placed
-                placed = self.reader.instances_of(document)
-                if answer := self.claims.answered(placed, document, claiming, ids):
-                    return answer
+            except (NotFound, Invalid):  # e.g. its flavor was deleted after it was placed
+                instances = self.reader.instances_of(document)
+                if result := self.claims.answered(instances, document, claiming, ids):
+                    return result
                 raise
-            began(request.spec)
-            if answer := self.claims.answered(request.spec, document, claiming, ids):
-                return answer
+            notify_start(request.spec)
+            if result := self.claims.answered(request.spec, document, claiming, ids):
+                return result
             request = self.reader.checked(request)
             seed = DecisionSeed.drawn(self.random)
 
@@ -177,22 +177,22 @@ class Scheduler:
     def _select(
         self, request: SchedulingRequest, ids: RequestIds, seed: DecisionSeed, claiming: Claiming
     ) -> Json:
-        """Return the answer to a request; the attempt is how often others were faster."""
+        """Run one attempt, numbered by ``seed.attempt``, and return the result."""
         if seed.attempt:
             request_stats().claims_retried += 1
             request = self.reader.read_again(request)
-            if answer := self.claims.answered(request.spec, request.document, claiming, ids):
-                return answer
+            if result := self.claims.answered(request.spec, request.document, claiming, ids):
+                return result
         with self.evaluated(request, seed=seed) as (connection, run):
             funnel = None if run.selections else funnel_of(run, connection)
-        dry = claiming is Claiming.NONE
-        if run.selections and not (dry or request.spec.is_rebuild):
+        is_dry_run = claiming is Claiming.NONE
+        if run.selections and not (is_dry_run or request.spec.is_rebuild):
             with timed(request_stats().stages, "claim"):  # and record
-                decision = self.claims.claim(run, partial(_claimed, ids=ids), claiming)
+                decision = self.claims.claim(run, partial(_decide_claimed, ids=ids), claiming)
             self._count(decision)
             return dict(decision.answer)
         funnel = funnel or funnel_of(run, None)
-        decision = decided(run, funnel, NO_CLAIM if dry else SELECT, ids)
+        decision = decided(run, funnel, NO_CLAIM if is_dry_run else SELECT, ids)
         self.claims.record(decision)
         self._count(decision, funnel.obstacle)
         if not run.selections:
@@ -200,7 +200,6 @@ class Scheduler:
         return dict(decision.answer)
 
     def _count(self, decision: Decision, obstacle: Obstacle | None = None) -> None:
-        """Note for the metrics what a decision came to, and which stage left no host."""
         stage, name = (obstacle.stage, obstacle.kind) if obstacle else ("", "")
         policy = decision.policy or DEFAULT_POLICY
         labels = DecisionLabels(decision.outcome, policy, stage, name)
@@ -214,13 +213,11 @@ class Scheduler:
         watch: Callable[[Look], None] | None = None,
         seed: DecisionSeed | None = None,
     ) -> Iterator[tuple[Connection, Run]]:
-        """Give how a request fares: narrow, ask, look, choose; nothing is claimed.
+        """Yield a read connection and the run of a request up to the selection, without a claim.
 
-        The connection that was read from is given with it, for what else is to be read. ``watch``
-        is called with how the hosts look to each instance in turn. The same ``seed`` makes the
-        same random choices; without one they are those of a new decision. Raises
-        :class:`Invalid` for a request that cannot be understood and :class:`PluginFailed` for a
-        plugin that raises.
+        ``watch`` is called with the :class:`Look` of each instance in turn. The same ``seed``
+        makes the same random choices, and None draws a new one. Raises :class:`Invalid` if the
+        request cannot be understood, and :class:`PluginFailed` if a plugin raises.
         """
         seed = seed or DecisionSeed.drawn(self.random)
         with self.source.read() as connection:
@@ -241,34 +238,35 @@ class Scheduler:
         uncut: bool = False,
         cloud: CloudView | None = None,
     ) -> Run:
-        """Return a run with the hosts to choose from, none chosen yet: narrow, ask, look.
+        """Return a run with its candidate hosts, before any is selected.
 
-        ``uncut`` asks for every candidate, whatever the limits; the caller counts them. ``cloud``
-        is what an earlier request of the same question saw. Raises as :meth:`evaluated`.
+        ``uncut`` finds every candidate, regardless of limits, for callers that count them.
+        ``cloud`` is the view of an earlier request of the same query. Raises as
+        :meth:`evaluated`.
         """
-        random, seconds = seed.random(), request_stats().stages
+        random, durations = seed.random(), request_stats().stages
         cloud = cloud or CloudView.of(connection, request, self.memory)
-        closed = ClosedCells(connection, request.settings, request.plugins.driver.now)
+        closed_cells = ClosedCells(connection, request.settings, request.plugins.driver.now)
         chooser = Chooser(
             plugins=request.plugins,
             settings=request.settings,
             random=random,
             alternates=request.alternates,
-            closed_cells=closed.among,
+            closed_cells=closed_cells.among,
             watch=watch,
             check=self.source.check,
-            seconds=seconds,
+            seconds=durations,
         )
         check_request(request.plugins.filters, request.spec)
-        with timed(seconds, "request_filters"):
+        with timed(durations, "request_filters"):
             narrowed = narrow(request.plugins.request_filters, request.spec, cloud)
-        with timed(seconds, "search"):
+        with timed(durations, "search"):
             searches = ask(cloud, request, narrowed, random, uncut=uncut)
         request_stats().candidates = len(searches.found.requests)
         run = Run(request, seed, cloud, chooser, narrowed, searches)
         if narrowed.refusal:
             return run
-        with timed(seconds, "look"):
+        with timed(durations, "look"):
             return replace(run, hosts=tuple(look(cloud, narrowed.spec, searches.found)))
 
     def explain(
@@ -281,17 +279,17 @@ class Scheduler:
         policy: str | None = None,
         changes: Sequence[CloudChange] = (),
     ) -> Json:
-        """Return how a request would fare (contract §4), under other settings where given.
+        """Return a report of how a request would be scheduled (contract §4), without a claim.
 
-        With ``changes`` it is on a cloud that is changed so. The same run as
-        :meth:`select_destinations`; nothing is claimed. With ``policy`` it is under the policy of
-        that name, whichever would be chosen. Where the view is of some hosts, ``verdicts`` has one
-        on each of them.
+        The run is that of :meth:`select_destinations`, under the settings in ``overrides``, on the
+        cloud with ``changes``, and under the policy named ``policy`` instead of the policy that
+        the request selects. If the view names hosts, ``verdicts`` has a verdict on each.
         """
         if changes:
-            asked: dict[str, Any] = {"overrides": overrides, "view": view, "policy": policy}
+            options: dict[str, Any] = {"overrides": overrides, "view": view, "policy": policy}
             return self.supposing(
-                changes, lambda other, *_: other.explain(document, alternates=alternates, **asked)
+                changes,
+                lambda scheduler, *_: scheduler.explain(document, alternates=alternates, **options),
             )
         request = self.reader.read(
             document, alternates=alternates, policy=policy, overrides=overrides
@@ -308,32 +306,31 @@ class Scheduler:
         view: View,
         ids: RequestIds,
         changes: Sequence[Json] = (),
-        **asked: Any,
+        **options: Any,
     ) -> Json:
-        """Return what :meth:`explain` does, recorded as a decision, which the answer names.
+        """Return the result of :meth:`explain`, recorded as the decision that it names.
 
-        ``asked`` is what :meth:`RequestReader.read` takes. ``changes`` are the JSON objects of the
-        changes, which the decision keeps. Raises :class:`Invalid` for overrides or changes that are
-        too large to be kept, and :class:`Unavailable` where it cannot be recorded.
+        ``options`` are keyword arguments of :meth:`RequestReader.read`. ``changes`` are the JSON
+        objects of the changes, which are recorded too. Raises :class:`Invalid` if overrides or
+        changes are too large to record, and :class:`Unavailable` if the record cannot be written.
         """
-        check_kept(asked.get("overrides") or {}, changes)
+        check_kept(options.get("overrides") or {}, changes)
 
-        def answer(scheduler: Scheduler, *_: object) -> tuple[Json, Decision]:
-            request = scheduler.reader.checked(scheduler.reader.read(document, **asked))
+        def evaluate(scheduler: Scheduler, *_: object) -> tuple[Json, Decision]:
+            request = scheduler.reader.checked(scheduler.reader.read(document, **options))
             with scheduler.evaluated(request) as (connection, run):
                 explanation = explained(connection, run, view)
                 funnel = funnel_of(run, connection)
             return explanation, decided(run, funnel, EXPLAIN, ids, changes)
 
-        # Recorded when the changes are undone: what is written with them goes with them.
-        known = changes_from(changes)
-        explanation, decision = self.supposing(known, answer) if known else answer(self)
+        # Record after the simulation ends: anything written in it is rolled back.
+        parsed = changes_from(changes)
+        explanation, decision = self.supposing(parsed, evaluate) if parsed else evaluate(self)
         self.claims.keep(decision)
         stats = request_stats()
         stats.made, stats.funnel = decision, decision.funnel
         return {"decision": decision.uuid, **explanation}
 
 
-def _claimed(run: Run, ids: RequestIds) -> Decision:
-    """Return the decision of a run whose choice is claimed."""
+def _decide_claimed(run: Run, ids: RequestIds) -> Decision:
     return decided(run, funnel_of(run, None), SELECT, ids)

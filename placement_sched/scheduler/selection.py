@@ -1,4 +1,4 @@
-"""From host states to chosen hosts: filter, weigh, take the best, once for each instance."""
+"""Host selection: filter, weigh and choose the best host for each instance."""
 
 import sys
 from collections import defaultdict
@@ -30,161 +30,167 @@ from placement_sched.scheduler.weighing import Weighing, WeighRun
 from placement_sched.scheduler.weights import WeighedHost
 from placement_sched.store.placement import capacity, resource_classes
 
-#: A provider's uuid and the name of a class.
+#: The uuid of a provider and the name of a resource class.
 InventoryName = tuple[str, str]
+
+#: Number of instances times hosts from which counting the capacity first saves time.
+_MIN_PAIRS = 10_000
+#: Reasons of hosts without capacity: used by the same request, or by concurrent requests.
+_USED_UP = "no capacity remains after the earlier instances of this request"
+_CLAIMED = "concurrent requests claimed the remaining capacity or locked the host"
 
 
 class Headroom:
-    """Free units of what instances of this request took something of.
+    """Remaining capacity of the inventories that instances of a request have consumed.
 
-    ``connection`` is None for a request that needs no accounts: of one instance, or a rebuild.
+    ``connection`` is None for a request without accounts: a single instance, or a rebuild.
     """
 
     def __init__(self, connection: Connection | None, candidates: Candidates) -> None:
         self._connection = connection
         self._candidates = candidates
         self._free: dict[InventoryName, int] = {}
-        self._taken: set[InventoryName] = set()
-        # The root providers of hosts that have a candidate on a provider that was taken from.
-        self._touched: set[str] = set()
-        # Of each provider, the root providers of the hosts that have a candidate on it.
+        self._consumed: set[InventoryName] = set()
+        # The root providers of hosts that have a candidate on a consumed provider.
+        self._affected: set[str] = set()
+        # The root providers of the hosts that have a candidate on each provider.
         self._roots: dict[str, list[str]] = defaultdict(list)
-        # Those of these hosts of which it is not known whether their first candidate still fits.
-        self._open: set[str | None] = set()
+        # The affected roots whose first candidate may no longer fit.
+        self._unchecked: set[str | None] = set()
 
     @classmethod
     def of(cls, connection: Connection, spec: RequestSpec, candidates: Candidates) -> Self:
-        """Return the accounts of a request: none for one instance, or a rebuild."""
-        needed = spec.num_instances > 1 and not spec.is_rebuild
-        return cls(connection, candidates) if needed else cls.unbounded()
+        """Return accounts of a request that limit nothing for a single instance or rebuild."""
+        has_accounts = spec.num_instances > 1 and not spec.is_rebuild
+        return cls(connection, candidates) if has_accounts else cls.unbounded()
 
     @classmethod
     def unbounded(cls) -> Self:
-        """Return a headroom that limits nothing."""
+        """Return accounts that limit nothing."""
         return cls(None, Candidates())
 
     @property
     def is_kept(self) -> bool:
-        """Return whether accounts are kept at all."""
+        """Return whether capacity is accounted at all."""
         return self._connection is not None
 
     def left(
         self, hosts: Mapping[str | None, Sequence[HostState]]
     ) -> list[tuple[HostState, Sequence[Any]]]:
-        """Return the hosts of which other candidates are left than they have, with these.
+        """Return the hosts whose candidates change, each with its new candidates.
 
-        The hosts are given by their uuids. The first candidate by which one more instance fits
-        beside those placed before comes first: of two equal devices the second instance takes the
-        other. None are left where none fits.
+        The keys of ``hosts`` are uuids. The first candidate that fits another instance
+        moves to the front: the second instance gets the second of two equal devices. If no
+        candidate fits, the host gets none.
         """
-        # Most hosts are as they were when the instance before was placed.
-        asked = [host for uuid in self._open for host in hosts.get(uuid, ())]
-        pairs = [(host, self._in_order(host)) for host in asked]
-        return [(host, left) for host, left in pairs if left is not host.allocation_candidates]
+        # Most hosts did not change since the previous instance was placed.
+        affected = [host for uuid in self._unchecked for host in hosts.get(uuid, ())]
+        pairs = [(host, self._reorder(host)) for host in affected]
+        return [(host, new) for host, new in pairs if new is not host.allocation_candidates]
 
     def look_again(self, hosts: Iterable[HostState]) -> None:
-        """Note that these hosts may have other candidates, of which a filter dropped some."""
-        self._open.update([host.uuid for host in hosts if host.uuid in self._touched])
+        """Check hosts again because a filter may have dropped some of their candidates."""
+        self._unchecked.update([host.uuid for host in hosts if host.uuid in self._affected])
 
-    def _in_order(self, host: HostState) -> Sequence[Any]:
-        """Return the candidates of a host that was taken from, or none where no instance fits."""
+    def _reorder(self, host: HostState) -> Sequence[Any]:
+        """Move the first candidate that fits to the front, or return none if none fits."""
         candidates = host.allocation_candidates
-        at = next((at for at, one in enumerate(candidates) if self._is_free(one)), None)
-        if at is None:
+        index = next((index for index, each in enumerate(candidates) if self._fits(each)), None)
+        if index is None:
             return ()
-        if at:
-            return [candidates[at], *candidates[:at], *candidates[at + 1 :]]
-        self._open.discard(host.uuid)
+        if index:
+            return [candidates[index], *candidates[:index], *candidates[index + 1 :]]
+        self._unchecked.discard(host.uuid)
         return candidates
 
-    def _is_free(self, candidate: Mapping[str, Any]) -> bool:
-        """Return whether an instance can still take what it takes by this allocation request."""
-        free, taken = self._free, self._taken
-        for uuid, part in candidate["allocations"].items():
-            for name, amount in part["resources"].items():
-                if (uuid, name) in taken and free[uuid, name] < amount:
+    def _fits(self, candidate: Mapping[str, Any]) -> bool:
+        free, consumed = self._free, self._consumed
+        for uuid, body in candidate["allocations"].items():
+            for name, amount in body["resources"].items():
+                if (uuid, name) in consumed and free[uuid, name] < amount:
                     return False
         return True
 
     def most(self, hosts: Sequence[HostState]) -> int:
-        """Return a number of instances that these hosts have room for at most, in two statements.
+        """Return an upper bound of the instances that fit on these hosts, in two SQL statements.
 
-        What a host's candidates may take of, they may take together only once: so no request of
-        more instances can find hosts for all of them. (One of fewer need not either.)
+        The candidates of a host can use their inventories together only once, so a request for
+        more instances cannot succeed. A request for fewer may still fail.
         """
         if self._connection is None:
-            raise AssertionError("no accounts are kept")
+            raise AssertionError("the capacity of this request is not accounted")
         self._read(self._connection, hosts)
-        return sum(map(self._most_on, hosts))
+        return sum(map(self._max_instances_on, hosts))
 
-    def _most_on(self, host: HostState) -> int:
-        """Return how many instances the providers of a host's candidates have room for at most.
+    def _max_instances_on(self, host: HostState) -> int:
+        """Return an upper bound of the instances that fit on the candidate providers of a host.
 
-        Only classes that every candidate takes of bound it: some may take PCPU, others VCPU.
+        Only classes that every candidate uses are bounds: a host may offer PCPU or VCPU.
         """
-        places: dict[str, set[InventoryName]] = defaultdict(set)
-        asked: dict[str, list[int]] = defaultdict(list)
+        inventories: dict[str, set[InventoryName]] = defaultdict(set)
+        amounts_by_class: dict[str, list[int]] = defaultdict(list)
         for candidate in host.allocation_candidates:
             amounts: dict[str, int] = defaultdict(int)
-            for place, amount in _amounts(candidate):
-                places[place[1]].add(place)
-                amounts[place[1]] += amount
+            for inventory, amount in _amounts(candidate):
+                inventories[inventory[1]].add(inventory)
+                amounts[inventory[1]] += amount
             for name, amount in amounts.items():
-                asked[name].append(amount)
-        number = len(host.allocation_candidates)
+                amounts_by_class[name].append(amount)
+        candidate_count = len(host.allocation_candidates)
         return min(
             (
-                sum(max(self._free[place], 0) for place in places[name]) // min(each)
-                for name, each in asked.items()
-                if len(each) == number and min(each)
+                sum(max(self._free[inventory], 0) for inventory in inventories[name])
+                // min(class_amounts)
+                for name, class_amounts in amounts_by_class.items()
+                if len(class_amounts) == candidate_count and min(class_amounts)
             ),
             default=sys.maxsize,
         )
 
     def take(self, host: HostState, next_best: Iterable[HostState] = ()) -> None:
-        """Note that one more instance goes there.
+        """Consume the first candidate of a host for an instance.
 
-        ``next_best`` are hosts that others are likely to go to: what is free there is read along,
-        so that the number of statements does not follow that of the instances.
+        ``next_best`` are likely hosts of the next instances. Their capacity is read in the same
+        statements, so that the number of statements does not grow with the number of instances.
         """
         if self._connection is None:
             return
         amounts = dict(_amounts(host.allocation_candidates[0]))
         if not amounts.keys() <= self._free.keys():
             self._read(self._connection, (host, *next_best))
-        for place, amount in amounts.items():
-            self._free[place] -= amount
-        self._taken.update(amounts)
+        for inventory, amount in amounts.items():
+            self._free[inventory] -= amount
+        self._consumed.update(amounts)
         if not self._roots:
             for request in self._candidates.requests:
                 for uuid in request.uuids:
                     self._roots[uuid].append(request.root_uuid)
         for uuid in {uuid for uuid, _ in amounts}:
-            self._touched.update(self._roots[uuid])
-            self._open.update(self._roots[uuid])
+            self._affected.update(self._roots[uuid])
+            self._unchecked.update(self._roots[uuid])
 
     def _read(self, connection: Connection, hosts: Iterable[HostState]) -> None:
-        """Learn what is free now of all that the hosts' candidates use, in two statements."""
+        """Read the free amounts of all candidates of these hosts, in two SQL statements."""
         ids = {provider.uuid: provider.id for provider in self._candidates.providers}
         classes = {name: key for key, name in resource_classes.all_by_id(connection).items()}
-        candidates = (one for host in hosts for one in host.allocation_candidates)
-        used = {place for candidate in candidates for place, _ in _amounts(candidate)}
-        wanted = used - self._free.keys()
-        keys = {place: (ids.get(place[0], 0), classes[place[1]]) for place in wanted}
-        rooms = capacity.read(connection, keys.values())
-        for place, key in keys.items():
-            room = rooms.get(key)
-            self._free[place] = room.inventory.capacity - room.used if room else 0
+        candidates = (candidate for host in hosts for candidate in host.allocation_candidates)
+        used = {name for candidate in candidates for name, _ in _amounts(candidate)}
+        missing = used - self._free.keys()
+        keys = {name: (ids.get(name[0], 0), classes[name[1]]) for name in missing}
+        capacities = capacity.read(connection, keys.values())
+        for name, key in keys.items():
+            entry = capacities.get(key)
+            self._free[name] = entry.inventory.capacity - entry.used if entry else 0
 
 
 @dataclass(slots=True)
 class PlacedSoFar:
-    """What the instances of a request placed so far leave to those that come.
+    """The state of a request between two of its instances.
 
-    ``hosts`` are those that may still have room, ``spec`` is the request with the earlier
-    instances in its server group. ``asks_again`` is whether filters look at all of them for each
-    instance; else only at those of the ``touched`` names, where an instance went. ``own`` are those
-    that have instances of the request from before.
+    ``hosts`` are the hosts that may still have capacity, ``spec`` is the request with the earlier
+    instances in its server group. ``asks_again`` means that filters run on all hosts for each
+    instance, otherwise only on hosts of the ``touched`` names, which received an instance.
+    ``own`` are the hosts that had instances of the request before.
     """
 
     headroom: Headroom
@@ -195,100 +201,93 @@ class PlacedSoFar:
     chosen: list[WeighedHost] = field(default_factory=list)
     touched: set[str] = field(default_factory=set)
     own: list[HostState] | None = None
-    # The list whose hosts have candidates, and where they are in it: of many hosts, those that have
-    # changed are then found without a look at the others.
-    _known: list[HostState] | None = None
+    # The list of hosts that was indexed last, and the positions in it: changed hosts are found
+    # without a scan of all hosts.
+    _indexed_hosts: list[HostState] | None = None
     _by_uuid: dict[str | None, list[HostState]] = field(default_factory=dict)
-    _places: dict[str, list[int]] = field(default_factory=dict)
+    _positions: dict[str, list[int]] = field(default_factory=dict)
 
     def note(self, host: HostState) -> None:
-        """Note that an instance goes to a host, before it does.
+        """Record that an instance is about to be placed on a host.
 
-        Those that have instances of the request from before count as changed, too: each of these
-        joins the server group when it is placed.
+        Hosts that had instances of the request before change too, because each of these
+        instances joins the server group when it is placed.
         """
         if self.own is None:
             group = self.spec.instance_group
             uuids = frozenset(self.spec.instance_uuids if group else ())
-            self.own = [one for one in self.hosts if uuids and not uuids.isdisjoint(one.instances)]
-        for one in (host, *self.own):
-            self.weighing.note(one)
-            self.touched.add(one.host)
+            self.own = [
+                each for each in self.hosts if uuids and not uuids.isdisjoint(each.instances)
+            ]
+        for changed_host in (host, *self.own):
+            self.weighing.note(changed_host)
+            self.touched.add(changed_host.host)
 
     def with_room(self, hosts: list[HostState]) -> list[HostState]:
-        """Offer the hosts the candidates that are left, and return those where one more fits.
+        """Update the candidates of the hosts, and return the hosts that fit one more instance.
 
-        It is the same list where that is all of them.
+        The same list is returned if no host drops out.
         """
         if not self.headroom.is_kept:
             return hosts
-        if hosts is not self._known:
-            hosts = self._learn(with_candidates(hosts))
+        if hosts is not self._indexed_hosts:
+            hosts = self._index_hosts(with_candidates(hosts))
         changed = self.headroom.left(self._by_uuid)
         for host, candidates in changed:
             offer(host, candidates)
             self.touched.add(host.host)
         if all(candidates for _, candidates in changed):
             return hosts
-        return self._learn(with_candidates(hosts))
+        return self._index_hosts(with_candidates(hosts))
 
     def changed_among(self, hosts: list[HostState]) -> list[HostState]:
-        """Return the hosts of the touched names, in their order, and forget these names."""
-        if hosts is not self._known:
-            self._learn(hosts)
-        places = sorted(at for name in self.touched for at in self._places.get(name, ()))
+        """Return the hosts of the touched names in list order, and clear these names."""
+        if hosts is not self._indexed_hosts:
+            self._index_hosts(hosts)
+        places = sorted(at for name in self.touched for at in self._positions.get(name, ()))
         self.touched.clear()
         return [hosts[at] for at in places]
 
-    def _learn(self, hosts: list[HostState]) -> list[HostState]:
-        """Learn where each of the hosts is, and return them."""
-        self._known = hosts
+    def _index_hosts(self, hosts: list[HostState]) -> list[HostState]:
+        self._indexed_hosts = hosts
         self._by_uuid = grouped((host.uuid, host) for host in hosts)
-        self._places = grouped((host.host, at) for at, host in enumerate(hosts))
+        self._positions = grouped((host.host, position) for position, host in enumerate(hosts))
         return hosts
 
 
 def _amounts(candidate: Mapping[str, Any]) -> Iterator[tuple[InventoryName, int]]:
-    """Yield what an instance takes by an allocation request, and how much of it."""
-    for uuid, part in candidate["allocations"].items():
-        for name, amount in part["resources"].items():
+    """Yield each inventory that an allocation request uses, and the amount."""
+    for uuid, body in candidate["allocations"].items():
+        for name, amount in body["resources"].items():
             yield (uuid, name), amount
-
-
-#: From so many instances times hosts on it pays to count first how many there is room for.
-_MANY = 10_000
-
-#: Why hosts have no room: because of instances of the same request, or of others.
-_USED_UP = "no capacity left after the earlier instances of this request"
-_TAKEN = "concurrent requests took the capacity that was left, or had the host locked"
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How the hosts looked to one instance: what refused some, and the rest, best first."""
+    """The result of the filters and weighers for an instance: reports, and hosts best first."""
 
     filters: tuple[FilterReport, ...]
     weighed: WeighRun
     ordered: tuple[WeighedHost, ...]
 
     def host_reports(self) -> tuple[HostReport, ...]:
-        """Return the hosts that passed, in final order, with their weights."""
+        """Return reports on the hosts that passed, in final order, with their weights."""
         pairs = zip(self.weighed.hosts, self.weighed.host_reports(), strict=True)
         reports = {id(host.obj): report for host, report in pairs}
         return tuple([reports[id(host.obj)] for host in self.ordered])
 
     def best_reports(self, most: int) -> tuple[HostReport, ...]:
-        """Return the first of these alone, ``most`` of them."""
+        """Return the first ``most`` of the host reports."""
         return self.weighed.reports_on(self.ordered[:most])
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A host and its alternates for every instance, or for none; ``first`` is the first's look.
+    """A host with alternates for every instance, or for no instance.
 
-    Where one that came later found no host, ``placed`` is how many came before it, ``later`` its
-    look. Where the hosts cannot have room for all instances, ``room_for`` is how many they have
-    room for at most.
+    ``first`` is the look of the first instance. If a later instance found no host, ``placed`` is
+    the number of earlier instances and ``later`` its look. If the capacity of the hosts cannot
+    suffice for all instances, ``room_for`` is the upper bound of the instances that fit.
     """
 
     selections: tuple[tuple[Selection, ...], ...]
@@ -300,24 +299,24 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class NextBest:
-    """Another way to place the only instance of a request: a host by its place in the order."""
+    """Another placement of a single-instance request: a host, by its position, and candidate."""
 
     place: int
     allocation_request: Mapping[str, Any]
 
 
-def _never_over() -> None:
-    """Return: there is time without end."""
+def _no_deadline() -> None:
+    """Set no deadline."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chooser:
-    """Chooses among hosts under given settings; ``alternates`` is how many to add for each.
+    """Selects hosts under given settings, with ``alternates`` more hosts for each instance.
 
-    ``closed_cells`` says of which cells the hosts are left out. ``watch``
-    is called with how the hosts look to each instance, before one is chosen for it. ``check`` is
-    called before each, and raises where time is over. ``seconds`` is added to: how long filters and
-    weighers take.
+    ``closed_cells`` finds the cells whose hosts are excluded. ``watch`` is called with the look
+    of each instance before a host is chosen for it. ``check`` is called before each instance and
+    raises an error after a deadline. The seconds that filters and weighers take are added to
+    ``seconds``.
     """
 
     plugins: Plugins
@@ -326,14 +325,14 @@ class Chooser:
     alternates: int = 0
     closed_cells: ClosedAmong = none_closed
     watch: Callable[[Look], None] | None = None
-    check: Callable[[], None] = _never_over
+    check: Callable[[], None] = _no_deadline
     seconds: dict[str, float] = field(default_factory=dict)
 
     def choose(self, hosts: Sequence[HostState], spec: RequestSpec, headroom: Headroom) -> Choice:
-        """Return a host for every instance of the request, or for none if one finds no host.
+        """Return a host for every instance of the request, or for none if an instance has no host.
 
-        Hosts chosen are consumed virtually, so that the next instance sees less of them, and a
-        server group has the instances placed before among its members.
+        Chosen hosts are consumed in memory, so that the next instance sees less capacity, and the
+        server group includes the instances placed before.
         """
         uuids = spec.instance_uuids or (None,) * spec.num_instances
         progress = self.begun(hosts, spec, headroom)
@@ -344,198 +343,200 @@ class Chooser:
                 self.watch(look)
             if first is None:
                 first = look
-                room = self._room(look, spec, headroom)
-                if room is not None and room < len(uuids):
-                    return Choice((), first, room_for=room)
+                capacity_bound = self._capacity_bound(look, spec, headroom)
+                if capacity_bound is not None and capacity_bound < len(uuids):
+                    return Choice((), first, room_for=capacity_bound)
             if not look.ordered:
                 placed = len(selections)
                 return Choice((), first, placed, look if placed else None)
-            # Made now: what the next instance is given of the same host may be another part of it.
+            # Convert now: the next instance may change the first candidate of the same host.
             selections.append(self._selection(look.ordered[0]))
         if first is None:  # a request is for one instance at least
             raise AssertionError("no instance was requested")
-        others = self._alternates(progress, look)
-        pairs = zip(selections, others, strict=True)
-        return Choice(tuple((best, *map(self._selection, some)) for best, some in pairs), first)
+        alternates = self._alternates(progress, look)
+        pairs = zip(selections, alternates, strict=True)
+        return Choice(tuple((best, *map(self._selection, hosts)) for best, hosts in pairs), first)
 
     def begun(
         self, hosts: Sequence[HostState], spec: RequestSpec, headroom: Headroom
     ) -> PlacedSoFar:
-        """Return what instances leave to those that come, before there is any."""
+        """Return the progress of a request before its first instance is placed."""
         weighers = self.plugins.driver.weighers(self.plugins.weighers)
-        # The verdict of a filter from elsewhere may be another though the host has not changed.
-        ours = {type(one) for one in self.filters_for(spec)} <= {*all_filters()}
-        again = not ours or not self._caps_members(spec)
-        return PlacedSoFar(headroom, Weighing(weighers), list(hosts), spec, again)
+        # A third-party filter may return another verdict although the host has not changed.
+        is_shipped = {type(plugin) for plugin in self.filters_for(spec)} <= {*all_filters()}
+        reruns = not is_shipped or not self._are_rejections_stable(spec)
+        return PlacedSoFar(headroom, Weighing(weighers), list(hosts), spec, reruns)
 
-    def _caps_members(self, spec: RequestSpec) -> bool:
-        """Return whether a host that passes does so until an instance of the group goes there."""
+    def _are_rejections_stable(self, spec: RequestSpec) -> bool:
+        """Return whether a host that passes does so until a group member is placed there."""
         group = spec.instance_group
         policies = group.policies if group else ()
         return all(
-            vars(type(one)).get("caps_group_members")
-            for one in self.filters_for(spec)
-            if one.server_group_policy in policies
+            vars(type(plugin)).get("caps_group_members")
+            for plugin in self.filters_for(spec)
+            if plugin.server_group_policy in policies
         )
 
     def one_by_one(
         self, uuids: Iterable[str | None], progress: PlacedSoFar, number: int
     ) -> Iterator[Look]:
-        """Yield how the hosts look to each of these instances, up to the first that has none.
+        """Yield the look of each of these instances, up to the first that has no host.
 
-        Each is placed on the first in order before the next one looks. There are ``number``.
+        Each instance is placed on the best host before the next instance is evaluated.
+        ``number`` is the number of instances.
         """
         chosen, headroom = progress.chosen, progress.headroom
         for uuid in uuids:
             self.check()
-            one = progress.spec.for_instance(uuid)
-            look, progress.hosts = self._look(progress.hosts, one, progress, len(chosen))
+            current = progress.spec.for_instance(uuid)
+            look, progress.hosts = self._evaluate(progress.hosts, current, progress, len(chosen))
             yield look
             if not look.ordered:
                 return
             best = look.ordered[0]
             chosen.append(best)
-            to_come = number - len(chosen)
-            headroom.take(best.obj, (host.obj for host in islice(look.ordered, 1, 1 + to_come)))
+            remaining = number - len(chosen)
+            headroom.take(best.obj, (host.obj for host in islice(look.ordered, 1, 1 + remaining)))
             if number > 1:
                 progress.note(best.obj)
-            best.obj.consume_from_request(one)
-            progress.spec = one.in_group_on(best.obj.host)
+            best.obj.consume_from_request(current)
+            progress.spec = current.in_group_on(best.obj.host)
 
     def next_best(self, choice: Choice, most: int) -> list[NextBest]:
-        """Return how a request of one instance may be placed where others took what was chosen.
+        """Return at most ``most`` other placements of a request, for conflicts at the claim.
 
-        Host by host, in the order in which they were to be taken, and of each its candidates;
-        ``most`` at most. None where there are several instances: each has its own order.
+        They are sorted by the order of the hosts, then of their candidates. A request of several
+        instances has none, because each instance has its own order of hosts.
         """
         if len(choice.selections) != 1:
             return []
-        every = (
-            NextBest(place, candidate)
-            for place, host in enumerate(choice.first.ordered)
+        placements = (
+            NextBest(position, candidate)
+            for position, host in enumerate(choice.first.ordered)
             for candidate in host.obj.allocation_candidates
         )
-        return list(islice(every, 1, 1 + most))
+        return list(islice(placements, 1, 1 + most))
 
     def instead(self, choice: Choice, other: NextBest) -> Choice:
-        """Return the choice of the next best, where the hosts before it have no room any more."""
-        look, place = choice.first, other.place
-        best, *others = look.ordered[place:]
-        same_cell = [host for host in others if host.obj.cell_uuid == best.obj.cell_uuid]
+        """Return the choice with another placement, whose preceding hosts have no capacity."""
+        look, position = choice.first, other.place
+        best, *remaining = look.ordered[position:]
+        same_cell = [host for host in remaining if host.obj.cell_uuid == best.obj.cell_uuid]
         selection = replace(self._selection(best), allocation_request=other.allocation_request)
-        if place:
-            passed = [host.obj for host in look.ordered[:place]]
-            report = _report_without(passed, len(look.ordered), "room_at_claim", _TAKEN)
+        if position:
+            rejected = [host.obj for host in look.ordered[:position]]
+            report = _report_rejected(rejected, len(look.ordered), "room_at_claim", _CLAIMED)
             look = replace(look, filters=(*look.filters, report))
         alternates = map(self._selection, same_cell[: self.alternates])
         return replace(choice, selections=((selection, *alternates),), first=look)
 
-    def _room(self, look: Look, spec: RequestSpec, headroom: Headroom) -> int | None:
-        """Return how many instances the hosts have room for at most; None where few are asked for.
+    def _capacity_bound(self, look: Look, spec: RequestSpec, headroom: Headroom) -> int | None:
+        """Return an upper bound of the instances that fit, or None for small requests.
 
-        To place one after the other until no host is left takes long where many are. With few it
-        is left to that: then it is known which stage rejected the last hosts.
+        Placing instances until no host remains takes long on many hosts. On few hosts it is
+        preferred, because the reports then show which stage rejected the last hosts.
         """
         hosts = [weighed.obj for weighed in look.ordered]
         number = spec.num_instances
-        if number * len(hosts) < _MANY or number <= len(hosts) or not headroom.is_kept:
+        if number * len(hosts) < _MIN_PAIRS or number <= len(hosts) or not headroom.is_kept:
             return None
-        most, group = headroom.most(hosts), spec.instance_group
-        kept = any(vars(type(one)).get("caps_group_members") for one in self.filters_for(spec))
-        if group is None or group.policy != ANTI_AFFINITY or not kept:
-            return most
-        # An instance may stay on the host that it is on already.
+        bound, group = headroom.most(hosts), spec.instance_group
+        capped = any(vars(type(each)).get("caps_group_members") for each in self.filters_for(spec))
+        if group is None or group.policy != ANTI_AFFINITY or not capped:
+            return bound
+        # An instance may remain on its present host.
         own = frozenset(spec.instance_uuids)
-        apart = group.rules.get(MOST_PER_HOST, 1)
-        return min(most, sum(apart + len(own & host.instances.keys()) for host in hosts))
+        max_per_host = group.rules.get(MOST_PER_HOST, 1)
+        return min(bound, sum(max_per_host + len(own & host.instances.keys()) for host in hosts))
 
     def each_refusal(self, host: HostState, spec: RequestSpec) -> Iterator[FilterReport]:
-        """Yield each stage that refuses one host, evaluated alone, also after the first refusal.
+        """Yield the report of each stage that rejects a host for the first instance.
 
-        The first instance is asked for. Raises :class:`PluginFailed` where a filter raises.
+        Each stage is evaluated alone, also after a rejection. Raises :class:`PluginFailed` if a
+        filter raises.
         """
-        closed = self.closed_cells([host], spec)
-        return filtering.each_refusal(host, spec, self.filters_for(spec), closed)
+        closed_cells = self.closed_cells([host], spec)
+        return filtering.each_refusal(host, spec, self.filters_for(spec), closed_cells)
 
     def every_refusal(
         self, hosts: Sequence[HostState], spec: RequestSpec
     ) -> list[list[tuple[str, Refusal]]]:
-        """Return for each host the stages that refuse it, each with its refusal.
+        """Return for each host the stages that reject it, each with its rejection.
 
-        The same as :meth:`each_refusal` yields of one after the other, in less time.
+        The result is that of :meth:`each_refusal` for each host, in less time.
         """
-        closed = self.closed_cells(hosts, spec)
-        return filtering.every_refusal(hosts, spec, self.filters_for(spec), closed)
+        closed_cells = self.closed_cells(hosts, spec)
+        return filtering.every_refusal(hosts, spec, self.filters_for(spec), closed_cells)
 
     def stage_names(self, spec: RequestSpec) -> list[str]:
-        """Return the names of the stages by which single hosts are refused, in their order."""
+        """Return the names of the stages that can reject a host, in their order."""
         return filtering.stage_names(spec, self.filters_for(spec))
 
     def filters_for(self, spec: RequestSpec) -> Sequence[BaseHostFilter]:
-        """Return the filters that run for this request."""
+        """Return the filters that run for a request."""
         return (
             () if filtering.is_forced(spec) else self.plugins.driver.filters(self.plugins.filters)
         )
 
     def passing(self, hosts: Sequence[HostState], spec: RequestSpec) -> filtering.FilterRun:
-        """Return the hosts that pass for the first instance: by name, then by filter."""
-        closed = self.closed_cells(hosts, spec)
-        named, by_name = filtering.filter_by_name(hosts, spec, closed)
+        """Run the filters for the first instance: by the names in the request, then by plugins."""
+        closed_cells = self.closed_cells(hosts, spec)
+        named_hosts, name_reports = filtering.filter_by_name(hosts, spec, closed_cells)
         with timed(self.seconds, "filters"):
-            filtered = filtering.run_filters(self.filters_for(spec), named, spec)
-        return replace(filtered, reports=(*by_name, *filtered.reports))
+            filtered = filtering.run_filters(self.filters_for(spec), named_hosts, spec)
+        return replace(filtered, reports=(*name_reports, *filtered.reports))
 
-    def _look(
+    def _evaluate(
         self, hosts: list[HostState], spec: RequestSpec, progress: PlacedSoFar, index: int
     ) -> tuple[Look, list[HostState]]:
-        """Return how the hosts look to the instance of this index, and those the next may ask."""
-        named = progress.with_room(hosts)
+        """Return the look of the instance of this index, and the hosts for the next instance."""
+        hosts_with_capacity = progress.with_room(hosts)
         if index:
-            reports = _report_of_room(hosts, named)
+            reports = _capacity_reports(hosts, hosts_with_capacity)
             with timed(self.seconds, "filters"):
-                filtered = self._still_passing(named, spec, progress, index)
+                filtered = self._filter_again(hosts_with_capacity, spec, progress, index)
         else:
             reports = []
-            filtered = self.passing(named, spec)
-        # Once more: a filter may have dropped the candidate there was room for.
-        standing = progress.with_room(filtered.hosts)
+            filtered = self.passing(hosts_with_capacity, spec)
+        # A filter may have dropped the only candidate that fits.
+        remaining = progress.with_room(filtered.hosts)
         with timed(self.seconds, "weighers"):
-            weighed = progress.weighing.weigh(standing, spec)
+            weighed = progress.weighing.weigh(remaining, spec)
         ordered = self.plugins.driver.ordered(weighed.hosts, progress.chosen, self.random)
-        return Look((*reports, *filtered.reports), weighed, ordered), standing
+        return Look((*reports, *filtered.reports), weighed, ordered), remaining
 
-    def _still_passing(
+    def _filter_again(
         self, hosts: list[HostState], spec: RequestSpec, progress: PlacedSoFar, index: int
     ) -> filtering.FilterRun:
-        """Return the hosts that pass for a later instance, all of which passed for the last.
+        """Run the filters on hosts that passed for the previous instance.
 
-        Those where none went since are as they were, and filters are not asked of them again.
+        Shipped filters are skipped on hosts that have not changed since.
         """
         filters = self.filters_for(spec)
         changed = hosts if progress.asks_again else progress.changed_among(hosts)
-        others = len(hosts) - len(changed)
-        run = filtering.run_filters(filters, changed, spec, index, besides=others)
+        unchanged = len(hosts) - len(changed)
+        run = filtering.run_filters(filters, changed, spec, index, besides=unchanged)
         progress.headroom.look_again(run.hosts)
-        if not others:
+        if not unchanged:
             return run
         passed = with_candidates(run.hosts) if progress.headroom.is_kept else run.hosts
-        gone = {id(host) for host in changed} - {id(host) for host in passed}
-        left = [host for host in hosts if id(host) not in gone] if gone else hosts
-        return replace(run, hosts=left)
+        rejected = {id(host) for host in changed} - {id(host) for host in passed}
+        remaining = [host for host in hosts if id(host) not in rejected] if rejected else hosts
+        return replace(run, hosts=remaining)
 
     def _alternates(self, progress: PlacedSoFar, look: Look) -> list[list[WeighedHost]]:
-        """Return other hosts for each instance: of the same cell, chosen for none (as in nova).
+        """Return alternates for each instance: in its cell, and not chosen (as in nova).
 
-        ``look`` is how they looked to the last instance. As in nova again, they are looked at again
-        only where there are several, and then as for the last.
+        ``look`` is that of the last instance. As in nova, the hosts are evaluated again, for the
+        last instance, only if there are several instances.
         """
         chosen = progress.chosen
         if not self.alternates:
             return [[] for _ in chosen]
         if len(chosen) > 1:
-            look, _ = self._look(progress.hosts, progress.spec, progress, len(chosen) - 1)
-        taken = {id(host.obj) for host in chosen}
-        free = [host for host in look.ordered if id(host.obj) not in taken]
+            look, _ = self._evaluate(progress.hosts, progress.spec, progress, len(chosen) - 1)
+        chosen_ids = {id(host.obj) for host in chosen}
+        free = [host for host in look.ordered if id(host.obj) not in chosen_ids]
         return [
             [host for host in free if host.obj.cell_uuid == best.obj.cell_uuid][: self.alternates]
             for best in chosen
@@ -543,8 +544,8 @@ class Chooser:
 
     def _selection(self, weighed: WeighedHost) -> Selection:
         host = weighed.obj
-        named = {each.availability_zone for each in host.aggregates if each.availability_zone}
-        zone = min(named, default=self.settings.DEFAULT.default_availability_zone)
+        zones = {each.availability_zone for each in host.aggregates if each.availability_zone}
+        zone = min(zones, default=self.settings.DEFAULT.default_availability_zone)
         return Selection(
             service_host=host.host,
             nodename=host.nodename,
@@ -557,29 +558,29 @@ class Chooser:
         )
 
 
-def _report_of_room(
+def _capacity_reports(
     hosts: Sequence[HostState], with_room: Sequence[HostState]
 ) -> list[FilterReport]:
-    """Return a report as of a filter, where some hosts have no room for one more instance."""
+    """Return a report in the form of a filter on the hosts without capacity, if any."""
     if len(with_room) == len(hosts):
         return []
-    kept = {id(host) for host in with_room}
-    without = [host for host in hosts if id(host) not in kept]
-    return [_report_without(without, len(hosts), USED_UP, _USED_UP)]
+    ids = {id(host) for host in with_room}
+    rejected = [host for host in hosts if id(host) not in ids]
+    return [_report_rejected(rejected, len(hosts), USED_UP, _USED_UP)]
 
 
-def _report_without(
-    without: Sequence[HostState], before: int, name: str, reason: str
+def _report_rejected(
+    hosts: Sequence[HostState], total: int, name: str, reason: str
 ) -> FilterReport:
-    rejected = tuple(Rejected(host.host, host.nodename, reason) for host in without)
-    return FilterReport(name=name, before=before, after=before - len(without), rejected=rejected)
+    rejected = tuple(Rejected(host.host, host.nodename, reason) for host in hosts)
+    return FilterReport(name=name, before=total, after=total - len(hosts), rejected=rejected)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How one request went, stage by stage; stages that were not reached are empty.
+    """A run of a request, stage by stage. Stages that were not reached are empty.
 
-    ``seed`` is what its random choices are made from.
+    ``seed`` determines its random choices.
     """
 
     request: SchedulingRequest
@@ -592,24 +593,24 @@ class Run:
     choice: Choice | None = None
 
     def next_best(self, most: int) -> list[NextBest]:
-        """Return how it may go where others took what was chosen, as :meth:`Chooser.next_best`."""
+        """Return other placements for conflicts at the claim, as :meth:`Chooser.next_best`."""
         return self.chooser.next_best(self.choice, most) if self.choice else []
 
     def instead(self, other: NextBest) -> "Run":
-        """Return the run with the next best in place of what was chosen."""
+        """Return the run with another placement in place of the choice."""
         if self.choice is None:
-            raise AssertionError("there is no other choice where nothing was chosen")
+            raise AssertionError("a run without a choice has no other placement")
         return replace(self, choice=self.chooser.instead(self.choice, other))
 
     @property
     def unreported(self) -> list[str]:
-        """Return the root providers with candidates that are not known compute nodes."""
+        """Return the root providers with candidates that are not compute nodes."""
         if self.choice is None:
             return []
-        known = {host.uuid for host in self.hosts}
-        return [root for root in self.searches.roots if root not in known]
+        node_uuids = {host.uuid for host in self.hosts}
+        return [root for root in self.searches.roots if root not in node_uuids]
 
     @property
     def selections(self) -> tuple[tuple[Selection, ...], ...]:
-        """Return the hosts chosen for each instance, the best first; empty where one has none."""
+        """Return the hosts of each instance, the best first, or nothing without a choice."""
         return self.choice.selections if self.choice else ()

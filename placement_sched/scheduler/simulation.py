@@ -1,7 +1,7 @@
-"""Changes carried out in a trial: what the real ones would have left there, and nothing committed.
+"""Changes of the cloud within a simulation, which is rolled back.
 
-A drained host is one whose compute service is disabled: its root provider has the trait
-COMPUTE_STATUS_DISABLED besides, as ``os-services`` would put it there.
+The compute service of a drained host is disabled, and its root provider has the trait
+COMPUTE_STATUS_DISABLED, as after a request to ``os-services``.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,10 +26,21 @@ from placement_sched.store import simulation
 from placement_sched.store.compute import compute_nodes, host_aggregates
 from placement_sched.store.placement import inventories, resource_classes
 
+#: The statistics that count current activity of a host.
+_COUNTERS = ("num_instances", "io_workload", "failed_builds", "current_workload", "running_vms")
+#: Prefixes of statistics that count instances by kind.
+_COUNTER_PREFIXES = ("num_vm_", "num_task_", "num_os_type_", "num_proj_", "num_user_")
+#: Maximum number of copies of a host that are inserted in a statement.
+_BATCH_SIZE = 200
+#: The trait of root providers of hosts whose compute service is disabled (os-traits).
+DISABLED = "COMPUTE_STATUS_DISABLED"
+#: The reason in the rejections of a drained host.
+DRAINED = "drained in this simulation"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainedHosts:
-    """Hosts that get no new instances; in a plan their instances move away."""
+    """Hosts without new instances. In a plan their instances move away."""
 
     at: str
     hosts: tuple[str, ...]
@@ -37,7 +48,7 @@ class DrainedHosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedHosts:
-    """Hosts that are not there, nor their providers; in a plan their instances move first."""
+    """Hosts that are removed with their providers. In a plan their instances move first."""
 
     at: str
     hosts: tuple[str, ...]
@@ -45,7 +56,7 @@ class RemovedHosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedHosts:
-    """So many more hosts like one, empty and enabled, in the same aggregates."""
+    """A number of new hosts like an existing host, empty, enabled, and in the same aggregates."""
 
     at: str
     like: str
@@ -54,9 +65,9 @@ class AddedHosts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedInventory:
-    """Another inventory of a host, or of the provider of its tree that is named.
+    """A changed inventory of a host, or of the named provider in its tree.
 
-    None leaves a value as it is; a total of 0 takes the inventory away.
+    None keeps a value, and a total of 0 removes the inventory.
     """
 
     at: str
@@ -70,7 +81,7 @@ class ChangedInventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedAggregate:
-    """An aggregate with other hosts and metadata; metadata of None go."""
+    """An aggregate with other hosts and metadata. None removes a metadata key."""
 
     at: str
     name: str
@@ -79,72 +90,66 @@ class ChangedAggregate:
     metadata: Mapping[str, str | None]
 
 
-#: One change; ``at`` is the JSON path of what it says.
+#: A change. ``at`` is its JSON path.
 CloudChange = DrainedHosts | RemovedHosts | AddedHosts | ChangedInventory | ChangedAggregate
 
 
 def changes_from(
     documents: Sequence[Json] | None, at: str = "$.changes"
 ) -> tuple[CloudChange, ...]:
-    """Return the changes that JSON objects say, which the schema of changes accepts.
+    """Return the changes of JSON objects that match the schema of changes.
 
-    Raises :class:`Invalid` with the JSON path of a key that is not known, and the nearest that is,
-    and where more hosts are added than one question may add.
+    Raises :class:`Invalid` with the JSON path of an unknown key, and the nearest valid key, and if
+    too many hosts are added.
     """
     changes = tuple(
-        _change(key, value, f"{at}[{position}]")
+        _parse_change(key, value, f"{at}[{position}]")
         for position, document in enumerate(documents or ())
         for key, value in document.items()
     )
-    copies = sum(one.count for one in changes if isinstance(one, AddedHosts))
+    copies = sum(change.count for change in changes if isinstance(change, AddedHosts))
     if copies > MAX_HOST_COPIES:
-        raise Invalid(f"{copies} hosts are added, at most {MAX_HOST_COPIES} can be", at=at)
+        raise Invalid(f"{copies} hosts are added, the maximum is {MAX_HOST_COPIES}", at=at)
     return changes
 
 
-def _change(key: str, value: Any, at: str) -> CloudChange:
+def _parse_change(key: str, value: Any, at: str) -> CloudChange:
     path = f"{at}.{key}"
     match key:
         case "drain":
-            return DrainedHosts(at=path, hosts=_each_once(value))
+            return DrainedHosts(at=path, hosts=_unique(value))
         case "remove":
-            return RemovedHosts(at=path, hosts=_each_once(value))
+            return RemovedHosts(at=path, hosts=_unique(value))
         case "add":
             return AddedHosts(at=path, like=value["like"], count=value.get("count", 1))
         case "inventory":
             if not value.keys() & {"total", "reserved", "allocation_ratio"}:
-                raise Invalid("nothing is changed: give a total, for one", at=path)
+                raise Invalid("the inventory has no changes: give a total, for example", at=path)
             return ChangedInventory(at=path, **value)
         case "aggregate":
             return ChangedAggregate(
                 at=path,
                 name=value["name"],
-                add_hosts=_each_once(value.get("add_hosts", ())),
-                remove_hosts=_each_once(value.get("remove_hosts", ())),
+                add_hosts=_unique(value.get("add_hosts", ())),
+                remove_hosts=_unique(value.get("remove_hosts", ())),
                 metadata=value.get("metadata", {}),
             )
     raise Invalid(f"there is no change {key!r}{suggested('change', key, KINDS, alike=0.4)}", at=at)
 
 
-def _each_once(names: Iterable[str]) -> tuple[str, ...]:
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-#: The statistics that count what a host does.
-_COUNTED = ("num_instances", "io_workload", "failed_builds", "current_workload", "running_vms")
-#: Prefixes of those that count instances by kind.
-_COUNTED_BY = ("num_vm_", "num_task_", "num_os_type_", "num_proj_", "num_user_")
-
-
 def copy_of(node: ComputeNode, host: str, number: int, now: datetime) -> ComputeNode:
-    """Return a node like ``node`` on a new host, on which nothing runs yet.
+    """Return a node like ``node`` on a new host without instances.
 
-    What the node keeps back for itself counts as used, as nova-compute reports it. PCI devices are
-    as many as the node has free: a report does not say how many it has in all.
+    Reserved amounts count as used, as in reports of nova-compute. It has as many PCI devices as
+    are free on the node, because a report does not contain their total number.
     """
-    kept = node.reserved.get
+    reserved = node.reserved.get
     name = host if node.hypervisor_hostname == node.host else f"{node.hypervisor_hostname}+{number}"
-    memory_used, disk_used = kept("MEMORY_MB", 0), kept("DISK_GB", 0)
+    memory_used, disk_used = reserved("MEMORY_MB", 0), reserved("DISK_GB", 0)
     free_disk = node.local_gb - disk_used
     return replace(
         node,
@@ -152,43 +157,35 @@ def copy_of(node: ComputeNode, host: str, number: int, now: datetime) -> Compute
         host=host,
         hypervisor_hostname=name,
         last_seen_up=now,
-        vcpus_used=kept("VCPU", 0),
+        vcpus_used=reserved("VCPU", 0),
         memory_mb_used=memory_used,
         free_ram_mb=node.memory_mb - memory_used,
         local_gb_used=disk_used,
         free_disk_gb=None if node.free_disk_gb is None else free_disk,
         disk_available_least=None if node.disk_available_least is None else free_disk,
-        stats={key: "0" if _counts(key) else value for key, value in node.stats.items()},
-        numa_topology=_unused(node.numa_topology),
+        stats={key: "0" if _is_counter(key) else value for key, value in node.stats.items()},
+        numa_topology=_reset_usage(node.numa_topology),
     )
 
 
-def _counts(key: str) -> bool:
-    return key in _COUNTED or key.startswith(_COUNTED_BY)
+def _is_counter(key: str) -> bool:
+    return key in _COUNTERS or key.startswith(_COUNTER_PREFIXES)
 
 
-def _unused(topology: ReportedTopology | None) -> ReportedTopology | None:
+def _reset_usage(topology: ReportedTopology | None) -> ReportedTopology | None:
     if topology is None:
         return None
-    return ReportedTopology({**topology, "cells": [_unused_cell(one) for one in topology["cells"]]})
+    return ReportedTopology({**topology, "cells": [_reset(cell) for cell in topology["cells"]]})
 
 
-def _unused_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
-    pages = [{**one, "used": 0} for one in cell["mempages"]]
+def _reset(cell: Mapping[str, Any]) -> dict[str, Any]:
+    pages = [{**page, "used": 0} for page in cell["mempages"]]
     return {**cell, "cpu_usage": 0, "memory_usage": 0, "pinned_cpus": [], "mempages": pages}
-
-
-#: So many copies of a host are added at once.
-_AT_ONCE = 200
-#: Carried by the root providers of hosts whose compute service is disabled (os-traits).
-DISABLED = "COMPUTE_STATUS_DISABLED"
-#: What filters say of a drained host.
-DRAINED = "drained in this question"
 
 
 @dataclass(slots=True)
 class AppliedChanges:
-    """What changes came to: the hosts that are drained, those that are gone, those that are new."""
+    """The hosts that changes have drained, removed and added."""
 
     drained: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
@@ -196,10 +193,10 @@ class AppliedChanges:
 
 
 def apply(trial: Trial, changes: Iterable[CloudChange], now: datetime) -> AppliedChanges:
-    """Carry out changes in a trial, in their order; return what they came to.
+    """Apply changes within a simulation, in their order, and return the affected hosts.
 
-    Raises :class:`Invalid` with the JSON path of what is not there, and the nearest that is, and
-    :class:`Unavailable` where the time of the trial is over.
+    Raises :class:`Invalid` with the JSON path of an unknown name, and the nearest valid name, and
+    :class:`Unavailable` after the deadline of the simulation.
     """
     applied, connection = AppliedChanges(), trial.connection
     aggregates = _Aggregates(connection)
@@ -222,7 +219,7 @@ def apply(trial: Trial, changes: Iterable[CloudChange], now: datetime) -> Applie
 
 
 class _Aggregates:
-    """The host aggregates of a trial, read when one is asked for."""
+    """The host aggregates of a simulation, read on first use."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -230,24 +227,22 @@ class _Aggregates:
 
     @property
     def by_name(self) -> dict[str, HostAggregate]:
-        """Return all, as changes have left them."""
         if self._by_name is None:
-            found = host_aggregates.snapshot(self._connection)
-            self._by_name = {one.name: one for one in found}
+            aggregates = host_aggregates.snapshot(self._connection)
+            self._by_name = {aggregate.name: aggregate for aggregate in aggregates}
         return self._by_name
 
     def forget(self) -> None:
-        """Let them be read again: hosts came or went."""
         self._by_name = None
 
 
 def nodes_of(connection: Connection, names: Sequence[str], at: str) -> list[ComputeNode]:
-    """Return the nodes of hosts that stand in the list at a JSON path, in the order of the hosts.
+    """Return the nodes of the hosts in a list at a JSON path, in the order of the hosts.
 
-    Raises :class:`Invalid` for a host that is not there.
+    Raises :class:`Invalid` for an unknown host.
     """
-    found = compute_nodes.named(connection, hosts=names, nodes=())
-    nodes = {name: [one for one in found if one.host == name] for name in names}
+    all_nodes = compute_nodes.named(connection, hosts=names, nodes=())
+    nodes = {name: [node for node in all_nodes if node.host == name] for name in names}
     for position, name in enumerate(names):
         if not nodes[name]:
             raise _unknown_host(connection, name, f"{at}[{position}]")
@@ -255,12 +250,12 @@ def nodes_of(connection: Connection, names: Sequence[str], at: str) -> list[Comp
 
 
 def _unknown_host(connection: Connection, name: str, at: str) -> Invalid:
-    known = {host for host, _ in compute_nodes.names_by_uuid(connection).values()}
-    return _unknown("host", name, known, at)
+    names = {host for host, _ in compute_nodes.names_by_uuid(connection).values()}
+    return _unknown_name("host", name, names, at)
 
 
-def _unknown(noun: str, name: str, known: Collection[str], at: str) -> Invalid:
-    return Invalid(f"there is no {noun} {name!r}{suggested(noun, name, known)}", at=at)
+def _unknown_name(noun: str, name: str, names: Collection[str], at: str) -> Invalid:
+    return Invalid(f"there is no {noun} {name!r}{suggested(noun, name, names)}", at=at)
 
 
 def _drain(connection: Connection, change: DrainedHosts, now: datetime) -> tuple[str, ...]:
@@ -280,43 +275,45 @@ def _add(trial: Trial, change: AddedHosts, now: datetime) -> list[str]:
     nodes = compute_nodes.named(connection, hosts=[change.like], nodes=())
     if not nodes:
         raise _unknown_host(connection, change.like, f"{change.at}.like")
-    aggregates = [one for one in host_aggregates.snapshot(connection) if change.like in one.hosts]
+    aggregates = [
+        each for each in host_aggregates.snapshot(connection) if change.like in each.hosts
+    ]
     trees = {node.uuid: simulation.providers_of(connection, [node.uuid]) for node in nodes}
-    taken = compute_nodes.all_names(connection)
+    names = compute_nodes.all_names(connection)
     numbered = ((number, f"{change.like}+{number}") for number in count(1))
-    free = islice(((number, host) for number, host in numbered if host not in taken), change.count)
+    free = islice(((number, host) for number, host in numbered if host not in names), change.count)
     added: list[str] = []
-    while some := dict(islice(free, _AT_ONCE)):
+    while batch := dict(islice(free, _BATCH_SIZE)):
         trial.check()
-        uuids = {host: _copied(UUID(nodes[0].uuid), f"{host} service") for host in some.values()}
+        uuids = {host: _new_uuid(UUID(nodes[0].uuid), f"{host} service") for host in batch.values()}
         simulation.add_services(connection, uuids, now)
         for node in nodes:
-            copies = {number: copy_of(node, host, number, now) for number, host in some.items()}
+            copies = {number: copy_of(node, host, number, now) for number, host in batch.items()}
             simulation.add_nodes(connection, list(copies.values()), now)
             tree = trees[node.uuid]
-            named = [_names(node, new, tree, number) for number, new in copies.items()]
-            simulation.add_trees(connection, tree, named, DISABLED, now)
-        added += some.values()
+            copied = [_names_in_copy(node, new, tree, number) for number, new in copies.items()]
+            simulation.add_trees(connection, tree, copied, DISABLED, now)
+        added += batch.values()
     for aggregate in aggregates:
         host_aggregates.add_hosts(connection, aggregate.id, added, now)
     return added
 
 
-def _names(
+def _names_in_copy(
     node: ComputeNode, new: ComputeNode, tree: Iterable[Provider], number: int
 ) -> dict[str, tuple[str, str]]:
-    """Return uuid and name of the copy of each provider of a node's tree."""
+    """Return uuid and name of the copy of each provider in the tree of a node."""
     return {
-        one.uuid: (
+        provider.uuid: (
             (new.uuid, new.hypervisor_hostname)
-            if one.uuid == node.uuid
-            else (_copied(UUID(one.uuid), str(number)), f"{one.name}+{number}")
+            if provider.uuid == node.uuid
+            else (_new_uuid(UUID(provider.uuid), str(number)), f"{provider.name}+{number}")
         )
-        for one in tree
+        for provider in tree
     }
 
 
-def _copied(uuid: UUID, name: str) -> str:
+def _new_uuid(uuid: UUID, name: str) -> str:
     return str(uuid5(uuid, name))
 
 
@@ -324,90 +321,92 @@ def _change_inventory(connection: Connection, change: ChangedInventory, now: dat
     nodes = compute_nodes.named(connection, hosts=[change.host], nodes=())
     if not nodes:
         raise _unknown_host(connection, change.host, f"{change.at}.host")
-    if change.resource_class not in (known := resource_classes.all_names(connection)):
-        raise _unknown(
-            "resource class", change.resource_class, known, f"{change.at}.resource_class"
+    if change.resource_class not in (classes := resource_classes.all_names(connection)):
+        raise _unknown_name(
+            "resource class", change.resource_class, classes, f"{change.at}.resource_class"
         )
     tree = simulation.providers_of(connection, [node.uuid for node in nodes])
-    stocks = inventories.by_provider_id(connection, [one.id for one in tree])
-    provider = _provider(change, tree, stocks)
-    before = stocks.get(provider.id, {}).get(change.resource_class)
-    after = _changed(before, change)
-    if after.total and after.reserved > after.total:
-        raise Invalid(f"{after.reserved} reserved are more than the total", at=change.at)
-    simulation.put_inventory(connection, provider.id, after, now)
+    inventory_rows = inventories.by_provider_id(connection, [each.id for each in tree])
+    provider = _select_provider(change, tree, inventory_rows)
+    old = inventory_rows.get(provider.id, {}).get(change.resource_class)
+    new = _change_values(old, change)
+    if new.total and new.reserved > new.total:
+        raise Invalid(f"{new.reserved} reserved are more than the total", at=change.at)
+    simulation.put_inventory(connection, provider.id, new, now)
     reported = [node for node in nodes if node.uuid == provider.uuid]
     if change.resource_class in REPORTED_TOTALS:
-        nodes_now = [_reporting(node, after) for node in reported]
+        nodes_now = [_update_report(node, new) for node in reported]
         simulation.change_nodes(connection, nodes_now)
 
 
-def _provider(
-    change: ChangedInventory, tree: Sequence[Provider], stocks: dict[int, dict[str, Inventory]]
+def _select_provider(
+    change: ChangedInventory,
+    tree: Sequence[Provider],
+    inventory_rows: dict[int, dict[str, Inventory]],
 ) -> Provider:
-    """Return the provider of a host that is meant: the one named, else the one with the class.
+    """Return the provider to change: the named provider, else the provider with the class.
 
-    Where no provider has the class, it is the root.
+    If no provider has the class, it is the root.
     """
     if change.provider is not None:
-        named = [one for one in tree if change.provider in {one.uuid, one.name}]
+        named = [provider for provider in tree if change.provider in {provider.uuid, provider.name}]
         if not named:
-            known = {one.name for one in tree}
-            raise _unknown("provider", change.provider, known, f"{change.at}.provider")
+            known_names = {provider.name for provider in tree}
+            raise _unknown_name("provider", change.provider, known_names, f"{change.at}.provider")
         return named[0]
-    having = [one for one in tree if change.resource_class in stocks.get(one.id, {})]
-    if len(having) > 1:
-        names = ", ".join(one.name for one in having)
+    owners = [each for each in tree if change.resource_class in inventory_rows.get(each.id, {})]
+    if len(owners) > 1:
+        names = ", ".join(provider.name for provider in owners)
         raise Invalid(
-            f"several providers of host {change.host} have {change.resource_class}: name one as "
-            f"provider: {names}",
+            f"several providers of host {change.host} have {change.resource_class}: name one of "
+            f"them as provider: {names}",
             at=change.at,
         )
-    roots = [one for one in tree if one.parent_uuid is None]
-    if not having and not roots:
+    roots = [provider for provider in tree if provider.parent_uuid is None]
+    if not owners and not roots:
         raise Invalid(f"host {change.host} has no resource provider", at=f"{change.at}.host")
-    return next(iter(having or roots))
+    return next(iter(owners or roots))
 
 
-def _changed(before: Inventory | None, change: ChangedInventory) -> Inventory:
-    if before is None:
+def _change_values(old: Inventory | None, change: ChangedInventory) -> Inventory:
+    if old is None:
         if not change.total:
             raise Invalid(
                 f"host {change.host} has no {change.resource_class}: give a total", at=change.at
             )
-        before = Inventory(
+        old = Inventory(
             resource_class=change.resource_class, total=change.total, max_unit=change.total
         )
-    total = before.total if change.total is None else change.total
-    # The largest amount was all there is, or still is what it was.
-    whole = before.max_unit >= before.total
-    given: dict[str, Any] = {
+    total = old.total if change.total is None else change.total
+    # A max_unit equal to the total follows the total, any other stays.
+    is_unlimited = old.max_unit >= old.total
+    values: dict[str, Any] = {
         "reserved": change.reserved,
         "allocation_ratio": change.allocation_ratio,
     }
     return replace(
-        before,
+        old,
         total=total,
-        max_unit=total if whole else min(before.max_unit, total) or 1,
-        **{name: value for name, value in given.items() if value is not None},
+        max_unit=total if is_unlimited else min(old.max_unit, total) or 1,
+        **{name: value for name, value in values.items() if value is not None},
     )
 
 
-def _reporting(node: ComputeNode, inventory: Inventory) -> ComputeNode:
-    """Return what a node would report that has this inventory."""
+def _update_report(node: ComputeNode, inventory: Inventory) -> ComputeNode:
+    """Return the node as it would report this inventory."""
     name, total = inventory.resource_class, inventory.total
-    more = total - getattr(node, REPORTED_TOTALS[name])
+    difference = total - getattr(node, REPORTED_TOTALS[name])
     sizes: dict[str, Any] = {REPORTED_TOTALS[name]: total, RATIOS[name]: inventory.allocation_ratio}
     changed = replace(node, **sizes, reserved={**node.reserved, name: inventory.reserved})
     if name == "MEMORY_MB" and node.free_ram_mb is not None:
-        return replace(changed, free_ram_mb=node.free_ram_mb + more)
+        return replace(changed, free_ram_mb=node.free_ram_mb + difference)
     if name == "DISK_GB":
         least = node.disk_available_least
         free = node.free_disk_gb
         return replace(
             changed,
-            free_disk_gb=None if free is None else free + more,
-            disk_available_least=None if least is None else least + more,
+            free_disk_gb=None if free is None else free + difference,
+            disk_available_least=None if least is None else least + difference,
         )
     return changed
 
@@ -415,18 +414,18 @@ def _reporting(node: ComputeNode, inventory: Inventory) -> ComputeNode:
 def _change_aggregate(
     connection: Connection, aggregates: _Aggregates, change: ChangedAggregate, now: datetime
 ) -> None:
-    every = aggregates.by_name
-    aggregate = every.get(change.name)
+    by_name = aggregates.by_name
+    aggregate = by_name.get(change.name)
     if aggregate is None:
-        raise _unknown("aggregate", change.name, every, f"{change.at}.name")
+        raise _unknown_name("aggregate", change.name, by_name, f"{change.at}.name")
     nodes = nodes_of(connection, change.add_hosts, f"{change.at}.add_hosts")
     for position, host in enumerate(change.remove_hosts):
         if host not in aggregate.hosts:
             at = f"{change.at}.remove_hosts[{position}]"
-            raise _unknown(f"host of aggregate {change.name}", host, aggregate.hosts, at)
+            raise _unknown_name(f"host of aggregate {change.name}", host, aggregate.hosts, at)
     host_aggregates.change_metadata(connection, aggregate.id, change.metadata, now)
-    new = [host for host in change.add_hosts if host not in aggregate.hosts]
-    host_aggregates.add_hosts(connection, aggregate.id, new, now)
+    new_hosts = [host for host in change.add_hosts if host not in aggregate.hosts]
+    host_aggregates.add_hosts(connection, aggregate.id, new_hosts, now)
     for host in change.remove_hosts:
         host_aggregates.remove_host(connection, aggregate.id, host)
     simulation.change_members(
@@ -437,20 +436,20 @@ def _change_aggregate(
         now=now,
     )
     metadata = {**aggregate.metadata, **change.metadata}
-    every[change.name] = replace(
+    by_name[change.name] = replace(
         aggregate,
-        hosts=aggregate.hosts.union(new).difference(change.remove_hosts),
+        hosts=aggregate.hosts.union(new_hosts).difference(change.remove_hosts),
         metadata={key: value for key, value in metadata.items() if value is not None},
     )
-    _check_zones(every.values(), change)
+    _check_zones(by_name.values(), change)
 
 
-def _check_zones(every: Iterable[HostAggregate], change: ChangedAggregate) -> None:
-    """Raise :class:`Invalid` where a host is in two availability zones, which nova refuses."""
+def _check_zones(aggregates: Iterable[HostAggregate], change: ChangedAggregate) -> None:
+    """Raise :class:`Invalid` if a host is in two availability zones, which nova rejects."""
     zones: dict[str, str] = {}
-    for one in every:
-        zone = one.metadata.get(ZONE_KEY)
-        for host in sorted(one.hosts) if zone is not None else ():
+    for aggregate in aggregates:
+        zone = aggregate.metadata.get(ZONE_KEY)
+        for host in sorted(aggregate.hosts) if zone is not None else ():
             if zones.setdefault(host, zone or "") != zone:
                 raise Invalid(
                     f"host {host} would be in two availability zones, {zones[host]} and {zone}",

@@ -1,4 +1,4 @@
-"""Aggregates that are tagged with the traits a request requires: ``trait:X=required``."""
+"""Aggregates with the tag ``trait:X=required`` for the traits of a request."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -11,7 +11,7 @@ from placement_sched.scheduler.request_groups import groups_of
 
 OFF, PREFER, REQUIRE = "off", "prefer", "require"
 
-#: Read by a request filter, which requires, and by a weigher, which prefers.
+#: Read by a request filter for ``require``, and by a weigher for ``prefer``.
 OPTION = (
     "scheduler",
     cfg.StrOpt(
@@ -29,15 +29,15 @@ OPTION = (
 
 
 def policy(settings: Settings) -> str:
-    """Return ``off``, ``prefer`` or ``require``, as the operator has set it."""
+    """Return the configured mode: ``off``, ``prefer`` or ``require``."""
     return str(settings.scheduler.required_aggregates_by_trait)
 
 
 def required_traits(spec: RequestSpec) -> frozenset[str]:
-    """Return every trait that flavor, image or requested resources require, of any group.
+    """Return every trait that flavor, image or requested resources require, in any group.
 
-    Traits of the root provider that callers or request filters ask for are not among them, as in
-    nova. Raises :class:`~placement_sched.errors.Invalid` for a request that contradicts itself.
+    Traits of the root provider from callers or request filters are not included, as in nova.
+    Raises :class:`~placement_sched.errors.Invalid` if the request contradicts itself.
     """
     return groups_of(spec).required_traits | spec.image.suffixed_traits
 
@@ -45,13 +45,13 @@ def required_traits(spec: RequestSpec) -> frozenset[str]:
 def tagged_with(
     traits: Collection[str], aggregates: Iterable[HostAggregate]
 ) -> Mapping[str, list[str]]:
-    """Return the uuids of the aggregates tagged with each trait, in the order given.
+    """Return the uuids of the aggregates tagged with each trait, in input order.
 
-    Traits come in order of name; those with which no aggregate is tagged are left out.
+    Traits are sorted by name. Traits without a tagged aggregate are left out.
     """
-    found: dict[str, list[str]] = {}
+    by_trait: dict[str, list[str]] = {}
     for aggregate in aggregates:
         for trait in aggregate.reserving_traits:
             if trait in traits:
-                found.setdefault(trait, []).append(aggregate.uuid)
-    return dict(sorted(found.items()))
+                by_trait.setdefault(trait, []).append(aggregate.uuid)
+    return dict(sorted(by_trait.items()))

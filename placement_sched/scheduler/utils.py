@@ -1,4 +1,4 @@
-"""What weighers brought from nova ask of ``nova.scheduler.utils``."""
+"""Functions of ``nova.scheduler.utils`` for weighers brought from nova."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -14,9 +14,9 @@ LOG = log.getLogger(__name__)
 def get_weight_multiplier(
     host_state: HostState, multiplier_name: str, multiplier_config: float
 ) -> float:
-    """Return how much a weigher counts for a host: the smallest that its aggregates name.
+    """Return the multiplier of a weigher for a host: the smallest value of its aggregates.
 
-    Without any, or where one is not a number, it is what is configured.
+    Without a value, or if a value is not a number, it is the configured multiplier.
     """
     values = aggregate_values_from_key(host_state, multiplier_name)
     try:
@@ -29,18 +29,18 @@ def get_weight_multiplier(
 def parse_options(
     opts: Iterable[str], sep: str = "=", converter: Callable[[str], Any] = str, name: str = ""
 ) -> list[tuple[str, Any]]:
-    """Return name and value of each item like ``cpu.percent=1.0``, as ``weight_setting`` has them.
+    """Return name and value of each item such as ``cpu.percent=1.0`` of ``weight_setting``.
 
-    An invalid item is logged, ``name`` being the option that it is of, and left out.
+    An invalid item is skipped and logged, with ``name`` as the name of the option.
     """
     pairs: list[tuple[str, Any]] = []
     for item in opts:
-        key, found, text = item.partition(sep)
+        key, separator, text = item.partition(sep)
         try:
             value = converter(text)
         except ValueError:
-            found = ""
-        if key and found:
+            separator = ""
+        if key and separator:
             pairs.append((key, value))
         else:
             LOG.warning("%s: %r is not name%svalue", name or "options", item, sep)

@@ -1,9 +1,8 @@
-"""Weighing for the instances of one request, one after the other.
+"""Weighing of hosts for the instances of a request in turn.
 
-The first instance has all hosts weighed. For a later one only the hosts are asked for that have
-changed since, by the very same weighers, and the others keep their weights. Where the changes move
-an end of a weigher's scale, all hosts get their shares of it again: so the weights are those that
-a run for all hosts would give.
+All hosts are weighed for the first instance. For a later instance only changed hosts are weighed
+again, by the same weighers, and the others keep their raw weights. If a change moves an end of the
+scale of a weigher, all hosts are normalized again, so the weights equal the weights of a full run.
 """
 
 from bisect import insort
@@ -21,16 +20,16 @@ from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import calling, overrides
 from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost, aggregates_of, normalize
 
-#: The ends of a weigher's scale.
+#: The lowest and highest raw weight of a weigher, for normalization.
 Ends = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class WeightColumn:
-    """The weights that one weigher gives the hosts, in the order they came.
+    """The weights of a weigher for the hosts, in input order.
 
-    ``ends`` are those of its scale; None where it was not asked, since all hosts are
-    equal to it for the request.
+    ``ends`` are the ends of its scale, or None if the weigher did not run because all hosts are
+    equal for the request.
     """
 
     name: str
@@ -41,32 +40,32 @@ class WeightColumn:
 
     @property
     def counts(self) -> bool:
-        """Return whether it adds anything to the weight of any host."""
+        """Return whether the weigher changes the weight of any host."""
         return any(self.normalized) and any(self.multipliers)
 
     @property
     def same(self) -> WeightReport | None:
-        """Return its report on every host, where there are hosts and it is one for all."""
+        """Return the report that all hosts share, or None if there is none."""
         numbers = (self.raw, self.normalized, self.multipliers)
-        if not all(some and some[0] == some[-1] and len(set(some)) == 1 for some in numbers):
+        if not all(row and row[0] == row[-1] and len(set(row)) == 1 for row in numbers):
             return None
-        return WeightReport(*(some[0] for some in numbers))
+        return WeightReport(*(row[0] for row in numbers))
 
     def reports(self) -> list[WeightReport]:
-        """Return its report on each host; hosts of the same weights share one."""
+        """Return a report on each host. Hosts with equal weights share a report."""
         reports: dict[tuple[float, ...], WeightReport] = {}
         return [
-            reports.get(one) or reports.setdefault(one, WeightReport(*one))
-            for one in zip(self.raw, self.normalized, self.multipliers, strict=True)
+            reports.get(weights) or reports.setdefault(weights, WeightReport(*weights))
+            for weights in zip(self.raw, self.normalized, self.multipliers, strict=True)
         ]
 
     def at(self, places: Sequence[int]) -> Self:
-        """Return the weights of the hosts at these places."""
+        """Return the weights of the hosts at these positions."""
         return replace(
             self,
-            raw=[self.raw[at] for at in places],
-            normalized=[self.normalized[at] for at in places],
-            multipliers=[self.multipliers[at] for at in places],
+            raw=[self.raw[position] for position in places],
+            normalized=[self.normalized[position] for position in places],
+            multipliers=[self.multipliers[position] for position in places],
         )
 
 
@@ -74,8 +73,8 @@ class WeightColumn:
 class WeighRun:
     """The hosts with their weights, best first, and the weighers that ran.
 
-    ``columns`` are in the order in which the hosts came; ``order`` has their places there. Among
-    equal weights it is host then node ascending.
+    ``columns`` are in input order, and ``order`` has the input positions of ``hosts``. Hosts with
+    equal weights are ordered by host, then node.
     """
 
     hosts: list[WeighedHost]
@@ -85,45 +84,45 @@ class WeighRun:
 
     @classmethod
     def of(cls, weighed: Sequence[WeighedHost], columns: Sequence[WeightColumn]) -> Self:
-        """Return the hosts best first."""
-        return cls.in_order(weighed, columns, _best_first(weighed, _by_name(weighed)))
+        """Return a run with the hosts sorted best first."""
+        return cls.in_order(weighed, columns, _sort_best_first(weighed, _by_name(weighed)))
 
     @classmethod
     def in_order(
         cls, weighed: Sequence[WeighedHost], columns: Sequence[WeightColumn], order: list[int]
     ) -> Self:
-        """Return the hosts in the order of these places, which is best first."""
-        return cls([weighed[at] for at in order], (), tuple(columns), order)
+        """Return a run with the hosts in a given order of positions, best first."""
+        return cls([weighed[position] for position in order], (), tuple(columns), order)
 
     def host_reports(self) -> tuple[HostReport, ...]:
-        """Return what each weigher gave to each host, best first; made only when asked for."""
+        """Return a report with all weights on each host, best first."""
         if not self.hosts:
             return ()
-        # Most weighers give all hosts the same: what they gave is copied, not put together again.
+        # Most weighers give all hosts the same weight, so their reports are shared.
         same = {column.name: column.same for column in self.columns}
-        differing = [
+        individual = [
             (column.name, column.reports()) for column in self.columns if same[column.name] is None
         ]
         reports = []
-        for weighed, at in zip(self.hosts, self.order, strict=True):
+        for weighed, position in zip(self.hosts, self.order, strict=True):
             weights = cast("dict[str, WeightReport]", same.copy())
-            for name, of_hosts in differing:
-                weights[name] = of_hosts[at]
+            for name, host_reports in individual:
+                weights[name] = host_reports[position]
             host = weighed.obj
             reports.append(HostReport(host.host, host.nodename, weighed.weight, weights))
         return tuple(reports)
 
     def reports_on(self, hosts: Sequence[WeighedHost]) -> tuple[HostReport, ...]:
-        """Return what each weigher gave to a few of the hosts, in the order given."""
-        wanted = {id(host.obj) for host in hosts}
+        """Return reports on a few of the hosts, in their order."""
+        ids = {id(host.obj) for host in hosts}
         pairs = zip(self.hosts, self.order, strict=True)
-        places = {id(one.obj): at for one, at in pairs if id(one.obj) in wanted}
+        positions = {id(entry.obj): position for entry, position in pairs if id(entry.obj) in ids}
         reports = []
         for weighed in hosts:
-            host, at = weighed.obj, places[id(weighed.obj)]
+            host, position = weighed.obj, positions[id(weighed.obj)]
             weights = {
                 column.name: WeightReport(
-                    column.raw[at], column.normalized[at], column.multipliers[at]
+                    column.raw[position], column.normalized[position], column.multipliers[position]
                 )
                 for column in self.columns
             }
@@ -134,7 +133,10 @@ class WeighRun:
 def run_weighers(
     weighers: Sequence[BaseHostWeigher], hosts: Sequence[HostState], spec: RequestSpec
 ) -> WeighRun:
-    """Return the hosts best first, a single one unweighed as in nova; raise PluginFailed."""
+    """Return the hosts best first, as in nova without weighing a single host.
+
+    Raises :class:`PluginFailed`.
+    """
     if len(hosts) < 2:
         return WeighRun.of([WeighedHost(host) for host in hosts], ())
     aggregates = aggregates_of(hosts)
@@ -144,7 +146,7 @@ def run_weighers(
     best = run.order[0]
     reports = []
     for plugin, column in zip(weighers, columns, strict=True):
-        # Where none is configured, that of the best host is shown.
+        # If no multiplier is configured, that of the best host is reported.
         by_option = plugin.multiplier_option is not None
         multiplier = plugin.configured_multiplier if by_option else column.multipliers[best]
         reports.append(WeigherReport(column.name, multiplier))
@@ -152,7 +154,7 @@ def run_weighers(
 
 
 def weights_by(columns: Iterable[WeightColumn], number: int) -> list[float]:
-    """Return the weights of so many hosts by what each weigher gives them."""
+    """Return the total weights of ``number`` hosts."""
     weights = [0.0] * number
     for column in columns:
         if column.counts:
@@ -162,7 +164,7 @@ def weights_by(columns: Iterable[WeightColumn], number: int) -> list[float]:
 
 
 def weight_at(at: int, columns: Iterable[WeightColumn]) -> float:
-    """Return the weight of the host at a place, as :func:`weights_by` has it."""
+    """Return the total weight of the host at a position, as :func:`weights_by`."""
     weight = 0.0
     for column in columns:
         if column.counts:
@@ -176,25 +178,25 @@ def _weigh(
     aggregates: Collection[HostAggregate],
     spec: RequestSpec,
 ) -> WeightColumn:
-    """Return the weights of the hosts; ``aggregates`` are those that any of them is in."""
+    """Return the weights of the hosts, ``aggregates`` being all aggregates of these hosts."""
     name, weigher = type(plugin).__name__, weigher_of(plugin)
     with calling(plugin):
-        multipliers = _finite(weigher.multipliers(hosts, aggregates))
+        multipliers = _to_finite(weigher.multipliers(hosts, aggregates))
         if not plugin.concerns(spec):
-            nothing = [0.0] * len(hosts)
-            return WeightColumn(name, nothing, nothing, multipliers)
-        # Some weigh in numbers of other kinds, which no answer could be made of.
-        raw = _finite(weigher.weights(hosts, spec))
+            zeros = [0.0] * len(hosts)
+            return WeightColumn(name, zeros, zeros, multipliers)
+        # Some weighers return other number types, which cannot be serialized.
+        raw = _to_finite(weigher.weights(hosts, spec))
         if len(raw) != len(hosts):
             raise ValueError(f"{len(raw)} weights for {len(hosts)} hosts")
         ends = _ends(plugin, raw)
         return WeightColumn(name, raw, normalize(raw, *ends), multipliers, ends)
 
 
-def _finite(given: Iterable[float]) -> list[float]:
-    """Return numbers as weights are made of them; raise :class:`ValueError` for any other."""
-    numbers = list(map(float, given))
-    if not isfinite(sum(numbers)):  # few sums are not finite though all numbers are
+def _to_finite(values: Iterable[float]) -> list[float]:
+    """Return the values as finite floats, or raise :class:`ValueError`."""
+    numbers = list(map(float, values))
+    if not isfinite(sum(numbers)):  # a finite sum is the quick and usual check
         for number in numbers:
             if not isfinite(number):
                 raise ValueError(f"a weight or multiplier of {number}")
@@ -202,105 +204,106 @@ def _finite(given: Iterable[float]) -> list[float]:
 
 
 def _ends(plugin: BaseHostWeigher, raw: Sequence[float]) -> Ends:
-    """Return the ends of a weigher's scale among hosts."""
     low = min(raw) if plugin.minval is None else plugin.minval
     return low, max(raw) if plugin.maxval is None else plugin.maxval
 
 
-def _best_first(weighed: Sequence[WeighedHost], by_name: Sequence[int]) -> list[int]:
-    """Return the places of hosts, best first; ``by_name`` has them in the order of their names."""
+def _sort_best_first(weighed: Sequence[WeighedHost], positions_by_name: Sequence[int]) -> list[int]:
+    """Return the positions of hosts, best first, from their positions by name."""
     # Sorting is stable: hosts of equal weights stay by name.
-    less = [-one.weight for one in weighed]
-    return sorted(by_name, key=less.__getitem__)
+    negated = [-host.weight for host in weighed]
+    return sorted(positions_by_name, key=negated.__getitem__)
 
 
 def _by_name(weighed: Sequence[WeighedHost]) -> list[int]:
-    """Return the places of hosts in the order of their names."""
-    names = [(one.obj.host, one.obj.nodename) for one in weighed]
+    names = [(host.obj.host, host.obj.nodename) for host in weighed]
     return sorted(range(len(weighed)), key=names.__getitem__)
 
 
 class Weighing:
-    """Weighs the hosts of one request for each of its instances."""
+    """Weighing of the hosts of a request for each of its instances."""
 
     def __init__(self, weighers: Sequence[BaseHostWeigher]) -> None:
         self._weighers = weighers
         self._weighed: list[WeighedHost] = []
         self._columns: list[WeightColumn] = []
-        # The places of the hosts by name and best first, the rank of each by name, and the places
+        # Positions by name and best first, the rank of each position by name, and the positions
         # of the nodes of each host.
         self._by_name: list[int] = []
         self._order: list[int] = []
         self._ranks: list[int] = []
-        self._places: dict[str, list[int]] = {}
+        self._positions: dict[str, list[int]] = {}
         self._changed: set[str] = set()
 
     def note(self, host: HostState) -> None:
-        """Note that a host has changed, as by an instance: nodes of one host share theirs."""
+        """Record a change of a host, which applies to all nodes of the host."""
         self._changed.add(host.host)
 
     def weigh(self, hosts: Sequence[HostState], spec: RequestSpec) -> WeighRun:
-        """Return the hosts best first: those of the call before, or some of them in that order."""
+        """Return the hosts best first.
+
+        ``hosts`` are the hosts of the previous call, or some of them in the same order.
+        """
         if not self._weighed or len(hosts) < 2:
             return self._weigh_all(hosts, spec)
         same_hosts = len(hosts) == len(self._weighed)
-        if not same_hosts:  # forget the weights of those that are gone
-            left = {id(host) for host in hosts}
-            places = [at for at, one in enumerate(self._weighed) if id(one.obj) in left]
+        if not same_hosts:  # drop the weights of removed hosts
+            ids = {id(host) for host in hosts}
+            places = [at for at, host in enumerate(self._weighed) if id(host.obj) in ids]
             self._weighed = [self._weighed[at] for at in places]
             self._columns = [column.at(places) for column in self._columns]
             self._by_name = []
         if not self._by_name:
-            self._find_names()
-        places = sorted(at for name in self._changed for at in self._places.get(name, ()))
+            self._index_hosts()
+        places = sorted(at for name in self._changed for at in self._positions.get(name, ()))
         changed = {at: hosts[at] for at in places}
         self._changed.clear()
-        before = self._columns
+        old_columns = self._columns
         self._columns = [
             _weigh_again(plugin, column, hosts, spec, changed, same_hosts=same_hosts)
-            for plugin, column in zip(self._weighers, before, strict=True)
+            for plugin, column in zip(self._weighers, old_columns, strict=True)
         ]
-        moved = any(
-            not weigher_of(plugin).by_host or column.ends != earlier.ends
-            for plugin, column, earlier in zip(self._weighers, self._columns, before, strict=True)
-            if column is not earlier
+        is_rescaled = any(
+            not weigher_of(each).by_host or column.ends != old.ends
+            for each, column, old in zip(self._weighers, self._columns, old_columns, strict=True)
+            if column is not old
         )
-        # New ones: the old ones may be what earlier instances were given.
-        if moved:
+        # Replace the objects, because earlier instances may still refer to the old objects.
+        if is_rescaled:
             self._weighed = list(map(WeighedHost, hosts, weights_by(self._columns, len(hosts))))
-            self._order = _best_first(self._weighed, self._by_name)
+            self._order = _sort_best_first(self._weighed, self._by_name)
         else:
-            for at, host in changed.items():
-                self._weighed[at] = WeighedHost(host, weight_at(at, self._columns))
-            self._put_in_order(changed)
+            for position, host in changed.items():
+                self._weighed[position] = WeighedHost(host, weight_at(position, self._columns))
+            self._reinsert(changed)
         return WeighRun.in_order(self._weighed, self._columns, self._order)
 
-    def _put_in_order(self, changed: Collection[int]) -> None:
-        """Put the hosts at these places where they belong among the others, best first."""
+    def _reinsert(self, changed: Collection[int]) -> None:
+        """Move the hosts at these positions to their place in the best-first order."""
 
-        def key(at: int) -> tuple[float, int]:
-            return -self._weighed[at].weight, self._ranks[at]
+        def key(position: int) -> tuple[float, int]:
+            return -self._weighed[position].weight, self._ranks[position]
 
-        # Another list: the old one is what the instance before was given.
-        self._order = [at for at in self._order if at not in changed]
-        for at in changed:
-            insort(self._order, at, key=key)
+        # A new list, because the previous instance may still refer to the old list.
+        self._order = [position for position in self._order if position not in changed]
+        for position in changed:
+            insort(self._order, position, key=key)
 
-    def _find_names(self) -> None:
-        """Learn where the nodes of each host are, and their order by name and by weight."""
+    def _index_hosts(self) -> None:
+        """Index the positions of each host's nodes, and sort positions by name and weight."""
         self._by_name = _by_name(self._weighed)
-        self._order = _best_first(self._weighed, self._by_name)
+        self._order = _sort_best_first(self._weighed, self._by_name)
         self._ranks = sorted(range(len(self._by_name)), key=self._by_name.__getitem__)
-        self._places = defaultdict(list)
-        for at, one in enumerate(self._weighed):
-            self._places[one.obj.host].append(at)
+        self._positions = defaultdict(list)
+        for position, host in enumerate(self._weighed):
+            self._positions[host.obj.host].append(position)
 
     def _weigh_all(self, hosts: Sequence[HostState], spec: RequestSpec) -> WeighRun:
         run = run_weighers(self._weighers, hosts, spec)
         self._changed.clear()
-        # A single host was not weighed, so that nothing can be kept of it.
-        places = zip(run.order, run.hosts, strict=True) if len(hosts) > 1 else ()
-        self._weighed = [one for _, one in sorted(places, key=lambda pair: pair[0])]
+        # A single host is not weighed, so there are no weights to reuse.
+        pairs = zip(run.order, run.hosts, strict=True) if len(hosts) > 1 else ()
+        self._weighed = [host for _, host in sorted(pairs, key=lambda pair: pair[0])]
         self._columns, self._by_name = list(run.columns), []
         return run
 
@@ -314,35 +317,35 @@ def _weigh_again(
     *,
     same_hosts: bool,
 ) -> WeightColumn:
-    """Return the weights of the hosts now that some have changed, which are given by their places.
+    """Return the weights after the hosts at the positions in ``changed`` have changed.
 
-    Where hosts were dropped since, the ends of the scale may be others, too.
+    If hosts were removed, the ends of the scale may have changed too.
     """
     weigher, ends = weigher_of(plugin), column.ends
-    # The first instance makes a server group one with members.
-    if not weigher.by_host or (ends is None and _concerned(plugin, spec)):
+    # The first instance may turn an empty server group into a group with members.
+    if not weigher.by_host or (ends is None and _weighs_members(plugin, spec)):
         return _weigh(plugin, hosts, aggregates_of(hosts), spec)
-    if ends is None:  # all hosts are equal to it for this request
+    if ends is None:  # all hosts are equal for this request
         return column
     with calling(plugin):
-        again = _finite(weigher.weights(list(changed.values()), spec))
-    if same_hosts and again == [column.raw[at] for at in changed]:
+        new_weights = _to_finite(weigher.weights(list(changed.values()), spec))
+    if same_hosts and new_weights == [column.raw[position] for position in changed]:
         return column
     raw = list(column.raw)
-    for at, weight in zip(changed, again, strict=True):
-        raw[at] = weight
+    for position, weight in zip(changed, new_weights, strict=True):
+        raw[position] = weight
     new_ends = _ends(plugin, raw)
     if new_ends != ends:
         shares = normalize(raw, *new_ends)
         return WeightColumn(column.name, raw, shares, column.multipliers, new_ends)
     shares = list(column.normalized)
-    for at in changed:
-        shares[at] = normalize([raw[at]], *ends)[0]
+    for position in changed:
+        shares[position] = normalize([raw[position]], *ends)[0]
     return WeightColumn(column.name, raw, shares, column.multipliers, ends)
 
 
-def _concerned(plugin: BaseHostWeigher, spec: RequestSpec) -> bool:
-    """Return whether the instances placed before make a difference for a weigher."""
+def _weighs_members(plugin: BaseHostWeigher, spec: RequestSpec) -> bool:
+    """Return whether a weigher considers the instances placed before."""
     if not plugin.counts_members:
         return False
     with calling(plugin):
@@ -350,15 +353,15 @@ def _concerned(plugin: BaseHostWeigher, spec: RequestSpec) -> bool:
 
 
 def weigher_of(plugin: BaseHostWeigher) -> "BaseHostWeigher | NovaWeigher":
-    """Return the weigher, wrapped where it overrides a method of nova's."""
+    """Return the weigher, wrapped if it overrides a method of nova's base class."""
     names = ("_weigh_object", "weigh_objects", "weight_multiplier", "_weight_multiplier")
     return NovaWeigher(plugin) if overrides(plugin, BaseHostWeigher, names) else plugin
 
 
 class NovaWeigher:
-    """A weigher that weighs by ``_weigh_object`` or ``weigh_objects``, or has its own multiplier.
+    """A weigher with its own ``_weigh_object``, ``weigh_objects`` or multiplier.
 
-    It may go by more than the host, so that it is asked for all hosts each time.
+    It may depend on other hosts, so it weighs all hosts each time.
     """
 
     by_host = False
@@ -367,13 +370,13 @@ class NovaWeigher:
         self._plugin = plugin
 
     def weights(self, hosts: Sequence[HostState], spec_obj: RequestSpec) -> Sequence[float]:
-        """Return what ``weigh_objects`` returns, which asks ``_weigh_object`` by default."""
+        """Return the result of ``weigh_objects``, which calls ``_weigh_object`` by default."""
         return self._plugin.weigh_objects([WeighedHost(host) for host in hosts], spec_obj)
 
     def multipliers(
         self, hosts: Sequence[HostState], aggregates: Collection[HostAggregate]
     ) -> Sequence[float]:
-        """Return the multipliers; before Stein a weigher has one, whatever the host."""
+        """Return the multipliers. Before Stein it is the same for all hosts."""
         plugin, kind = self._plugin, type(self._plugin)
         multiplier: Any
         if kind.weight_multiplier is not BaseHostWeigher.weight_multiplier:

@@ -34,7 +34,7 @@ def test_running_server_heeds_changes_and_keeps_what_was_right(serve, tmp_path, 
         f"[placement_database]\nconnection = sqlite:///{tmp_path}/file.db\n"
     )
     server = serve("--config-file", str(config), "--workers", workers)
-    told = f"{NAME}: {file}: there is no option 'acme_threshold'; it is ignored"
+    told = f"{NAME}: {file}: there is no option 'acme_threshold': it is ignored"
     assert told in server.log.read_text()
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
     assert first_choice(server) == "cn1"

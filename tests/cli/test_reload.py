@@ -16,7 +16,7 @@ from tests.servers import rewrite, wait_until
 pytestmark = pytest.mark.system
 
 KEPT = "keeping the previous settings"
-RESTART = "[api] max_request_body_size has changed; restart the server to apply it"
+RESTART = "[api] max_request_body_size has changed: restart the server to apply it"
 
 
 @pytest.fixture

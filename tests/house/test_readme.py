@@ -79,7 +79,7 @@ def test_first_five_minutes_work_from_top_to_bottom(folder):
     assert "00000003-aaaa-4aaa-8aaa-aaaaaaaaaaaa" in client
     assert "22 hosts passed" in fleet  # of 23: cn2 is disabled
     assert "more fit" in room
-    assert "drained in this question" in room
+    assert "drained in this simulation" in room
     assert "Claimed" in room
     assert "typed" in room  # the flavor of the decision that is listed
     assert (folder / "capacity.html").read_text().startswith("<!DOCTYPE html>")

@@ -241,8 +241,8 @@ def test_filter_sees_the_options_of_its_request_in_conf():
 @pytest.mark.parametrize(
     ("returned", "told"),
     [
-        (lambda hosts: [*hosts, a_host("cn9")], "it returned a host that it was not given"),
-        (lambda _hosts: [object()], "it returned a host that it was not given"),
+        (lambda hosts: [*hosts, a_host("cn9")], "filter_all returned a host that it was not given"),
+        (lambda _hosts: [object()], "filter_all returned a host that it was not given"),
     ],
 )
 def test_a_filter_that_returns_what_it_was_not_given_is_named(returned, told):

@@ -223,7 +223,7 @@ def test_all_weighers_may_be_named_beside_single_ones(package):
         ),
         (
             {"enabled_filters": [f"{ACME}.NeedsArguments"]},
-            "NeedsArguments cannot be made with no arguments",
+            "NeedsArguments cannot be created without arguments",
         ),
     ],
 )

@@ -123,7 +123,7 @@ def test_hosts_are_chosen_as_if_each_instance_looked_at_all_of_them(
 @pytest.fixture
 def cloud(sqlite_app, monkeypatch):
     """Three hosts with room for 16, 16 and 8 instances of one CPU; the count pays from 20 on."""
-    monkeypatch.setattr(selection, "_MANY", 60)
+    monkeypatch.setattr(selection, "_MIN_PAIRS", 60)
     sizes = {"cn1": 4, "cn2": 4, "cn3": 2}
     reports = [report(name, vcpus=vcpus) for name, vcpus in sizes.items()]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
@@ -203,7 +203,7 @@ def test_flavor_and_image_too_large_to_be_recorded_with_each_instance_are_refuse
         return {"request_spec": spec(*uuids, flavor=small, image=image)}
 
     refused = sqlite_app.post_json(path, asked(15), status=400).json["errors"][0]["detail"]
-    assert "for each of 15 instances, and may have 10000000 for all together" in refused
+    assert "for each of 15 instances, more than 10000000 in total" in refused
     assert refused.endswith("(at $.request_spec.image)")
     sqlite_app.post_json(path, asked(10), status=200)
 
@@ -218,8 +218,8 @@ def test_more_alternates_than_one_request_may_have_are_refused(sqlite_app):
         answer = sqlite_app.post_json("/scheduler/v1/explain", body, status=status)
         if status == 400:
             assert answer.json["errors"][0]["detail"] == (
-                "[scheduler] max_attempts asks for 201 alternates for each of 100 instances, and "
-                "there may be 20000 for all together (at $.request_spec.num_instances)"
+                "[scheduler] max_attempts requires 201 alternates for each of 100 instances, more "
+                "than 20000 in total (at $.request_spec.num_instances)"
             )
 
 

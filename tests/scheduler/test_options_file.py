@@ -128,7 +128,7 @@ def test_option_that_changes_nothing_is_told_and_the_others_count(file, document
         ('{"scheduler_host_subset_size": [1]}', "it takes one value, not a list"),
         ('{"scheduler_host_subset_size": 0}', "scheduler_host_subset_size: "),
         ('{"scheduler_default_filters": "NoFilter"}', "unknown filter 'NoFilter'"),
-        ('{"scheduler_driver": "acme.Driver"}', "'acme.Driver' is not one of the shipped classes"),
+        ('{"scheduler_driver": "acme.Driver"}', "'acme.Driver' is neither a shipped class"),
         ('{"pci": {"alias": "{"}}', "alias"),
     ],
 )
@@ -232,7 +232,7 @@ def test_what_is_passed_over_is_told_in_the_log(file, watched, caplog):
     elapsed.seconds += LATER
     with caplog.at_level(logging.WARNING):
         options.settings()
-    assert caplog.messages == [f"{NAME}: {file}: there is no option 'zzz'; it is ignored"]
+    assert caplog.messages == [f"{NAME}: {file}: there is no option 'zzz': it is ignored"]
 
 
 def test_plugins_of_a_reading_are_made_before_a_request_needs_them(watched):

@@ -65,7 +65,7 @@ def test_too_few_devices_are_logged_and_the_instance_counts(caplog):
     state.consume_from_request(wanting(2))
     assert (state.pci_stats.free, state.num_instances) == (1, 1)
     warning = (
-        "host cn7 was chosen without enough PCI devices: 2 devices for PCI alias nic requested"
+        "Host cn7 has too few PCI devices: 2 devices for PCI alias nic requested"
     )
     assert warning in caplog.text
 

@@ -158,13 +158,13 @@ def test_image_property_without_a_trait_is_ignored_as_in_nova():
 
 def test_several_groups_need_a_policy_that_is_one():
     """nova ignores the policy, too, and then placement refuses its query."""
-    with pytest.raises(Invalid, match="'group_policy' has to say"):
+    with pytest.raises(Invalid, match="set the extra spec 'group_policy'"):
         asked(a_spec(of_groups(2, group_policy="bogus")))
 
 
 def test_group_of_an_ignored_amount_counts_among_the_flavors_as_in_nova():
     spec = a_spec(of_groups(2) | {"resources1:CUSTOM_A": "x"}, requested_resources=[PORT])
-    with pytest.raises(Invalid, match="'group_policy' has to say"):
+    with pytest.raises(Invalid, match="set the extra spec 'group_policy'"):
         asked(spec)
     port = PORT | {"requester_id": "1"}
     with pytest.raises(Invalid, match="duplicate request group '1', also from the flavor"):
@@ -246,7 +246,7 @@ def test_single_group_has_no_policy():
 
 
 def test_several_groups_of_a_flavor_need_its_policy():
-    with pytest.raises(Invalid, match="'1', '2': the extra spec 'group_policy' has to say"):
+    with pytest.raises(Invalid, match="'1', '2': set the extra spec 'group_policy'"):
         asked(a_spec(of_groups(2)))
 
 

@@ -56,7 +56,7 @@ def test_instance_stays_and_keeps_what_it_holds(cloud, there):
 
 
 def test_rebuild_of_many_instances_needs_no_room(cloud, monkeypatch):
-    monkeypatch.setattr(selection, "_MANY", 1)
+    monkeypatch.setattr(selection, "_MIN_PAIRS", 1)
     place(cloud, 1, 2, 3)
     many = [instance(number) for number in (1, 2, 3)]
     large = {"flavor": flavor(vcpus=1000), "force_hosts": ["cn1"]}

@@ -259,7 +259,7 @@ def test_it_is_told_where_instances_before_leave_no_room(sqlite_app):
     (room,) = later["filters"]
     assert (room["name"], room["before"], room["after"]) == ("room_left", 1, 0)
     assert {one["reason"] for one in room["rejected"]} == {
-        "no capacity left after the earlier instances of this request"
+        "no capacity remains after the earlier instances of this request"
     }
 
 

@@ -135,8 +135,11 @@ def test_class_that_is_misspelt_is_told_with_the_one_that_is_meant(told, tmp_pat
     ("name", "words"),
     [
         ("Nothing", "acme_good.Nothing is not a {base}"),
-        ("Demanding", "acme_good.Demanding cannot be made with no arguments: "),
-        ("Failing", "acme_good.Failing cannot be made with no arguments: first line second line"),
+        ("Demanding", "acme_good.Demanding cannot be created without arguments: "),
+        (
+            "Failing",
+            "acme_good.Failing cannot be created without arguments: first line second line",
+        ),
         ("{base}", "acme_good.{base} is the abstract base class"),
     ],
 )
@@ -322,4 +325,4 @@ def test_sample_leaves_out_a_broken_package_with_a_warning(installed, tmp_path):
     (line,) = done.stderr.splitlines()
     assert line.startswith("entry point rack (acme_rack:Rack) of placement_sched.filters cannot be")
     assert "change nova.scheduler to placement_sched.scheduler" in line
-    assert line.endswith("; the sample lacks its options")
+    assert line.endswith(": the sample lacks its options")

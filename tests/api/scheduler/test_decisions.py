@@ -163,7 +163,7 @@ def test_explanation_of_too_many_overrides_is_not_kept(cloud):
         "keep": True,
     }
     (error,) = cloud.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
-    assert "too large to be kept" in error["detail"]
+    assert "too large to record" in error["detail"]
     del body["keep"]
     cloud.post_json("/scheduler/v1/explain", body)
     assert listed(cloud) == []
@@ -396,5 +396,5 @@ def test_changes_too_large_to_be_kept_are_refused(cloud):
     changes = [{"drain": [f"cn{number:0200}" for number in range(100)]}]
     body = {"request_spec": spec(instance(1)), "changes": changes, "keep": True}
     (error,) = cloud.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
-    assert "changes: too large to be kept" in error["detail"]
+    assert "changes: too large to record" in error["detail"]
     assert listed(cloud) == []

@@ -49,7 +49,7 @@ def test_a_drained_host_is_not_chosen_and_told_so(cloud):
     told = explain(cloud, spec(), changes=[{"drain": ["cn2"]}], hosts=["cn2"])
     assert told["selections"][0][0]["service_host"] == "cn1"
     reasons = " ".join(one["reason"] for one in told["verdicts"][0]["reasons"])
-    assert "drained in this question" in reasons
+    assert "drained in this simulation" in reasons
 
 
 def test_a_removed_host_is_not_there(cloud):
@@ -164,7 +164,7 @@ def test_what_a_change_does_is_what_the_real_one_does(cloud):
     uuid = cloud.get("/compute/v2.1/os-services?host=cn2", headers=COMPUTE).json["services"][0][
         "id"
     ]
-    disabled = {"status": "disabled", "disabled_reason": "drained in this question"}
+    disabled = {"status": "disabled", "disabled_reason": "drained in this simulation"}
     cloud.put_json(f"/compute/v2.1/os-services/{uuid}", disabled, headers=COMPUTE)
     real = explain(cloud, spec(availability_zone="az1"))
     for told in (supposed, real):
@@ -220,7 +220,7 @@ def test_hosts_added_by_all_changes_together_are_limited(cloud):
     body = {"request_spec": spec(), "changes": changes}
     answer = cloud.post_json("/scheduler/v1/explain", body, status=400)
     assert answer.json["errors"][0]["detail"] == (
-        "1001 hosts are added, at most 1000 can be (at $.changes)"
+        "1001 hosts are added, the maximum is 1000 (at $.changes)"
     )
 
 
@@ -252,7 +252,7 @@ def test_a_process_answers_few_questions_about_the_whole_cloud_at_once(cloud, ki
         assert places.acquire(blocking=False)
     refused = cloud.post_json(path, body, status=503)
     assert refused.headers["Retry-After"] == "1"
-    assert "questions about the whole cloud" in refused.json["errors"][0]["detail"]
+    assert "queries about the whole cloud" in refused.json["errors"][0]["detail"]
     assert hosts(explain(cloud, spec())) == ["cn2", "cn1", "cn3"]
     places.release()
     for _ in range(2):  # each gives its place back
