@@ -175,7 +175,8 @@ def test_count_that_takes_longer_than_its_budget_says_that_it_is_a_lower_bound(
         assert stops == {"capacity_budget"}
         (doubt,) = done.doubts
         assert doubt == (
-            f"the count ended after [scheduler] capacity_budget ({budget:g} s): the number is a minimum"
+            f"the count ended after [scheduler] capacity_budget ({budget:g} s): the number is a "
+            "minimum"
         )
     else:
         assert "capacity_budget" not in stops
