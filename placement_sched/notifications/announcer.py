@@ -18,10 +18,10 @@ _NO_DRIVER = frozenset({"", "noop"})
 
 
 class Announcer:
-    """Notifier of requests; without settings it sends nothing.
+    """Notifier of requests.
 
-    Each process has its own sender, created at the first notification, so that forked workers share
-    neither connections nor threads.
+    Without settings it sends nothing. Each process has its own sender, created at the first
+    notification, so that forked workers share neither connections nor threads.
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
@@ -30,7 +30,10 @@ class Announcer:
 
     @contextmanager
     def announcing(self) -> Iterator[Callable[[RequestSpec], None]]:
-        """Yield a function to call with the parsed request; notify of the result later."""
+        """Notify of the end or the failure of a request after the block.
+
+        Yields a function to call with the parsed request, which notifies of the start.
+        """
         specs: list[RequestSpec] = []
 
         def notify_start(spec: RequestSpec) -> None:
@@ -53,7 +56,7 @@ class Announcer:
             sender.close()
 
     def _notify(self, event: Event) -> None:
-        """Queue the event; failures are logged, and do not fail the request."""
+        """Queue the event, and log failures without raising them."""
         settings = self._settings
         if settings is None:
             return

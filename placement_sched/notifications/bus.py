@@ -43,7 +43,7 @@ class _Context(NamedTuple):
     project_id: str | None
 
     def redacted_copy(self) -> dict[str, Any]:
-        """Return the fields to send; oslo.messaging calls this method."""
+        """Return the fields to send, for oslo.messaging."""
         return {**self._asdict(), "user": self.user_id, "project": self.project_id}
 
 
@@ -125,7 +125,7 @@ class Sender:
         self._at_exit: Finalize | None = None
 
     def put(self, event: Event) -> None:
-        """Queue an event; if the queue is full, drop it and log a warning."""
+        """Queue an event, or drop it with a warning if the queue is full."""
         self._start()
         try:
             self._queue.put_nowait(event)
@@ -145,7 +145,7 @@ class Sender:
             LOG.warning("the message bus accepts notifications again: %d were dropped", lost)
 
     def flush(self, timeout: float) -> bool:
-        """Wait until the queue is sent; return whether it was within ``timeout`` seconds."""
+        """Return whether the queue was sent within ``timeout`` seconds."""
         if self._thread is None or self._pid != os.getpid():
             return True
         done = threading.Event()

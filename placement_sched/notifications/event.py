@@ -17,7 +17,7 @@ class Reason:
 
     @classmethod
     def of(cls, failure: Exception) -> "Reason":
-        """Return the public part of a failure; for foreign errors only the class name."""
+        """Return the public part of a failure: of foreign errors only the class name."""
         if isinstance(failure, Error):
             return cls(failure.code, failure.detail)
         return cls(Error.code, type(failure).__name__)

@@ -54,9 +54,10 @@ class Stock:
     def of(
         cls, source: ProviderSource, candidates: Candidates, classes: Mapping[str, int]
     ) -> "Stock":
-        """Return the free amounts for these candidates; ``classes`` are class ids by name.
+        """Return the free amounts for these candidates.
 
-        Of two equally scarce classes, the class with the lower id is the limit.
+        ``classes`` are class ids by name. Of two equally scarce classes, the class with the lower
+        id is the limit.
         """
         layouts = {id(request.layout): request.layout for request in candidates.requests}.values()
         used = {name for layout in layouts for amounts in layout.amounts for name in amounts}
@@ -184,7 +185,7 @@ class Ledger(HostCount):
         self.end(stock)
 
     def end(self, stock: Stock, stop: Stop | None = None) -> None:
-        """Record the limit; without ``stop``, no way fits another instance."""
+        """Record the limit, by default the scarcest resource class."""
         self.stop = stop or stock.scarcest((self.ways or self.every)[-1])
         if stop or self.ways is not self.every:
             # Candidates that differ only in the providers of the pool count once.

@@ -64,7 +64,7 @@ _LIMITED_SHARED = (
 
 @dataclass(slots=True)
 class Deadline:
-    """The end of the time for a count; ``passed`` is set when it ended a count."""
+    """The end of the time for a count, and whether it has passed."""
 
     at: float
     timer: Callable[[], float]
@@ -72,7 +72,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float, timer: Callable[[], float] = monotonic) -> Self:
-        """Return the deadline in a number of seconds; 0 means no deadline."""
+        """Return the deadline in a number of seconds, or no deadline for 0."""
         return cls(timer() + seconds if seconds else float("inf"), timer)
 
     def reached(self) -> bool:
@@ -106,7 +106,7 @@ def looks_at_all_hosts(filters: Iterable[BaseHostFilter]) -> bool:
 
 
 def for_counting(spec: RequestSpec) -> RequestSpec:
-    """Return the request with uuids for the members of its group, if it has one."""
+    """Return the request with uuids for new members of its group, if any."""
     if spec.instance_group is None:
         return spec
     return replace(spec, instance_uuids=tuple(str(uuid4()) for _ in range(NAMED)))
@@ -162,7 +162,7 @@ def _as_json(candidate: Any) -> Any:
 
 
 def _offer_next(lane: list[Ledger], stock: Stock) -> bool:
-    """Offer the fitting candidates of the next node of a host; False if there is none."""
+    """Offer the fitting candidates of the next node, if there is any."""
     while lane:
         ledger = lane[-1]
         if ledger.stop is UNFINISHED:
@@ -200,7 +200,7 @@ def _with_members(spec: RequestSpec, single: RequestSpec, placed: Sequence[Ledge
 def place_in_order(
     run: Run, ledgers: Sequence[Ledger], stock: Stock, deadline: Deadline, doubts: list[str]
 ) -> None:
-    """Place instances on the best host each, like one request for all of them."""
+    """Place each instance on the best host, like a request for all of them."""
     spec, candidates = run.narrowed.spec, run.searches.found
     progress = run.chooser.begun(run.hosts, spec, Headroom(run.cloud.connection, candidates))
     accounts = {id(ledger.state): ledger for ledger in ledgers}
@@ -228,7 +228,7 @@ def place_in_order(
 
 
 def first_hosts(run: Run) -> list[str]:
-    """Return the best host for the first instance, or all if one is chosen at random."""
+    """Return the best host for the first instance, or all of a random choice."""
     spec = run.narrowed.spec
     progress = run.chooser.begun(run.hosts, spec, Headroom.unbounded())
     result = next(run.chooser.one_by_one((spec.instance_uuids[0],), progress, number=1))
@@ -332,7 +332,7 @@ def count_capacity(
 
 
 def count_hosts(run: Run, deadline: Deadline, doubts: list[str]) -> tuple[Sequence[Ledger], bool]:
-    """Count the hosts of a run; the second value is False if they depend on each other."""
+    """Count the hosts of a run, and return whether they are independent."""
     searches = (run.searches.asked, run.searches.fallback)
     classes = {k: v for each in searches if each for k, v in each.search.names.classes.items()}
     stock = Stock.of(run.cloud.providers, run.searches.found, classes)
@@ -443,7 +443,7 @@ PartsOf = Callable[[str], tuple[str, ...]]
 
 @dataclass(slots=True)
 class OneCloud:
-    """The cloud for the requests of one report, loaded once for all that can share it."""
+    """The cloud for the requests of a report, loaded once for all of them."""
 
     connection: Connection
     memory: Memory
@@ -486,4 +486,4 @@ def _build_parts_of(aggregates: Aggregates, per: Per, default_zone: str) -> Part
 
 def zones_of(aggregates: Iterable[HostAggregate]) -> frozenset[str]:
     """Return the zones of these aggregates."""
-    return frozenset().union(*(zones(one.availability_zone) for one in aggregates))
+    return frozenset().union(*(zones(each.availability_zone) for each in aggregates))

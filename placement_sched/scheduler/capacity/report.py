@@ -53,7 +53,7 @@ _RESOURCES = "resources"
 
 
 def report(cloud: OneCloud, result: CapacityCount, per: Per | None) -> Json:
-    """Return the report on one request."""
+    """Return the report on a request."""
     run, counts = result.run, list[HostCount](result.ledgers)
     if not run.narrowed.refusal:
         counts += _count_without_candidates(cloud.connection, run, {count.uuid for count in counts})
@@ -222,7 +222,7 @@ class CapacityQuestion:
 
     ``policy`` and ``overrides`` are as in explain. ``flavors``, or all stored flavors with
     ``all_flavors``, replace the request's own flavor in turn. They share ``[scheduler]
-    capacity_budget``; with ``each_alone`` each of them has the whole budget. With ``each_alone`` or
+    capacity_budget``. With ``each_alone`` each of them has the whole budget. With ``each_alone`` or
     ``all_flavors`` an invalid flavor does not fail the others.
     """
 
@@ -328,7 +328,7 @@ def flavors_asked(connection: Connection, question: CapacityQuestion) -> Sequenc
 def read(
     scheduler: Scheduler, question: CapacityQuestion, flavor: Any
 ) -> SchedulingRequest | Invalid:
-    """Return the request for one instance of a flavor, or the error.
+    """Return the request for an instance of a flavor, or the error.
 
     Raises the error instead if ``question.raises``.
     """
@@ -344,7 +344,7 @@ def read(
 
 @dataclass(slots=True)
 class _CapacityEvaluation:
-    """A capacity query in one cloud; ``spent`` is the time used so far, in seconds."""
+    """The evaluation of a capacity query, with the seconds ``spent`` so far."""
 
     scheduler: Scheduler
     cloud: OneCloud
@@ -405,7 +405,7 @@ def refuse_unknown_zone(narrowed: RequestFilterRun) -> None:
 
 
 def _for_single_instance(question: CapacityQuestion) -> CapacityQuestion:
-    """Return the query for one instance with a new uuid."""
+    """Return the query for a single instance with a new uuid."""
     spec = {name: value for name, value in question.document.items() if name not in _IGNORED_KEYS}
     return replace(question, document={**spec, "instance_uuids": [str(uuid4())]})
 

@@ -15,7 +15,7 @@ from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost
 
 
 class BaseDriver(SchedulerPlugin):
-    """Base class of all drivers; by itself, it takes the heaviest host.
+    """Base class of all drivers, which takes the heaviest host.
 
     ``name`` is the value of ``[scheduler] driver``.
     """
@@ -39,9 +39,10 @@ class BaseDriver(SchedulerPlugin):
         taken: Collection[WeighedHost],  # noqa: ARG002 - for overrides
         random: Random,  # noqa: ARG002 - for overrides
     ) -> tuple[WeighedHost, ...]:
-        """Return the hosts with the preferred host first; they arrive heaviest first.
+        """Return the hosts with the preferred host first.
 
-        ``taken`` are the hosts of earlier instances of the same request.
+        ``hosts`` are in descending order of weight. ``taken`` are the hosts of earlier instances of
+        the same request.
         """
         return tuple(hosts)
 

@@ -13,7 +13,7 @@ class ChanceScheduler(BaseDriver):
     """Driver that chooses any enabled host that is up.
 
     Enabled filters and weighers do not run. Only hosts of the candidate search are eligible, so
-    that the choice can be claimed; ``ignore_hosts`` and similar restrictions apply. Instances of a
+    that the choice can be claimed. ``ignore_hosts`` and similar restrictions apply. Instances of a
     request go to different hosts while there are enough. nova removed this driver in Stein (19).
     """
 

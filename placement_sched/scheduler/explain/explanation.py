@@ -136,7 +136,7 @@ def _evaluate_filters(
 
 
 def _first_change(run: Run, state: HostState) -> Remedy | None:
-    """Return the first change for a host that one stage rejects."""
+    """Return the first change for a host that a single stage rejects."""
     reports = run.chooser.each_refusal(copy(state), first_instance(run))
     changes = (change for report in reports for change in report.rejected[0].changes)
     return next(changes, None)
@@ -210,7 +210,7 @@ class _NearMissEvaluation:
         """Yield the hosts that fit with the amount nearest to the requested amount.
 
         ``nearest`` maps roots to the amounts that fit. Only hosts with at least this amount, or a
-        nearer amount, may fit with it; in a cloud without trees all of them fit.
+        nearer amount, may fit with it. In a cloud without trees all of them fit.
         """
         (name, wanted), uuids = (requested, amounts.uuids_of(self.searched.connection, nearest))
         by_uuid = {uuid: nearest[root] for root, uuid in uuids.items()}
@@ -318,7 +318,7 @@ def _group_by_aggregates(
 
 
 def explained(connection: Connection, run: Run, view: View) -> Json:
-    """Return the explanation of a run; if the view names hosts, with their verdicts."""
+    """Return the explanation of a run, with verdicts on the hosts of the view."""
     verdicts_json: Json = {}
     chosen = run.request.chosen
     hosts = run.choice.first.host_reports() if run.choice else ()

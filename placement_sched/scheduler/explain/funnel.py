@@ -95,9 +95,9 @@ _NOT_DISABLED = f"!{os_traits.COMPUTE_STATUS_DISABLED}"
 
 
 def funnel_of(run: Run, connection: Connection | None, view: View | None = None) -> Funnel:
-    """Return the hosts before and after each stage, and the rejections, for the first instance.
+    """Return the hosts before and after each stage, for the first instance.
 
-    Without a connection no SQL statement is executed: the funnel then lacks the steps of the
+    Without a connection no SQL statement is executed. The funnel then lacks the steps of the
     candidate search, and shows uuids for providers without a compute node.
     """
     searches, choice, unreported = run.searches, run.choice, run.unreported
@@ -152,12 +152,12 @@ def _candidates_report(connection: Connection, run: Run, view: View) -> Candidat
         for search in (searches.asked, searches.fallback)
         if search is not None
     ]
-    report, *rest = reports
-    return replace(report, fallback=rest[0], hosts=len(searches.roots)) if rest else report
+    report, *second = reports
+    return replace(report, fallback=second[0], hosts=len(searches.roots)) if second else report
 
 
 def search_run(connection: Connection, run: Run, searched: AnsweredSearch) -> SearchRun:
-    """Return the value from which a search of a run is explained."""
+    """Return a search of a run, as the input of its explanation."""
     cloud, settings = run.cloud, run.request.settings
     names = cloud.memory.node_names
     return SearchRun(connection, cloud.providers, searched.search, searched.found, settings, names)
@@ -166,8 +166,8 @@ def search_run(connection: Connection, run: Run, searched: AnsweredSearch) -> Se
 def with_reasons(connection: Connection, report: CandidatesReport) -> CandidatesReport:
     """Return the report with the operators' reasons of disabled hosts.
 
-    Executes one statement if the report lists such hosts, because the trait that rejects them has
-    no reason. A provider with the trait but without a disabled service keeps the reason with the
+    Executes a statement if the report lists such hosts, because the trait that rejects them has no
+    reason. A provider with the trait but without a disabled service keeps the reason with the
     trait.
     """
 

@@ -55,7 +55,10 @@ def first_instance(run: Run) -> RequestSpec:
 
 
 def _find_first_rejection(run: Run, state: HostState, spec: RequestSpec) -> FilterReport | None:
-    """Return the report of the first filter that rejects; may raise :class:`PluginFailed`."""
+    """Return the report of the first filter that rejects.
+
+    Raises :class:`PluginFailed` if a filter fails.
+    """
     with tolerated():
         return next(iter(run.chooser.each_refusal(copy(state), spec)), None)
 

@@ -142,7 +142,7 @@ def would_fit_but(
 ) -> str:
     """Return a clause: the hosts would fit without these terms and rejections.
 
-    ``refusals`` are pairs of stage and rejection of one host; with ``several``, other hosts have
+    ``refusals`` are pairs of stage and rejection of one host. With ``several``, other hosts have
     the same clauses. ``name`` returns the name of an aggregate uuid.
     """
     droppable = [clause for clause in map(_droppable_name, terms) if clause]
@@ -275,7 +275,7 @@ class CloudNames:
         return {**change.values, "aggregates": self._shown(uuids)}
 
     def needed(self, uuids: Collection[str]) -> tuple[str, ...]:
-        """Return the traits needed to use all of these aggregates; none if any needs no traits."""
+        """Return the traits needed for all of these aggregates, if all need traits."""
         aggregates = [self.aggregates[uuid] for uuid in uuids if uuid in self.aggregates]
         if len(aggregates) < len(uuids) or not all(each.reserving_traits for each in aggregates):
             return ()
@@ -428,7 +428,7 @@ def _judge_rejected(
     evaluated = {tree.uuid: tree for tree in not_passed[:limit]}
     alone = _search_trees(connection, run, list(evaluated))
     states = _get_states(
-        run, [tree.uuid for tree in evaluated.values() if tree.is_node], alone.found
+        run, [tree.uuid for tree in evaluated.values() if tree.is_node], alone.candidates
     )
     would_pass, run_reasons = _evaluate_changes(run, alone, states), _reasons_of_run(run)
     reported = {
@@ -436,7 +436,7 @@ def _judge_rejected(
             _list_reasons(
                 run,
                 run_reasons.get((tree.host, tree.node), ()),
-                alone.refused.get(tree.uuid, ()),
+                alone.reasons.get(tree.uuid, ()),
                 states.get(tree.uuid),
             )
         )
@@ -444,10 +444,10 @@ def _judge_rejected(
     }
     for tree in not_passed[:limit]:
         yield reported[tree.uuid], would_pass.get(tree.uuid)
-    if rest := not_passed[limit:]:
-        names = frozenset(tree.node for tree in rest)
+    if remaining := not_passed[limit:]:
+        names = frozenset(tree.node for tree in remaining)
         brief = FirstReasons(funnel or funnel_of(run, connection, View(names, 0)), limit)
-        for tree in rest:
+        for tree in remaining:
             yield brief.of(tree.host, tree.node), None
 
 
@@ -511,13 +511,12 @@ def _reasons_of_run(run: Run) -> Mapping[tuple[str, str], Sequence[RejectReason]
 class _TreeResults:
     """The result of the search on single trees, by the root's uuid.
 
-    ``refused`` are the reasons, and ``found`` the candidates. ``relaxed`` is the query of each tree
-    without the constraints that reject it. For the trees in ``uncertain`` it is unknown whether
-    they pass after the changes.
+    ``relaxed`` is the query of each tree without the constraints that reject it. For the trees in
+    ``uncertain`` the effect of the changes is unknown.
     """
 
-    refused: Refusals
-    found: Candidates
+    reasons: Refusals
+    candidates: Candidates
     relaxed: Mapping[str, CandidatesQuery]
     uncertain: Collection[str]
 
@@ -564,13 +563,13 @@ def _search_trees(connection: Connection, run: Run, roots: Sequence[str]) -> _Tr
 
 
 def _have_known_changes(reasons: Sequence[RejectReason]) -> bool:
-    """Return whether the effect of the first change of each reason is known."""
+    """Return whether the effects of the first changes are certain."""
     changes = [next(iter(each.changes), None) for each in reasons]
     return all(each is not None and each.action != "ask_traits" for each in changes)
 
 
 def _term_to_drop(step: StepReport) -> tuple[str, str]:
-    """Return the term of the query to drop for a step; for a rule, by its change."""
+    """Return the term of the query to drop for a step, or for the change of a rule."""
     (rejected,) = step.rejected
     first = next(iter(rejected.changes), None)
     if step.constraint == "combination" and first and first.action == "drop_constraint":
@@ -594,8 +593,8 @@ def _evaluate_changes(
     for query, roots in grouped((alone.relaxed.get(root), root) for root in states).items():
         after_changes = {root: states[root] for root in roots}
         if query is not None:
-            found = found_on(run, query, roots) if query.groups else Candidates()
-            after_changes = {str(changed.uuid): changed for changed in states_of(run, found)}
+            candidates = found_on(run, query, roots) if query.groups else Candidates()
+            after_changes = {str(changed.uuid): changed for changed in states_of(run, candidates)}
         for root in roots:
             state = after_changes.get(root)
             if state is None or root in alone.uncertain:

@@ -1,6 +1,6 @@
 """Validation of the extra specs of flavors.
 
-An extra spec in a namespace with validators (``hw:``) must have a validator itself; all others are
+An extra spec in a namespace with validators (``hw:``) must have a validator itself. All others are
 free. Validators are registered by the modules of this package, and by installed packages under the
 entry point group ``placement_sched.extra_spec_validators``: an entry point names a module whose
 ``register()`` returns a list of :class:`ExtraSpecValidator`.

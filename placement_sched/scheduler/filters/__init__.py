@@ -26,7 +26,7 @@ class Passed:
     """The result of a filter for a host that passes.
 
     ``limits`` are copied to the selection. ``candidates`` are the remaining allocation candidates
-    of the host; None leaves them unchanged.
+    of the host. None leaves them unchanged.
     """
 
     limits: Mapping[str, Any] = field(default_factory=dict)
@@ -110,7 +110,10 @@ class BaseHostFilter(SchedulerPlugin):
     # nova's names, which third-party filters override or call
 
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
-        """Return whether the host passes; write limits to its state, as nova does."""
+        """Return whether the host passes.
+
+        As in nova, limits are written to the host state.
+        """
         check_host = self.for_request(spec_obj)
         verdict = None if check_host is None else check_host(host_state)
         if isinstance(verdict, Passed):
@@ -123,7 +126,7 @@ class BaseHostFilter(SchedulerPlugin):
     def filter_all(
         self, filter_obj_list: Iterable[HostState], spec_obj: RequestSpec
     ) -> Iterable[HostState] | None:
-        """Return the hosts that pass; None rejects all of them."""
+        """Return the hosts that pass, or None if none does."""
         return (host for host in filter_obj_list if self._filter_one(host, spec_obj))
 
 

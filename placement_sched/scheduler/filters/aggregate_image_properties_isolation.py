@@ -23,7 +23,7 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
 
     If a metadata key of an aggregate is the name of an image property, such as ``os_distro``, its
     value lists the allowed values: of several, separated by commas or in several aggregates, one
-    must be the image's. An image without the property, or with ``False`` or 0, passes; to reject
+    must be the image's. An image without the property, or with ``False`` or 0, passes. To reject
     such images too, tag the aggregate with a required trait (:doc:`reserve_hosts`).
 
     With ``[filter_scheduler] aggregate_image_properties_isolation_namespace`` only keys count that

@@ -25,7 +25,7 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
     """Filter for hosts whose aggregates name the request's project, or none.
 
     The metadata of an aggregate name projects under ``filter_tenant_id``, or under keys with this
-    prefix (``filter_tenant_id3``); commas separate projects. The projects of all aggregates of a
+    prefix (``filter_tenant_id3``). Commas separate projects. The projects of all aggregates of a
     host count together. A host in no such aggregate is open to all projects: to confine a project
     to its own hosts, use the request filter require_tenant_aggregate.
     """

@@ -6,7 +6,7 @@ from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal
 class AllHostsFilter(BaseHostFilter):
     """Filter that passes every host.
 
-    An explicit "no filters", for clouds in which the candidates query alone decides.
+    An explicit "no filters", for clouds that rely on the candidates query alone.
     """
 
     run_filter_once_per_request = True

@@ -20,7 +20,7 @@ class AvailabilityZoneFilter(BaseHostFilter):
     The zones of a host are ``availability_zone`` in the metadata of its aggregates. A host without
     a zone is in ``[DEFAULT] default_availability_zone``. Commas separate alternatives, in the
     request and in the metadata. The request filter map_az_to_placement_aggregate applies the same
-    rule before the candidate search; nova had this filter until 2023.1.
+    rule before the candidate search. nova had this filter until 2023.1.
     """
 
     run_filter_once_per_request = True

@@ -27,13 +27,13 @@ def shown(names: Sequence[str]) -> str:
 
 
 def listed(key: str, names: Sequence[str]) -> Mapping[str, Any]:
-    """Return the names as JSON values; ``more`` counts those beyond the limit."""
+    """Return the names as JSON values, with ``more`` as the number beyond the limit."""
     more = len(names) - _MAX_NAMES_IN_VALUES
     return {key: list(names[:_MAX_NAMES_IN_VALUES]), **({"more": more} if more > 0 else {})}
 
 
 def without_extra_specs(spec: RequestSpec, keys: Sequence[str], otherwise: str) -> Remedy:
-    """Return the change that removes extra specs; ``otherwise`` is an alternative."""
+    """Return the change that removes extra specs, or an alternative to it."""
     flavor, removed = spec.flavor, frozenset(keys)
     remaining = {key: value for key, value in flavor.extra_specs.items() if key not in removed}
     return Remedy(

@@ -39,7 +39,7 @@ class ComputeCapabilitiesFilter(BaseHostFilter):
     from an attribute of the host state, or a key of its ``stats``. Keys of other scopes are
     ignored. A key without a scope counts if the host has an attribute or a stat of that name, such
     as ``free_ram_mb``. The value may begin with an operator: ``>= 4096``, ``<in> gcc``, ``<or> fpu
-    <or> gpu``; otherwise it is compared as text.
+    <or> gpu``. Otherwise it is compared as text.
 
     ``hw:maxphysaddr_bits`` is compared too: the host's CPUs must report at least that number of
     bits of physical addresses in ``cpu_info`` (``maxphysaddr``, ``bits``).
@@ -85,7 +85,7 @@ def _check_host(extra_specs: Iterable[_ExtraSpec], host_state: HostState) -> Ref
 
 
 def _parse_extra_specs(flavor: Flavor) -> Sequence[_ExtraSpec]:
-    """Return the extra specs to compare; as in nova, the address bits come last."""
+    """Return the extra specs to compare, with the address bits last as in nova."""
     extra_specs: list[_ExtraSpec] = []
     for key, wanted in flavor.extra_specs.items():
         scope, *path = key.split(":")

@@ -64,7 +64,7 @@ class CoreFilter(BaseHostFilter):
 class AggregateCoreFilter(CoreFilter):
     """Filter for hosts with enough free virtual CPUs, by the ratio of their aggregates.
 
-    The ratio is ``cpu_allocation_ratio`` in the metadata of an aggregate; of several values, the
+    The ratio is ``cpu_allocation_ratio`` in the metadata of an aggregate. Of several values, the
     smallest applies. If no aggregate of the host has a value, or a value is not a number (which is
     logged), the ratio of CoreFilter applies. Otherwise it works as CoreFilter.
 

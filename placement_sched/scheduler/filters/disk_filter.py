@@ -59,7 +59,7 @@ class DiskFilter(BaseHostFilter):
 class AggregateDiskFilter(DiskFilter):
     """Filter for hosts with enough free disk, by the ratio of their aggregates.
 
-    The ratio is ``disk_allocation_ratio`` in the metadata of an aggregate; of several values, the
+    The ratio is ``disk_allocation_ratio`` in the metadata of an aggregate. Of several values, the
     smallest applies. If no aggregate of the host has a value, or a value is not a number (which is
     logged), the ratio of DiskFilter applies. Otherwise it works as DiskFilter.
 

@@ -51,7 +51,7 @@ def match(value: Any, wanted: str) -> bool:
 def matcher(wanted: str) -> Callable[[Any], bool]:
     """Return :func:`match` for a ``wanted`` that is parsed only once.
 
-    The returned function raises what :func:`match` raises; this function raises nothing.
+    The returned function raises what :func:`match` raises. This function raises nothing.
     """
     first, *words = wanted.split() or [""]
     if first == "<or>":

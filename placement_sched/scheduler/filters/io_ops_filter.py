@@ -20,7 +20,7 @@ class IoOpsFilter(BaseHostFilter):
 
     Instances count while they are built, resized, rescued, migrated, snapshotted or unshelved, as
     the host reports them (``io_workload`` of its ``stats``). Earlier instances of the same request
-    count too. The maximum is ``[filter_scheduler] max_io_ops_per_host``; a host at the maximum is
+    count too. The maximum is ``[filter_scheduler] max_io_ops_per_host``. A host at the maximum is
     rejected.
     """
 
@@ -57,7 +57,7 @@ class IoOpsFilter(BaseHostFilter):
 class AggregateIoOpsFilter(IoOpsFilter):
     """Filter as IoOpsFilter, with the maximum of the host's aggregates.
 
-    The maximum is ``max_io_ops_per_host`` in the metadata of an aggregate; of several values, the
+    The maximum is ``max_io_ops_per_host`` in the metadata of an aggregate. Of several values, the
     smallest applies. If no aggregate of the host has a value, or a value is not an integer (which
     is logged), ``[filter_scheduler] max_io_ops_per_host`` applies.
     """

@@ -20,7 +20,7 @@ class IsolatedHostsFilter(BaseHostFilter):
 
     ``[filter_scheduler] isolated_images`` lists image ids, ``isolated_hosts`` host names. With
     ``restrict_isolated_hosts_to_isolated_images = false`` isolated hosts accept other images too.
-    New hosts must be added to the option; forbidden aggregates avoid this.
+    New hosts must be added to the option. Forbidden aggregates avoid this.
     """
 
     run_filter_once_per_request = True

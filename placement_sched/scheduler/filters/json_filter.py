@@ -138,10 +138,10 @@ def _resolve(value: Any, host_state: HostState) -> Any:
 
 def _get_value(host_state: HostState, variable: str) -> Any:
     """Return the value of a variable, or None if the host has none."""
-    first, *rest = variable.removeprefix("$").split(".")
+    first, *names = variable.removeprefix("$").split(".")
     is_attribute = first in HostState.__slots__ or first == "allocation_candidates"
     value = getattr(host_state, first, None) if is_attribute and not first.startswith("_") else None
-    for name in rest:
+    for name in names:
         if value is None:
             return None
         if not isinstance(value, Mapping):

@@ -20,7 +20,7 @@ class NumInstancesFilter(BaseHostFilter):
 
     The host reports its number of instances (``num_instances`` of its ``stats``), and earlier
     instances of the same request are added. The maximum is ``[filter_scheduler]
-    max_instances_per_host``; a host at the maximum is rejected.
+    max_instances_per_host``. A host at the maximum is rejected.
     """
 
     options = in_group(
@@ -58,7 +58,7 @@ class NumInstancesFilter(BaseHostFilter):
 class AggregateNumInstancesFilter(NumInstancesFilter):
     """Filter as NumInstancesFilter, with the maximum of the host's aggregates.
 
-    The maximum is ``max_instances_per_host`` in the metadata of an aggregate; of several values,
+    The maximum is ``max_instances_per_host`` in the metadata of an aggregate. Of several values,
     the smallest applies. If no aggregate of the host has a value, or a value is not an integer
     (which is logged), ``[filter_scheduler] max_instances_per_host`` applies.
     """

@@ -1,4 +1,4 @@
-"""NUMATopologyFilter: filter for hosts whose NUMA nodes fit those of the instance."""
+"""NUMATopologyFilter: filter for hosts with NUMA nodes that fit the instance."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -34,9 +34,9 @@ class NUMATopologyFilter(BaseHostFilter):
     (``hw:cpu_policy`` ``dedicated`` or ``mixed``) or memory pages (``hw:mem_page_size``). Each of
     them needs a host node of its own, with:
 
-    * memory: the node's total times the host's ``ram_allocation_ratio``, less the used memory; for
-      pages of a size, the free pages of that size;
-    * shared CPUs: the node's total times ``cpu_allocation_ratio``, less the used CPUs;
+    * memory: the node's total times the host's ``ram_allocation_ratio``, less the used memory. For
+      pages of a size, the free pages of that size.
+    * shared CPUs: the node's total times ``cpu_allocation_ratio``, less the used CPUs.
     * dedicated CPUs without pinned instances, on sibling threads or on cores without, according to
       ``hw:cpu_thread_policy``, and one more on the first node for the emulator's threads with
       ``hw:emulator_threads_policy=isolate``.

@@ -19,7 +19,7 @@ class PciPassthroughFilter(BaseHostFilter):
     """Filter for hosts with enough free PCI devices for the request.
 
     Requests name devices by the flavor's extra spec ``pci_passthrough:alias`` and ``[pci] alias``,
-    or by ports; hosts report their devices as ``pci_device_pools``. Physical functions, vdpa
+    or by ports. Hosts report their devices as ``pci_device_pools``. Physical functions, vdpa
     devices and remote-managed devices serve only requests for their type. With ``[filter_scheduler]
     pci_in_placement`` the devices must belong to an allocation candidate of the host, and
     candidates without free devices are dropped. Instances of the same request may be offered the

@@ -55,7 +55,7 @@ class RamFilter(BaseHostFilter):
 class AggregateRamFilter(RamFilter):
     """Filter for hosts with enough free memory, by the ratio of their aggregates.
 
-    The ratio is ``ram_allocation_ratio`` in the metadata of an aggregate; of several values, the
+    The ratio is ``ram_allocation_ratio`` in the metadata of an aggregate. Of several values, the
     smallest applies. If no aggregate of the host has a value, or a value is not a number (which is
     logged), the ratio of RamFilter applies. Otherwise it works as RamFilter.
 

@@ -15,7 +15,7 @@ from placement_sched.scheduler.filters import (
 
 
 class RetryFilter(BaseHostFilter):
-    """Filter that rejects hosts on which the request already failed.
+    """Filter that rejects the hosts of failed attempts.
 
     A client that retries names them in ``retry`` of the request spec, each with host and node. nova
     had this filter until Ussuri (21), when alternates replaced it.

@@ -16,7 +16,7 @@ class SimpleCIDRAffinityFilter(BaseHostFilter):
     """Filter for hosts whose address is in the same subnet as a given address.
 
     The hint ``build_near_host_ip`` is the address, and ``cidr`` the length of the subnet's prefix
-    (by default ``/24``). Requests without the address pass everywhere; hosts that report no address
+    (by default ``/24``). Requests without the address pass everywhere. Hosts that report no address
     are rejected otherwise.
     """
 

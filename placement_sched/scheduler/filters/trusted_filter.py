@@ -13,13 +13,13 @@ _KEY = "trust:trusted_host"
 class TrustedFilter(BaseHostFilter):
     """Filter for hosts with the trust level of extra spec ``trust:trusted_host``.
 
-    The values are ``trusted``, ``untrusted`` and ``unknown``; without the extra spec every host
+    The values are ``trusted``, ``untrusted`` and ``unknown``. Without the extra spec every host
     passes. One request to the service at ``[trusted_computing] attestation_server``
     (OpenAttestation's ``POST PollHosts``) attests all hosts, by the names of their nodes. A level
     is valid for ``attestation_auth_timeout`` seconds from its own timestamp. A host that the
     service does not list, or lists without a valid time, is unknown. If the service does not answer
     within 10 seconds, every host is unknown, and the next attempt follows 5 seconds later. Apart
-    from these limits the filter works as in nova until Pike; enable it last. :doc:`options` lists
+    from these limits the filter works as in nova until Pike. Enable it last. :doc:`options` lists
     all options of ``[trusted_computing]``.
     """
 

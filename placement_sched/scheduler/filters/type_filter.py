@@ -18,7 +18,7 @@ class TypeAffinityFilter(BaseHostFilter):
     """Filter that rejects hosts with instances of other flavors.
 
     Each host then has instances of a single flavor. Flavors are equal if their ids are, or their
-    names if either has no id; an instance with an unknown flavor has another flavor. nova had this
+    names if either has no id. An instance with an unknown flavor has another flavor. nova had this
     filter until Pike (16). Combine it with a negative ``ram_weight_multiplier``, which fills hosts.
     """
 

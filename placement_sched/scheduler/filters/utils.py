@@ -116,11 +116,11 @@ def value_at(host_state: HostState, path: Sequence[str]) -> Any:
     The path starts at an attribute of the host, or at a key of its ``stats``. Values on the path
     may be JSON texts.
     """
-    first, *rest = path
+    first, *names = path
     value = getattr(host_state, first, None)
     if value is None:
         value = host_state.stats.get(first)
-    for name in rest:
+    for name in names:
         value = inside(value, name)
     return value
 

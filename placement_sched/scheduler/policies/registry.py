@@ -72,7 +72,10 @@ def overrides_of(name: str, settings: Settings) -> tuple[Override, ...]:
 
 
 def lines_of(name: str, settings: Settings) -> tuple[Assignment, ...]:
-    """Return the lines of a policy's section; raise :class:`ConfigurationError` without it."""
+    """Return the lines of a policy's section.
+
+    Raises :class:`ConfigurationError` if there is no such section.
+    """
     origin = _describe_origin(settings, "policies")
     reserved = (*settings.conf.registered, DEFAULT_POLICY)
     if name in reserved or name.startswith(_LIBRARY_PREFIXES):
@@ -172,13 +175,13 @@ NO_RATIOS: Ratios = MappingProxyType({})
 
 
 def checked_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
-    """Return the plugins; raise :class:`ConfigurationError` for invalid plugins."""
+    """Return the plugins, or raise :class:`ConfigurationError` if any is invalid."""
     pci_aliases(settings)
     return plugins_for(settings, clock)
 
 
 def pci_aliases(settings: Settings) -> Mapping[str, Alias]:
-    """Return the aliases of ``[pci] alias``; raise :class:`ConfigurationError` if invalid."""
+    """Return the PCI aliases, or raise :class:`ConfigurationError` if any is invalid."""
     return _parse_aliases(tuple(settings.pci.alias), settings.filter_scheduler.pci_in_placement)
 
 
@@ -198,7 +201,7 @@ class SchedulingPolicy:
 
 @dataclass
 class Policies:
-    """The scheduling policies of a configuration; ``default`` has no overrides.
+    """The scheduling policies of a configuration, including the default.
 
     ``[scheduler] policies`` lists them. If it is empty, every section is a policy that is neither a
     group of options nor another section of nova.conf. Such sections are read on first use.
@@ -257,7 +260,7 @@ class Policies:
         }
 
     def get(self, name: str) -> SchedulingPolicy:
-        """Return a policy; raise :class:`ConfigurationError` if it is unknown or invalid."""
+        """Return a policy, or raise :class:`ConfigurationError` if it is unusable."""
         name = name.lower()
         if name == DEFAULT_POLICY:
             return self.default
@@ -327,7 +330,7 @@ def policies_for(settings: Settings, clock: Clock = utcnow) -> Policies:
 
 @lru_cache(maxsize=64)
 def ratios_of(policy: SchedulingPolicy) -> Ratios:
-    """Return the ratios that a policy's own section sets; 0.0 and null count as unset."""
+    """Return the ratios that a policy's section sets, without 0.0 and null."""
     overridden = {(override.group, override.option) for override in policy.overrides} & RATIOS
     options = policy.settings.DEFAULT
     ratios = {name: getattr(options, name) for _, name in sorted(overridden)}
@@ -337,7 +340,7 @@ def ratios_of(policy: SchedulingPolicy) -> Ratios:
 def ratios_under(names: Iterable[str], policies: Policies) -> Ratios:
     """Return the ratios of a host whose aggregates name these policies.
 
-    ``names`` are in order of aggregate id. A host should have at most one policy; of several, the
+    ``names`` are in order of aggregate id. A host should have at most one policy. Of several, the
     first usable policy applies.
     """
     name = next((name for name in names if policies.usable(name)), None)
@@ -393,7 +396,7 @@ def choose(
 
 
 def under(name: str, policies: Policies, tagged: Sequence[HostAggregate]) -> ChosenPolicy:
-    """Return the choice of a given policy; raises the errors of :meth:`Policies.get`."""
+    """Return the choice of a given policy, with the errors of :meth:`Policies.get`."""
     policy = policies.get(name)
     if policy is policies.default:
         return _choose_default(policies, tagged, ())
@@ -417,7 +420,7 @@ def _run_selector(
     policies: Policies,
     tagged: Sequence[HostAggregate],
 ) -> tuple[ChosenPolicy | None, SelectorReport]:
-    """Return the choice of a selector, if it makes one, and its report."""
+    """Return the choice of a selector, if any, and its report."""
     name = selector.name or type(selector).__name__
     with calling(selector):
         criterion = selector.asked(spec)

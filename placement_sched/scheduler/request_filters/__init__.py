@@ -1,7 +1,7 @@
 """Request filters, and the base classes for writing them.
 
 A request filter narrows a request before the candidate search. It takes the request and returns a
-narrower request; it never widens the request and never changes its argument.
+narrower request. It never widens the request and never changes its argument.
 """
 
 import sys
@@ -40,7 +40,7 @@ ORDER = (
 
 
 class World(Protocol):
-    """The cloud as request filters see it; data are loaded on first use."""
+    """The cloud as request filters see it, loaded on first use."""
 
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
         """Return all host aggregates, in order of id."""
@@ -99,7 +99,7 @@ class TraitFilter(BaseRequestFilter):
 
 
 def all_request_filters() -> list[type[BaseRequestFilter]]:
-    """Return the shipped request filter classes, in the order in which they run."""
+    """Return the shipped request filter classes in their order."""
 
     def sort_key(kind: type[BaseRequestFilter]) -> tuple[int, str]:
         name = kind.name or kind.__name__

@@ -18,18 +18,18 @@ from placement_sched.scheduler.tagged_aggregates import required_traits
 class ForbiddenAggregates(BaseRequestFilter):
     """Request filter that forbids aggregates whose required traits the request lacks.
 
-    An aggregate with ``trait:X=required`` in its metadata accepts only requests that require X. A
-    request does so by ``trait:X=required``, or ``trait<suffix>:X=required`` for a group, in the
-    flavor's extra specs or the image's properties; by an extra spec or property that is translated
-    to X, such as ``hw:tpm_version``; or by a port or accelerator. If the metadata have several such
-    keys, the request must require all of the traits. Other values than ``required`` have no effect.
-    Traits that request filters or ``request_level_params`` require of root providers do not count.
-    All forbidden aggregates become one ``member_of=!in:``, together with the forbidden aggregates
-    of the requested destination.
+    An aggregate with ``trait:X=required`` in its metadata accepts only requests that require X. The
+    trait may come from ``trait:X=required``, or ``trait<suffix>:X=required`` for a group, in the
+    flavor's extra specs or the image's properties, from an extra spec or property that is
+    translated to X, such as ``hw:tpm_version``, or from a port or accelerator. If the metadata have
+    several such keys, the request must require all of the traits. Other values than ``required``
+    have no effect. Traits that request filters or ``request_level_params`` require of root
+    providers do not count. All forbidden aggregates become one ``member_of=!in:``, together with
+    the forbidden aggregates of the requested destination.
 
     The filter does not add the traits to the hosts' providers: use ``placement-sched placement
     sync_traits``. nova calls the filter isolate_aggregates. Enabled by ``[scheduler]
-    enable_isolated_aggregate_filtering``; the default is false.
+    enable_isolated_aggregate_filtering``. The default is false.
     """
 
     name = "forbidden_aggregates"

@@ -23,7 +23,7 @@ class RequireTenantAggregate(BaseRequestFilter):
     A project without aggregates may use any host, including hosts of tagged aggregates, unless
     ``[scheduler] placement_aggregate_required_for_tenants`` is set: then it finds no host. A tag
     does not exclude other projects: enable AggregateMultiTenancyIsolation for this. Enabled by
-    ``[scheduler] limit_tenants_to_placement_aggregate``; the default is false.
+    ``[scheduler] limit_tenants_to_placement_aggregate``. The default is false.
     """
 
     name = "require_tenant_aggregate"

@@ -28,7 +28,7 @@ class ComputeStatusFilter(TraitFilter):
     """Request filter that excludes hosts whose compute service is disabled.
 
     Disabling a service adds the trait COMPUTE_STATUS_DISABLED to the root providers of its host,
-    and enabling it removes the trait; this filter forbids the trait. ComputeFilter would also
+    and enabling it removes the trait. This filter forbids the trait. ComputeFilter would also
     reject such hosts, but only after the limit on candidates. Always enabled.
     """
 
@@ -96,7 +96,7 @@ class RequireImageTypeSupport(TraitFilter):
 
     The root provider must have the trait ``COMPUTE_IMAGE_TYPE_<disk_format>``, such as
     COMPUTE_IMAGE_TYPE_QCOW2. No trait is required of instances that boot from a volume, and for
-    formats without a trait. Enabled by ``[scheduler] query_placement_for_image_type_support``; the
+    formats without a trait. Enabled by ``[scheduler] query_placement_for_image_type_support``. The
     default is false.
     """
 

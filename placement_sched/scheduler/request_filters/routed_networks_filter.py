@@ -18,8 +18,8 @@ class RoutedNetworksFilter(BaseRequestFilter):
     (``auto``), reach every host. If a segment is in no aggregate, the request is rejected.
 
     The segments come from the request (``segments`` in ``requested_networks``), or else from
-    neutron (see ``[neutron]``); if they are unknown, the request is rejected. Enabled by
-    ``[scheduler] query_placement_for_routed_network_aggregates``; the default is false.
+    neutron (see ``[neutron]``). If they are unknown, the request is rejected. Enabled by
+    ``[scheduler] query_placement_for_routed_network_aggregates``. The default is false.
     """
 
     name = "routed_networks_filter"

@@ -33,7 +33,7 @@ class TransformImageMetadata(TraitFilter):
     ``hw_emulation_architecture`` COMPUTE_ARCH_<value>. As in nova, if any of the traits does not
     exist, a warning is logged and none of them is required. This includes any ``hw_viommu_model``,
     because nova 34 builds its trait with another prefix than os-traits. Enabled by ``[scheduler]
-    image_metadata_prefilter``; the default is false.
+    image_metadata_prefilter``. The default is false.
     """
 
     name = "transform_image_metadata"

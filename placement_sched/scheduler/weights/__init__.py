@@ -33,7 +33,7 @@ Weights = Sequence[float]
 
 @dataclass(slots=True)
 class WeighedHost:
-    """A host and its weight; as in nova's weighed objects, ``obj`` is the host state."""
+    """A host and its weight, with the attribute names of nova's weighed objects."""
 
     obj: HostState
     weight: float = 0.0
@@ -102,7 +102,7 @@ class BaseHostWeigher(SchedulerPlugin):
         return True
 
     def weight_multiplier(self, host_state: HostState) -> float:
-        """Return the multiplier for this host; a negative value reverses the order."""
+        """Return the multiplier for this host, negative to reverse the order."""
         return self.multipliers((host_state,))[0]
 
     @property
@@ -141,7 +141,7 @@ class BaseHostWeigher(SchedulerPlugin):
         return float(getattr(getattr(self.settings, group), name))
 
     def _aggregate_multiplier(self, aggregate: HostAggregate) -> float | None:
-        """Return the multiplier in the metadata; log and ignore invalid numbers."""
+        """Return the multiplier in the metadata, without invalid numbers."""
         numbers = []
         group, name = self.multiplier_option or ("", "")
         for key in self.multiplier_keys or (name, f"{group}.{name}"):

@@ -1,4 +1,4 @@
-"""ServerGroupSoftAffinityWeigher and ServerGroupSoftAntiAffinityWeigher: soft group policies."""
+"""Weighers by the soft policies of server groups."""
 
 from typing import ClassVar
 
@@ -37,7 +37,7 @@ class _ServerGroupSoftWeigher(BaseHostWeigher):
 def _hosts_of_unnamed_members(spec: RequestSpec) -> frozenset[str]:
     """Return the group's hosts, if its new members have no uuid.
 
-    This is the case for explanations of a number of instances; nova has no such requests.
+    This is the case for explanations of a number of instances. nova has no such requests.
     """
     group = spec.instance_group if spec.instance_uuid is None else None
     return frozenset(group.hosts if group else ())
@@ -48,7 +48,7 @@ class ServerGroupSoftAffinityWeigher(_ServerGroupSoftWeigher):
 
     For groups with policy ``soft-affinity``. Members that the same request already placed count.
     The multiplier is ``[filter_scheduler] soft_affinity_weight_multiplier``. Aggregate metadata of
-    that name override it for the hosts in the aggregate; of several values, the smallest applies.
+    that name override it for the hosts in the aggregate. Of several values, the smallest applies.
     If this weigher is not enabled, requests of such groups are rejected.
     """
 
@@ -68,7 +68,7 @@ class ServerGroupSoftAntiAffinityWeigher(_ServerGroupSoftWeigher):
 
     For groups with policy ``soft-anti-affinity``. Members that the same request already placed
     count. The multiplier is ``[filter_scheduler] soft_anti_affinity_weight_multiplier``. Aggregate
-    metadata of that name override it for the hosts in the aggregate; of several values, the
+    metadata of that name override it for the hosts in the aggregate. Of several values, the
     smallest applies. If this weigher is not enabled, requests of such groups are rejected.
     """
 

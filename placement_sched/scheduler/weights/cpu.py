@@ -9,7 +9,7 @@ class CPUWeigher(BaseHostWeigher):
     """Weigher that prefers the host with the most free virtual CPUs, after overcommit.
 
     With a negative ``[filter_scheduler] cpu_weight_multiplier`` the host with the fewest wins.
-    Aggregate metadata ``cpu_weight_multiplier`` override it for the hosts in the aggregate; of
+    Aggregate metadata ``cpu_weight_multiplier`` override it for the hosts in the aggregate. Of
     several values, the smallest applies.
     """
 

@@ -8,10 +8,10 @@ from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpe
 class HypervisorVersionWeigher(BaseHostWeigher):
     """Weigher that prefers the host with the newest hypervisor, by its version number.
 
-    Versions are comparable only if all hosts have the same type of hypervisor; otherwise set
+    Versions are comparable only if all hosts have the same type of hypervisor. Otherwise set
     ``[filter_scheduler] hypervisor_version_weight_multiplier`` to 0. A negative value prefers the
     oldest. Aggregate metadata ``hypervisor_version_weight_multiplier`` override it for the hosts in
-    the aggregate; of several values, the smallest applies.
+    the aggregate. Of several values, the smallest applies.
     """
 
     by_host = True

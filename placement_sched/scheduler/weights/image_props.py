@@ -21,10 +21,10 @@ class ImagePropertiesWeigher(BaseHostWeigher):
     ``os_distro=2,hw_machine_type=-1``, they count as listed, and all others 0. Elements that are
     not ``name=number`` are logged and ignored. Earlier instances of the same request count too.
 
-    The multiplier is ``[filter_scheduler] image_props_weight_multiplier``; a negative value prefers
+    The multiplier is ``[filter_scheduler] image_props_weight_multiplier``. A negative value prefers
     hosts with the fewest such instances. With the default, 0, the weigher does not run, whatever
     aggregates contain, because reading all instances of many hosts is slow. Otherwise aggregate
-    metadata ``image_props_weight_multiplier`` override it for the hosts in the aggregate; of
+    metadata ``image_props_weight_multiplier`` override it for the hosts in the aggregate. Of
     several values, the smallest applies.
     """
 
@@ -74,5 +74,5 @@ class ImagePropertiesWeigher(BaseHostWeigher):
 
 
 def _list_properties(image: Image) -> Iterator[tuple[str, str]]:
-    """Yield names and values; values become texts, because lists have no hash."""
+    """Yield names and values, as texts because lists have no hash."""
     return ((name, str(value)) for name, value in image.properties.to_dict().items())

@@ -27,7 +27,7 @@ class MetricsWeigher(BaseHostWeigher):
     """Weigher that prefers the host with the greatest weighted sum of its metrics.
 
     ``[metrics] weight_setting`` lists metrics and ratios, as in
-    ``cpu.percent=-1.0,numa.membw.current=0.5``; an empty list disables the weigher. An element that
+    ``cpu.percent=-1.0,numa.membw.current=0.5``. An empty list disables the weigher. An element that
     is not ``name=number`` is logged and ignored.
 
     If ``[metrics] required`` is true, the default, a host that lacks a metric fails the request
@@ -37,7 +37,7 @@ class MetricsWeigher(BaseHostWeigher):
     (``numa_membw_values``) always fails the request, because the metric has no single value.
 
     The multiplier is ``[metrics] weight_multiplier``. Aggregate metadata
-    ``metrics_weight_multiplier`` override it for the hosts in the aggregate; of several values, the
+    ``metrics_weight_multiplier`` override it for the hosts in the aggregate. Of several values, the
     smallest applies.
     """
 

@@ -18,7 +18,7 @@ class PCIWeigher(BaseHostWeigher):
     with 99 devices or more weigh the same. Enable PciPassthroughFilter too, which rejects hosts
     with too few devices. The multiplier ``[filter_scheduler] pci_weight_multiplier`` may not be
     negative. Aggregate metadata ``pci_weight_multiplier`` override it for the hosts in the
-    aggregate; of several values, the smallest applies.
+    aggregate. Of several values, the smallest applies.
     """
 
     by_host = True

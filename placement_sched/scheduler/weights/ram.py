@@ -10,7 +10,7 @@ class RAMWeigher(BaseHostWeigher):
 
     With a negative ``[filter_scheduler] ram_weight_multiplier`` the host with the least wins, which
     fills hosts in turn. Aggregate metadata ``ram_weight_multiplier`` override it for the hosts in
-    the aggregate; of several values, the smallest applies.
+    the aggregate. Of several values, the smallest applies.
     """
 
     minval = 0

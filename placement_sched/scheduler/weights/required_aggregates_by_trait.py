@@ -12,7 +12,7 @@ class RequiredAggregatesByTraitWeigher(BaseHostWeigher):
 
     The tag is ``trait:X=required`` in an aggregate's metadata. Only required traits that tag any of
     the hosts count: the weight is the share of them that tag this host, 1.0 for all. The weigher
-    runs only with ``[scheduler] required_aggregates_by_trait = prefer``; with ``require`` the
+    runs only with ``[scheduler] required_aggregates_by_trait = prefer``. With ``require`` the
     request filter of that name leaves no other hosts. nova has no such weigher.
 
     The default of ``required_aggregates_by_trait_weight_multiplier`` is a thousand times that of
