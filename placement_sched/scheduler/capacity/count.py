@@ -60,6 +60,24 @@ _LIMITED_SHARED = (
     "hosts share providers, and a request sees only the first {limit} candidates: the number "
     "assumes that it sees all of them"
 )
+OUT_OF_TIME = (
+    "the count ended after [scheduler] capacity_budget ({seconds:g} s): the number is a minimum"
+)
+_TOO_COMPLEX = (
+    "the combinations of providers exceed [placement] allocation_candidates_budget: only the "
+    "candidates that one request sees are counted"
+)
+_LIMITED_UNDETERMINED = (
+    "candidates are limited by {option}, and {blocked} of them are on rejected hosts: a request "
+    "sees an undetermined part of the others, and the number assumes that it sees all of them"
+)
+_LIMITED_PARTLY = (
+    "candidates are limited by {option}: a request sees only some candidates of some hosts"
+)
+#: Counts again, on the nodes of these uuids alone.
+Recount = Callable[[Collection[str | None]], Sequence[Ledger]]
+#: Returns the names of the parts that contain a host.
+PartsOf = Callable[[str], tuple[str, ...]]
 
 
 @dataclass(slots=True)
@@ -258,25 +276,6 @@ def _chooses_at_random(run: Run) -> bool:
     return bool(options.shuffle_best_same_weighed_hosts or options.host_subset_size > 1)
 
 
-OUT_OF_TIME = (
-    "the count ended after [scheduler] capacity_budget ({seconds:g} s): the number is a minimum"
-)
-_TOO_COMPLEX = (
-    "the combinations of providers exceed [placement] allocation_candidates_budget: only the "
-    "candidates that one request sees are counted"
-)
-_LIMITED_UNDETERMINED = (
-    "candidates are limited by {option}, and {blocked} of them are on rejected hosts: a request "
-    "sees an undetermined part of the others, and the number assumes that it sees all of them"
-)
-_LIMITED_PARTLY = (
-    "candidates are limited by {option}: a request sees only some candidates of some hosts"
-)
-
-#: Counts again, on the nodes of these uuids alone.
-Recount = Callable[[Collection[str | None]], Sequence[Ledger]]
-
-
 @dataclass(frozen=True, slots=True)
 class CapacityCount:
     """The result of a count: the nodes with candidates, in the order of the candidates.
@@ -435,10 +434,6 @@ class Per(Enum):
     AGGREGATE = "aggregate"
     HOST = "host"
     CELL = "cell"
-
-
-#: Returns the names of the parts that contain a host.
-PartsOf = Callable[[str], tuple[str, ...]]
 
 
 @dataclass(slots=True)

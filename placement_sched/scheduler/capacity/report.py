@@ -50,6 +50,8 @@ _MAX_RECOUNTED = 100
 _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: The step of the candidate search that compares amounts.
 _RESOURCES = "resources"
+#: Keys of the request spec that do not apply: instances are counted one after another.
+_IGNORED_KEYS = ("num_instances", "instance_uuids")
 
 
 def report(cloud: OneCloud, result: CapacityCount, per: Per | None) -> Json:
@@ -210,10 +212,6 @@ def _free_amounts(run: Run, roots: Collection[str]) -> Mapping[str, dict[str, in
         for root, amount in zip(root_of.values(), free, strict=True):
             free_by_root[root][name] += int(amount)
     return free_by_root
-
-
-#: Keys of the request spec that do not apply: instances are counted one after another.
-_IGNORED_KEYS = ("num_instances", "instance_uuids")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

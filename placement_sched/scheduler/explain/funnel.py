@@ -33,6 +33,9 @@ from placement_sched.store.placement import resource_providers
 #: Maximum number of unknown names in a report. Comparing a name with all names of the cloud takes
 #: milliseconds, and a request may contain thousands.
 _MAX_REPORTED = 10
+#: The reason for candidates without a compute node: the same text for all, shown once.
+NOT_REPORTED = "no compute node is reported under the uuid of this resource provider"
+_NOT_DISABLED = f"!{os_traits.COMPUTE_STATUS_DISABLED}"
 
 
 class _NamedHost(NamedTuple):
@@ -86,12 +89,6 @@ def _list_names(spec: RequestSpec) -> Iterator[_NamedHost]:
 def _describe_missing(named: _NamedHost, existing: set[str]) -> str:
     noun = "host" if named.is_host else "node"
     return f"there is no {noun} {named.name!r}{suggested(noun, named.name, existing)}"
-
-
-#: The reason for candidates without a compute node: the same text for all, shown once.
-NOT_REPORTED = "no compute node is reported under the uuid of this resource provider"
-
-_NOT_DISABLED = f"!{os_traits.COMPUTE_STATUS_DISABLED}"
 
 
 def funnel_of(run: Run, connection: Connection | None, view: View | None = None) -> Funnel:

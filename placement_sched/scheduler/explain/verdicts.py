@@ -59,6 +59,35 @@ from placement_sched.scheduler.selection import Run
 from placement_sched.store.compute import compute_nodes
 from placement_sched.store.placement import resource_providers
 
+#: Kind and detail of a constraint of the search.
+Term = tuple[str, str]
+#: Reasons of the candidate search, by the root provider's uuid.
+Refusals = Mapping[str, Sequence[RejectReason]]
+_NOT_DISABLED_TERM = ("root_required", f"!{os_traits.COMPUTE_STATUS_DISABLED}")
+_DISABLED_TRAITS = [os_traits.COMPUTE_STATUS_DISABLED]
+#: Minimum number of rejected hosts with all their reasons, however large the request is.
+LEAST = 20
+#: Maximum cost of the verdicts of a request, in units of a name in a list (about a microsecond). A
+#: usual request gets all reasons of several hundred hosts.
+_BUDGET = 250_000
+#: Cost of a comparison by a filter, such as an extra spec or a property.
+_COMPARISON_COST = 10
+#: Cost of a constraint of the search, for each request group.
+_CONSTRAINT_COST = 35
+#: Maximum number of unknown names that are compared with all names, which takes milliseconds each.
+_MAX_COMPARED_NAMES = 10
+#: Maximum number of similar names for an unknown name.
+_MAX_SUGGESTIONS = 3
+#: Replaces the other reasons of a host.
+NOT_SOUGHT = (
+    "only the first reason is shown, without changes: a request as large as this is evaluated "
+    "by every stage for {} of the rejected hosts; name fewer hosts"
+)
+_NOT_REACHED = (
+    "the reason was not evaluated: a request as large as this is evaluated by every stage for {} "
+    "of the rejected hosts; name fewer hosts"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class AskedHost:
@@ -128,11 +157,6 @@ def _find_by_provider(
     return {name: [trees[providers[name].root_uuid]] for name in names if name in providers}
 
 
-#: Kind and detail of a constraint of the search.
-Term = tuple[str, str]
-_NOT_DISABLED_TERM = ("root_required", f"!{os_traits.COMPUTE_STATUS_DISABLED}")
-
-
 def would_fit_but(
     terms: Sequence[Term],
     refusals: Sequence[tuple[str, Refusal]],
@@ -194,9 +218,6 @@ def _host_clauses(term: Term, name: Callable[[str], str], *, several: bool) -> I
         names = [name(uuid) for uuid in uuids.removeprefix("!").removeprefix("in:").split(",")]
         relation = f"{are} in" if uuids.startswith("!") else f"{are} not in"
         yield f"{relation} {' or '.join(names)} {group}".rstrip()
-
-
-_DISABLED_TRAITS = [os_traits.COMPUTE_STATUS_DISABLED]
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,27 +311,6 @@ class CloudNames:
         return [{"uuid": uuid, "name": self.name(uuid)} for uuid in uuids]
 
 
-#: Minimum number of rejected hosts with all their reasons, however large the request is.
-LEAST = 20
-#: Maximum cost of the verdicts of a request, in units of a name in a list (about a microsecond). A
-#: usual request gets all reasons of several hundred hosts.
-_BUDGET = 250_000
-#: Cost of a comparison by a filter, such as an extra spec or a property.
-_COMPARISON_COST = 10
-#: Cost of a constraint of the search, for each request group.
-_CONSTRAINT_COST = 35
-
-#: Replaces the other reasons of a host.
-NOT_SOUGHT = (
-    "only the first reason is shown, without changes: a request as large as this is evaluated "
-    "by every stage for {} of the rejected hosts; name fewer hosts"
-)
-_NOT_REACHED = (
-    "the reason was not evaluated: a request as large as this is evaluated by every stage for {} "
-    "of the rejected hosts; name fewer hosts"
-)
-
-
 def number_with_all_reasons(run: Run, searches: Sequence[Search]) -> int:
     """Return the number of rejected hosts with all reasons: fewer for larger requests."""
     spec = run.narrowed.spec
@@ -359,12 +359,6 @@ def _first_reasons_by_host(funnel: Funnel) -> Mapping[tuple[str, str], RejectRea
     return reasons
 
 
-#: Reasons of the candidate search, by the root provider's uuid.
-Refusals = Mapping[str, Sequence[RejectReason]]
-#: Maximum number of similar names for an unknown name.
-_MAX_SUGGESTIONS = 3
-
-
 def verdicts(
     connection: Connection, run: Run, hosts: AskedHosts, funnel: Funnel | None = None
 ) -> tuple[HostVerdict, ...]:
@@ -406,7 +400,9 @@ def _judge_unknown_names(connection: Connection, hosts: AskedHosts) -> dict[str,
         existing.update(resource_providers.all_names(connection))
     few_names, result = if_few(existing), {}
     for position, name in enumerate(names):
-        similar = nearest(name, existing, _MAX_SUGGESTIONS) if position < _COMPARISON_COST else ()
+        similar = (
+            nearest(name, existing, _MAX_SUGGESTIONS) if position < _MAX_COMPARED_NAMES else ()
+        )
         result[name] = HostVerdict(
             asked=name,
             verdict=UNKNOWN,

@@ -14,6 +14,9 @@ from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.scheduler.plugins import loaded, why
 
 GROUP = "placement_sched.extra_spec_validators"
+#: Value types for the tables in this package.
+TEXT: Mapping[str, Any] = {"type": str}
+FLAG: Mapping[str, Any] = {"type": bool}
 
 #: Texts of booleans, in any case and with surrounding white space.
 _BOOLEANS = frozenset("1 t true on y yes 0 f false off n no".split())  # noqa: SIM905 - reads best
@@ -100,11 +103,6 @@ class ExtraSpecValidator:
         if maximum is not None and number > maximum:
             return f"greater than the max value of '{maximum}'"
         return None
-
-
-#: Value types for the tables in this package.
-TEXT: Mapping[str, Any] = {"type": str}
-FLAG: Mapping[str, Any] = {"type": bool}
 
 
 def one_of(*choices: str) -> Mapping[str, Any]:

@@ -28,6 +28,9 @@ from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
 #: A group and the name of one of its options.
 OptionName = tuple[str, str]
+#: Ratios by name, like ``cpu_allocation_ratio``.
+Ratios = Mapping[str, float]
+NO_RATIOS: Ratios = MappingProxyType({})
 
 #: Prefixes of the option groups that libraries read themselves.
 _LIBRARY_PREFIXES = ("oslo_", "keystone_")
@@ -167,11 +170,6 @@ def _describe_origin(settings: Settings, option: str) -> str:
     """Return an option of ``[scheduler]`` for messages, with its file and line."""
     place = settings.place_in_files("scheduler", option)
     return f"{place}: [scheduler] {option}" if place else f"[scheduler] {option}"
-
-
-#: Ratios by name, like ``cpu_allocation_ratio``.
-Ratios = Mapping[str, float]
-NO_RATIOS: Ratios = MappingProxyType({})
 
 
 def checked_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
