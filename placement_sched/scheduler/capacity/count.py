@@ -133,9 +133,9 @@ def for_counting(spec: RequestSpec) -> RequestSpec:
 def stops_of(run: FilterRun) -> dict[tuple[str, str], Stop]:
     """Return the rejecting stage by host and node."""
     return {
-        (rejected.host, rejected.node): Stop(report.name)
+        (each.host, each.node): Stop(report.name)
         for report in run.reports
-        for rejected in report.rejected
+        for each in report.rejected
     }
 
 

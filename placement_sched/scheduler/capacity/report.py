@@ -112,8 +112,8 @@ def _report_parts(
     names = _list_part_names(cloud, result, counts, per)
     parts = grouped(
         (name, count)
-        for count, host_names in zip(counts, names, strict=True)
-        for name in host_names
+        for count, host_parts in zip(counts, names, strict=True)
+        for name in host_parts
     )
     recount = result.recount if len(parts) <= _MAX_RECOUNTED else None
     if recount is not None:
@@ -201,10 +201,8 @@ def _free_amounts(run: Run, roots: Collection[str]) -> Mapping[str, dict[str, in
     }
     root_of = {key: root for root, key in source.ids_of(roots).items()}
     if not answered.search.is_single:
-        root_providers = [
-            CandidateProvider(key, root, 0, root, None) for key, root in root_of.items()
-        ]
-        root_of = {each.id: each.root_uuid for each in source.whole_trees(root_providers)}
+        roots_only = [CandidateProvider(key, root, 0, root, None) for key, root in root_of.items()]
+        root_of = {each.id: each.root_uuid for each in source.whole_trees(roots_only)}
     columns = source.free_columns(list(root_of), list(names.values()))
     free_by_root: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(names, 0))
     for name, class_id in names.items():
@@ -312,11 +310,9 @@ def flavors_asked(connection: Connection, question: CapacityQuestion) -> Sequenc
     for place, name in places.items():
         if isinstance(name, str) and not stored_flavors.by_flavorid_or_name(connection, name):
             stored = stored_flavors.all_flavors(connection)
-            spellings = [
-                each for flavor in stored for each in (flavor.name, flavor.flavorid) if each
-            ]
+            ids = [each for flavor in stored for each in (flavor.name, flavor.flavorid) if each]
             names = if_few(flavor.name for flavor in stored)
-            hint = names_instead("flavor", nearest(name, spellings), names)
+            hint = names_instead("flavor", nearest(name, ids), names)
             raise NotFound(
                 f"There is no stored flavor {name!r}{hint}", at=place, code="scheduler.not_found"
             )
@@ -404,8 +400,8 @@ def refuse_unknown_zone(narrowed: RequestFilterRun) -> None:
 
 def _for_single_instance(question: CapacityQuestion) -> CapacityQuestion:
     """Return the query for a single instance with a new uuid."""
-    spec = {name: value for name, value in question.document.items() if name not in _IGNORED_KEYS}
-    return replace(question, document={**spec, "instance_uuids": [str(uuid4())]})
+    body = {name: value for name, value in question.document.items() if name not in _IGNORED_KEYS}
+    return replace(question, document={**body, "instance_uuids": [str(uuid4())]})
 
 
 def shown(flavor: Any) -> Any:

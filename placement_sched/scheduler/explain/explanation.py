@@ -319,7 +319,7 @@ def _group_by_aggregates(
 
 def explained(connection: Connection, run: Run, view: View) -> Json:
     """Return the explanation of a run, with verdicts on the hosts of the view."""
-    verdicts_json: Json = {}
+    extra: Json = {}
     chosen = run.request.chosen
     hosts = run.choice.first.host_reports() if run.choice else ()
     if view.hosts is None:
@@ -330,10 +330,10 @@ def explained(connection: Connection, run: Run, view: View) -> Json:
         view = View(frozenset([*trees_by_name, *nodes]), view.max_rejected)
         # Verdicts may need the rejections of all hosts.
         funnel = funnel_of(run, connection, replace(view, max_rejected=0))
-        host_verdicts = verdicts(connection, run, trees_by_name, funnel)
-        verdicts_json = {
-            "verdicts": [each.as_json() for each in host_verdicts],
-            "stages": stages_of_run(run, host_verdicts),
+        judged = verdicts(connection, run, trees_by_name, funnel)
+        extra = {
+            "verdicts": [each.as_json() for each in judged],
+            "stages": stages_of_run(run, judged),
         }
     if view.hosts is None:  # smallest changes for any host; verdicts have them per host
         misses = funnel.allocation_candidates.nearest_misses
@@ -341,7 +341,7 @@ def explained(connection: Connection, run: Run, view: View) -> Json:
     return {
         "outcome": SELECTED if run.selections else NO_VALID_HOST,
         "policy": chosen.policy.name if chosen else DEFAULT_POLICY,
-        **verdicts_json,
+        **extra,
         "funnel": funnel.as_json(view),
         "hosts": hosts_as_json(hosts, view),
         "selections": [[each.as_json() for each in group] for group in run.selections],
@@ -359,14 +359,12 @@ def stages_of_run(run: Run, verdicts: Iterable[HostVerdict]) -> list[Json]:
     for prefix, answered in asked_searches(run):
         steps = stages_of(answered.search)
         stages += [(CANDIDATES, f"{prefix}{each.kind} {each.detail}".strip()) for each in steps]
-    filter_stages = [(FILTERS, name) for name in run.chooser.stage_names(first_instance(run))]
-    extra = [
+    late = [(FILTERS, name) for name in run.chooser.stage_names(first_instance(run))]
+    named = [
         (each.stage, each.name) for verdict in verdicts for each in verdict.reasons if each.name
     ]
-    candidate_stages = [each for each in extra if each[0] != FILTERS]
-    ordered = dict.fromkeys(
-        [*stages, *candidate_stages, (FILTERS, COMPUTE_NODES), *filter_stages, *extra]
-    )
-    if (FILTERS, COMPUTE_NODES) not in extra:
+    early = [each for each in named if each[0] != FILTERS]
+    ordered = dict.fromkeys([*stages, *early, (FILTERS, COMPUTE_NODES), *late, *named])
+    if (FILTERS, COMPUTE_NODES) not in named:
         del ordered[FILTERS, COMPUTE_NODES]
     return [{"stage": stage, "name": name} for stage, name in ordered]

@@ -64,7 +64,7 @@ Term = tuple[str, str]
 #: Reasons of the candidate search, by the root provider's uuid.
 Refusals = Mapping[str, Sequence[RejectReason]]
 _NOT_DISABLED_TERM = ("root_required", f"!{os_traits.COMPUTE_STATUS_DISABLED}")
-_DISABLED_TRAITS = [os_traits.COMPUTE_STATUS_DISABLED]
+_DISABLED = [os_traits.COMPUTE_STATUS_DISABLED]
 #: Minimum number of rejected hosts with all their reasons, however large the request is.
 LEAST = 20
 #: Maximum cost of the verdicts of a request, in units of a name in a list (about a microsecond). A
@@ -75,7 +75,7 @@ _COMPARISON_COST = 10
 #: Cost of a constraint of the search, for each request group.
 _CONSTRAINT_COST = 35
 #: Maximum number of unknown names that are compared with all names, which takes milliseconds each.
-_MAX_COMPARED_NAMES = 10
+_MAX_COMPARED = 10
 #: Maximum number of similar names for an unknown name.
 _MAX_SUGGESTIONS = 3
 #: Replaces the other reasons of a host.
@@ -140,13 +140,11 @@ def _find_by_provider(
     connection: Connection, names: Sequence[str], uuids: Mapping[str, str]
 ) -> dict[str, list[AskedHost]]:
     """Return the compute nodes at the roots of the providers' trees."""
-    providers = {
-        provider.name: provider for provider in resource_providers.by_names(connection, names)
-    }
+    providers = {each.name: each for each in resource_providers.by_names(connection, names)}
     known_uuids = [uuids[name] for name in names if name in uuids]
     by_uuid = resource_providers.by_uuids(connection, known_uuids)
     providers |= {name: by_uuid[uuids[name]] for name in names if uuids.get(name) in by_uuid}
-    roots = {provider.root_uuid for provider in providers.values()}
+    roots = {each.root_uuid for each in providers.values()}
     called = resource_providers.names_of(connection, roots)
     trees = {}
     for root in roots:
@@ -247,14 +245,11 @@ class CloudNames:
         return replace(reason, changes=tuple(changes))
 
     def _named(self, root: str, change: Remedy) -> Iterator[Remedy]:
-        if change.action == "remove_trait" and change.values["traits"] == _DISABLED_TRAITS:
+        if change.action == "remove_trait" and change.values["traits"] == _DISABLED:
             yield Remedy(
                 "enable_service", "enable its compute service", {"steps": ["enable_service"]}
             )
-        elif (
-            change.action == "drop_constraint"
-            and change.values["detail"] == f"!{_DISABLED_TRAITS[0]}"
-        ):
+        elif change.action == "drop_constraint" and change.values["detail"] == f"!{_DISABLED[0]}":
             return  # no request may drop this constraint
         elif change.action == "leave_aggregate":
             provider, uuids = change.values.get("provider"), change.values["aggregates"]
@@ -398,16 +393,11 @@ def _judge_unknown_names(connection: Connection, hosts: AskedHosts) -> dict[str,
     if names:
         existing.update(compute_nodes.all_names(connection))
         existing.update(resource_providers.all_names(connection))
-    few_names, result = if_few(existing), {}
+    listing, result = if_few(existing), {}
     for position, name in enumerate(names):
-        similar = (
-            nearest(name, existing, _MAX_SUGGESTIONS) if position < _MAX_COMPARED_NAMES else ()
-        )
+        near = nearest(name, existing, _MAX_SUGGESTIONS) if position < _MAX_COMPARED else ()
         result[name] = HostVerdict(
-            asked=name,
-            verdict=UNKNOWN,
-            did_you_mean=similar,
-            there_are=() if similar else few_names,
+            asked=name, verdict=UNKNOWN, did_you_mean=near, there_are=() if near else listing
         )
     return result
 

@@ -22,11 +22,10 @@ _ExtraSpec = tuple[str, str, str]
 class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
     """Filter for hosts whose aggregate metadata satisfy the flavor's extra specs.
 
-    Extra specs with the scope ``aggregate_instance_extra_specs:`` and without a scope are compared.
-    A host is rejected if none of its aggregates has the key. Of several values, in several
-    aggregates or separated by commas, one must match. The operators are the same as in
-    ComputeCapabilitiesFilter. Extra specs without a scope that are meant for another filter are
-    compared too.
+    Extra specs with the scope ``aggregate_instance_extra_specs:`` and without a scope are compared,
+    even if they are meant for another filter. A host is rejected if none of its aggregates has the
+    key. Of several values, in several aggregates or separated by commas, one must match. The
+    operators are the same as in ComputeCapabilitiesFilter.
     """
 
     run_filter_once_per_request = True

@@ -37,7 +37,7 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
         project = spec_obj.project_id
 
         def refusal(host_state: HostState) -> Refusal | None:
-            allowed = _get_allowed_projects(host_state)
+            allowed = _allowed_projects(host_state)
             if not allowed or project in allowed:
                 return None
             names = sorted(allowed)
@@ -50,7 +50,7 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the request as a project that the host allows."""
-        names = sorted(_get_allowed_projects(host_state))
+        names = sorted(_allowed_projects(host_state))
         words = f"add project {spec_obj.project_id} to {_KEY} of the host's aggregates"
         changed = replace(spec_obj, project_id=names[0])
         yield Remedy(
@@ -58,7 +58,7 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
         )
 
 
-def _get_allowed_projects(host_state: HostState) -> set[str]:
+def _allowed_projects(host_state: HostState) -> set[str]:
     return {
         part.strip()
         for aggregate in host_state.aggregates

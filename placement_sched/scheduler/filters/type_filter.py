@@ -36,10 +36,8 @@ class TypeAffinityFilter(BaseHostFilter):
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
         """Return the host without the instances of other flavors."""
-        instances = host_state.instances.items()
-        remaining = {
-            uuid: each for uuid, each in instances if _is_same(each.flavor, spec_obj.flavor)
-        }
+        items = host_state.instances.items()
+        remaining = {uuid: each for uuid, each in items if _is_same(each.flavor, spec_obj.flavor)}
         count = len(host_state.instances) - len(remaining)
         words = f"move away {count} instances of other flavors"
         after = {"instances": remaining}

@@ -51,11 +51,7 @@ def aggregate_values(host_state: HostState, key: str) -> set[str]:
 
 
 class OncePerAggregates(Generic[T]):
-    """Cache of a value that depends only on a host's aggregates.
-
-    Hosts in the same aggregates share one call of ``read``, which must use nothing else of the
-    host.
-    """
+    """Cache of a value that hosts in the same aggregates share."""
 
     def __init__(self, read: Callable[[HostState], T]) -> None:
         self._read = read
@@ -101,10 +97,7 @@ def _parse_instances(hint: Iterable[str]) -> tuple[Sequence[str], frozenset[str]
 
 
 def members_on(host_state: HostState, spec_obj: RequestSpec, group: ServerGroup) -> int:
-    """Return the number of the group's members on the host.
-
-    At least 1 if the group itself names the host.
-    """
+    """Return the number of group members on the host, at least 1 if the group names it."""
     members = spec_obj.read_once(group.members, frozenset)
     hosts = spec_obj.read_once(group.hosts, frozenset)
     return max(len(members.intersection(host_state.instances)), int(host_state.host in hosts))

@@ -79,7 +79,7 @@ def lines_of(name: str, settings: Settings) -> tuple[Assignment, ...]:
 
     Raises :class:`ConfigurationError` if there is no such section.
     """
-    origin = _describe_origin(settings, "policies")
+    origin = _describe(settings, "policies")
     reserved = (*settings.conf.registered, DEFAULT_POLICY)
     if name in reserved or name.startswith(_LIBRARY_PREFIXES):
         raise ConfigurationError(
@@ -124,7 +124,7 @@ class Names:
                 whole[f"{group}_{dest}"].add(key)
                 for deprecated in option.deprecated_opts:
                     old[(deprecated.name or dest).replace("-", "_")].add(key)
-        origin = _describe_origin(settings, "policy_overrides")
+        origin = _describe(settings, "policy_overrides")
         allowed = settings.scheduler.policy_overrides
         self._allowed = frozenset(self._resolve(name, origin) for name in allowed)
 
@@ -166,7 +166,7 @@ class Names:
         raise ConfigurationError(f"{origin}: there is no option {text}{hint}")
 
 
-def _describe_origin(settings: Settings, option: str) -> str:
+def _describe(settings: Settings, option: str) -> str:
     """Return an option of ``[scheduler]`` for messages, with its file and line."""
     place = settings.place_in_files("scheduler", option)
     return f"{place}: [scheduler] {option}" if place else f"[scheduler] {option}"
@@ -304,11 +304,7 @@ class Policies:
             checked_plugins(settings, self.clock)
         except ConfigurationError as error:
             # Name the line of the invalid value, if there is one.
-            lines = (
-                f"{override.place}: "
-                for override in overrides
-                if override.is_meant_by(error.detail)
-            )
+            lines = (f"{each.place}: " for each in overrides if each.is_meant_by(error.detail))
             raise ConfigurationError(f"{next(lines, '')}[{name}]: {error.detail}") from None
         return SchedulingPolicy(name, settings, overrides)
 
