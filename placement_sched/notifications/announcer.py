@@ -30,10 +30,7 @@ class Announcer:
 
     @contextmanager
     def announcing(self) -> Iterator[Callable[[RequestSpec], None]]:
-        """Notify of the end or the failure of a request after the block.
-
-        Yields a function to call with the parsed request, which notifies of the start.
-        """
+        """Yield a function for the parsed request, and notify of start and result."""
         specs: list[RequestSpec] = []
 
         def notify_start(spec: RequestSpec) -> None:
@@ -56,7 +53,6 @@ class Announcer:
             sender.close()
 
     def _notify(self, event: Event) -> None:
-        """Queue the event, and log failures without raising them."""
         settings = self._settings
         if settings is None:
             return

@@ -99,7 +99,6 @@ class Bus:
         self._transport.cleanup()
 
     def _messages(self, event: Event) -> Iterator[tuple[str, str, Json]]:
-        """Yield notifier, method and payload of each enabled message."""
         notification_format = self._settings.notification_format
         if self._settings.notify_on_run_instance and event.phase in {START, END}:
             yield UNVERSIONED, "run_instance", payloads.run_instance(event)

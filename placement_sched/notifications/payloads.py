@@ -191,7 +191,6 @@ def _build_pci_requests(pci_requests: InstancePCIRequests, uuid: str | None) -> 
 
 
 def _wrap(name: str, version: str, data: Json) -> Json:
-    """Return a versioned object of nova with this data."""
     return {
         "nova_object.name": name,
         "nova_object.namespace": "nova",

@@ -220,7 +220,6 @@ def find_pools(
 
 
 def _join_overlapping(linked: Iterable[set[int]]) -> list[set[int]]:
-    """Return the unions of sets with common members."""
     sets: list[set[int]] = []
     for members in linked:
         touching = [each for each in sets if not each.isdisjoint(members)]
@@ -250,7 +249,6 @@ def _build_pool(
 
 
 def _split_way(way: Way, shared: Collection[int]) -> tuple[Way, Way]:
-    """Return the amounts of shared providers, and of the host itself."""
     pooled = sorted(each for each in way if each[0] in shared)
     own = (each for each in way if each[0] not in shared)
     return tuple(pooled), tuple(own)

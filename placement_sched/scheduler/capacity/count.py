@@ -180,7 +180,6 @@ def _as_json(candidate: Any) -> Any:
 
 
 def _offer_next(lane: list[Ledger], stock: Stock) -> bool:
-    """Offer the fitting candidates of the next node, if there is any."""
     while lane:
         ledger = lane[-1]
         if ledger.stop is UNFINISHED:
@@ -205,7 +204,7 @@ def _place(ledger: Ledger, single: RequestSpec, stock: Stock) -> None:
 def _with_members(spec: RequestSpec, single: RequestSpec, placed: Sequence[Ledger]) -> RequestSpec:
     """Return the request with this round's instances in its server group, if any.
 
-    Instances of the same round share a uuid: no host sees the instance of another host.
+    Instances of a round share a uuid, so that no host sees the instance of another host.
     """
     group = spec.instance_group
     if group is None or single.instance_uuid is None:
@@ -269,7 +268,6 @@ def keep_together(ledgers: Sequence[Ledger], firsts: Sequence[str], doubts: list
 
 
 def _chooses_at_random(run: Run) -> bool:
-    """Return whether the driver may choose another host than the heaviest."""
     driver, options = run.request.plugins.driver, run.request.settings.filter_scheduler
     if not isinstance(driver, FilterScheduler):
         return True
@@ -357,7 +355,6 @@ def count_hosts(run: Run, deadline: Deadline, doubts: list[str]) -> tuple[Sequen
 def _count_independently(
     run: Run, ledgers: Sequence[Ledger], stock: Stock, deadline: Deadline
 ) -> None:
-    """Count each host independently."""
     spec = run.narrowed.spec
     passing = run.chooser.passing(run.hosts, spec)
     stops, passed = stops_of(passing), {id(host) for host in passing.hosts}

@@ -75,7 +75,6 @@ def report(cloud: OneCloud, result: CapacityCount, per: Per | None) -> Json:
 
 
 def _summarize(counts: Iterable[HostCount]) -> Json:
-    """Return the capacity of these hosts, their limits, and the free rest."""
     capacity, used = 0, Counter[SharedPool]()
     stops, stranded = Counter[Stop](), Counter[str]()
     for count in counts:
@@ -108,7 +107,6 @@ def _limit_as_json(stop: Stop, hosts: int) -> Json:
 def _report_parts(
     cloud: OneCloud, result: CapacityCount, counts: Sequence[HostCount], per: Per
 ) -> list[Json]:
-    """Return the parts of the cloud, by name."""
     names = _list_part_names(cloud, result, counts, per)
     parts = grouped(
         (name, count)
@@ -131,7 +129,6 @@ def _count_again(recount: Recount, counts: Sequence[HostCount]) -> list[HostCoun
 def _list_part_names(
     cloud: OneCloud, result: CapacityCount, counts: Sequence[HostCount], per: Per
 ) -> Iterable[Iterable[str]]:
-    """Return the names of the parts that contain each node."""
     view = result.run.cloud
     if per is not Per.CELL:
         default = result.run.request.settings.DEFAULT.default_availability_zone
@@ -143,7 +140,6 @@ def _list_part_names(
 
 
 def _add_names(cloud: OneCloud, result: CapacityCount, parts: Sequence[Json]) -> None:
-    """Add the names of aggregates and providers to the uuids in the limits."""
     limits = [limit for part in parts for limit in part["limited_by"] if "detail" in limit]
     within = {limit["detail"]: dict.fromkeys(_UUID.findall(limit["detail"])) for limit in limits}
     uuids = {uuid for in_detail in within.values() for uuid in in_detail}
@@ -399,7 +395,6 @@ def refuse_unknown_zone(narrowed: RequestFilterRun) -> None:
 
 
 def _for_single_instance(question: CapacityQuestion) -> CapacityQuestion:
-    """Return the query for a single instance with a new uuid."""
     body = {name: value for name, value in question.document.items() if name not in _IGNORED_KEYS}
     return replace(question, document={**body, "instance_uuids": [str(uuid4())]})
 

@@ -65,10 +65,7 @@ _HostsByRejection = Mapping[tuple[tuple[str, str], ...], Sequence[_RejectedState
 
 
 def would_fit(connection: Connection, run: Run, near_misses: NearMisses) -> tuple[WouldFit, ...]:
-    """Return the smallest changes that let the first instance of a failed request fit.
-
-    ``near_misses`` are the near misses of the search, if it found nothing.
-    """
+    """Return the smallest changes that let the first instance of a failed request fit."""
     if run.choice is None or run.choice.first.ordered or run.searches.asked is None:
         return ()
     answered = run.searches.asked
@@ -136,7 +133,6 @@ def _evaluate_filters(
 
 
 def _first_change(run: Run, state: HostState) -> Remedy | None:
-    """Return the first change for a host that a single stage rejects."""
     reports = run.chooser.each_refusal(copy(state), first_instance(run))
     changes = (change for report in reports for change in report.rejected[0].changes)
     return next(changes, None)
@@ -155,7 +151,6 @@ class _NearMissEvaluation:
         return self.searched.search
 
     def of(self, miss: NearMiss) -> Iterator[WouldFit]:
-        """Yield the results without the terms of a near miss, or with another amount."""
         amount = amount_named(self.search, miss.terms[0]) if not miss.others else None
         if amount is not None:
             nearest = amounts.nearest_amounts(self.searched, miss.terms[0], self.remaining)
@@ -248,10 +243,7 @@ class _NearMissEvaluation:
         )
 
     def _with_larger_flavor(self, name: str, difference: int) -> RequestSpec:
-        """Return the request with a flavor that has the changed amount, if it has the class.
-
-        Some filters read the flavor, not the candidates query.
-        """
+        """Return the request with the changed amount in its flavor, for filters that read it."""
         spec = first_instance(self.run)
         field = _FLAVOR_FIELDS.get(name)
         if field is None or f"resources:{name}" in spec.flavor.extra_specs:
@@ -262,7 +254,6 @@ class _NearMissEvaluation:
     def _results_without(
         self, miss: NearMiss, passed: Sequence[HostState], *, exact: bool
     ) -> Iterator[WouldFit]:
-        """Yield the hosts that pass without the terms, by the aggregates that exclude them."""
         labels = _format_terms(miss.terms)
         without = tuple((CANDIDATES, label) for label in labels)
         by_aggregates: Mapping[tuple[str, ...], Sequence[HostState]] = {(): passed}
@@ -285,8 +276,6 @@ class _NearMissEvaluation:
 
 
 def _without_traits(spec: RequestSpec, traits: Collection[str]) -> RequestSpec:
-    """Return the request without these traits in its flavor and image."""
-
     def is_kept(key: str) -> bool:
         return not (key.startswith("trait") and key.partition(":")[2] in traits)
 
@@ -308,7 +297,6 @@ def _without_traits(spec: RequestSpec, traits: Collection[str]) -> RequestSpec:
 def _group_by_aggregates(
     names: CloudNames, detail: str, states: Sequence[HostState]
 ) -> Mapping[tuple[str, ...], Sequence[HostState]]:
-    """Return the hosts by their forbidden aggregates."""
     inside = defaultdict[tuple[str, ...], list[HostState]](list)
     forbidden = set(detail.removeprefix("!in:").split(" ")[0].split(","))
     for state in states:

@@ -23,10 +23,7 @@ _EMPTY_CANDIDATE: Mapping[str, Any] = {"allocations": {}, "mappings": {}}
 
 
 def found_on(run: Run, query: CandidatesQuery, roots: Collection[str]) -> Candidates:
-    """Return the query's candidates on the trees of these roots, without a limit.
-
-    Returns no candidates if the search is too expensive.
-    """
+    """Return the query's candidates on these trees, or none if the search is too expensive."""
     source = run.cloud.providers
     try:
         return find_on(source, prepare(source, query), run.request.settings, roots)
@@ -55,10 +52,6 @@ def first_instance(run: Run) -> RequestSpec:
 
 
 def _find_first_rejection(run: Run, state: HostState, spec: RequestSpec) -> FilterReport | None:
-    """Return the report of the first filter that rejects.
-
-    Raises :class:`PluginFailed` if a filter fails.
-    """
     with tolerated():
         return next(iter(run.chooser.each_refusal(copy(state), spec)), None)
 
@@ -72,10 +65,7 @@ def passes(run: Run, state: HostState, spec: RequestSpec) -> bool:
 
 
 def passes_after_changes(run: Run, state: HostState, spec: RequestSpec) -> bool | None:
-    """Return whether a host passes after the first change of each filter that rejects it.
-
-    Returns None if a change cannot be evaluated, or a filter fails.
-    """
+    """Return whether a host passes after the first changes, or None if unknown."""
     changed_state, changed_spec, tried_filters = copy(state), spec, set[str]()
     try:
         while (report := _find_first_rejection(run, changed_state, changed_spec)) is not None:

@@ -139,7 +139,6 @@ def asked_hosts(connection: Connection, names: Iterable[str]) -> AskedHosts:
 def _find_by_provider(
     connection: Connection, names: Sequence[str], uuids: Mapping[str, str]
 ) -> dict[str, list[AskedHost]]:
-    """Return the compute nodes at the roots of the providers' trees."""
     providers = {each.name: each for each in resource_providers.by_names(connection, names)}
     known_uuids = [uuids[name] for name in names if name in uuids]
     by_uuid = resource_providers.by_uuids(connection, known_uuids)
@@ -387,7 +386,6 @@ def verdicts(
 
 
 def _judge_unknown_names(connection: Connection, hosts: AskedHosts) -> dict[str, HostVerdict]:
-    """Return the verdicts on unknown names, with similar existing names."""
     names = [name for name, trees in hosts.items() if not trees]
     existing: set[str] = set()
     if names:
@@ -443,7 +441,6 @@ def _list_reasons(
     search_reasons: Sequence[RejectReason],
     state: HostState | None,
 ) -> Iterator[RejectReason]:
-    """Yield the reasons of all stages that reject a host."""
     rejecting = (report for report in run.narrowed.reports if report.refusal)
     reasons = [*map(RejectReason.of_request_filter, rejecting), *search_reasons]
     if state is None:
@@ -485,7 +482,6 @@ def _next_tolerated(reports: Iterator[FilterReport]) -> FilterReport | None:
 
 
 def _reasons_of_run(run: Run) -> Mapping[tuple[str, str], Sequence[RejectReason]]:
-    """Return the filter rejections of the run, by host and node."""
     return grouped(
         ((rejected.host, rejected.node), RejectReason(FILTERS, report.name, rejected.reason))
         for report in (run.choice.first.filters if run.choice else ())

@@ -69,7 +69,6 @@ class ExtraSpecValidator:
         return re.compile(self._with_patterns(namespace)) if colon else None
 
     def _with_patterns(self, name: str) -> str:
-        """Return a part of the name as a regular expression."""
         patterns = {parameter["name"]: parameter["pattern"] for parameter in self.parameters or ()}
         parts = re.split(r"\{(\w+)\}", name)
         return "".join(
@@ -177,7 +176,6 @@ def _index() -> tuple[
 
 
 def _load_from_packages() -> Iterator[ExtraSpecValidator]:
-    """Yield the validators of installed packages."""
     for entry_point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
         origin = f"entry point {entry_point.name} ({entry_point.value}) of {GROUP}"
         try:

@@ -110,10 +110,7 @@ class BaseHostFilter(SchedulerPlugin):
     # nova's names, which third-party filters override or call
 
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
-        """Return whether the host passes.
-
-        As in nova, limits are written to the host state.
-        """
+        """Return whether the host passes, and write limits to the host state."""
         check_host = self.for_request(spec_obj)
         verdict = None if check_host is None else check_host(host_state)
         if isinstance(verdict, Passed):

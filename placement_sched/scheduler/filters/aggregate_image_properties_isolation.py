@@ -60,7 +60,6 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
         yield without_properties(spec_obj, [key for key, _, _ in rejected], words)
 
     def _compared_properties(self, spec_obj: RequestSpec) -> Sequence[tuple[str, str]]:
-        """Return names and values, as texts, of the compared properties."""
         options = self.settings.filter_scheduler
         prefix = options.aggregate_image_properties_isolation_namespace or ""
         prefix += (options.aggregate_image_properties_isolation_separator or "") if prefix else ""
@@ -81,7 +80,6 @@ def _check_properties(
 def _iterate_rejected(
     properties: Iterable[tuple[str, str]], host_state: HostState
 ) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield name, value and allowed values of each rejected property."""
     for key, value in properties:
         allowed = aggregate_values(host_state, key)
         if allowed and value not in allowed:

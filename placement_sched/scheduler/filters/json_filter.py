@@ -90,7 +90,6 @@ _OPERATORS: Mapping[str, Callable[[Sequence[Any]], Any]] = MappingProxyType(
 
 
 def _get_query(spec_obj: RequestSpec) -> Any:
-    """Return the condition, given as JSON text or as a list, or None."""
     value = spec_obj.scheduler_hints.get("query") or None
     return _parse(value[0]) if value and len(value) == 1 and isinstance(value[0], str) else value
 
@@ -137,7 +136,6 @@ def _resolve(value: Any, host_state: HostState) -> Any:
 
 
 def _get_value(host_state: HostState, variable: str) -> Any:
-    """Return the value of a variable, or None if the host has none."""
     first, *names = variable.removeprefix("$").split(".")
     is_attribute = first in HostState.__slots__ or first == "allocation_candidates"
     value = getattr(host_state, first, None) if is_attribute and not first.startswith("_") else None

@@ -93,7 +93,6 @@ class NUMATopologyFilter(BaseHostFilter):
         yield Remedy("drop_numa_topology", words, spec=replace(spec_obj, numa_topology=None))
 
     def _limits(self, host_state: HostState, spec_obj: RequestSpec) -> NUMATopologyLimits:
-        """Return the limits of the host's NUMA nodes, with the required networks."""
         networks, settings = spec_obj.network_metadata, self.settings
         if isinstance(networks, Mapping):
             networks = spec_obj.read_once(networks, NetworkMetadata.from_document)

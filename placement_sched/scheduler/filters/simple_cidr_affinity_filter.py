@@ -40,7 +40,6 @@ class SimpleCIDRAffinityFilter(BaseHostFilter):
 
 
 def _requested_subnet(spec_obj: RequestSpec) -> IPv4Network | IPv6Network | None:
-    """Return the subnet of the hints, or None without an address."""
     address = spec_obj.get_scheduler_hint("build_near_host_ip")
     prefix = spec_obj.get_scheduler_hint("cidr", "/24")
     for name, value in (("build_near_host_ip", address), ("cidr", prefix)):

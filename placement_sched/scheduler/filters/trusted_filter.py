@@ -68,7 +68,6 @@ class TrustedFilter(BaseHostFilter):
 
 
 def _describe_cause(attested: Attested) -> str:
-    """Return the cause of a trust level, or its time."""
     if attested.failure is not None:
         return f": {attested.failure}"
     if attested.level.since is None:

@@ -75,10 +75,7 @@ def overrides_of(name: str, settings: Settings) -> tuple[Override, ...]:
 
 
 def lines_of(name: str, settings: Settings) -> tuple[Assignment, ...]:
-    """Return the lines of a policy's section.
-
-    Raises :class:`ConfigurationError` if there is no such section.
-    """
+    """Return the lines of a policy's section, or raise :class:`ConfigurationError`."""
     origin = _describe(settings, "policies")
     reserved = (*settings.conf.registered, DEFAULT_POLICY)
     if name in reserved or name.startswith(_LIBRARY_PREFIXES):
@@ -414,7 +411,6 @@ def _run_selector(
     policies: Policies,
     tagged: Sequence[HostAggregate],
 ) -> tuple[ChosenPolicy | None, SelectorReport]:
-    """Return the choice of a selector, if any, and its report."""
     name = selector.name or type(selector).__name__
     with calling(selector):
         criterion = selector.asked(spec)

@@ -51,7 +51,6 @@ def selectors_shown(scheduler: Scheduler) -> list[str]:
 
 
 def _current_policies(scheduler: Scheduler) -> tuple[Policies, Sequence[HostAggregate]]:
-    """Return the current policies, and the aggregates that name a policy."""
     with scheduler.database.read() as connection:
         tagged = scheduler.memory.aggregates.current(connection).of_policies
     return policies_for(scheduler.live.settings(), scheduler.clock), tagged
@@ -81,7 +80,6 @@ def _build_view(name: str, policies: Policies, aggregates: Sequence[HostAggregat
 
 
 def _list_plugins(policy: SchedulingPolicy, policies: Policies) -> Json:
-    """Return the plugins of a policy, in order, under their names in explanations."""
     plugins = plugins_for(policy.settings, policies.clock)
     return {
         "request_filters": [
@@ -117,7 +115,6 @@ def _list_options(
 
 
 def _find_origin(default: SchedulingPolicy, group: str, name: str) -> Origin:
-    """Return the origin of a value that the policy does not set."""
     origin = default.settings.origin_of(group, name)
     if origin.source != OVERRIDE:
         return origin
@@ -127,7 +124,6 @@ def _find_origin(default: SchedulingPolicy, group: str, name: str) -> Origin:
 
 
 def _as_json_value(value: object) -> object:
-    """Return an option's value in JSON types."""
     if isinstance(value, Mapping):
         return {str(key): _as_json_value(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

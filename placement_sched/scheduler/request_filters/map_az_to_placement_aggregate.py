@@ -46,7 +46,6 @@ class MapAZToPlacementAggregate(BaseRequestFilter):
     def _reject_unknown_zone(
         self, requested: str, wanted: Iterable[str], zoned: Iterable[HostAggregate]
     ) -> Refusal:
-        """Return the rejection of an unknown zone, with the existing zones."""
         existing = {name for agg in zoned for name in zones(agg.availability_zone)}
         existing.add(self.settings.DEFAULT.default_availability_zone)
         nearby = [

@@ -38,7 +38,6 @@ class OwnerNovaFilter(BaseRequestFilter):
 
 
 def _is_pci(spec: RequestSpec, group: RequestedGroup) -> bool:
-    """Return whether the group is a device of one of the request's PCI requests."""
     requests = spec.pci_requests.requests if spec.pci_requests else ()
     ids = {pci.request_id for pci in requests if pci.alias_name is not None and pci.request_id}
     return bool(group.requester_id) and str(group.requester_id).rpartition("-")[0] in ids

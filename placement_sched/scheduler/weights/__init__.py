@@ -208,7 +208,6 @@ def aggregates_of(hosts: Iterable[HostState]) -> Collection[HostAggregate]:
 
 
 def _parse_number(text: str) -> float | None:
-    """Return the finite number in the text, or None."""
     try:
         number = float(text)
     except ValueError:

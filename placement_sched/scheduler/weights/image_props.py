@@ -67,7 +67,6 @@ class ImagePropertiesWeigher(BaseHostWeigher):
         return list(map(shared, hosts))
 
     def _weighed_properties(self, image: Image) -> Mapping[tuple[str, str], float]:
-        """Return the ratios of the image's properties, without zeros."""
         default = 0.0 if self._ratios else 1.0
         ratios = {prop: self._ratios.get(prop[0], default) for prop in _list_properties(image)}
         return {prop: ratio for prop, ratio in ratios.items() if ratio}

@@ -82,7 +82,6 @@ class MetricsWeigher(BaseHostWeigher):
         return total
 
     def _single_value(self, host: HostState, name: str, value: int | None) -> int:
-        """Return the value of a metric, if it is not reported by node only."""
         if value is None:
             self._fail(
                 host,
