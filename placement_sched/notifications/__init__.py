@@ -1,4 +1,4 @@
-"""Notifications of requests for hosts, sent over a message bus (nova: "Notifications in Nova").
+"""Notifications of scheduling requests over a message bus (nova: "Notifications in Nova").
 
-No request waits for the bus: notifications are put in a queue, and a thread of its own sends them.
+Requests do not wait for the bus: notifications are queued, and a separate thread sends them.
 """

@@ -1,4 +1,4 @@
-"""Notifies of requests for hosts: that they began, and how they ended."""
+"""Notifications of the start and the end of scheduling requests."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -13,15 +13,15 @@ from placement_sched.notifications.event import END, ERROR, START, Event, Reason
 
 LOG = log.getLogger(__name__)
 
-#: Drivers that send nothing; the configuration sample has an empty one.
+#: Drivers that send nothing; the configuration sample has an empty driver.
 _NO_DRIVER = frozenset({"", "noop"})
 
 
 class Announcer:
-    """Notifies of requests as its settings say; without settings it sends nothing.
+    """Notifier of requests.
 
-    Each process has a sender of its own, made at the first notification: connections and
-    threads of a server that forks stay its own.
+    Without settings it sends nothing. Each process has its own sender, created at the first
+    notification, so that forked workers share neither connections nor threads.
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
@@ -30,35 +30,34 @@ class Announcer:
 
     @contextmanager
     def announcing(self) -> Iterator[Callable[[RequestSpec], None]]:
-        """Give a function to call once the request is known; notify then how it ended."""
-        taken: list[RequestSpec] = []
+        """Yield a function for the parsed request, and notify of start and result."""
+        specs: list[RequestSpec] = []
 
-        def began(spec: RequestSpec) -> None:
-            taken.append(spec)
+        def notify_start(spec: RequestSpec) -> None:
+            specs.append(spec)
             self._notify(Event(START, spec))
 
         try:
-            yield began
+            yield notify_start
         except Exception as failure:
-            for spec in taken:
+            for spec in specs:
                 self._notify(Event(ERROR, spec, Reason.of(failure)))
             raise
-        for spec in taken:
+        for spec in specs:
             self._notify(Event(END, spec))
 
     def close(self) -> None:
-        """Send what is left, if the bus takes it soon."""
+        """Send the queued notifications, if the bus accepts them soon."""
         sender = self._senders.pop(os.getpid(), None)
         if sender is not None:
             sender.close()
 
     def _notify(self, event: Event) -> None:
-        """Put it in the queue: what goes wrong there or later is logged, and fails no request."""
         settings = self._settings
         if settings is None:
             return
         try:
-            # No lock guards this: a child forked while another thread holds one never gets it.
+            # No lock: a child that is forked while another thread holds it would wait forever.
             pid = os.getpid()
             sender = self._senders.get(pid)
             if sender is None:
@@ -68,14 +67,14 @@ class Announcer:
             LOG.exception("a notification was not sent")
 
 
-#: Sends nothing.
+#: The announcer that sends nothing.
 SILENT = Announcer()
 
 
 def announcer_of(settings: Settings) -> Announcer:
-    """Return the announcer that ``[oslo_messaging_notifications]`` describes.
+    """Return the announcer for ``[oslo_messaging_notifications]``.
 
-    Raises :class:`~placement_sched.errors.ConfigurationError` where its options do not fit.
+    Raises :class:`~placement_sched.errors.ConfigurationError` if its options are invalid.
     """
     if not set(settings.oslo_messaging_notifications.driver) - _NO_DRIVER:
         return SILENT

@@ -1,4 +1,4 @@
-"""The message bus, as oslo.messaging's options describe it, and the thread that sends to it."""
+"""The oslo.messaging bus, and the thread that sends to it."""
 
 import os
 import threading
@@ -28,50 +28,50 @@ from placement_sched.notifications.event import END, ERROR, START, Event
 
 LOG = log.getLogger(__name__)
 
-#: The entry points among which ``driver`` names some.
+#: The entry point group of the values of ``driver``.
 _DRIVERS = "oslo.messaging.notify.drivers"
-#: How many events are queued for a bus that does not accept them. Further ones are dropped.
+#: Maximum number of queued events for a bus that does not accept them. Others are dropped.
 WAITING = 1000
-#: Seconds to wait at shutdown for the bus to accept what is left.
+#: Seconds to wait at shutdown for the bus to accept the queued events.
 GRACE = 5.0
 
 
-class _Whose(NamedTuple):
-    """Whose request it is: what a message has beside its payload, as nova's context."""
+class _Context(NamedTuple):
+    """User and project of the request, as the context of a message in nova."""
 
     user_id: str | None
     project_id: str | None
 
     def redacted_copy(self) -> dict[str, Any]:
-        """Return what may be sent: all of it. The library asks for this name."""
+        """Return the fields to send, for oslo.messaging."""
         return {**self._asdict(), "user": self.user_id, "project": self.project_id}
 
 
 class Bus:
-    """Sends the messages of events; one per process, used by one thread.
+    """Sender of the messages of events, for use by one thread of a process.
 
-    Nothing connects before the first message. Raises
-    :class:`~placement_sched.errors.ConfigurationError` where the options do not fit.
+    Connects at the first message. Raises :class:`~placement_sched.errors.ConfigurationError` if the
+    options are invalid.
     """
 
     def __init__(self, settings: Settings) -> None:
         options, host = settings.oslo_messaging_notifications, settings.DEFAULT.host
         drivers = [name for name in options.driver if name]
-        known = sorted(entry_points(group=_DRIVERS).names)
+        available = sorted(entry_points(group=_DRIVERS).names)
         for name in drivers:
-            if name not in known:
-                text = f"unknown driver {name!r}; there are {', '.join(known)}"
+            if name not in available:
+                text = f"unknown driver {name!r}; there are {', '.join(available)}"
                 raise ConfigurationError(f"[{GROUP}] driver: {text}")
         library = oslo_messaging()
         set_exchange()
-        # An oslo.config object of the library's own, which reads what the process has read: it
-        # registers many options, some under names that are options of this service as well.
+        # A separate oslo.config object with the same files: the library registers many options,
+        # some of them under names of this service's options.
         conf = read_files(Conf(), settings.conf.config_file)
         try:
             with library_logs_silenced():
                 transport = library.get_notification_transport(conf, options.transport_url)
-        except library.MessagingException as wrong:
-            text = " ".join(str(wrong).split())
+        except library.MessagingException as error:
+            text = " ".join(str(error).split())
             raise ConfigurationError(f"[{GROUP}] transport_url: {text}") from None
         conf.set_override("driver", drivers, GROUP)
         conf.set_override("retry", options.retry, GROUP)
@@ -87,8 +87,8 @@ class Bus:
         }
 
     def send(self, event: Event) -> None:
-        """Send what the options say of an event."""
-        context = _Whose(event.spec.user_id, event.spec.project_id)
+        """Send the enabled messages of an event."""
+        context = _Context(event.spec.user_id, event.spec.project_id)
         priority = "error" if event.phase == ERROR else "info"
         for form, request, payload in self._messages(event):
             notify = getattr(self._notifiers[form], priority)
@@ -99,20 +99,19 @@ class Bus:
         self._transport.cleanup()
 
     def _messages(self, event: Event) -> Iterator[tuple[str, str, Json]]:
-        """Yield which notifier sends what request's notification, and its payload."""
-        wanted = self._settings.notification_format
+        notification_format = self._settings.notification_format
         if self._settings.notify_on_run_instance and event.phase in {START, END}:
             yield UNVERSIONED, "run_instance", payloads.run_instance(event)
-        if wanted != VERSIONED:
+        if notification_format != VERSIONED:
             yield UNVERSIONED, "select_destinations", payloads.unversioned(event)
-        if wanted != UNVERSIONED:
+        if notification_format != UNVERSIONED:
             yield VERSIONED, "select_destinations", payloads.versioned(event)
 
 
 class Sender:
-    """Takes events at once, and sends them in this order as soon as the bus takes them.
+    """A queue of events, and a thread that sends them in order.
 
-    ``open_bus`` is called by the thread, which starts at the first event.
+    The thread starts at the first event, and calls ``open_bus``.
     """
 
     def __init__(self, open_bus: Callable[[], Bus], *, waiting: int = WAITING) -> None:
@@ -125,15 +124,15 @@ class Sender:
         self._at_exit: Finalize | None = None
 
     def put(self, event: Event) -> None:
-        """Take an event; where too many wait it is lost, which is logged."""
+        """Queue an event, or drop it with a warning if the queue is full."""
         self._start()
         try:
             self._queue.put_nowait(event)
         except Full:
             with self._lock:
                 self._lost += 1
-                first = self._lost == 1
-            if first:
+                is_first = self._lost == 1
+            if is_first:
                 LOG.warning(
                     "the message bus accepts no notifications: %d queued, others dropped",
                     self._queue.qsize(),
@@ -145,7 +144,7 @@ class Sender:
             LOG.warning("the message bus accepts notifications again: %d were dropped", lost)
 
     def flush(self, timeout: float) -> bool:
-        """Wait until what was put before is sent; return whether it was in that many seconds."""
+        """Return whether the queue was sent within ``timeout`` seconds."""
         if self._thread is None or self._pid != os.getpid():
             return True
         done = threading.Event()
@@ -156,7 +155,7 @@ class Sender:
         return done.wait(timeout)
 
     def close(self) -> None:
-        """Send what is left, if the bus takes it soon, and end."""
+        """Send the queued events, if the bus accepts them soon, and stop the thread."""
         if self._at_exit is not None:
             self._at_exit.cancel()
         if self._thread is None or self._pid != os.getpid():
@@ -174,8 +173,8 @@ class Sender:
                     target=self._work, name="notifications", daemon=True
                 )
                 self._thread.start()
-                # Unlike atexit it also works in a worker that multiprocessing started, and it
-                # leaves alone a child that was forked.
+                # Unlike atexit, this works in workers of multiprocessing, and does nothing in
+                # forked children.
                 self._at_exit = Finalize(None, self.close, exitpriority=0)
 
     def _work(self) -> None:
@@ -188,7 +187,7 @@ class Sender:
                 bus = bus or self._open_bus()
                 bus.send(item)
             except Exception:
-                # Whatever it is, it is not the fault of the request, which was answered already.
+                # No failure may affect the request, which is already answered.
                 LOG.exception("a notification was not sent")
         if bus is not None:
             bus.close()

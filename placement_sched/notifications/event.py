@@ -1,4 +1,4 @@
-"""What happened to a request for hosts: it began, was answered or was refused."""
+"""Events of a scheduling request: started, completed or failed."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,14 @@ START, END, ERROR = "start", "end", "error"
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a request was refused: an error's code and its sentence."""
+    """The reason of a failure: an error code and a message."""
 
     code: str
     words: str
 
     @classmethod
     def of(cls, failure: Exception) -> "Reason":
-        """Return what may be shown of a failure; of an error that is not ours only the name."""
+        """Return the public part of a failure: of foreign errors only the class name."""
         if isinstance(failure, Error):
             return cls(failure.code, failure.detail)
         return cls(Error.code, type(failure).__name__)
@@ -25,7 +25,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A phase of a request, with the reason where it is :data:`ERROR`."""
+    """A phase of a request, with a reason if it is :data:`ERROR`."""
 
     phase: str
     spec: RequestSpec
@@ -33,5 +33,5 @@ class Event:
 
     @property
     def instance_uuid(self) -> str | None:
-        """Return the instance in hand: the first one."""
+        """Return the uuid of the first instance."""
         return self.spec.instance_uuid or next(iter(self.spec.instance_uuids), None)

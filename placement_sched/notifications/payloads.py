@@ -1,7 +1,7 @@
-"""Requests in notifications: nova's former request spec, and its versioned ``RequestSpecPayload``.
+"""Payloads of notifications: nova's unversioned request spec, and ``RequestSpecPayload``.
 
-Names, versions and fields of versioned payloads are those of nova 34; what a consumer may find in
-the samples of "Notifications in Nova" is at the same place.
+Names, versions and fields of versioned payloads are as in nova 34 and in the samples of
+"Notifications in Nova".
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from placement_sched.model.image import Image
 from placement_sched.model.request_spec import Destination
 from placement_sched.notifications.event import Event
 
-# What both kinds show as it is.
+# Fields that both formats copy.
 _PROPERTIES = ("project_id", "user_id", "availability_zone")
 _SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
 _FLAVOR = ("flavorid", "name", *_SIZES, "swap", "rxtx_factor", "vcpu_weight", "disabled")
@@ -25,68 +25,73 @@ _CELL = ("id", "memory", "pagesize", "cpu_policy", "cpu_thread_policy")
 _PCI_REQUEST = ("count", "alias_name", "request_id", "numa_policy")
 
 
-def _of(found: object, names: Iterable[str]) -> Json:
-    return {name: getattr(found, name) for name in names}
+def _pick(value: object, names: Iterable[str]) -> Json:
+    return {name: getattr(value, name) for name in names}
 
 
 def unversioned(event: Event) -> Json:
-    """Return the payload of ``scheduler.select_destinations.*``, with the reason of an error."""
-    payload: Json = {"request_spec": _former_spec(event)}
+    """Return the payload of ``scheduler.select_destinations.*``, with the error, if any."""
+    payload: Json = {"request_spec": _unversioned_spec(event)}
     if event.reason is not None:
         payload |= {"code": event.reason.code, "reason": event.reason.words}
     return payload
 
 
 def run_instance(event: Event) -> Json:
-    """Return the payload of ``scheduler.run_instance.*``: every instance is named."""
+    """Return the payload of ``scheduler.run_instance.*``, with all instances."""
     spec = event.spec
     instances = spec.instance_uuids or ([spec.instance_uuid] if spec.instance_uuid else ())
-    return {"request_spec": _former_spec(event) | {"instance_uuids": list(instances)}}
+    return {"request_spec": _unversioned_spec(event) | {"instance_uuids": list(instances)}}
 
 
-def _former_spec(event: Event) -> Json:
+def _unversioned_spec(event: Event) -> Json:
     spec = event.spec
     pci = spec.pci_requests
-    image = _of(spec.image, (*_IMAGE, *_FORMATS)) | {
+    image = _pick(spec.image, (*_IMAGE, *_FORMATS)) | {
         "tags": list(spec.image.tags),
         "properties": spec.image.properties.to_dict(),
     }
-    never = dict.fromkeys(("projects", "created_at", "updated_at", "deleted_at"))
+    unset = dict.fromkeys(("projects", "created_at", "updated_at", "deleted_at"))
     return {
         "num_instances": spec.num_instances,
-        # What is known of the image; nothing, where there is none.
+        # The known fields of the image; empty without an image.
         "image": {}
         if spec.image == Image()
         else {name: value for name, value in image.items() if value is not None},
-        # Every key of nova's, though when it was made is not known.
-        "instance_type": {"id": spec.flavor.id, **_flavor(spec.flavor), **never, "deleted": False},
+        # All keys of nova's flavor; the timestamps are unknown.
+        "instance_type": {
+            "id": spec.flavor.id,
+            **_build_flavor(spec.flavor),
+            **unset,
+            "deleted": False,
+        },
         "instance_properties": {
             "uuid": event.instance_uuid,
-            **_of(spec, (*_PROPERTIES, *_SIZES)),
+            **_pick(spec, (*_PROPERTIES, *_SIZES)),
             "numa_topology": spec.numa_topology
             and {
-                "cells": [_cell(cell) for cell in spec.numa_topology.cells],
+                "cells": [_build_cell(cell) for cell in spec.numa_topology.cells],
                 "emulator_threads_policy": spec.numa_topology.emulator_threads_policy,
             },
             "pci_requests": pci
             and {
                 "requests": [
-                    _of(one, (*_PCI_REQUEST, "requester_id"))
-                    | {"spec": [dict(spec) for spec in one.spec]}
-                    for one in pci.requests
+                    _pick(request, (*_PCI_REQUEST, "requester_id"))
+                    | {"spec": [dict(spec) for spec in request.spec]}
+                    for request in pci.requests
                 ]
             },
         },
     }
 
 
-def _flavor(flavor: Flavor) -> Json:
-    more = _of(flavor, ("is_public", "description"))
-    return _of(flavor, _FLAVOR) | more | {"extra_specs": dict(flavor.extra_specs)}
+def _build_flavor(flavor: Flavor) -> Json:
+    access = _pick(flavor, ("is_public", "description"))
+    return _pick(flavor, _FLAVOR) | access | {"extra_specs": dict(flavor.extra_specs)}
 
 
-def _cell(cell: InstanceNUMACell) -> Json:
-    return _of(cell, _CELL) | {
+def _build_cell(cell: InstanceNUMACell) -> Json:
+    return _pick(cell, _CELL) | {
         "cpuset": sorted(cell.cpuset),
         "pcpuset": sorted(cell.pcpuset),
         "cpuset_reserved": None,
@@ -95,98 +100,97 @@ def _cell(cell: InstanceNUMACell) -> Json:
 
 
 def versioned(event: Event) -> Json:
-    """Return the request; of an error an object of our own, with the request and the reason."""
-    payload = _request_spec(event)
+    """Return the request, or an error object with the request and the reason."""
+    payload = _build_request_spec(event)
     if event.reason is None:
         return payload
     error = {"request_spec": payload, "code": event.reason.code, "reason": event.reason.words}
-    own = _object("SelectDestinationsErrorPayload", "1.0", error)
-    return own | {"nova_object.namespace": "placement_sched"}
+    result = _wrap("SelectDestinationsErrorPayload", "1.0", error)
+    return result | {"nova_object.namespace": "placement_sched"}
 
 
-def _request_spec(event: Event) -> Json:
+def _build_request_spec(event: Event) -> Json:
     spec, uuid = event.spec, event.instance_uuid
-    flavor = _flavor(spec.flavor) | {"projects": None}
-    data = _of(spec, (*_PROPERTIES, "num_instances")) | {
+    flavor = _build_flavor(spec.flavor) | {"projects": None}
+    data = _pick(spec, (*_PROPERTIES, "num_instances")) | {
         "instance_uuid": uuid,
-        "flavor": _object("FlavorPayload", "1.4", flavor),
-        "image": None if spec.image == Image() else _image(spec.image),
+        "flavor": _wrap("FlavorPayload", "1.4", flavor),
+        "image": None if spec.image == Image() else _build_image(spec.image),
         "force_hosts": next(iter(spec.force_hosts), None),
         "force_nodes": next(iter(spec.force_nodes), None),
         "ignore_hosts": list(spec.ignore_hosts) or None,
-        "instance_group": spec.instance_group and _group(spec.instance_group),
-        "numa_topology": spec.numa_topology and _topology(spec.numa_topology, uuid),
-        "pci_requests": spec.pci_requests and _pci_requests(spec.pci_requests, uuid),
+        "instance_group": spec.instance_group and _build_group(spec.instance_group),
+        "numa_topology": spec.numa_topology and _build_topology(spec.numa_topology, uuid),
+        "pci_requests": spec.pci_requests and _build_pci_requests(spec.pci_requests, uuid),
         "requested_destination": (
-            spec.requested_destination and _destination(spec.requested_destination)
+            spec.requested_destination and _build_destination(spec.requested_destination)
         ),
         "retry": None,
         "scheduler_hints": {name: list(values) for name, values in spec.scheduler_hints.items()},
         "security_groups": list(spec.security_groups),
     }
     if spec.retry:
-        tried = [one.hypervisor_hostname for one in spec.retry.hosts]
-        retry = {"num_attempts": spec.retry.num_attempts, "hosts": tried}
-        data["retry"] = _object("SchedulerRetriesPayload", "1.0", retry)
-    return _object("RequestSpecPayload", "1.1", data)
+        nodes = [host.hypervisor_hostname for host in spec.retry.hosts]
+        retry = {"num_attempts": spec.retry.num_attempts, "hosts": nodes}
+        data["retry"] = _wrap("SchedulerRetriesPayload", "1.0", retry)
+    return _wrap("RequestSpecPayload", "1.1", data)
 
 
-def _image(image: Image) -> Json:
-    never = ("protected", "checksum", "created_at", "updated_at", "direct_url")
-    data = _of(image, (*_IMAGE, *_FORMATS)) | {
-        **dict.fromkeys(never),
+def _build_image(image: Image) -> Json:
+    unset = ("protected", "checksum", "created_at", "updated_at", "direct_url")
+    data = _pick(image, (*_IMAGE, *_FORMATS)) | {
+        **dict.fromkeys(unset),
         "tags": list(image.tags),
-        "properties": _object("ImageMetaPropsPayload", "1.20", image.properties.to_dict()),
+        "properties": _wrap("ImageMetaPropsPayload", "1.20", image.properties.to_dict()),
     }
-    return _object("ImageMetaPayload", "1.0", data)
+    return _wrap("ImageMetaPayload", "1.0", data)
 
 
-def _group(group: ServerGroup) -> Json:
-    data = _of(group, ("uuid", "name", "user_id", "project_id", "policy")) | {
+def _build_group(group: ServerGroup) -> Json:
+    data = _pick(group, ("uuid", "name", "user_id", "project_id", "policy")) | {
         "policies": None,
         "rules": {name: str(value) for name, value in group.rules.items()},
         "members": list(group.members),
         "hosts": list(group.hosts),
     }
-    return _object("ServerGroupPayload", "1.1", data)
+    return _wrap("ServerGroupPayload", "1.1", data)
 
 
-def _destination(wanted: Destination) -> Json:
-    cell = {"uuid": wanted.cell, "name": None, "disabled": False}
+def _build_destination(destination: Destination) -> Json:
+    cell = {"uuid": destination.cell, "name": None, "disabled": False}
     data = {
-        "host": wanted.host,
-        "node": wanted.node,
-        "cell": wanted.cell and _object("CellMappingPayload", "2.0", cell),
-        "aggregates": list(wanted.aggregates) or None,
+        "host": destination.host,
+        "node": destination.node,
+        "cell": destination.cell and _wrap("CellMappingPayload", "2.0", cell),
+        "aggregates": list(destination.aggregates) or None,
     }
-    return _object("DestinationPayload", "1.0", data)
+    return _wrap("DestinationPayload", "1.0", data)
 
 
-def _topology(topology: InstanceNUMATopology, uuid: str | None) -> Json:
+def _build_topology(topology: InstanceNUMATopology, uuid: str | None) -> Json:
     cells = [
-        _object("InstanceNUMACellPayload", "1.2", {**_cell(cell), "cpu_topology": None})
+        _wrap("InstanceNUMACellPayload", "1.2", {**_build_cell(cell), "cpu_topology": None})
         for cell in topology.cells
     ]
     policy = topology.emulator_threads_policy
     data = {"instance_uuid": uuid, "cells": cells, "emulator_threads_policy": policy}
-    return _object("InstanceNUMATopologyPayload", "1.0", data)
+    return _wrap("InstanceNUMATopologyPayload", "1.0", data)
 
 
-def _pci_requests(wanted: InstancePCIRequests, uuid: str | None) -> Json:
+def _build_pci_requests(pci_requests: InstancePCIRequests, uuid: str | None) -> Json:
     requests = [
-        _of(one, _PCI_REQUEST)
-        | {"spec": [{name: str(value) for name, value in spec.items()} for spec in one.spec]}
-        for one in wanted.requests
+        _pick(request, _PCI_REQUEST)
+        | {"spec": [{name: str(value) for name, value in spec.items()} for spec in request.spec]}
+        for request in pci_requests.requests
     ]
     data = {
         "instance_uuid": uuid,
-        "requests": [_object("InstancePCIRequestPayload", "1.1", one) for one in requests],
+        "requests": [_wrap("InstancePCIRequestPayload", "1.1", request) for request in requests],
     }
-    return _object("InstancePCIRequestsPayload", "1.0", data)
+    return _wrap("InstancePCIRequestsPayload", "1.0", data)
 
 
-def _object(name: str, version: str, data: Json) -> Json:
-    """Return nova's object of this name and version, with its fields."""
+def _wrap(name: str, version: str, data: Json) -> Json:
     return {
         "nova_object.name": name,
         "nova_object.namespace": "nova",

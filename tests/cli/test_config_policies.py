@@ -61,7 +61,7 @@ WRONG = [
     (
         f"{LISTED}[dense]\nconnection = sqlite://\n",
         (
-            "a.conf:4: error: [dense]: connection is not read per request, so that no policy can "
+            "a.conf:4: error: [dense]: connection is not read per request: a policy cannot "
             "set it\n"
         ),
     ),

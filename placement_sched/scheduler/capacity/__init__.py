@@ -1,5 +1,5 @@
-"""Capacity: how many more instances of a request fit, and what stops each host.
+"""Capacity: the number of further instances of a request that fit, and the limits.
 
-The number is what ``select_destinations`` would place, one instance after the other, until the
-first ``no_valid_host``; nothing is claimed. See ``counting.py`` for the steps.
+The number is what ``select_destinations`` would place, one instance after another, until the first
+``no_valid_host``. Nothing is claimed. ``count.py`` lists the steps.
 """

@@ -1,4 +1,4 @@
-"""Ask for the capacity of a request, or of one request for each of several flavors."""
+"""Capacity reports for a request, or for a request with each of several flavors."""
 
 import json
 import re
@@ -42,93 +42,96 @@ from placement_sched.scheduler.simulation import CloudChange
 from placement_sched.store.compute import flavors as stored_flavors
 from placement_sched.store.placement import resource_providers
 
-#: The answer where nothing can fit, but for the reason.
+#: The report without capacity, except for the reason.
 NOTHING: Json = {"capacity": 0, "exact": True, "limited_by": [], "stranded": {}}
-#: Maximum number of parts that are counted again, each by itself.
+#: Maximum number of parts that are counted again, each separately.
 _MAX_RECOUNTED = 100
 #: A uuid in the detail of a constraint.
 _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-#: The step of the candidates search that asks for amounts.
+#: The step of the candidate search that compares amounts.
 _RESOURCES = "resources"
+#: Keys of the request spec that do not apply: instances are counted one after another.
+_IGNORED_KEYS = ("num_instances", "instance_uuids")
 
 
-def report(cloud: OneCloud, done: CapacityCount, per: Per | None) -> Json:
-    """Return the answer for one request."""
-    run, counts = done.run, list[HostCount](done.ledgers)
+def report(cloud: OneCloud, result: CapacityCount, per: Per | None) -> Json:
+    """Return the report on a request."""
+    run, counts = result.run, list[HostCount](result.ledgers)
     if not run.narrowed.refusal:
-        counts += _never_fitting(cloud.connection, run, {count.uuid for count in counts})
+        counts += _count_without_candidates(cloud.connection, run, {count.uuid for count in counts})
     refusal, chosen = run.narrowed.refusal, run.request.chosen
-    shown = _part(counts)
+    part = _summarize(counts)
     answer = {
-        "capacity": shown.pop("capacity"),
-        "exact": not done.doubts,
+        "capacity": part.pop("capacity"),
+        "exact": not result.doubts,
         **({"policy": chosen.policy.name} if chosen else {}),
-        **({"inexact_because": list(done.doubts)} if done.doubts else {}),
+        **({"inexact_because": list(result.doubts)} if result.doubts else {}),
         **({"refused": refusal.reason} if refusal else {}),
-        **shown,
-        **({"per": _per(cloud, done, counts, per)} if per else {}),
+        **part,
+        **({"per": _report_parts(cloud, result, counts, per)} if per else {}),
     }
-    _name(cloud, done, [answer, *answer.get("per", ())])
+    _add_names(cloud, result, [answer, *answer.get("per", ())])
     return answer
 
 
-def _part(counts: Iterable[HostCount]) -> Json:
-    """Return how many instances fit on these hosts, what stops how many, and what is free there."""
-    capacity, taken = 0, Counter[SharedPool]()
+def _summarize(counts: Iterable[HostCount]) -> Json:
+    capacity, used = 0, Counter[SharedPool]()
     stops, stranded = Counter[Stop](), Counter[str]()
     for count in counts:
         capacity += count.instances
         stops[count.stop] += 1
         if count.pool:
-            taken[count.pool] += count.instances
+            used[count.pool] += count.instances
         if count.stop.is_resource and count.free:
             for name, free in count.free.items():
                 stranded[name] += free
-    for pool, instances in taken.items():
-        # The hosts have room for more than the pool has: these stay free on the hosts.
-        more = max(instances - pool.most, 0)
-        capacity -= more
+    for pool, instances in used.items():
+        # The hosts fit more instances than the pool: the surplus stays free on the hosts.
+        surplus = max(instances - pool.most, 0)
+        capacity -= surplus
         for name, amount in pool.own.items():
-            stranded[name] += more * amount
+            stranded[name] += surplus * amount
     ordered = sorted(stops.items(), key=lambda item: (-item[1], item[0]))
     return {
         "capacity": capacity,
-        "limited_by": [_shown(stop, hosts) for stop, hosts in ordered],
+        "limited_by": [_limit_as_json(stop, hosts) for stop, hosts in ordered],
         "stranded": {name: free for name, free in sorted(stranded.items()) if free},
     }
 
 
-def _shown(stop: Stop, hosts: int) -> Json:
+def _limit_as_json(stop: Stop, hosts: int) -> Json:
     detail = {"detail": stop.detail} if stop.detail else {}
     return {"reason": stop.reason, **detail, "hosts": hosts}
 
 
-def _per(cloud: OneCloud, done: CapacityCount, counts: Sequence[HostCount], per: Per) -> list[Json]:
-    """Return the parts of the cloud by name."""
-    names = _names(cloud, done, counts, per)
+def _report_parts(
+    cloud: OneCloud, result: CapacityCount, counts: Sequence[HostCount], per: Per
+) -> list[Json]:
+    names = _list_part_names(cloud, result, counts, per)
     parts = grouped(
-        (name, count) for count, some in zip(counts, names, strict=True) for name in some
+        (name, count)
+        for count, host_parts in zip(counts, names, strict=True)
+        for name in host_parts
     )
-    recount = done.recount if len(parts) <= _MAX_RECOUNTED else None
+    recount = result.recount if len(parts) <= _MAX_RECOUNTED else None
     if recount is not None:
-        parts = {name: _counted_again(recount, some) for name, some in parts.items()}
-    return [{"name": name, **_part(parts[name])} for name in sorted(parts)]
+        parts = {name: _count_again(recount, part) for name, part in parts.items()}
+    return [{"name": name, **_summarize(parts[name])} for name in sorted(parts)]
 
 
-def _counted_again(recount: Recount, counts: Sequence[HostCount]) -> list[HostCount]:
-    """Return these hosts as they are if all instances go there."""
-    again = recount({count.uuid for count in counts})
-    known = {count.uuid for count in again}
-    return [*again, *(count for count in counts if count.uuid not in known)]
+def _count_again(recount: Recount, counts: Sequence[HostCount]) -> list[HostCount]:
+    """Return the counts of these hosts if all instances are placed there."""
+    recounted = recount({count.uuid for count in counts})
+    uuids = {count.uuid for count in recounted}
+    return [*recounted, *(count for count in counts if count.uuid not in uuids)]
 
 
-def _names(
-    cloud: OneCloud, done: CapacityCount, counts: Sequence[HostCount], per: Per
+def _list_part_names(
+    cloud: OneCloud, result: CapacityCount, counts: Sequence[HostCount], per: Per
 ) -> Iterable[Iterable[str]]:
-    """Return for each node the names of the parts that it is in."""
-    view = done.run.cloud
+    view = result.run.cloud
     if per is not Per.CELL:
-        default = done.run.request.settings.DEFAULT.default_availability_zone
+        default = result.run.request.settings.DEFAULT.default_availability_zone
         return map(cloud.parts_of(view.aggregates, per, default), [count.host for count in counts])
     uuids = [count.uuid for count in counts if count.uuid]
     nodes = view.memory.nodes.get(cloud.connection, uuids, view.host_versions)
@@ -136,85 +139,83 @@ def _names(
     return ((cells.get(count.uuid or "", ""),) for count in counts)
 
 
-def _name(cloud: OneCloud, done: CapacityCount, parts: Sequence[Json]) -> None:
-    """Put the names of aggregates and providers beside the uuids in what limits these parts."""
-    limits = [one for part in parts for one in part["limited_by"] if "detail" in one]
-    within = {one["detail"]: dict.fromkeys(_UUID.findall(one["detail"])) for one in limits}
-    uuids = {uuid for found in within.values() for uuid in found}
+def _add_names(cloud: OneCloud, result: CapacityCount, parts: Sequence[Json]) -> None:
+    limits = [limit for part in parts for limit in part["limited_by"] if "detail" in limit]
+    within = {limit["detail"]: dict.fromkeys(_UUID.findall(limit["detail"])) for limit in limits}
+    uuids = {uuid for in_detail in within.values() for uuid in in_detail}
     if not uuids:
         return
-    names = {one.uuid: one.name for one in done.run.cloud.host_aggregates() if one.uuid in uuids}
-    others = resource_providers.by_uuids(cloud.connection, uuids - names.keys())
-    names |= {uuid: provider.name for uuid, provider in others.items()}
-    for one in limits:
-        if named := {uuid: names[uuid] for uuid in within[one["detail"]] if uuid in names}:
-            one["names"] = named
+    names = {
+        each.uuid: each.name for each in result.run.cloud.host_aggregates() if each.uuid in uuids
+    }
+    providers = resource_providers.by_uuids(cloud.connection, uuids - names.keys())
+    names |= {uuid: provider.name for uuid, provider in providers.items()}
+    for limit in limits:
+        if mapping := {uuid: names[uuid] for uuid in within[limit["detail"]] if uuid in names}:
+            limit["names"] = mapping
 
 
-def _never_fitting(
+def _count_without_candidates(
     connection: Connection, run: Run, counted: Collection[str | None]
 ) -> list[HostCount]:
-    """Return the nodes without a candidate, each with the first step of the search that it fails.
+    """Return the nodes without candidates, each with the step of the search that it fails.
 
-    With what is free there if they lack a resource. ``counted`` are the uuids of the others.
+    Nodes that lack a resource have their free amounts. ``counted`` are the uuids of the other
+    nodes.
     """
-    asked = run.searches.asked
-    if asked is None:
+    answered = run.searches.asked
+    if answered is None:
         return []
     names = run.cloud.memory.node_names.current(connection)
-    found: dict[str, HostCount] = {}
-    for (kind, detail), uuids in first_steps(search_run(connection, run, asked)):
+    counts: dict[str, HostCount] = {}
+    for (kind, detail), uuids in first_steps(search_run(connection, run, answered)):
         stop = Stop(kind, detail)
         if kind == _RESOURCES:
             stop = Stop(detail.partition(":")[0], is_resource=True)
         for uuid in uuids:
             if uuid in names and uuid not in counted:
-                found[uuid] = HostCount(host=names[uuid][0], uuid=uuid, stop=stop)
-    short = {uuid: count for uuid, count in found.items() if count.stop.is_resource}
-    for uuid, free in _free_on(run, short).items():
+                counts[uuid] = HostCount(host=names[uuid][0], uuid=uuid, stop=stop)
+    short = {uuid: count for uuid, count in counts.items() if count.stop.is_resource}
+    for uuid, free in _free_amounts(run, short).items():
         short[uuid].free = free
-    return list(found.values())
+    return list(counts.values())
 
 
-def _free_on(run: Run, roots: Collection[str]) -> Mapping[str, dict[str, int]]:
-    """Return by class asked for what is free on the trees of these roots, by root."""
-    asked = run.searches.asked
-    if asked is None or not roots:
+def _free_amounts(run: Run, roots: Collection[str]) -> Mapping[str, dict[str, int]]:
+    """Return the free amounts of the requested classes on these trees, by root and class."""
+    answered = run.searches.asked
+    if answered is None or not roots:
         return {}
     source = run.cloud.providers
-    searches = (asked, run.searches.fallback)
+    searches = (answered, run.searches.fallback)
     names = {
-        name: one.search.names.classes[name]
-        for one in searches
-        if one is not None
-        for group in one.search.query.groups
+        name: each.search.names.classes[name]
+        for each in searches
+        if each is not None
+        for group in each.search.query.groups
         for name, _ in group.resources
     }
     root_of = {key: root for root, key in source.ids_of(roots).items()}
-    if not asked.search.is_single:
-        known = [CandidateProvider(key, root, 0, root, None) for key, root in root_of.items()]
-        root_of = {one.id: one.root_uuid for one in source.whole_trees(known)}
+    if not answered.search.is_single:
+        roots_only = [CandidateProvider(key, root, 0, root, None) for key, root in root_of.items()]
+        root_of = {each.id: each.root_uuid for each in source.whole_trees(roots_only)}
     columns = source.free_columns(list(root_of), list(names.values()))
-    found: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(names, 0))
+    free_by_root: dict[str, dict[str, int]] = defaultdict(lambda: dict.fromkeys(names, 0))
     for name, class_id in names.items():
         free = np.maximum(columns[class_id], 0).tolist()
         for root, amount in zip(root_of.values(), free, strict=True):
-            found[root][name] += int(amount)
-    return found
-
-
-#: A question is for one instance after the other, none of which is there.
-_IGNORED = ("num_instances", "instance_uuids")
+            free_by_root[root][name] += int(amount)
+    return free_by_root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityQuestion:
-    """A request, and how its capacity is to be shown; ``policy`` and ``overrides`` as in explain.
+    """A request whose capacity is reported, and the form of the report.
 
-    ``flavors`` are asked about one by one in place of the request's own, or every stored one with
-    ``all_flavors``; they share ``[scheduler] capacity_budget``, and with ``each_alone`` each has it
-    to itself. With ``each_alone`` one that cannot be asked about hides no other; that is so
-    with all of them.
+    ``policy`` and ``overrides`` are as in explain. ``flavors``, or all stored flavors with
+    ``all_flavors``, replace the request's own flavor in turn. They share ``[scheduler]
+    capacity_budget``. With ``each_alone`` each of them has the whole budget. With ``each_alone`` or
+    ``all_flavors`` an invalid flavor does not fail the others.
     """
 
     document: Document
@@ -227,87 +228,89 @@ class CapacityQuestion:
 
     @property
     def raises(self) -> bool:
-        """Return whether a flavor that cannot be asked about leaves no answer."""
+        """Return whether an invalid flavor fails the whole report."""
         return not (self.all_flavors or self.each_alone)
 
 
 def capacity(
     scheduler: Scheduler, question: CapacityQuestion, changes: Sequence[CloudChange] = ()
 ) -> Json:
-    """Return the capacity of a request, or with flavors ``{"flavors": [...]}``, in their order.
+    """Return the capacity of a request, or ``{"flavors": [...]}`` with several flavors.
 
-    With ``changes`` it is on a cloud that is changed so. Raises :class:`Invalid` and
-    :class:`NotFound` for what cannot be asked, and what explaining the request would raise.
+    With ``changes`` the cloud is changed first, in a simulation. Raises :class:`Invalid` and
+    :class:`NotFound` for invalid requests, and the errors of explaining the request.
     """
     if changes:
-        return scheduler.supposing(changes, lambda other, *_: capacity(other, question))
+        return scheduler.supposing(changes, lambda simulation, *_: capacity(simulation, question))
     with scheduler.source.read() as connection:
         names = flavors_asked(connection, question)
-    question = _for_one(question)
-    # All of them before the connection to count on is taken: reading takes one of its own.
-    # A flavor that is named again is not counted again.
+    question = _for_single_instance(question)
+    # Read all requests before the connection for the count is opened: reading opens another.
+    # Duplicate flavors are counted once.
     keys = [json.dumps(name, sort_keys=True) for name in names]
-    asked = dict(zip(keys, names, strict=True))
-    requests = {key: read(scheduler, question, name) for key, name in asked.items()}
+    flavors = dict(zip(keys, names, strict=True))
+    requests = {key: read(scheduler, question, name) for key, name in flavors.items()}
     with scheduler.at_length(), scheduler.source.read() as connection:
-        asking = _Asking(scheduler, OneCloud(connection, scheduler.memory), question)
-        found = {
-            key: asking.answer(request, last=at == len(requests))
-            for at, (key, request) in enumerate(requests.items(), 1)
+        evaluation = _CapacityEvaluation(
+            scheduler, OneCloud(connection, scheduler.memory), question
+        )
+        reports = {
+            key: evaluation.answer(request, last=number == len(requests))
+            for number, (key, request) in enumerate(requests.items(), 1)
         }
     if not (question.flavors or question.all_flavors):
-        return found[keys[0]]
+        return reports[keys[0]]
     pairs = zip(keys, names, strict=True)
-    return {"flavors": [{"flavor": shown(name), **found[key]} for key, name in pairs]}
+    return {"flavors": [{"flavor": shown(name), **reports[key]} for key, name in pairs]}
 
 
 def watched(scheduler: Scheduler, names: Sequence[str], now: float) -> CapacityFigures:
-    """Return the capacity for each of these flavors, by name or id, and for each zone.
+    """Return the capacity of each of these flavors, by name or id, in total and per zone.
 
-    ``now`` is in seconds since 1970. A flavor that is not stored, or that no request can name,
-    hides no other. Raises what :func:`capacity` raises but for these.
+    ``now`` is in seconds since 1970. A flavor that is unknown or invalid does not fail the others.
+    Raises the other errors of :func:`capacity`.
     """
     with scheduler.source.read() as connection:
-        known = [one for one in names if stored_flavors.by_flavorid_or_name(connection, one)]
-    found = {name: FlavorCapacity(Counted.UNKNOWN) for name in names}
-    if known:
-        question = CapacityQuestion(document={}, per=Per.ZONE, flavors=known, each_alone=True)
+        stored = [each for each in names if stored_flavors.by_flavorid_or_name(connection, each)]
+    figures = {name: FlavorCapacity(Counted.UNKNOWN) for name in names}
+    if stored:
+        question = CapacityQuestion(document={}, per=Per.ZONE, flavors=stored, each_alone=True)
         answers = capacity(scheduler, question)["flavors"]
-        found |= {one["flavor"]: _figure(one).bounded() for one in answers}
-    return CapacityFigures(now, found)
+        figures |= {each["flavor"]: _build_figure(each).bounded() for each in answers}
+    return CapacityFigures(now, figures)
 
 
-def _figure(answer: Json) -> FlavorCapacity:
+def _build_figure(answer: Json) -> FlavorCapacity:
     if "refused" in answer:
         return FlavorCapacity(Counted.REFUSED)
-    zones = {one["name"]: one["capacity"] for one in answer["per"]}
+    zones = {zone["name"]: zone["capacity"] for zone in answer["per"]}
     state = Counted.EXACT if answer["exact"] else Counted.INEXACT
     return FlavorCapacity(state, answer["capacity"], zones)
 
 
 def flavors_asked(connection: Connection, question: CapacityQuestion) -> Sequence[Any]:
-    """Return the flavors that a question names: ids, names or objects; None is the request's own.
+    """Return the flavors of a capacity query: ids, names or objects.
 
-    Raises :class:`NotFound` with the nearest name for one that is not stored.
+    Raises :class:`NotFound`, with the nearest name, if a flavor is not stored.
     """
     own = question.document.get("flavor")
-    ways = [own is not None, bool(question.flavors), question.all_flavors]
-    if sum(ways) != 1:
+    is_given = [own is not None, bool(question.flavors), question.all_flavors]
+    if sum(is_given) != 1:
         raise Invalid(
-            "exactly one of request_spec.flavor, flavors and all_flavors is expected", at="$"
+            "exactly one of request_spec.flavor, flavors and all_flavors is required", at="$"
         )
     if question.all_flavors:
-        return [one.name for one in stored_flavors.all_flavors(connection)]
-    places = {f"$.flavors[{at}]": name for at, name in enumerate(question.flavors)}
+        return [flavor.name for flavor in stored_flavors.all_flavors(connection)]
+    places = {f"$.flavors[{index}]": name for index, name in enumerate(question.flavors)}
     places = places or {"$.request_spec.flavor": own}
     for place, name in places.items():
         if isinstance(name, str) and not stored_flavors.by_flavorid_or_name(connection, name):
-            listed = stored_flavors.all_flavors(connection)
-            known = [each for one in listed for each in (one.name, one.flavorid) if each]
-            names = if_few(one.name for one in listed)
-            near = names_instead("flavor", nearest(name, known), names)
+            stored = stored_flavors.all_flavors(connection)
+            ids = [each for flavor in stored for each in (flavor.name, flavor.flavorid) if each]
+            names = if_few(flavor.name for flavor in stored)
+            hint = names_instead("flavor", nearest(name, ids), names)
             raise NotFound(
-                f"There is no stored flavor {name!r}{near}", at=place, code="scheduler.not_found"
+                f"There is no stored flavor {name!r}{hint}", at=place, code="scheduler.not_found"
             )
     return list(places.values())
 
@@ -315,23 +318,23 @@ def flavors_asked(connection: Connection, question: CapacityQuestion) -> Sequenc
 def read(
     scheduler: Scheduler, question: CapacityQuestion, flavor: Any
 ) -> SchedulingRequest | Invalid:
-    """Return the request for one instance of a flavor, or why there can be none.
+    """Return the request for an instance of a flavor, or the error.
 
-    Of all stored flavors one that no request can name hides no other; else it raises the same.
+    Raises the error instead if ``question.raises``.
     """
     document, reader = {**question.document, "flavor": flavor}, scheduler.reader
     try:
         request = reader.read(document, policy=question.policy, overrides=question.overrides)
         return reader.checked(request)
-    except Invalid as wrong:
+    except Invalid as error:
         if question.raises:
             raise
-        return wrong
+        return error
 
 
 @dataclass(slots=True)
-class _Asking:
-    """A question that is being answered in one cloud; ``spent`` are the seconds it took so far."""
+class _CapacityEvaluation:
+    """The evaluation of a capacity query, with the seconds ``spent`` so far."""
 
     scheduler: Scheduler
     cloud: OneCloud
@@ -339,65 +342,63 @@ class _Asking:
     spent: float = 0.0
 
     def answer(self, request: SchedulingRequest | Invalid, *, last: bool) -> Json:
-        """Return the capacity of a request, which is the ``last`` or not.
+        """Return the capacity of a request, which may be the ``last``.
 
-        Raises :class:`Invalid` for what cannot be asked, such as a zone that is not there,
-        :class:`NotFound` for a host that is not there, and :class:`Unavailable` where the time of
-        a question about a changed cloud is over.
+        Raises :class:`Invalid` for invalid requests, such as an unknown zone, :class:`NotFound` for
+        an unknown host, and :class:`Unavailable` if the time for a simulation is over.
         """
         if isinstance(request, Invalid):
             return NOTHING | {"refused": request.detail}
         self.scheduler.source.check()
         budget, began = request.settings.scheduler.capacity_budget, monotonic()
-        left = budget - (0.0 if self.question.each_alone else self.spent)
-        if budget and left <= 0:
-            return self._uncounted(budget)
-        # Others are to have a part of what is left, however long this one would take.
-        part = left if last or self.question.each_alone else left / 2
-        deadline = Deadline(began + part if budget else inf, monotonic)
+        remaining = budget - (0.0 if self.question.each_alone else self.spent)
+        if budget and remaining <= 0:
+            return self._out_of_time(budget)
+        # Leave half of the remaining time to the other flavors.
+        share = remaining if last or self.question.each_alone else remaining / 2
+        deadline = Deadline(began + share if budget else inf, monotonic)
         try:
-            done = self._counted(request, deadline)
-            return report(self.cloud, done, self.question.per)
-        except Invalid as wrong:
+            result = self._count(request, deadline)
+            return report(self.cloud, result, self.question.per)
+        except Invalid as error:
             if self.question.raises:
                 raise
-            return NOTHING | {"refused": wrong.detail}
+            return NOTHING | {"refused": error.detail}
         finally:
             self.spent += monotonic() - began
 
-    def _uncounted(self, budget: float) -> Json:
-        doubt = {"exact": False, "inexact_because": [OUT_OF_TIME.format(seconds=budget)]}
-        return NOTHING | doubt | ({"per": []} if self.question.per else {})
+    def _out_of_time(self, budget: float) -> Json:
+        inexact = {"exact": False, "inexact_because": [OUT_OF_TIME.format(seconds=budget)]}
+        return NOTHING | inexact | ({"per": []} if self.question.per else {})
 
-    def _counted(self, request: SchedulingRequest, deadline: Deadline) -> CapacityCount:
+    def _count(self, request: SchedulingRequest, deadline: Deadline) -> CapacityCount:
         connection = self.cloud.connection
         refuse_unknown_hosts(connection, request)
         view = self.cloud.view_for(request)
-        done = count_capacity(self.scheduler, connection, request, view, deadline)
-        refuse_unknown_zone(done.run.narrowed)
-        return done
+        result = count_capacity(self.scheduler, connection, request, view, deadline)
+        refuse_unknown_zone(result.run.narrowed)
+        return result
 
 
 def refuse_unknown_hosts(connection: Connection, request: SchedulingRequest) -> None:
-    """Raise :class:`NotFound` with the nearest name for a host of a request that is not there."""
+    """Raise :class:`NotFound`, with the nearest name, if a named host is unknown."""
     for unknown in unknown_hosts(connection, request.spec):
         place = f"$.request_spec.{unknown.key}[{unknown.position}]"
         raise NotFound(unknown.detail, at=place, code="scheduler.not_found")
 
 
 def refuse_unknown_zone(narrowed: RequestFilterRun) -> None:
-    """Raise :class:`Invalid` with the zones that there are for one that is not there."""
-    for one in narrowed.reports:
-        if one.refusal and one.name == MapAZToPlacementAggregate.name:
-            raise Invalid(f"{one.refusal}", at="$.request_spec.availability_zone")
+    """Raise :class:`Invalid`, with the existing zones, if the zone is unknown."""
+    for each in narrowed.reports:
+        if each.refusal and each.name == MapAZToPlacementAggregate.name:
+            raise Invalid(f"{each.refusal}", at="$.request_spec.availability_zone")
 
 
-def _for_one(question: CapacityQuestion) -> CapacityQuestion:
-    """Return the question for one instance, which is the same whatever its flavor."""
-    kept = {name: value for name, value in question.document.items() if name not in _IGNORED}
-    return replace(question, document={**kept, "instance_uuids": [str(uuid4())]})
+def _for_single_instance(question: CapacityQuestion) -> CapacityQuestion:
+    body = {name: value for name, value in question.document.items() if name not in _IGNORED_KEYS}
+    return replace(question, document={**body, "instance_uuids": [str(uuid4())]})
 
 
 def shown(flavor: Any) -> Any:
-    """Return how an answer names a flavor."""
+    """Return the name of a flavor in reports."""
     return flavor if isinstance(flavor, str) else flavor.get("name", flavor)

@@ -1,7 +1,7 @@
-"""Drivers: how hosts are chosen among those that the candidates search finds.
+"""Scheduler drivers, which choose among the hosts of the candidate search.
 
-All of them share the one path of ``scheduler/scheduler.py``; a driver says which filters and
-weighers run on it, and in which order the hosts that are left are taken.
+All drivers share the path of ``scheduler/scheduler.py``. A driver chooses the filters and weighers
+to run, and the order of the remaining hosts.
 """
 
 import sys
@@ -15,37 +15,38 @@ from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost
 
 
 class BaseDriver(SchedulerPlugin):
-    """The base of all drivers: as it stands, the filter scheduler without a choice among the best.
+    """Base class of all drivers, which takes the heaviest host.
 
-    ``name`` is what ``[scheduler] driver`` calls it.
+    ``name`` is the value of ``[scheduler] driver``.
     """
 
     name: ClassVar[str] = ""
 
-    #: Whether host states are kept from request to request for a while, less what went there.
+    #: Whether host states are cached between requests, and updated only by own placements.
     keeps_states: ClassVar[bool] = False
 
     def filters(self, enabled: Sequence[BaseHostFilter]) -> tuple[BaseHostFilter, ...]:
-        """Return the filters to run, given those that are enabled."""
+        """Return the filters to run, given the enabled filters."""
         return tuple(enabled)
 
     def weighers(self, enabled: Sequence[BaseHostWeigher]) -> tuple[BaseHostWeigher, ...]:
-        """Return the weighers to run, given those that are enabled."""
+        """Return the weighers to run, given the enabled weighers."""
         return tuple(enabled)
 
     def ordered(
         self,
         hosts: Sequence[WeighedHost],
-        taken: Collection[WeighedHost],  # noqa: ARG002 - for those that override it
-        random: Random,  # noqa: ARG002 - for those that override it
+        taken: Collection[WeighedHost],  # noqa: ARG002 - for overrides
+        random: Random,  # noqa: ARG002 - for overrides
     ) -> tuple[WeighedHost, ...]:
-        """Return the hosts with the one to take first; they come heaviest first.
+        """Return the hosts with the preferred host first.
 
-        ``taken`` are those that earlier instances of the same request got.
+        ``hosts`` are in descending order of weight. ``taken`` are the hosts of earlier instances of
+        the same request.
         """
         return tuple(hosts)
 
 
 def all_drivers() -> list[type[BaseDriver]]:
-    """Return the driver classes that are shipped."""
+    """Return the shipped driver classes."""
     return classes_in(sys.modules[__name__], BaseDriver)

@@ -1,4 +1,4 @@
-"""CachingScheduler: the filter scheduler on host states that are kept for a while."""
+"""CachingScheduler: the filter scheduler with cached host states."""
 
 from oslo_config import cfg
 
@@ -7,12 +7,12 @@ from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 
 
 class CachingScheduler(FilterScheduler):
-    """Is the filter scheduler, but looks at the reports of hosts now and then only.
+    """The filter scheduler with host reports that are cached for a while.
 
-    What hosts reported is read again when ``[scheduler] periodic_task_interval`` seconds have gone
-    by; until then each process goes by what it read, less what it placed itself. Which candidates
-    there are, whether hosts are up and what is claimed is never kept, so that a claim cannot go
-    wrong by it. An explanation shows the age under ``host_states``. Was removed in nova 19 (Stein).
+    Host reports are read again after ``[scheduler] periodic_task_interval`` seconds. Until then,
+    each process uses the cached reports less its own placements. Candidates, service states and
+    claims are never cached, so that a claim cannot fail because of the cache. Explanations show the
+    age under ``host_states``. nova removed this driver in Stein (19).
     """
 
     name = "caching_scheduler"

@@ -1,4 +1,4 @@
-"""ChanceScheduler: any host that is up."""
+"""ChanceScheduler: random choice among the hosts that are up."""
 
 from collections.abc import Collection, Sequence
 from random import Random
@@ -10,26 +10,28 @@ from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost
 
 
 class ChanceScheduler(BaseDriver):
-    """Takes any host that is up and enabled, whatever filters and weighers are enabled.
+    """Driver that chooses any enabled host that is up.
 
-    Only hosts that the candidates search finds come into question, so that what is chosen can be
-    claimed; ``ignore_hosts`` and the like hold. Instances of one request go to different
-    hosts while there are enough. Was removed in nova 19 (Stein).
+    Enabled filters and weighers do not run. Only hosts of the candidate search are eligible, so
+    that the choice can be claimed. ``ignore_hosts`` and similar restrictions apply. Instances of a
+    request go to different hosts while there are enough. nova removed this driver in Stein (19).
     """
 
     name = "chance_scheduler"
 
     def filters(self, enabled: Sequence[BaseHostFilter]) -> tuple[BaseHostFilter, ...]:  # noqa: ARG002
-        """Return the one filter that asks whether a host is up."""
+        """Return only the filter for hosts that are up."""
         return (ComputeFilter.with_settings(self.settings, self._clock),)
 
     def weighers(self, enabled: Sequence[BaseHostWeigher]) -> tuple[BaseHostWeigher, ...]:  # noqa: ARG002
-        """Return none: every host is as good as any other."""
+        """Return no weighers: all hosts are equal."""
         return ()
 
     def ordered(
         self, hosts: Sequence[WeighedHost], taken: Collection[WeighedHost], random: Random
     ) -> tuple[WeighedHost, ...]:
-        """Return the hosts in any order, those that have an instance of the request last."""
-        had = {id(host.obj) for host in taken}
-        return tuple(sorted(random.sample(hosts, len(hosts)), key=lambda host: id(host.obj) in had))
+        """Return the hosts in random order, with hosts of earlier instances last."""
+        used = {id(host.obj) for host in taken}
+        return tuple(
+            sorted(random.sample(hosts, len(hosts)), key=lambda host: id(host.obj) in used)
+        )

@@ -1,4 +1,4 @@
-"""FilterScheduler: filters, weighers, and the best host that is left."""
+"""FilterScheduler: choice of the best host by filters and weighers."""
 
 from collections.abc import Collection, Sequence
 from random import Random
@@ -8,10 +8,10 @@ from placement_sched.scheduler.weights import WeighedHost
 
 
 class FilterScheduler(BaseDriver):
-    """Takes the heaviest host that passes all enabled filters.
+    """Driver that chooses the heaviest host that passes all enabled filters.
 
-    ``[filter_scheduler] shuffle_best_same_weighed_hosts`` takes any among those of equal best
-    weight, ``host_subset_size`` any among so many of the best.
+    ``[filter_scheduler] shuffle_best_same_weighed_hosts`` chooses at random among hosts of equal
+    best weight, ``host_subset_size`` among that number of the best hosts.
     """
 
     name = "filter_scheduler"
@@ -19,10 +19,10 @@ class FilterScheduler(BaseDriver):
     def ordered(
         self,
         hosts: Sequence[WeighedHost],
-        taken: Collection[WeighedHost],  # noqa: ARG002 - who is best stays best
+        taken: Collection[WeighedHost],  # noqa: ARG002 - earlier choices do not matter
         random: Random,
     ) -> tuple[WeighedHost, ...]:
-        """Return the hosts with the one to take first: the heaviest, or as options say another."""
+        """Return the hosts with the chosen host first."""
         options = self.settings.filter_scheduler
         ordered = list(hosts)
         if options.shuffle_best_same_weighed_hosts and ordered:

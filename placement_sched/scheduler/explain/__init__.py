@@ -1,1 +1,1 @@
-"""What is shown of a run: the funnel of its stages, and verdicts on single hosts."""
+"""Explanations of a run: the funnel of its stages, and verdicts on single hosts."""

@@ -1,4 +1,4 @@
-"""The explanation of a run, with a verdict on each host that is asked about."""
+"""The explanation of a run, optionally with verdicts on single hosts."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -51,136 +51,130 @@ from placement_sched.scheduler.narrowing import narrow
 from placement_sched.scheduler.plugin import tolerated
 from placement_sched.scheduler.selection import Run
 
-#: So many hosts are tried without constraints, as many as a selection looks at by default.
-_TRIED = 1000
-#: So many sets of constraints are tried.
-_SETS = 5
-#: The part of a flavor that asks for a class.
-_OF_FLAVOR = {"MEMORY_MB": "memory_mb", "VCPU": "vcpus", "PCPU": "vcpus", "DISK_GB": "root_gb"}
+#: Maximum number of hosts evaluated without constraints: the default limit of candidates.
+_MAX_HOSTS = 1000
+#: Maximum number of constraint sets that are dropped for an evaluation.
+_MAX_CONSTRAINT_SETS = 5
+#: The flavor's field of a resource class.
+_FLAVOR_FIELDS = {"MEMORY_MB": "memory_mb", "VCPU": "vcpus", "PCPU": "vcpus", "DISK_GB": "root_gb"}
 
-#: A host with the stages that reject it, by name.
+#: A host, and the stages that reject it, by name.
 _RejectedState = tuple[HostState, Sequence[tuple[str, Refusal]]]
-#: Such hosts by the names of these stages, with what each says of several hosts.
-_Rejecting = Mapping[tuple[tuple[str, str], ...], Sequence[_RejectedState]]
+#: Such hosts by stage names, each with its clause for several hosts.
+_HostsByRejection = Mapping[tuple[tuple[str, str], ...], Sequence[_RejectedState]]
 
 
-def would_fit(connection: Connection, run: Run, known: NearMisses) -> tuple[WouldFit, ...]:
-    """Return what is least to change, where the first instance of a request found no host.
-
-    ``known`` are the nearest misses of the search where it found nothing.
-    """
+def would_fit(connection: Connection, run: Run, near_misses: NearMisses) -> tuple[WouldFit, ...]:
+    """Return the smallest changes that let the first instance of a failed request fit."""
     if run.choice is None or run.choice.first.ordered or run.searches.asked is None:
         return ()
-    asked = run.searches.asked
-    found = list(_by_filters(run, (), _rejecting(run, run.hosts)))
-    misses = known.found
-    searched = search_run(connection, run, asked)
+    answered = run.searches.asked
+    results = list(_evaluate_filters(run, (), _group_by_rejection(run, run.hosts)))
+    misses = near_misses.found
+    searched = search_run(connection, run, answered)
     if run.searches.found.requests:
         misses = near_misses_of(searched).found
-    trial = _Trial(run, searched)
-    for miss in misses[:_SETS]:
-        found += trial.of(miss)
-    return least(found)
+    evaluation = _NearMissEvaluation(run, searched)
+    for miss in misses[:_MAX_CONSTRAINT_SETS]:
+        results += evaluation.of(miss)
+    return least(results)
 
 
-def _rejecting(
+def _group_by_rejection(
     run: Run, states: Sequence[HostState], spec: RequestSpec | None = None
-) -> _Rejecting:
-    """Return the hosts by all stages after the search that reject them, for the first instance.
+) -> _HostsByRejection:
+    """Return the hosts by the later stages that reject them, for the first instance.
 
-    ``spec`` is what is asked for in its place. None where a filter fails for one of them, to which
-    the run would not have come.
+    ``spec`` replaces the request. Returns nothing if a filter fails for a host, which the run may
+    not have reached.
     """
-    alike = defaultdict[tuple[tuple[str, str], ...], list[_RejectedState]](list)
-    tried = [copy(state) for state in states]
+    by_stages = defaultdict[tuple[tuple[str, str], ...], list[_RejectedState]](list)
+    copies = [copy(state) for state in states]
     try:
         with tolerated():
-            every = run.chooser.every_refusal(tried, spec or first_instance(run))
+            rejections = run.chooser.every_refusal(copies, spec or first_instance(run))
     except PluginFailed:
         return {}
-    for state, refusals in zip(states, every, strict=True):
-        said = tuple((name, clause_of(name, one, several=True)) for name, one in refusals)
-        alike[said].append((state, refusals))
-    return alike
+    for state, refusals in zip(states, rejections, strict=True):
+        stages = tuple((name, clause_of(name, refusal, several=True)) for name, refusal in refusals)
+        by_stages[stages].append((state, refusals))
+    return by_stages
 
 
-def _passing(rejecting: _Rejecting) -> list[HostState]:
+def _passing_hosts(rejecting: _HostsByRejection) -> list[HostState]:
     return [state for state, _ in rejecting.get((), ())]
 
 
-def _labels(terms: Sequence[tuple[str, str]]) -> list[str]:
+def _format_terms(terms: Sequence[tuple[str, str]]) -> list[str]:
     return [f"{kind} {detail}".strip() for kind, detail in terms]
 
 
-def _by_filters(
-    run: Run, terms: Sequence[tuple[str, str]], rejecting: _Rejecting, *, exact: bool = True
+def _evaluate_filters(
+    run: Run, terms: Sequence[tuple[str, str]], rejecting: _HostsByRejection, *, exact: bool = True
 ) -> Iterator[WouldFit]:
-    """Yield the hosts that would fit but for filters, and for these terms of the search."""
-    labels, called = _labels(terms), CloudNames.of(run, ()).name
-    for said, some in rejecting.items():
-        if not said:
+    """Yield the hosts that would fit without filters and these terms of the search."""
+    labels, name_of = _format_terms(terms), CloudNames.of(run, ()).name
+    for stages, rejected in rejecting.items():
+        if not stages:
             continue
-        (state, refusals), change = some[0], None
-        if len(some) == 1 and not labels and len(said) == 1:
-            change = _change(run, state)
+        (state, refusals), change = rejected[0], None
+        if len(rejected) == 1 and not labels and len(stages) == 1:
+            change = _first_change(run, state)
         yield WouldFit(
             without=(
-                *((CANDIDATES, one) for one in labels),
-                *((FILTERS, name) for name, _ in said),
+                *((CANDIDATES, label) for label in labels),
+                *((FILTERS, name) for name, _ in stages),
             ),
-            hosts=tuple(state.host for state, _ in some),
-            why=would_fit_but(terms, refusals, called, several=len(some) > 1 or not exact),
+            hosts=tuple(state.host for state, _ in rejected),
+            why=would_fit_but(terms, refusals, name_of, several=len(rejected) > 1 or not exact),
             change=change,
             exact=exact,
         )
 
 
-def _change(run: Run, state: HostState) -> Remedy | None:
-    """Return what would have to change for a host that one stage rejects."""
+def _first_change(run: Run, state: HostState) -> Remedy | None:
     reports = run.chooser.each_refusal(copy(state), first_instance(run))
     changes = (change for report in reports for change in report.rejected[0].changes)
     return next(changes, None)
 
 
 @dataclass(slots=True)
-class _Trial:
-    """Tries the nearest misses of a search; ``left`` is how many hosts may be tried yet."""
+class _NearMissEvaluation:
+    """Evaluation of the near misses of a search, for a limited number of hosts."""
 
     run: Run
     searched: SearchRun
-    left: int = _TRIED
+    remaining: int = _MAX_HOSTS
 
     @property
     def search(self) -> Search:
-        """Return the search whose nearest misses are tried."""
         return self.searched.search
 
     def of(self, miss: NearMiss) -> Iterator[WouldFit]:
-        """Yield what would fit without the terms of a near miss, or with another amount."""
-        asked = amount_named(self.search, miss.terms[0]) if not miss.others else None
-        if asked is not None:
-            nearest = amounts.nearest_amounts(self.searched, miss.terms[0], self.left)
-            found = list(self._with_amount(miss, asked, nearest))
-            yield from found
-            if found:  # no two changes are needed
-                self.left -= len(nearest)
+        amount = amount_named(self.search, miss.terms[0]) if not miss.others else None
+        if amount is not None:
+            nearest = amounts.nearest_amounts(self.searched, miss.terms[0], self.remaining)
+            results = list(self._with_amount(miss, amount, nearest))
+            yield from results
+            if results:  # one change is enough
+                self.remaining -= len(nearest)
                 return
-        tried = miss.roots[: self.left]
-        self.left -= len(tried)
+        roots = miss.roots[: self.remaining]
+        self.remaining -= len(roots)
         query = self._query_without(miss.terms)
-        if not tried or not query.groups:
+        if not roots or not query.groups:
             return
-        exact = len(tried) == len(miss.roots)
-        uuids = amounts.uuids_of(self.searched.connection, tried)
-        rejecting = self._tried(query, uuids.values())
-        yield from _by_filters(self.run, miss.terms, rejecting, exact=exact)
-        if passed := _passing(rejecting):
-            yield from self._without(miss, passed, exact=exact)
+        exact = len(roots) == len(miss.roots)
+        uuids = amounts.uuids_of(self.searched.connection, roots)
+        rejecting = self._evaluate(query, uuids.values())
+        yield from _evaluate_filters(self.run, miss.terms, rejecting, exact=exact)
+        if passed := _passing_hosts(rejecting):
+            yield from self._results_without(miss, passed, exact=exact)
 
     def _query_without(self, terms: Sequence[tuple[str, str]]) -> CandidatesQuery:
-        """Return the query without these terms, as request filters narrow the request then.
+        """Return the query without these terms, narrowed again by the request filters.
 
-        Without a trait the aggregates that require it are forbidden.
+        Without a required trait, request filters forbid the aggregates that require it.
         """
         query, request = query_without(self.search, terms), self.run.request
         traits = {
@@ -196,77 +190,77 @@ class _Trial:
         plain = query.group or RequestGroup()
         forbidden = frozenset(narrowed.spec.destination.forbidden)
         confined = replace(plain, aggregates=replace(plain.aggregates, forbidden=forbidden))
-        return replace(query, groups=(confined, *(one for one in query.groups if one.suffix)))
+        return replace(query, groups=(confined, *(group for group in query.groups if group.suffix)))
 
-    def _tried(
+    def _evaluate(
         self, query: CandidatesQuery, roots: Collection[str], spec: RequestSpec | None = None
-    ) -> _Rejecting:
-        return _rejecting(self.run, states_of(self.run, found_on(self.run, query, roots)), spec)
+    ) -> _HostsByRejection:
+        return _group_by_rejection(
+            self.run, states_of(self.run, found_on(self.run, query, roots)), spec
+        )
 
     def _with_amount(
-        self, miss: NearMiss, asked: tuple[str, int], nearest: Mapping[int, int]
+        self, miss: NearMiss, requested: tuple[str, int], nearest: Mapping[int, int]
     ) -> Iterator[WouldFit]:
-        """Yield how many of a few hosts fit with the amount nearest to the one requested.
+        """Yield the hosts that fit with the amount nearest to the requested amount.
 
-        ``nearest`` has by root the amount for which it has room: only a host with as much, or one
-        that is nearer, may fit with an amount, and in a cloud without trees each does.
+        ``nearest`` maps roots to the amounts that fit. Only hosts with at least this amount, or a
+        nearer amount, may fit with it. In a cloud without trees all of them fit.
         """
-        (name, was), uuids = asked, amounts.uuids_of(self.searched.connection, nearest)
-        own = {uuid: nearest[root] for root, uuid in uuids.items()}
-        values = sorted(set(own.values()), key=lambda one: abs(was - one))
+        (name, wanted), uuids = (requested, amounts.uuids_of(self.searched.connection, nearest))
+        by_uuid = {uuid: nearest[root] for root, uuid in uuids.items()}
+        values = sorted(set(by_uuid.values()), key=lambda value: abs(wanted - value))
 
         @cache
-        def passing(at: int) -> list[HostState]:
-            query = query_asking(self.search, miss.terms[0], values[at])
-            bound = abs(was - values[at])
-            near = [uuid for uuid, amount in own.items() if abs(was - amount) <= bound]
-            return _passing(self._tried(query, near, self._asking(name, values[at] - was)))
+        def passing(index: int) -> list[HostState]:
+            query = query_asking(self.search, miss.terms[0], values[index])
+            bound = abs(wanted - values[index])
+            near = [uuid for uuid, amount in by_uuid.items() if abs(wanted - amount) <= bound]
+            return _passing_hosts(
+                self._evaluate(query, near, self._with_larger_flavor(name, values[index] - wanted))
+            )
 
         if not values:
             return
-        # The less is requested, the more hosts have room for it.
+        # The smaller the amount, the more hosts have capacity for it.
         every = range(len(values))
-        at = 0 if passing(0) else bisect_left(every, 1, key=lambda place: len(passing(place)) > 0)
-        if at == len(values) or not (passed := passing(at)):
+        index = 0 if passing(0) else bisect_left(every, 1, key=lambda i: len(passing(i)) > 0)
+        if index == len(values) or not (passed := passing(index)):
             return
-        amount, most = values[at], "most" if values[at] < was else "least"
+        amount, bound_name = values[index], "most" if values[index] < wanted else "least"
         change = Remedy(
             "ask",
-            f"ask for at {most} {amount} of {name}",
-            {"resource_class": name, "amount": amount, "instead_of": was},
+            f"request at {bound_name} {amount} of {name}",
+            {"resource_class": name, "amount": amount, "instead_of": wanted},
         )
         yield WouldFit(
-            without=tuple((CANDIDATES, label) for label in _labels(miss.terms)),
+            without=tuple((CANDIDATES, label) for label in _format_terms(miss.terms)),
             hosts=tuple(state.host for state in passed),
-            why=f"would fit with {name}:{amount} instead of {was}",
+            why=f"would fit with {name}:{amount} instead of {wanted}",
             change=change,
-            # Hosts that were not tried have room for less, unless the last one tried has as much.
-            exact=len(nearest) < self.left or amount != values[-1],
+            # The other hosts fit less, unless the last evaluated host fits the same amount.
+            exact=len(nearest) < self.remaining or amount != values[-1],
         )
 
-    def _asking(self, name: str, more: int) -> RequestSpec:
-        """Return the request with a flavor that asks for so much more of a class, where it does.
-
-        Some filters go by the flavor, and not by what the search was asked for.
-        """
+    def _with_larger_flavor(self, name: str, difference: int) -> RequestSpec:
+        """Return the request with the changed amount in its flavor, for filters that read it."""
         spec = first_instance(self.run)
-        part = _OF_FLAVOR.get(name)
-        if part is None or f"resources:{name}" in spec.flavor.extra_specs:
+        field = _FLAVOR_FIELDS.get(name)
+        if field is None or f"resources:{name}" in spec.flavor.extra_specs:
             return spec
-        amount = max(getattr(spec.flavor, part) + more, 0)
-        return replace(spec, flavor=replace(spec.flavor, **{part: amount}))
+        amount = max(getattr(spec.flavor, field) + difference, 0)
+        return replace(spec, flavor=replace(spec.flavor, **{field: amount}))
 
-    def _without(
+    def _results_without(
         self, miss: NearMiss, passed: Sequence[HostState], *, exact: bool
     ) -> Iterator[WouldFit]:
-        """Yield the hosts that pass without the terms, by the aggregates that keep them out."""
-        labels = _labels(miss.terms)
+        labels = _format_terms(miss.terms)
         without = tuple((CANDIDATES, label) for label in labels)
         by_aggregates: Mapping[tuple[str, ...], Sequence[HostState]] = {(): passed}
         names = CloudNames.of(self.run, ())
         if miss.constraint == "member_of" and miss.detail.startswith("!in:") and not miss.others:
             names = CloudNames.of(self.run, [str(state.uuid) for state in passed])
-            by_aggregates = _inside(names, miss.detail, passed)
+            by_aggregates = _group_by_aggregates(names, miss.detail, passed)
         for uuids, states in by_aggregates.items():
             several, change = len(states) > 1 or not exact, None
             why = would_fit_but(miss.terms, (), names.name, several=several)
@@ -274,20 +268,18 @@ class _Trial:
                 why = "fit but are in " if several else "fits but is in "
                 why += listed(map(names.name, uuids))
             if needed := names.needed(uuids):
-                named = traits_named(needed)
-                why += f", which {'needs' if len(uuids) == 1 else 'need'} {named}"
-                change = Remedy("ask_traits", f"ask for {named}", {"traits": list(needed)})
+                trait_names = traits_named(needed)
+                why += f", which {'needs' if len(uuids) == 1 else 'need'} {trait_names}"
+                change = Remedy("ask_traits", f"require {trait_names}", {"traits": list(needed)})
             hosts = tuple(state.host for state in states)
             yield WouldFit(without=without, hosts=hosts, why=why, change=change, exact=exact)
 
 
 def _without_traits(spec: RequestSpec, traits: Collection[str]) -> RequestSpec:
-    """Return a request whose flavor and image do not require these traits."""
-
-    def is_left(key: str) -> bool:
+    def is_kept(key: str) -> bool:
         return not (key.startswith("trait") and key.partition(":")[2] in traits)
 
-    extra_specs = {key: value for key, value in spec.flavor.extra_specs.items() if is_left(key)}
+    extra_specs = {key: value for key, value in spec.flavor.extra_specs.items() if is_kept(key)}
     properties = spec.image.properties.to_dict()
     if required := properties.pop("traits_required", None):
         properties["traits_required"] = [name for name in required if name not in traits]
@@ -302,61 +294,65 @@ def _without_traits(spec: RequestSpec, traits: Collection[str]) -> RequestSpec:
     )
 
 
-def _inside(
+def _group_by_aggregates(
     names: CloudNames, detail: str, states: Sequence[HostState]
 ) -> Mapping[tuple[str, ...], Sequence[HostState]]:
-    """Return the hosts by those of the forbidden aggregates that they are in."""
     inside = defaultdict[tuple[str, ...], list[HostState]](list)
     forbidden = set(detail.removeprefix("!in:").split(" ")[0].split(","))
     for state in states:
-        mine = names.memberships.get(str(state.uuid), frozenset()) & forbidden
-        inside[tuple(sorted(mine, key=names.name))].append(state)
+        aggregates = names.memberships.get(str(state.uuid), frozenset()) & forbidden
+        inside[tuple(sorted(aggregates, key=names.name))].append(state)
     return inside
 
 
 def explained(connection: Connection, run: Run, view: View) -> Json:
-    """Return how a run went; where the view is of some hosts, with a verdict on each of them."""
-    judged: Json = {}
+    """Return the explanation of a run, with verdicts on the hosts of the view."""
+    extra: Json = {}
     chosen = run.request.chosen
     hosts = run.choice.first.host_reports() if run.choice else ()
     if view.hosts is None:
         funnel = funnel_of(run, connection, view)
     else:
-        asked = asked_hosts(connection, view.hosts)
-        nodes = (one.node for some in asked.values() for one in some)
-        view = View(frozenset([*asked, *nodes]), view.max_rejected)
-        # Whatever is shown of it, verdicts may need what it says of each host.
+        trees_by_name = asked_hosts(connection, view.hosts)
+        nodes = (each.node for trees in trees_by_name.values() for each in trees)
+        view = View(frozenset([*trees_by_name, *nodes]), view.max_rejected)
+        # Verdicts may need the rejections of all hosts.
         funnel = funnel_of(run, connection, replace(view, max_rejected=0))
-        found = verdicts(connection, run, asked, funnel)
-        judged = {"verdicts": [one.as_json() for one in found], "stages": stages_of_run(run, found)}
-    if view.hosts is None:  # what is least to change in the whole cloud; verdicts say it of a host
+        judged = verdicts(connection, run, trees_by_name, funnel)
+        extra = {
+            "verdicts": [each.as_json() for each in judged],
+            "stages": stages_of_run(run, judged),
+        }
+    if view.hosts is None:  # smallest changes for any host; verdicts have them per host
         misses = funnel.allocation_candidates.nearest_misses
         funnel = replace(funnel, would_fit=would_fit(connection, run, misses))
     return {
         "outcome": SELECTED if run.selections else NO_VALID_HOST,
         "policy": chosen.policy.name if chosen else DEFAULT_POLICY,
-        **judged,
+        **extra,
         "funnel": funnel.as_json(view),
         "hosts": hosts_as_json(hosts, view),
-        "selections": [[one.as_json() for one in some] for some in run.selections],
+        "selections": [[each.as_json() for each in group] for group in run.selections],
     }
 
 
 def stages_of_run(run: Run, verdicts: Iterable[HostVerdict]) -> list[Json]:
-    """Return family and name of each stage that hosts were asked by, in order, each once.
+    """Return type and name of each evaluated stage, in order and without duplicates.
 
-    A host that is not rejected by one of them passes it. Those that no constraint or plugin stands
-    for (``limit``, ``combination``) are there where they reject a host.
+    A host that a stage does not reject passes it. Stages that are neither constraints nor plugins
+    (``limit``, ``combination``) are included only if they reject a host.
     """
-    found = [(REQUEST_FILTERS, report.name) for report in run.narrowed.reports if report.applied]
-    found += [(REQUEST_FILTERS, one.name) for one in run.narrowed.reports if one.refusal]
-    for before, asked in asked_searches(run):
-        steps = stages_of(asked.search)
-        found += [(CANDIDATES, f"{before}{one.kind} {one.detail}".strip()) for one in steps]
-    after = [(FILTERS, name) for name in run.chooser.stage_names(first_instance(run))]
-    others = [(one.stage, one.name) for verdict in verdicts for one in verdict.reasons if one.name]
-    before_filters = [one for one in others if one[0] != FILTERS]
-    every = dict.fromkeys([*found, *before_filters, (FILTERS, COMPUTE_NODES), *after, *others])
-    if (FILTERS, COMPUTE_NODES) not in others:
-        del every[FILTERS, COMPUTE_NODES]
-    return [{"stage": stage, "name": name} for stage, name in every]
+    stages = [(REQUEST_FILTERS, report.name) for report in run.narrowed.reports if report.applied]
+    stages += [(REQUEST_FILTERS, each.name) for each in run.narrowed.reports if each.refusal]
+    for prefix, answered in asked_searches(run):
+        steps = stages_of(answered.search)
+        stages += [(CANDIDATES, f"{prefix}{each.kind} {each.detail}".strip()) for each in steps]
+    late = [(FILTERS, name) for name in run.chooser.stage_names(first_instance(run))]
+    named = [
+        (each.stage, each.name) for verdict in verdicts for each in verdict.reasons if each.name
+    ]
+    early = [each for each in named if each[0] != FILTERS]
+    ordered = dict.fromkeys([*stages, *early, (FILTERS, COMPUTE_NODES), *late, *named])
+    if (FILTERS, COMPUTE_NODES) not in named:
+        del ordered[FILTERS, COMPUTE_NODES]
+    return [{"stage": stage, "name": name} for stage, name in ordered]

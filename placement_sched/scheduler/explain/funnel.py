@@ -1,4 +1,4 @@
-"""The funnel of a run: what each stage took in, let out and rejected."""
+"""The funnel of a run: the hosts before and after each stage, and the rejections."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -30,13 +30,16 @@ from placement_sched.scheduler.selection import Run
 from placement_sched.store.compute import compute_nodes, services
 from placement_sched.store.placement import resource_providers
 
-#: So many unknown names are reported one by one. Each is compared with all names of the cloud,
-#: which takes milliseconds; one request may name thousands.
-_MOST = 10
+#: Maximum number of unknown names in a report. Comparing a name with all names of the cloud takes
+#: milliseconds, and a request may contain thousands.
+_MAX_REPORTED = 10
+#: The reason for candidates without a compute node: the same text for all, shown once.
+NOT_REPORTED = "no compute node is reported under the uuid of this resource provider"
+_NOT_DISABLED = f"!{os_traits.COMPUTE_STATUS_DISABLED}"
 
 
-class _Named(NamedTuple):
-    """A name in a list of the request spec; ``is_host`` is false for a node."""
+class _NamedHost(NamedTuple):
+    """A host or node name in a list of the request spec."""
 
     key: str
     position: int
@@ -45,58 +48,54 @@ class _Named(NamedTuple):
 
 
 def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHost, ...]:
-    """Return the hosts and nodes that the request forces or ignores and that are not there.
+    """Return the forced or ignored hosts and nodes that do not exist.
 
-    Nothing is read where it names none. As in nova's filters, case does not count. Of more than
-    ten, the last one returned says how many more there are.
+    As in nova's filters, case does not count. The database is not read if the request names none.
+    The last element counts the names beyond the first ten.
     """
-    named = list(_named(spec))
-    if not named:
+    names = list(_list_names(spec))
+    if not names:
         return ()
-    hosts = {one.name for one in named if one.is_host}
-    nodes = {one.name for one in named if not one.is_host}
-    found = compute_nodes.named(connection, hosts=hosts, nodes=nodes)
-    here = {True: {one.host for one in found}, False: {one.hypervisor_hostname for one in found}}
-    missing = [one for one in named if one.name not in here[one.is_host]]
+    hosts = {each.name for each in names if each.is_host}
+    nodes = {each.name for each in names if not each.is_host}
+    rows = compute_nodes.named(connection, hosts=hosts, nodes=nodes)
+    existing = {
+        True: {each.host for each in rows},
+        False: {each.hypervisor_hostname for each in rows},
+    }
+    missing = [each for each in names if each.name not in existing[each.is_host]]
     if not missing:
         return ()
     pairs = compute_nodes.names_by_uuid(connection).values()
-    known = {True: {host for host, _ in pairs}, False: {node for _, node in pairs}}
-    folded = {kind: {name.casefold() for name in names} for kind, names in known.items()}
-    unknown = [one for one in missing if one.name.casefold() not in folded[one.is_host]]
-    said = [
-        UnknownHost(one.key, one.position, _said(one, known[one.is_host]))
-        for one in unknown[:_MOST]
+    all_names = {True: {host for host, _ in pairs}, False: {node for _, node in pairs}}
+    folded = {kind: {name.casefold() for name in names} for kind, names in all_names.items()}
+    unknown = [each for each in missing if each.name.casefold() not in folded[each.is_host]]
+    reports = [
+        UnknownHost(each.key, each.position, _describe_missing(each, all_names[each.is_host]))
+        for each in unknown[:_MAX_REPORTED]
     ]
-    if more := unknown[_MOST:]:
-        detail = f"and {len(more)} more names that are not there, the first {more[0].name!r}"
-        said.append(UnknownHost(more[0].key, more[0].position, detail))
-    return tuple(said)
+    if more := unknown[_MAX_REPORTED:]:
+        detail = f"and {len(more)} more names that do not exist, the first {more[0].name!r}"
+        reports.append(UnknownHost(more[0].key, more[0].position, detail))
+    return tuple(reports)
 
 
-def _named(spec: RequestSpec) -> Iterator[_Named]:
+def _list_names(spec: RequestSpec) -> Iterator[_NamedHost]:
     for key in ("force_hosts", "ignore_hosts", "force_nodes"):
         for position, name in enumerate(getattr(spec, key) or ()):
-            yield _Named(key, position, name, is_host=key != "force_nodes")
+            yield _NamedHost(key, position, name, is_host=key != "force_nodes")
 
 
-def _said(one: _Named, known: set[str]) -> str:
-    noun = "host" if one.is_host else "node"
-    return f"there is no {noun} {one.name!r}{suggested(noun, one.name, known)}"
-
-
-#: Why a candidate on no known compute node is left out: the same words for all, so that they are
-#: shown once.
-NOT_REPORTED = "no compute node is reported under the uuid of this resource provider"
-
-_DISABLED = f"!{os_traits.COMPUTE_STATUS_DISABLED}"
+def _describe_missing(named: _NamedHost, existing: set[str]) -> str:
+    noun = "host" if named.is_host else "node"
+    return f"there is no {noun} {named.name!r}{suggested(noun, named.name, existing)}"
 
 
 def funnel_of(run: Run, connection: Connection | None, view: View | None = None) -> Funnel:
-    """Return what each stage of a run took in, let out and rejected, for its first instance.
+    """Return the hosts before and after each stage, for the first instance.
 
-    Without a connection it costs no statement: it lacks the steps of the candidates search, which
-    the run itself did not count, and has uuids for the names of providers without a compute node.
+    Without a connection no SQL statement is executed. The funnel then lacks the steps of the
+    candidate search, and shows uuids for providers without a compute node.
     """
     searches, choice, unreported = run.searches, run.choice, run.unreported
     names: dict[str, str] = {}
@@ -109,26 +108,26 @@ def funnel_of(run: Run, connection: Connection | None, view: View | None = None)
         candidates = _candidates_report(connection, run, view or View())
         names = dict(resource_providers.names_of(connection, unreported)) if unreported else {}
     filters = list(choice.first.filters) if choice else []
-    if unreported:  # the stage that leaves out providers without a compute node
-        shown = (names.get(uuid, uuid) for uuid in unreported)
-        before = len(searches.roots)
-        left_out = FilterReport(
+    if unreported:  # the stage that rejects providers without a compute node
+        provider_names = (names.get(uuid, uuid) for uuid in unreported)
+        count_before = len(searches.roots)
+        compute_nodes_report = FilterReport(
             name=COMPUTE_NODES,
-            before=before,
-            after=before - len(unreported),
-            rejected=tuple(Rejected(name, name, NOT_REPORTED) for name in shown),
+            before=count_before,
+            after=count_before - len(unreported),
+            rejected=tuple(Rejected(name, name, NOT_REPORTED) for name in provider_names),
         )
-        filters.insert(0, left_out)
-    later = room = None
+        filters.insert(0, compute_nodes_report)
+    later_report = room_report = None
     if choice and choice.later:
-        later = LaterReport(
+        later_report = LaterReport(
             placed=choice.placed,
             asked=run.narrowed.spec.num_instances,
             filters=choice.later.filters,
         )
     if choice and choice.room_for is not None:
-        number = run.narrowed.spec.num_instances
-        room = RoomReport(instances=number, at_most=choice.room_for)
+        count = run.narrowed.spec.num_instances
+        room_report = RoomReport(instances=count, at_most=choice.room_for)
     return Funnel(
         request_filters=run.narrowed.reports,
         allocation_candidates=candidates,
@@ -136,8 +135,8 @@ def funnel_of(run: Run, connection: Connection | None, view: View | None = None)
         weighers=choice.first.weighed.reports if choice else (),
         states_age=run.cloud.states_age,
         policy=run.request.chosen.report if run.request.chosen else None,
-        later=later,
-        room=room,
+        later=later_report,
+        room=room_report,
         selected=bool(run.selections),
         warnings=(*searches.ignored, *unknown),
     )
@@ -146,44 +145,47 @@ def funnel_of(run: Run, connection: Connection | None, view: View | None = None)
 def _candidates_report(connection: Connection, run: Run, view: View) -> CandidatesReport:
     searches = run.searches
     reports = [
-        with_reasons(connection, explain(search_run(connection, run, one), view))
-        for one in (searches.asked, searches.fallback)
-        if one is not None
+        with_reasons(connection, explain(search_run(connection, run, search), view))
+        for search in (searches.asked, searches.fallback)
+        if search is not None
     ]
-    only, *others = reports
-    return replace(only, fallback=others[0], hosts=len(searches.roots)) if others else only
+    report, *second = reports
+    return replace(report, fallback=second[0], hosts=len(searches.roots)) if second else report
 
 
 def search_run(connection: Connection, run: Run, searched: AnsweredSearch) -> SearchRun:
-    """Return a search of a run, to be explained."""
+    """Return a search of a run, as the input of its explanation."""
     cloud, settings = run.cloud, run.request.settings
     names = cloud.memory.node_names
     return SearchRun(connection, cloud.providers, searched.search, searched.found, settings, names)
 
 
 def with_reasons(connection: Connection, report: CandidatesReport) -> CandidatesReport:
-    """Return the report with what the operator gave as the reason of each disabled host.
+    """Return the report with the operators' reasons of disabled hosts.
 
-    One statement, where it lists such hosts: the trait that keeps them out does not say why. A
-    provider that has the trait without a disabled service keeps the reason that names the trait.
+    Executes a statement if the report lists such hosts, because the trait that rejects them has no
+    reason. A provider with the trait but without a disabled service keeps the reason with the
+    trait.
     """
 
     def is_of_disabled(step: StepReport) -> bool:
-        return step.constraint == ROOT_REQUIRED and step.detail == _DISABLED
+        return step.constraint == ROOT_REQUIRED and step.detail == _NOT_DISABLED
 
-    listed = {one.host for step in report.steps if is_of_disabled(step) for one in step.rejected}
+    listed = {
+        rejected.host for step in report.steps if is_of_disabled(step) for rejected in step.rejected
+    }
     if not listed:
         return report
-    known = services.by_hosts(connection, listed)
+    by_host = services.by_hosts(connection, listed)
 
-    def explained(rejected: Rejected) -> Rejected:
-        service = known.get(rejected.host)
+    def with_reason(rejected: Rejected) -> Rejected:
+        service = by_host.get(rejected.host)
         if service is None or not service.disabled:
             return rejected
         return replace(rejected, reason=why_disabled(service.disabled_reason))
 
     steps = [
-        replace(step, rejected=tuple(map(explained, step.rejected)))
+        replace(step, rejected=tuple(map(with_reason, step.rejected)))
         if is_of_disabled(step)
         else step
         for step in report.steps
@@ -192,34 +194,34 @@ def with_reasons(connection: Connection, report: CandidatesReport) -> Candidates
 
 
 def spent_by(stats: RequestStats) -> dict[str, Any]:
-    """Return what a request did, as fields of a log line.
+    """Return the effort of a request, as fields of a log line.
 
-    They are the number of its SQL ``statements`` and of the ``candidates`` that it found, how many
-    milliseconds each stage of scheduling took, the ``decision`` with its ``outcome``, and a summary
-    of the ``funnel``; None where there was none.
+    The fields are the number of SQL ``statements`` and of ``candidates``, the milliseconds of each
+    scheduling stage, the ``decision`` with its ``outcome``, and a summary of the ``funnel``.
+    Missing values are None.
     """
-    made = stats.made
+    decision = stats.made
     return {
         "statements": stats.statements,
         "candidates": stats.candidates,
-        "stages_ms": {name: round(one * 1000, 1) for name, one in stats.stages.items()},
-        "decision": made and made.uuid,
-        "outcome": made and made.outcome,
+        "stages_ms": {name: round(seconds * 1000, 1) for name, seconds in stats.stages.items()},
+        "decision": decision and decision.uuid,
+        "outcome": decision and decision.outcome,
         "funnel": funnel_summary(stats.funnel) if stats.funnel else None,
     }
 
 
 def sentence_of(spent: Mapping[str, Any]) -> str:
-    """Return what :func:`spent_by` found in words, as far as there is something to say."""
-    return "; ".join(_parts(spent))
+    """Return the fields of :func:`spent_by` as text, without the missing values."""
+    return "; ".join(_list_parts(spent))
 
 
-def _parts(spent: Mapping[str, Any]) -> Iterator[str]:
+def _list_parts(spent: Mapping[str, Any]) -> Iterator[str]:
     yield f"{spent['statements']} SQL statements"
     if spent["candidates"] is not None:
         yield f"{spent['candidates']} candidates"
     if spent["stages_ms"]:
-        longest = sorted(spent["stages_ms"].items(), key=lambda one: -one[1])
+        longest = sorted(spent["stages_ms"].items(), key=lambda item: -item[1])
         yield ", ".join(f"{name} {took:.0f} ms" for name, took in longest)
     if spent["funnel"]:
         yield f"hosts {spent['funnel']}"
@@ -228,11 +230,11 @@ def _parts(spent: Mapping[str, Any]) -> Iterator[str]:
 
 
 def funnel_summary(funnel: Mapping[str, Any]) -> str:
-    """Return how many hosts came in, and how many each stage that removed any let through."""
+    """Return the initial number of hosts, and the number after each rejecting stage."""
     candidates = funnel.get("allocation_candidates") or {}
-    steps = [(one["constraint"], one) for one in candidates.get("steps", ())]
-    steps += [(one["name"], one) for one in funnel.get("filters", ())]
+    steps = [(each["constraint"], each) for each in candidates.get("steps", ())]
+    steps += [(each["name"], each) for each in funnel.get("filters", ())]
     if not steps:
         return ""
-    removing = [f"{name} {one['after']}" for name, one in steps if one["after"] < one["before"]]
+    removing = [f"{name} {each['after']}" for name, each in steps if each["after"] < each["before"]]
     return " > ".join([str(steps[0][1]["before"]), *removing])

@@ -1,7 +1,7 @@
-"""Tries a changed request on some hosts: the search, the states and the filters of the real run.
+"""Evaluation of a changed request on a few hosts.
 
-Nothing here decides by itself: whether a host passes is what the candidates search and every stage
-after it say of the request as it is after the change.
+Everything is evaluated by the real candidate search and the real filters, with the request as it is
+after the change.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -18,16 +18,12 @@ from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import tolerated
 from placement_sched.scheduler.selection import Run
 
-#: Stands for the ways to allocate on a host that the search finds none for, so that filters judge
-#: what the host itself has.
-_NOTHING: Mapping[str, Any] = {"allocations": {}, "mappings": {}}
+#: A candidate for hosts without candidates, so that filters can check the hosts themselves.
+_EMPTY_CANDIDATE: Mapping[str, Any] = {"allocations": {}, "mappings": {}}
 
 
 def found_on(run: Run, query: CandidatesQuery, roots: Collection[str]) -> Candidates:
-    """Return the candidates that a query finds on the trees of these roots, without a limit.
-
-    None where that takes more work than the search may do.
-    """
+    """Return the query's candidates on these trees, or none if the search is too expensive."""
     source = run.cloud.providers
     try:
         return find_on(source, prepare(source, query), run.request.settings, roots)
@@ -36,16 +32,16 @@ def found_on(run: Run, query: CandidatesQuery, roots: Collection[str]) -> Candid
 
 
 def states_of(
-    run: Run, found: Candidates, also: Iterable[str] = (), *, anyway: bool = False
+    run: Run, candidates: Candidates, include: Iterable[str] = (), *, anyway: bool = False
 ) -> list[HostState]:
-    """Return the states of the hosts as the run saw them before it placed anything.
+    """Return the host states before the run placed anything.
 
-    ``anyway`` gives a host that has no way to allocate one that takes nothing.
+    With ``anyway`` a host without candidates gets one that takes nothing.
     """
-    states = host_states(run.cloud, found, run.narrowed.spec, also)
+    states = host_states(run.cloud, candidates, run.narrowed.spec, include)
     for state in states if anyway else ():
         if not state.allocation_candidates:
-            state.allocation_candidates = [_NOTHING]
+            state.allocation_candidates = [_EMPTY_CANDIDATE]
     return states
 
 
@@ -55,37 +51,33 @@ def first_instance(run: Run) -> RequestSpec:
     return spec.for_instance(spec.instance_uuids[0] if spec.instance_uuids else None)
 
 
-def _first_refusal(run: Run, state: HostState, spec: RequestSpec) -> FilterReport | None:
-    """Return the first stage that refuses a host; raises :class:`PluginFailed`, to be caught."""
+def _find_first_rejection(run: Run, state: HostState, spec: RequestSpec) -> FilterReport | None:
     with tolerated():
         return next(iter(run.chooser.each_refusal(copy(state), spec)), None)
 
 
 def passes(run: Run, state: HostState, spec: RequestSpec) -> bool:
-    """Return whether every stage after the search lets a host pass."""
+    """Return whether a host passes all stages after the search."""
     try:
-        return _first_refusal(run, state, spec) is None
+        return _find_first_rejection(run, state, spec) is None
     except PluginFailed:
         return False
 
 
 def passes_after_changes(run: Run, state: HostState, spec: RequestSpec) -> bool | None:
-    """Return whether a host passes the filters once the first change of each that rejects is made.
-
-    None where a change cannot be tried, or a filter fails.
-    """
-    after, asked, changed = copy(state), spec, set[str]()
+    """Return whether a host passes after the first changes, or None if unknown."""
+    changed_state, changed_spec, tried_filters = copy(state), spec, set[str]()
     try:
-        while (report := _first_refusal(run, after, asked)) is not None:
+        while (report := _find_first_rejection(run, changed_state, changed_spec)) is not None:
             change = next(iter(report.rejected[0].changes), None)
             if change is None or not change.may_be_tried:
                 return None
-            if report.name in changed:  # it rejects for another reason still
+            if report.name in tried_filters:  # the change is not enough
                 return False
-            changed.add(report.name)
+            tried_filters.add(report.name)
             for name, value in change.host.items():
-                setattr(after, name, value)
-            asked = change.spec or asked
+                setattr(changed_state, name, value)
+            changed_spec = change.spec or changed_spec
     except PluginFailed:
         return None
     return True

@@ -1,8 +1,9 @@
-"""The verdict of a run on each host that is asked about, with all reasons and what would change it.
+"""Verdicts of a run on single hosts, with all reasons and possible changes.
 
-A verdict is passed, with rank and weight, or rejected, with the stages that reject the host. It is
-read off the run. What the run did not ask of a host, since an earlier stage had rejected it, the
-same stages are asked of this host alone; of many hosts and a large request only for the first ones.
+A host has either passed, with rank and weight, or is rejected, with the stages that reject it. A
+verdict is taken from the run. Stages that the run did not evaluate for a host, because an earlier
+stage rejected it, are evaluated for this host alone. If there are many hosts and the request is
+large, only the first hosts are evaluated this way.
 """
 
 from collections import defaultdict
@@ -58,10 +59,39 @@ from placement_sched.scheduler.selection import Run
 from placement_sched.store.compute import compute_nodes
 from placement_sched.store.placement import resource_providers
 
+#: Kind and detail of a constraint of the search.
+Term = tuple[str, str]
+#: Reasons of the candidate search, by the root provider's uuid.
+Refusals = Mapping[str, Sequence[RejectReason]]
+_NOT_DISABLED_TERM = ("root_required", f"!{os_traits.COMPUTE_STATUS_DISABLED}")
+_DISABLED = [os_traits.COMPUTE_STATUS_DISABLED]
+#: Minimum number of rejected hosts with all their reasons, however large the request is.
+LEAST = 20
+#: Maximum cost of the verdicts of a request, in units of a name in a list (about a microsecond). A
+#: usual request gets all reasons of several hundred hosts.
+_BUDGET = 250_000
+#: Cost of a comparison by a filter, such as an extra spec or a property.
+_COMPARISON_COST = 10
+#: Cost of a constraint of the search, for each request group.
+_CONSTRAINT_COST = 35
+#: Maximum number of unknown names that are compared with all names, which takes milliseconds each.
+_MAX_COMPARED = 10
+#: Maximum number of similar names for an unknown name.
+_MAX_SUGGESTIONS = 3
+#: Replaces the other reasons of a host.
+NOT_SOUGHT = (
+    "only the first reason is shown, without changes: a request as large as this is evaluated "
+    "by every stage for {} of the rejected hosts; name fewer hosts"
+)
+_NOT_REACHED = (
+    "the reason was not evaluated: a request as large as this is evaluated by every stage for {} "
+    "of the rejected hosts; name fewer hosts"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class AskedHost:
-    """One provider tree that a name means: its root's uuid, and how host and node are called.
+    """A provider tree of the report: the root's uuid, and the names of host and node.
 
     ``is_node`` is false for a provider tree without a compute node.
     """
@@ -73,48 +103,47 @@ class AskedHost:
 
     @classmethod
     def of(cls, node: ComputeNode) -> Self:
-        """Return a compute node."""
+        """Return the value of a compute node."""
         return cls(node.uuid, node.host, node.hypervisor_hostname)
 
 
-#: What each name means, in the order asked; a host may have several nodes, and a name no meaning.
+#: Provider trees by requested name, in order. A host may have several nodes, an unknown name none.
 AskedHosts = Mapping[str, Sequence[AskedHost]]
 
 
 def asked_hosts(connection: Connection, names: Iterable[str]) -> AskedHosts:
-    """Return what these names mean: a host, a node's name, a provider's name, or a uuid of either.
+    """Return the provider trees of names: of hosts, nodes or providers, or uuids of either.
 
-    A child provider means the host of its tree.
+    A child provider stands for the host of its tree.
     """
     wanted = tuple(dict.fromkeys(names))
     uuids = {name: uuid for name in wanted if (uuid := read_uuid(name))}
-    named = compute_nodes.named(connection, hosts=wanted, nodes=wanted)
+    by_name = compute_nodes.named(connection, hosts=wanted, nodes=wanted)
     nodes = {
-        node.uuid: node for node in (*named, *compute_nodes.by_uuids(connection, uuids.values()))
+        node.uuid: node for node in (*by_name, *compute_nodes.by_uuids(connection, uuids.values()))
     }
-    # By every name: one question may have thousands of names, and a cloud as many nodes.
+    # By every name: a request may have thousands of names, and a cloud thousands of nodes.
     meaning = defaultdict[str, dict[str, AskedHost]](dict)
     for node in nodes.values():
-        for called in (node.host, node.hypervisor_hostname, node.uuid):
-            meaning[called][node.uuid] = AskedHost.of(node)
-    found: dict[str, list[AskedHost]] = {}
+        for alias in (node.host, node.hypervisor_hostname, node.uuid):
+            meaning[alias][node.uuid] = AskedHost.of(node)
+    result: dict[str, list[AskedHost]] = {}
     for name in wanted:
-        meant = meaning.get(name, {}) | meaning.get(uuids.get(name, name), {})
-        found[name] = sorted(meant.values(), key=lambda one: (one.host, one.node))
-    if missing := [name for name in wanted if not found[name]]:
-        found |= _by_provider(connection, missing, uuids)
-    return found
+        trees = meaning.get(name, {}) | meaning.get(uuids.get(name, name), {})
+        result[name] = sorted(trees.values(), key=lambda tree: (tree.host, tree.node))
+    if missing := [name for name in wanted if not result[name]]:
+        result |= _find_by_provider(connection, missing, uuids)
+    return result
 
 
-def _by_provider(
+def _find_by_provider(
     connection: Connection, names: Sequence[str], uuids: Mapping[str, str]
 ) -> dict[str, list[AskedHost]]:
-    """Return what names of providers mean: the compute nodes at the roots of their trees."""
-    providers = {one.name: one for one in resource_providers.by_names(connection, names)}
-    given = [uuids[name] for name in names if name in uuids]
-    by_uuid = resource_providers.by_uuids(connection, given)
+    providers = {each.name: each for each in resource_providers.by_names(connection, names)}
+    known_uuids = [uuids[name] for name in names if name in uuids]
+    by_uuid = resource_providers.by_uuids(connection, known_uuids)
     providers |= {name: by_uuid[uuids[name]] for name in names if uuids.get(name) in by_uuid}
-    roots = {one.root_uuid for one in providers.values()}
+    roots = {each.root_uuid for each in providers.values()}
     called = resource_providers.names_of(connection, roots)
     trees = {}
     for root in roots:
@@ -125,11 +154,6 @@ def _by_provider(
     return {name: [trees[providers[name].root_uuid]] for name in names if name in providers}
 
 
-#: The name of a constraint of the search: its kind and detail.
-Term = tuple[str, str]
-_SENTENCES_DISABLED = ("root_required", f"!{os_traits.COMPUTE_STATUS_DISABLED}")
-
-
 def would_fit_but(
     terms: Sequence[Term],
     refusals: Sequence[tuple[str, Refusal]],
@@ -137,34 +161,34 @@ def would_fit_but(
     *,
     several: bool,
 ) -> str:
-    """Return what follows the hosts: that they would fit without these terms and refusals.
+    """Return a clause: the hosts would fit without these terms and rejections.
 
-    ``refusals`` are by the name of the stage, those of one host; with ``several`` others have the
-    same clauses. ``name`` gives an aggregate of a uuid its name.
+    ``refusals`` are pairs of stage and rejection of one host. With ``several``, other hosts have
+    the same clauses. ``name`` returns the name of an aggregate uuid.
     """
-    without = [one for one in map(_without, terms) if one]
-    clauses = [one for term in terms for one in _of_hosts(term, name, several=several)]
-    clauses += [clause_of(*one, several=several) for one in refusals]
-    words = f"would fit without {listed(without)}" if without else "would fit"
+    droppable = [clause for clause in map(_droppable_name, terms) if clause]
+    clauses = [clause for term in terms for clause in _host_clauses(term, name, several=several)]
+    clauses += [clause_of(*pair, several=several) for pair in refusals]
+    words = f"would fit without {listed(droppable)}" if droppable else "would fit"
     return f"{words}, but {listed(clauses)}" if clauses else words
 
 
 def traits_named(names: Sequence[str]) -> str:
-    """Return traits as a sentence names them: ``trait A``, ``traits A and B``."""
+    """Return traits as in a sentence: ``trait A``, ``traits A and B``."""
     return f"trait{'s' * (len(names) > 1)} {listed(names)}"
 
 
 def clause_of(stage: str, refusal: Refusal, *, several: bool) -> str:
-    """Return what one stage finds of a host, or of several."""
+    """Return the clause of a stage that rejects a host, or several."""
     if several:
         return refusal.of_several or f"{stage} rejects them"
     return refusal.of_one or f"{stage} rejects it: {refusal.reason}"
 
 
-def _without(term: Term) -> str:
-    """Return how a constraint is named that the request may do without; empty for one of hosts."""
+def _droppable_name(term: Term) -> str:
+    """Return the name of a constraint that may be dropped, or an empty text."""
     (kind, detail), group = term, ""
-    if kind in {"member_of", "in_tree"} or term == _SENTENCES_DISABLED:
+    if kind in {"member_of", "in_tree"} or term == _NOT_DISABLED_TERM:
         return ""
     if detail.endswith(")"):
         detail, _, group = detail.partition(" (")
@@ -178,29 +202,26 @@ def _without(term: Term) -> str:
     return f"{kind}={'isolate' if kind == 'group_policy' else detail}{group}"
 
 
-def _of_hosts(term: Term, name: Callable[[str], str], *, several: bool) -> Iterator[str]:
-    """Yield what a constraint says of the hosts that do not meet it, where it is about them."""
+def _host_clauses(term: Term, name: Callable[[str], str], *, several: bool) -> Iterator[str]:
+    """Yield the clause of a constraint that concerns the hosts themselves."""
     kind, detail = term
     their, are = ("their", "are") if several else ("its", "is")
-    if term == _SENTENCES_DISABLED:
+    if term == _NOT_DISABLED_TERM:
         yield f"{their} nova-compute is disabled"
     elif kind == "in_tree":
         yield "the request names another host"
     elif kind == "member_of":
         uuids, _, group = detail.partition(" ")
-        named = [name(uuid) for uuid in uuids.removeprefix("!").removeprefix("in:").split(",")]
-        place = f"{are} in" if uuids.startswith("!") else f"{are} not in"
-        yield f"{place} {' or '.join(named)} {group}".rstrip()
-
-
-_DISABLED = [os_traits.COMPUTE_STATUS_DISABLED]
+        names = [name(uuid) for uuid in uuids.removeprefix("!").removeprefix("in:").split(",")]
+        relation = f"{are} in" if uuids.startswith("!") else f"{are} not in"
+        yield f"{relation} {' or '.join(names)} {group}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
 class CloudNames:
-    """The host aggregates by uuid, and which aggregates each of some providers is in.
+    """Host aggregates by uuid, and the aggregates of some providers.
 
-    ``busy`` are those of the providers whose hosts have instances.
+    ``busy`` are the providers whose hosts have instances.
     """
 
     aggregates: Mapping[str, HostAggregate]
@@ -209,17 +230,17 @@ class CloudNames:
 
     @classmethod
     def of(cls, run: Run, roots: Collection[str]) -> "CloudNames":
-        """Return the names that changes on these trees may need, in two statements at most."""
-        every = {one.uuid: one for one in run.cloud.host_aggregates()}
+        """Return the names for changes of these trees, in at most two statements."""
+        aggregates = {each.uuid: each for each in run.cloud.host_aggregates()}
         if not roots:
-            return cls(every, {}, frozenset())
-        zoned = any(one.availability_zone for one in every.values())
-        busy = run.cloud.nodes_with_instances(roots) if zoned else frozenset()
-        return cls(every, run.cloud.provider_aggregates(roots), busy)
+            return cls(aggregates, {}, frozenset())
+        has_zones = any(each.availability_zone for each in aggregates.values())
+        busy = run.cloud.nodes_with_instances(roots) if has_zones else frozenset()
+        return cls(aggregates, run.cloud.provider_aggregates(roots), busy)
 
     def with_names(self, root: str, reason: RejectReason) -> RejectReason:
-        """Return a reason of the search whose changes name what they are about."""
-        changes = [one for change in reason.changes for one in self._named(root, change)]
+        """Return a reason of the search with names in its changes."""
+        changes = [named for change in reason.changes for named in self._named(root, change)]
         return replace(reason, changes=tuple(changes))
 
     def _named(self, root: str, change: Remedy) -> Iterator[Remedy]:
@@ -228,14 +249,14 @@ class CloudNames:
                 "enable_service", "enable its compute service", {"steps": ["enable_service"]}
             )
         elif change.action == "drop_constraint" and change.values["detail"] == f"!{_DISABLED[0]}":
-            return  # no request may be free of it
+            return  # no request may drop this constraint
         elif change.action == "leave_aggregate":
             provider, uuids = change.values.get("provider"), change.values["aggregates"]
             words = f"remove {provider or 'it'} from aggregate {listed(map(self.name, uuids))}"
             yield replace(change, words=words, values=self._values(change, uuids))
         elif change.action == "ask_traits":
             if needed := self.needed(change.values["aggregates"]):
-                words = f"ask for {traits_named(needed)}"
+                words = f"require {traits_named(needed)}"
                 yield Remedy("ask_traits", words, {"traits": list(needed)})
         elif change.action == "join_aggregate":
             provider, uuids = change.values.get("provider"), change.values["aggregates"]
@@ -247,7 +268,7 @@ class CloudNames:
                 yield replace(change, words=words, values=self._values(change, uuids))
         elif change.values.get("constraint") == "member_of":
             uuids = change.values["detail"].removeprefix("in:").split(",")
-            words = f"ask without being confined to aggregate {' or '.join(map(self.name, uuids))}"
+            words = f"do not confine the request to aggregate {' or '.join(map(self.name, uuids))}"
             yield replace(change, words=words)
         else:
             yield change
@@ -255,58 +276,37 @@ class CloudNames:
     def _may_join(self, root: str, uuid: str) -> bool:
         """Return whether a host may join an aggregate.
 
-        It is in one zone at most, and does not leave the default zone with its instances.
+        A host has at most one zone, and cannot leave the default zone while it has instances.
         """
         zone = self._zone(uuid)
-        zones = {self._zone(other) for other in self.memberships.get(root, ())} - {None}
+        zones = {self._zone(current) for current in self.memberships.get(root, ())} - {None}
         return zone is None or zones == {zone} or (not zones and root not in self.busy)
 
     def _zone(self, uuid: str) -> str | None:
-        known = self.aggregates.get(uuid)
-        return known.availability_zone if known else None
+        aggregate = self.aggregates.get(uuid)
+        return aggregate.availability_zone if aggregate else None
 
     def _values(self, change: Remedy, uuids: Sequence[str]) -> dict[str, Any]:
         return {**change.values, "aggregates": self._shown(uuids)}
 
     def needed(self, uuids: Collection[str]) -> tuple[str, ...]:
-        """Return the traits that a request needs for all these aggregates, none if one has none."""
-        known = [self.aggregates[uuid] for uuid in uuids if uuid in self.aggregates]
-        if len(known) < len(uuids) or not all(one.reserving_traits for one in known):
+        """Return the traits needed for all of these aggregates, if all need traits."""
+        aggregates = [self.aggregates[uuid] for uuid in uuids if uuid in self.aggregates]
+        if len(aggregates) < len(uuids) or not all(each.reserving_traits for each in aggregates):
             return ()
-        return tuple(sorted({trait for one in known for trait in one.reserving_traits}))
+        return tuple(sorted({trait for each in aggregates for trait in each.reserving_traits}))
 
     def name(self, uuid: str) -> str:
-        """Return how an aggregate is called: by its name, where it is a host aggregate."""
-        known = self.aggregates.get(uuid)
-        return known.name if known else uuid
+        """Return the name of a host aggregate, or the uuid of another aggregate."""
+        aggregate = self.aggregates.get(uuid)
+        return aggregate.name if aggregate else uuid
 
     def _shown(self, uuids: Collection[str]) -> list[dict[str, str]]:
         return [{"uuid": uuid, "name": self.name(uuid)} for uuid in uuids]
 
 
-#: So many rejected hosts have all their reasons, however large the request is.
-LEAST = 20
-#: What the verdicts of a request may cost together, in the time that a name in a list takes, about
-#: a microsecond: of a usual request several hundred hosts have all their reasons.
-_BUDGET = 250_000
-#: How many times as much as a name costs what a filter compares: an extra spec or a property.
-_COMPARED = 10
-#: How many times as much a constraint of the search costs, which each group may have to meet.
-_CONSTRAINT = 35
-
-#: What is said in place of the other reasons.
-NOT_SOUGHT = (
-    "only the first reason is shown, without changes: a request as large as this one is evaluated "
-    "by every stage for {} of the rejected hosts; name fewer hosts"
-)
-_UNSEEN = (
-    "why was not sought: a request as large as this one is evaluated by every stage for {} of the "
-    "rejected hosts; name fewer hosts"
-)
-
-
 def number_with_all_reasons(run: Run, searches: Sequence[Search]) -> int:
-    """Return how many rejected hosts have all their reasons, the fewer the larger the request."""
+    """Return the number of rejected hosts with all reasons: fewer for larger requests."""
     spec = run.narrowed.spec
     group = spec.instance_group
     lists: list[Sized | None] = [
@@ -316,169 +316,164 @@ def number_with_all_reasons(run: Run, searches: Sequence[Search]) -> int:
         *spec.scheduler_hints.values(),
         *((group.hosts, group.members) if group else ()),
     ]
-    names = sum(len(some) for some in lists if some)
+    names = sum(len(values) for values in lists if values)
     compared = len(spec.flavor.extra_specs) + len(spec.image.properties.to_dict())
-    constraints = sum(len(stages_of(one)) * len(one.query.groups) for one in searches)
-    price = 1 + names + _COMPARED * compared + _CONSTRAINT * constraints
+    constraints = sum(len(stages_of(search)) * len(search.query.groups) for search in searches)
+    price = 1 + names + _COMPARISON_COST * compared + _CONSTRAINT_COST * constraints
     return max(LEAST, _BUDGET // price)
 
 
 class FirstReasons:
-    """The first reason of each host that the funnel of a run lists as rejected."""
+    """The first reason of each rejected host in the funnel of a run."""
 
     def __init__(self, funnel: Funnel, complete: int) -> None:
-        """Take the funnel, and of how many hosts all reasons are sought, which the others say."""
-        self._of_request = [one for one in funnel.request_filters if one.refusal]
-        self._by_host = _by_host(funnel)
+        self._of_request = [report for report in funnel.request_filters if report.refusal]
+        self._by_host = _first_reasons_by_host(funnel)
         self._complete = complete
 
     def of(self, host: str, node: str) -> tuple[RejectReason, ...]:
-        """Return the first reason of a node, and that others were not sought."""
+        """Return the first reason of a node, and a note that others were not evaluated."""
         first = self._by_host.get((host, node))
         if self._of_request:
             first = RejectReason.of_request_filter(self._of_request[0])
-        if first is None:  # the run did not come to it, or a limit cut it
-            return (RejectReason(FILTERS, "", _UNSEEN.format(self._complete)),)
+        if first is None:  # the run did not reach the host, or a limit dropped it
+            return (RejectReason(FILTERS, "", _NOT_REACHED.format(self._complete)),)
         return first, RejectReason(FILTERS, "", NOT_SOUGHT.format(self._complete))
 
 
-def _by_host(funnel: Funnel) -> Mapping[tuple[str, str], RejectReason]:
-    found: dict[tuple[str, str], RejectReason] = {}
-    stages = [(CANDIDATES, one.label, one.rejected) for one in funnel.allocation_candidates.steps]
-    stages += [(FILTERS, one.name, one.rejected) for one in funnel.filters]
+def _first_reasons_by_host(funnel: Funnel) -> Mapping[tuple[str, str], RejectReason]:
+    reasons: dict[tuple[str, str], RejectReason] = {}
+    stages = [
+        (CANDIDATES, each.label, each.rejected) for each in funnel.allocation_candidates.steps
+    ]
+    stages += [(FILTERS, each.name, each.rejected) for each in funnel.filters]
     for stage, name, rejected in stages:
-        for one in rejected:
-            found.setdefault((one.host, one.node), RejectReason(stage, name, one.reason))
-    return found
-
-
-#: The reasons of the candidates search by the uuid of a root provider.
-Refusals = Mapping[str, Sequence[RejectReason]]
-#: So many known names are given for one that is not known.
-_MEANT = 3
+        for each in rejected:
+            reasons.setdefault((each.host, each.node), RejectReason(stage, name, each.reason))
+    return reasons
 
 
 def verdicts(
-    connection: Connection, run: Run, asked: AskedHosts, funnel: Funnel | None = None
+    connection: Connection, run: Run, hosts: AskedHosts, funnel: Funnel | None = None
 ) -> tuple[HostVerdict, ...]:
-    """Return the verdict of a run on each of these hosts, in the order in which they were asked.
+    """Return the verdict of a run on each of these hosts, in their order.
 
-    ``funnel`` is that of the run, with all rejected of these hosts, where the caller has it.
+    ``funnel`` is the funnel of the run with all rejections of these hosts, if the caller has it.
     """
     ordered = run.choice.first.ordered if run.choice else ()
     # The nodes that passed all stages for the first instance, with their rank.
-    passed = {host.obj.uuid: (rank, host.weight) for rank, host in enumerate(ordered, 1)}
-    out = [one for some in asked.values() for one in some if one.uuid not in passed]
-    rejected = iter(_rejected(connection, run, out, funnel))
-    unknown = _unknown(connection, asked)
-    judged: list[HostVerdict] = []
-    for name, some in asked.items():
-        if not some:
-            judged.append(unknown[name])
-        for one in some:
-            uuid = one.uuid if one.is_node else None
+    passed = {weighed.obj.uuid: (rank, weighed.weight) for rank, weighed in enumerate(ordered, 1)}
+    not_passed = [tree for trees in hosts.values() for tree in trees if tree.uuid not in passed]
+    rejected = iter(_judge_rejected(connection, run, not_passed, funnel))
+    unknown = _judge_unknown_names(connection, hosts)
+    result: list[HostVerdict] = []
+    for name, trees in hosts.items():
+        if not trees:
+            result.append(unknown[name])
+        for tree in trees:
+            uuid = tree.uuid if tree.is_node else None
             verdict = HostVerdict(
-                asked=name, verdict=PASSED, host=one.host, node=one.node, compute_node_uuid=uuid
+                asked=name, verdict=PASSED, host=tree.host, node=tree.node, compute_node_uuid=uuid
             )
-            if one.uuid in passed:
-                rank, weight = passed[one.uuid]
+            if tree.uuid in passed:
+                rank, weight = passed[tree.uuid]
                 verdict = replace(verdict, rank=rank, of=len(ordered), weight=weight)
             else:
                 reasons, would_pass = next(rejected)
                 verdict = replace(verdict, verdict=REJECTED, reasons=reasons, would_pass=would_pass)
-            judged.append(verdict)
-    return tuple(judged)
+            result.append(verdict)
+    return tuple(result)
 
 
-def _unknown(connection: Connection, asked: AskedHosts) -> dict[str, HostVerdict]:
-    """Return the verdicts on the names without a meaning, with known names that may be meant."""
-    names = [name for name, some in asked.items() if not some]
-    known: set[str] = set()
+def _judge_unknown_names(connection: Connection, hosts: AskedHosts) -> dict[str, HostVerdict]:
+    names = [name for name, trees in hosts.items() if not trees]
+    existing: set[str] = set()
     if names:
-        known.update(compute_nodes.all_names(connection))
-        known.update(resource_providers.all_names(connection))
-    there_are, found = if_few(known), {}
+        existing.update(compute_nodes.all_names(connection))
+        existing.update(resource_providers.all_names(connection))
+    listing, result = if_few(existing), {}
     for position, name in enumerate(names):
-        near = nearest(name, known, _MEANT) if position < _COMPARED else ()
-        found[name] = HostVerdict(
-            asked=name, verdict=UNKNOWN, did_you_mean=near, there_are=() if near else there_are
+        near = nearest(name, existing, _MAX_SUGGESTIONS) if position < _MAX_COMPARED else ()
+        result[name] = HostVerdict(
+            asked=name, verdict=UNKNOWN, did_you_mean=near, there_are=() if near else listing
         )
-    return found
+    return result
 
 
-def _rejected(
-    connection: Connection, run: Run, out: Sequence[AskedHost], funnel: Funnel | None
+def _judge_rejected(
+    connection: Connection, run: Run, not_passed: Sequence[AskedHost], funnel: Funnel | None
 ) -> Iterator[tuple[tuple[RejectReason, ...], bool | None]]:
-    """Yield the reasons of each host that did not pass, and whether it would after the changes.
+    """Yield the reasons of each rejected host, and whether it would pass after the changes.
 
-    Only the first ones have all their reasons, where the request is large.
+    If the request is large, only the first hosts get all their reasons.
     """
-    most = number_with_all_reasons(run, [asked.search for _, asked in asked_searches(run)])
-    # One host may be asked for by several names.
-    first = {one.uuid: one for one in out[:most]}
-    alone = _candidates_alone(connection, run, list(first))
-    states = _states(run, [one.uuid for one in first.values() if one.is_node], alone.found)
-    would, own = _would_pass(run, alone, states), _own_refusals(run)
+    limit = number_with_all_reasons(run, [each.search for _, each in asked_searches(run)])
+    # Several names may stand for the same host.
+    evaluated = {tree.uuid: tree for tree in not_passed[:limit]}
+    alone = _search_trees(connection, run, list(evaluated))
+    states = _get_states(
+        run, [tree.uuid for tree in evaluated.values() if tree.is_node], alone.candidates
+    )
+    would_pass, run_reasons = _evaluate_changes(run, alone, states), _reasons_of_run(run)
     reported = {
-        one.uuid: tuple(
-            _reasons(
+        tree.uuid: tuple(
+            _list_reasons(
                 run,
-                own.get((one.host, one.node), ()),
-                alone.refused.get(one.uuid, ()),
-                states.get(one.uuid),
+                run_reasons.get((tree.host, tree.node), ()),
+                alone.reasons.get(tree.uuid, ()),
+                states.get(tree.uuid),
             )
         )
-        for one in first.values()
+        for tree in evaluated.values()
     }
-    for one in out[:most]:
-        yield reported[one.uuid], would.get(one.uuid)
-    if others := out[most:]:
-        names = frozenset(one.node for one in others)
-        brief = FirstReasons(funnel or funnel_of(run, connection, View(names, 0)), most)
-        for one in others:
-            yield brief.of(one.host, one.node), None
+    for tree in not_passed[:limit]:
+        yield reported[tree.uuid], would_pass.get(tree.uuid)
+    if remaining := not_passed[limit:]:
+        names = frozenset(tree.node for tree in remaining)
+        brief = FirstReasons(funnel or funnel_of(run, connection, View(names, 0)), limit)
+        for tree in remaining:
+            yield brief.of(tree.host, tree.node), None
 
 
-def _reasons(
-    run: Run, own: Sequence[RejectReason], refused: Sequence[RejectReason], state: HostState | None
+def _list_reasons(
+    run: Run,
+    run_reasons: Sequence[RejectReason],
+    search_reasons: Sequence[RejectReason],
+    state: HostState | None,
 ) -> Iterator[RejectReason]:
-    """Yield why a host that did not pass was rejected: by each stage that rejects it.
-
-    ``own`` is what filters said of it in the run, ``refused`` what the search says.
-    """
-    refusing = (report for report in run.narrowed.reports if report.refusal)
-    reasons = [*map(RejectReason.of_request_filter, refusing), *refused]
+    rejecting = (report for report in run.narrowed.reports if report.refusal)
+    reasons = [*map(RejectReason.of_request_filter, rejecting), *search_reasons]
     if state is None:
         reasons.append(RejectReason(FILTERS, COMPUTE_NODES, NOT_REPORTED))
     else:
-        reasons += _filter_reasons(run, own, state)
-    left_none = "the filters removed all its allocation candidates"
-    yield from reasons or [RejectReason(FILTERS, "", left_none)]
+        reasons += _list_filter_reasons(run, run_reasons, state)
+    no_candidates = "the filters removed all its allocation candidates"
+    yield from reasons or [RejectReason(FILTERS, "", no_candidates)]
 
 
-def _filter_reasons(
-    run: Run, in_run: Sequence[RejectReason], state: HostState
+def _list_filter_reasons(
+    run: Run, reported: Sequence[RejectReason], state: HostState
 ) -> Iterator[RejectReason]:
-    """Yield the reasons of the host filters: the run's own for the first, then of this host alone.
+    """Yield the reasons of the host filters: first of the run, then of this host alone.
 
-    A filter that fails for a host to which the run would not have come does not make the run fail.
+    A filter that fails here does not fail the run, which did not reach it for this host.
     """
-    own = {reason.name: reason for reason in in_run}
-    seen = not own
+    run_reasons = {reason.name: reason for reason in reported}
+    is_reached = not run_reasons
     try:
         reports = run.chooser.each_refusal(state, first_instance(run))
         while report := _next_tolerated(reports):
             (reason,) = RejectReason.of_filters(report)
-            if first := own.pop(report.name, None):
-                reason, seen = replace(reason, reason=first.reason), True
-            if seen:
+            if in_run := run_reasons.pop(report.name, None):
+                reason, is_reached = replace(reason, reason=in_run.reason), True
+            if is_reached:
                 yield reason
     except PluginFailed as failure:
-        yield from own.values()
-        own = {}
+        yield from run_reasons.values()
+        run_reasons = {}
         words = f"later filters were not evaluated: {failure.detail}"
         yield RejectReason(FILTERS, "", words)
-    yield from own.values()
+    yield from run_reasons.values()
 
 
 def _next_tolerated(reports: Iterator[FilterReport]) -> FilterReport | None:
@@ -486,79 +481,77 @@ def _next_tolerated(reports: Iterator[FilterReport]) -> FilterReport | None:
         return next(reports, None)
 
 
-def _own_refusals(run: Run) -> Mapping[tuple[str, str], Sequence[RejectReason]]:
-    """Return by host and node what the stages that rejected it in the run say of it."""
+def _reasons_of_run(run: Run) -> Mapping[tuple[str, str], Sequence[RejectReason]]:
     return grouped(
-        ((one.host, one.node), RejectReason(FILTERS, report.name, one.reason))
+        ((rejected.host, rejected.node), RejectReason(FILTERS, report.name, rejected.reason))
         for report in (run.choice.first.filters if run.choice else ())
-        for one in report.rejected
+        for rejected in report.rejected
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Alone:
-    """What the search says of single trees, by the uuid of the root.
+class _TreeResults:
+    """The result of the search on single trees, by the root's uuid.
 
-    ``refused`` are its reasons, ``found`` the candidates that there are on them. ``relaxed`` is the
-    query of each without the constraints that keep it out. Of those ``uncertain`` it is not known
-    whether they serve after the changes.
+    ``relaxed`` is the query of each tree without the constraints that reject it. For the trees in
+    ``uncertain`` the effect of the changes is unknown.
     """
 
-    refused: Refusals
-    found: Candidates
+    reasons: Refusals
+    candidates: Candidates
     relaxed: Mapping[str, CandidatesQuery]
     uncertain: Collection[str]
 
 
-def _candidates_alone(connection: Connection, run: Run, roots: Sequence[str]) -> _Alone:
-    """Return why the run has no candidates on these trees, and those that there are.
+def _search_trees(connection: Connection, run: Run, roots: Sequence[str]) -> _TreeResults:
+    """Return the result of the search on these trees.
 
-    There are some on a tree that a limit cut, or that the run did not come to. Of the two
-    searches for pinned CPUs, the one with fewer reasons is reported, since either is enough.
+    A tree may have candidates that a limit dropped, or that the run did not reach. Of the two
+    searches for pinned CPUs, the search with fewer reasons is reported, because either is enough.
     """
     reasons: dict[str, list[RejectReason]] = {}
     relaxed: dict[str, CandidatesQuery] = {}
     uncertain: set[str] = set()
-    found = [run.searches.found]
-    known = run.searches.roots
-    outside = [root for root in roots if root not in known]
+    candidates = [run.searches.found]
+    searched_roots = run.searches.roots
+    outside = [root for root in roots if root not in searched_roots]
     names = CloudNames.of(run, outside)
-    for before, asked in asked_searches(run) if outside else ():
-        alone = found_on(run, asked.search.query, outside)
-        found.append(alone)
-        # A run that did not ask has cut nothing.
-        was = alone if run.searches.asked is None else asked.found
-        searched = search_run(connection, run, replace(asked, found=was))
+    for prefix, answered in asked_searches(run) if outside else ():
+        on_trees = found_on(run, answered.search.query, outside)
+        candidates.append(on_trees)
+        # A run without a search dropped nothing.
+        run_candidates = on_trees if run.searches.asked is None else answered.found
+        searched = search_run(connection, run, replace(answered, found=run_candidates))
         rejected = each_refusal(searched, outside)
-        every = [
+        new_steps = [
             (root, step)
-            for root, (some, _) in rejected.items()
-            if root not in reasons or len(some) < len(reasons[root])
-            for step in some
+            for root, (steps, _) in rejected.items()
+            if root not in reasons or len(steps) < len(reasons[root])
+            for step in steps
         ]
-        report = CandidatesReport(query="", steps=tuple(step for _, step in every))
+        report = CandidatesReport(query="", steps=tuple(step for _, step in new_steps))
         with_texts = with_reasons(connection, report).steps
-        of_roots = ((root, step) for (root, _), step in zip(every, with_texts, strict=True))
-        for root, some in grouped(of_roots).items():
-            own = [RejectReason.of_step(step, before) for step in some]
-            reasons[root] = [names.with_names(root, reason) for reason in own]
+        of_roots = ((root, step) for (root, _), step in zip(new_steps, with_texts, strict=True))
+        for root, steps in grouped(of_roots).items():
+            step_reasons = [RejectReason.of_step(step, prefix) for step in steps]
+            reasons[root] = [names.with_names(root, reason) for reason in step_reasons]
             uncertain.discard(root)
-            if not (rejected[root].is_certain and _are_certain(reasons[root])):
+            if not (rejected[root].is_certain and _have_known_changes(reasons[root])):
                 uncertain.add(root)
-            terms = {_term(step) for step in some if step.constraint != "limit"}
+            terms = {_term_to_drop(step) for step in steps if step.constraint != "limit"}
             if terms:
-                relaxed[root] = query_without(asked.search, terms)
-    return _Alone(reasons, together(found), relaxed, uncertain)
+                relaxed[root] = query_without(answered.search, terms)
+    return _TreeResults(reasons, together(candidates), relaxed, uncertain)
 
 
-def _are_certain(reasons: Sequence[RejectReason]) -> bool:
-    """Return whether it is known what the first change of each reason leads to."""
-    firsts = [next(iter(one.changes), None) for one in reasons]
-    return all(one is not None and one.action != "ask_traits" for one in firsts)
+def _have_known_changes(reasons: Sequence[RejectReason]) -> bool:
+    """Return whether the effects of the first changes are certain."""
+    changes = [next(iter(each.changes), None) for each in reasons]
+    return all(each is not None and each.action != "ask_traits" for each in changes)
 
 
-def _term(step: StepReport) -> tuple[str, str]:
-    """Return the term of the query without which a step does not reject; of rules, by a change."""
+def _term_to_drop(step: StepReport) -> tuple[str, str]:
+    """Return the term of the query to drop for a step, or for the change of a rule."""
     (rejected,) = step.rejected
     first = next(iter(rejected.changes), None)
     if step.constraint == "combination" and first and first.action == "drop_constraint":
@@ -566,33 +559,35 @@ def _term(step: StepReport) -> tuple[str, str]:
     return step.constraint, step.detail
 
 
-def _would_pass(run: Run, alone: _Alone, states: Mapping[str, HostState]) -> dict[str, bool | None]:
-    """Return by root whether a host passes after the first change of each of its reasons.
+def _evaluate_changes(
+    run: Run, alone: _TreeResults, states: Mapping[str, HostState]
+) -> dict[str, bool | None]:
+    """Return whether each host passes after the first change of each of its reasons.
 
-    The search is asked again without the constraints that keep the host out, which after the change
-    do not, and the filters are asked with the host and the request as they are after it. A request
-    that a request filter refuses is not tried.
+    The search runs again without the constraints that reject the host, and the filters run with the
+    host and the request as they are after the changes. A request that a request filter rejects is
+    not evaluated.
     """
     if run.narrowed.refusal is not None:
         return {}
     spec = first_instance(run)
-    would: dict[str, bool | None] = {}
+    result: dict[str, bool | None] = {}
     for query, roots in grouped((alone.relaxed.get(root), root) for root in states).items():
-        tried = {root: states[root] for root in roots}
+        after_changes = {root: states[root] for root in roots}
         if query is not None:
-            found = found_on(run, query, roots) if query.groups else Candidates()
-            tried = {str(one.uuid): one for one in states_of(run, found)}
+            candidates = found_on(run, query, roots) if query.groups else Candidates()
+            after_changes = {str(changed.uuid): changed for changed in states_of(run, candidates)}
         for root in roots:
-            state = tried.get(root)
+            state = after_changes.get(root)
             if state is None or root in alone.uncertain:
-                would[root] = None
+                result[root] = None
             else:
-                would[root] = passes_after_changes(run, state, spec)
-    return would
+                result[root] = passes_after_changes(run, state, spec)
+    return result
 
 
 def asked_searches(run: Run) -> Iterator[tuple[str, AnsweredSearch]]:
-    """Yield the searches of a run; the one it would have made, where it was refused before."""
+    """Yield the searches of a run, or the search of a rejected request."""
     if run.searches.asked is not None:
         yield "", run.searches.asked
         if run.searches.fallback is not None:
@@ -600,16 +595,16 @@ def asked_searches(run: Run) -> Iterator[tuple[str, AnsweredSearch]]:
     elif run.searches.query is not None:
         try:
             search = prepare(run.cloud.providers, run.searches.query)
-        except UnknownNames:  # no provider could be asked for them
+        except UnknownNames:  # no provider has them
             return
         yield "", AnsweredSearch(search, Candidates())
 
 
-def _states(run: Run, nodes: Sequence[str], found: Candidates) -> dict[str, HostState]:
-    """Return the states of these nodes as the run saw them before it placed anything."""
+def _get_states(run: Run, nodes: Sequence[str], found: Candidates) -> dict[str, HostState]:
+    """Return the states of these nodes before the run placed anything."""
     if not nodes:
         return {}
-    wanted = set(nodes)
-    some = tuple([request for request in found.requests if request.root_uuid in wanted])
-    states = states_of(run, Candidates(requests=some), nodes, anyway=True)
+    roots = set(nodes)
+    requests = tuple([request for request in found.requests if request.root_uuid in roots])
+    states = states_of(run, Candidates(requests=requests), nodes, anyway=True)
     return {state.uuid or "": state for state in states}

@@ -1,9 +1,9 @@
-"""Extra specs: which a flavor may have, and with what values.
+"""Validation of the extra specs of flavors.
 
-An extra spec of a known namespace (``hw:``) must be known itself; any other is the operator's own.
-What is known comes from validators: those of the modules here, and those that installed packages
-announce under the entry point group ``placement_sched.extra_spec_validators``, each naming a module
-whose ``register()`` returns a list of :class:`ExtraSpecValidator`.
+An extra spec in a namespace with validators (``hw:``) must have a validator itself. All others are
+free. Validators are registered by the modules of this package, and by installed packages under the
+entry point group ``placement_sched.extra_spec_validators``: an entry point names a module whose
+``register()`` returns a list of :class:`ExtraSpecValidator`.
 """
 
 from placement_sched.scheduler.extra_specs.validator import (

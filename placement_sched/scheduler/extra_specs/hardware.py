@@ -1,4 +1,4 @@
-"""``hw:``, ``os:``, ``quota:`` and the like: what an instance sees, and how much it may use."""
+"""Validators of ``hw:``, ``os:``, ``quota:`` and other extra specs of virtual hardware."""
 
 from placement_sched.scheduler.extra_specs.validator import (
     FLAG,
@@ -18,9 +18,9 @@ _NODE = {"name": "num", "pattern": r"\d+", "description": "The number of the NUM
 _PROCESSORS = {
     "hw:cpu_cores": ("Cores per socket.", number(1)),
     "hw:cpu_dedicated_mask": ("The virtual CPUs that are pinned.", _CPUS),
-    "hw:cpu_max_cores": ("The most cores per socket.", number(1)),
-    "hw:cpu_max_sockets": ("The most sockets.", number(1)),
-    "hw:cpu_max_threads": ("The most threads per core.", number(1)),
+    "hw:cpu_max_cores": ("Maximum number of cores per socket.", number(1)),
+    "hw:cpu_max_sockets": ("Maximum number of sockets.", number(1)),
+    "hw:cpu_max_threads": ("Maximum number of threads per core.", number(1)),
     "hw:cpu_realtime": ("Whether virtual CPUs run in real time.", FLAG),
     "hw:cpu_realtime_mask": ("The virtual CPUs that run in real time.", _CPUS),
     "hw:cpu_sockets": ("Sockets.", number(1)),
@@ -47,7 +47,7 @@ _DEVICES = {
     "hw_rng:allowed": ("Whether there is a random number generator.", FLAG),
     "hw_rng:rate_bytes": ("Random bytes per period.", number(0)),
     "hw_rng:rate_period": ("The period in milliseconds.", number(0)),
-    "hw_video:ram_max_mb": ("The most video memory in MB.", number(0)),
+    "hw_video:ram_max_mb": ("Maximum video memory in MB.", number(0)),
     "hide_hypervisor_id": ("The older name of hw:hide_hypervisor_id.", FLAG),
     "accel:device_profile": ("The device profile of cyborg for the accelerators.", TEXT),
     "pci_passthrough:alias": (
@@ -58,35 +58,38 @@ _DEVICES = {
     "vmware:storage_policy": ("The storage policy of the instance.", TEXT),
 }
 
-#: Those whose value is one of these words.
+#: Extra specs with a fixed set of values.
 _CHOICES = {
     "hw:cpu_policy": ("Whether virtual CPUs are pinned.", "dedicated shared mixed"),
     "hw:cpu_thread_policy": ("Whether pinned CPUs share a core.", "prefer isolate require"),
-    "hw:emulator_threads_policy": ("Where the emulator's own threads run.", "isolate share"),
+    "hw:emulator_threads_policy": ("Which CPUs run the emulator's threads.", "isolate share"),
     "hw:ephemeral_encryption_format": ("How local disks are encrypted.", "plain luks luksv2"),
-    "hw:maxphysaddr_mode": ("How the width of physical addresses is made.", "emulate passthrough"),
+    "hw:maxphysaddr_mode": (
+        "How the width of physical addresses is provided.",
+        "emulate passthrough",
+    ),
     "hw:mem_encryption_model": (
         "How memory is encrypted.",
         "amd-sev amd-sev-es amd-sev-snp intel-tdx",
     ),
     "hw:pci_numa_affinity_policy": (
-        "How near PCI devices must be.",
+        "The required NUMA affinity of PCI devices.",
         "required preferred legacy socket",
     ),
     "hw:tpm_model": ("The model of the TPM.", "tpm-tis tpm-crb"),
-    "hw:tpm_secret_security": ("Who keeps the secret of the TPM.", "user host deployment"),
+    "hw:tpm_secret_security": ("Where the secret of the TPM is stored.", "user host deployment"),
     "hw:tpm_version": ("The version of the TPM.", "1.2 2.0"),
     "hw:usb_model": ("The USB controller.", "none nec-xhci qemu-xhci"),
     "hw:viommu_model": ("The virtual IOMMU.", "intel smmuv3 virtio auto"),
-    "hw:watchdog_action": ("What the watchdog does.", "none pause poweroff reset disabled"),
-    "os:secure_boot": ("Whether the instance starts only what is signed.", "disabled required"),
+    "hw:watchdog_action": ("The action of the watchdog.", "none pause poweroff reset disabled"),
+    "os:secure_boot": ("Whether the instance boots only signed software.", "disabled required"),
 }
-_OF_NODES = {
+_NUMA_NODES = {
     "hw:numa_cpus.{num}": ("The virtual CPUs of this NUMA node.", _CPUS),
     "hw:numa_mem.{num}": ("The memory in MB of this NUMA node.", number(1)),
 }
 
-#: Amounts of nothing or more.
+#: Amounts that must not be negative.
 _AMOUNTS = (
     "cpu_limit cpu_period cpu_shares cpu_shares_share disk_io_limit disk_io_shares_share"
     " disk_read_bytes_sec disk_read_iops_sec disk_total_bytes_sec disk_total_iops_sec"
@@ -94,21 +97,21 @@ _AMOUNTS = (
     " vif_inbound_average vif_inbound_burst vif_inbound_peak vif_limit vif_outbound_average"
     " vif_outbound_burst vif_outbound_peak vif_shares_share"
 )
-#: Amounts that may be below zero, which some drivers read as no limit.
-_ANY_AMOUNTS = "cpu_quota cpu_reservation disk_io_reservation memory_reservation vif_reservation"
+#: Amounts that may be negative, which means no limit for some drivers.
+_SIGNED_AMOUNTS = "cpu_quota cpu_reservation disk_io_reservation memory_reservation vif_reservation"
 _LEVEL = one_of("custom", "high", "normal", "low")
 _LEVELS = ("cpu_shares_level", "disk_io_shares_level", "memory_shares_level", "vif_shares_level")
 
 
 def register() -> list[ExtraSpecValidator]:
-    """Return the extra specs about hardware and its use."""
+    """Return the validators of virtual hardware and quotas."""
     quotas = {
-        f"quota:{name}": ("How an instance shares with others when there is too little.", _LEVEL)
+        f"quota:{name}": ("The priority of an instance under contention.", _LEVEL)
         for name in _LEVELS
     }
-    for names, kind in ((_AMOUNTS, number(0)), (_ANY_AMOUNTS, number())):
+    for names, kind in ((_AMOUNTS, number(0)), (_SIGNED_AMOUNTS, number())):
         for name in names.split():
             quotas[f"quota:{name}"] = (f"The {name.replace('_', ' ')} of an instance.", kind)
     choices = {name: (text, one_of(*words.split())) for name, (text, words) in _CHOICES.items()}
     tables = _PROCESSORS | _MEMORY | _DEVICES | choices | quotas
-    return validators(tables) + validators(_OF_NODES, _NODE)
+    return validators(tables) + validators(_NUMA_NODES, _NODE)

@@ -1,7 +1,7 @@
-"""Extra specs that the scheduler reads: of providers, host states and aggregates.
+"""Validators of extra specs for the scheduler.
 
-``resources:``, ``trait:`` and ``group_policy`` are asked of placement; ``capabilities:`` and
-``aggregate_instance_extra_specs:`` are what filters compare with a host.
+``resources:``, ``trait:`` and ``group_policy`` become part of the candidates query. Filters compare
+``capabilities:`` and ``aggregate_instance_extra_specs:`` with hosts.
 """
 
 import os_resource_classes
@@ -14,11 +14,11 @@ from placement_sched.scheduler.extra_specs.validator import (
     validators,
 )
 
-_PART = {"name": "part", "pattern": r"(:\w+)*", "description": "The way to the part."}
+_PART = {"name": "part", "pattern": r"(:\w+)*", "description": "The path of the part."}
 _KEY = {"name": "key", "pattern": ".+", "description": "The key of the metadata."}
 
-#: Attributes that are a number or a text.
-_PLAIN = (
+#: Attributes with a number or a text.
+_ATTRIBUTES = (
     "aggregates cell_uuid cpu_allocation_ratio current_workload disk_allocation_ratio"
     " disk_available_least disk_mb_used failed_builds free_disk_gb free_disk_mb free_ram_mb host"
     " host_ip hypervisor_hostname hypervisor_type hypervisor_version id local_gb local_gb_used"
@@ -26,51 +26,51 @@ _PLAIN = (
     " service_id total_usable_disk_gb total_usable_ram_mb updated uuid vcpus vcpus_total"
     " vcpus_used"
 )
-#: Attributes that have parts, named after further colons.
-_WITH_PARTS = (
+#: Attributes with parts, which are separated by colons.
+_ATTRIBUTES_WITH_PARTS = (
     "cpu_info instances limits metrics nodename numa_topology pci_device_pools pci_stats stats"
     " supported_hv_specs supported_instances"
 )
 _GROUP = {
     "name": "group",
     "pattern": "[a-zA-Z0-9_-]{0,64}",
-    "description": "The suffix of the request group; empty for the one without.",
+    "description": "The suffix of the request group; empty for the unsuffixed group.",
 }
 _CUSTOM = "CUSTOM_[A-Z0-9_]+"
 
 
 def register() -> list[ExtraSpecValidator]:
-    """Return the extra specs about providers, and about the state and aggregates of a host."""
-    compared = "The value, or the comparison, that"
-    plain = {
-        f"capabilities:{name}": (f"{compared} a host's {name} must meet.", TEXT)
-        for name in _PLAIN.split()
+    """Return the validators of resources, traits, host states and aggregates."""
+    prefix = "The value, or the comparison, that"
+    attributes = {
+        f"capabilities:{name}": (f"{prefix} a host's {name} must meet.", TEXT)
+        for name in _ATTRIBUTES.split()
     }
     with_parts = {
-        f"capabilities:{name}{{part}}": (f"{compared} a part of {name} must meet.", TEXT)
-        for name in _WITH_PARTS.split()
+        f"capabilities:{name}{{part}}": (f"{prefix} a part of {name} must meet.", TEXT)
+        for name in _ATTRIBUTES_WITH_PARTS.split()
     }
     metadata = {
         "aggregate_instance_extra_specs:{key}": (
-            f"{compared} this key of the metadata must meet.",
+            f"{prefix} this key of the metadata must meet.",
             TEXT,
         )
     }
     amounts = {
         "resources{group}:{class}": (
-            "How much of this class is wanted, in place of what the flavor says.",
+            "The amount of this class, which replaces the amount of the flavor.",
             {"type": int},
         )
     }
     traits = {
         "trait{group}:{trait}": (
-            "Whether a provider must have this trait, or must not.",
+            "Whether a provider must have this trait, or must not have it.",
             one_of("required", "forbidden"),
         )
     }
     policy = {
         "group_policy": (
-            "Whether groups with a suffix may be served by the same provider.",
+            "Whether groups with a suffix may use the same provider.",
             one_of("isolate", "none"),
         )
     }
@@ -79,7 +79,7 @@ def register() -> list[ExtraSpecValidator]:
     names = "|".join([*os_traits.get_traits(), _CUSTOM])
     a_trait = {"name": "trait", "pattern": names, "description": "A trait."}
     return [
-        *validators(plain),
+        *validators(attributes),
         *validators(with_parts, _PART),
         *validators(metadata, _KEY),
         *validators(amounts, _GROUP, a_class),

@@ -1,9 +1,10 @@
-"""Host filters: each rejects hosts that a request cannot go to.
+"""Host filters, and the base class for writing them.
 
-Write :meth:`~BaseHostFilter.refusal`, which says why a host is rejected; or
-:meth:`~BaseHostFilter.for_request`, where something is the same for every host, most requests pass,
-or limits are to be handed on with a host. Neither changes the host state. ``host_passes``,
-``_filter_one`` and ``filter_all`` work as in nova (see ``scheduler/filtering.py``).
+Implement :meth:`~BaseHostFilter.refusal`, which returns the reason why a host is rejected.
+Implement :meth:`~BaseHostFilter.for_request` instead if part of the work is the same for every
+host, if most requests pass, or if limits accompany a host. Neither method changes the host state.
+``host_passes``, ``_filter_one`` and ``filter_all`` work as in nova (see
+``scheduler/filtering.py``).
 """
 
 import sys
@@ -22,96 +23,96 @@ __all__ += ["Refusal", "RequestSpec", "Verdict", "all_filters"]
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A host passes: ``limits`` are handed on in the selection, ``candidates`` are those left.
+    """The result of a filter for a host that passes.
 
-    None leaves the host's allocation candidates as they are.
+    ``limits`` are copied to the selection. ``candidates`` are the remaining allocation candidates
+    of the host. None leaves them unchanged.
     """
 
     limits: Mapping[str, Any] = field(default_factory=dict)
     candidates: Sequence[Any] | None = None
 
     def hand_on(self, host_state: HostState) -> None:
-        """Write the result to the host state, for the filters and weighers that come after."""
+        """Write the result to the host state, for later filters and weighers."""
         host_state.limits.update(self.limits)
         if self.candidates is not None:
             host_state.allocation_candidates = self.candidates
 
 
-#: Why a request may not go to a host; else what is handed on with the host, or None for nothing.
+#: A rejection, a pass with limits or candidates, or None for a plain pass.
 Verdict = Refusal | Passed | None
 
-#: What a filter asks of one host for a request.
+#: The check of a host for one request.
 Question = Callable[[HostState], Verdict]
 
 
 class BaseHostFilter(SchedulerPlugin):
-    """The base of all host filters."""
+    """Base class of all host filters."""
 
-    #: Whether a request for several instances asks the filter for the first one only: right where
-    #: the answer cannot change by what earlier instances took.
+    #: Whether to run only for the first instance of a request: correct if earlier instances of the
+    #: request cannot change the result.
     run_filter_once_per_request = False
 
-    #: Whether the filter also runs when an instance is rebuilt on the host it is on.
+    #: Whether the filter also runs when an instance is rebuilt on its host.
     RUN_ON_REBUILD = False
 
-    #: The scheduler hints that name hosts or instances which a limit on candidates might cut away.
+    #: Scheduler hints that name hosts or instances: requests with them find unlimited candidates.
     unlimited_hints: ClassVar[tuple[str, ...]] = ()
 
-    #: Whether a host takes no more members of an anti-affinity group than the group's rule says,
-    #: so that they can be counted. Not inherited: a subclass may have another rule.
+    #: Whether the filter enforces the maximum of an anti-affinity group's rule, and nothing else.
+    #: Capacity reports then count members. Not inherited: a subclass may have another rule.
     caps_group_members = False
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Let a class that writes one of ``refusal`` and ``for_request`` answer the other by it."""
         super().__init_subclass__(**arguments)
+        # A class implements refusal or for_request; derive the other method from it.
         own = vars(cls).keys() & {"refusal", "for_request"}
         if own == {"refusal"}:
             cls.for_request = BaseHostFilter.for_request  # type: ignore[method-assign]
         elif own == {"for_request"}:
-            cls.refusal = _by_question(cls.for_request)  # type: ignore[method-assign]
+            cls.refusal = _refusal_from(cls.for_request)  # type: ignore[method-assign]
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return why the request may not go to this host, or None where it may."""
+        """Return the reason why the host is rejected, or None if it passes."""
         raise NotImplementedError(f"{type(self).__name__} has neither host_passes nor refusal")
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
-        """Return the check of each host for this request; None where every host passes.
+        """Return the check to run on each host, or None if every host passes.
 
-        It is called once per instance.
+        Called once per instance of the request.
         """
         return lambda host_state: self.refusal(host_state, spec_obj)
 
     def verdicts(
         self, hosts: Sequence[HostState], spec_obj: RequestSpec
     ) -> Sequence[Verdict] | None:
-        """Return the verdict on each host, in their order; None where every host passes."""
-        ask = self.for_request(spec_obj)
-        return None if ask is None else [ask(host) for host in hosts]
+        """Return the verdicts on the hosts, in their order, or None if all pass."""
+        check_host = self.for_request(spec_obj)
+        return None if check_host is None else [check_host(host) for host in hosts]
 
     def check(self, spec_obj: RequestSpec) -> None:
-        """Raise :class:`~placement_sched.errors.Invalid` where no host could make sense of this.
+        """Validate the request, once and before any host is checked.
 
-        Asked once per request, before any host is looked at.
+        Raises :class:`~placement_sched.errors.Invalid` if the request is wrong whatever the host.
         """
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return the changes, each of which is enough for the request to go to this host.
+        """Return changes that would each let a rejected host pass, the smallest first.
 
-        Asked only of a host that the filter rejects, for a report on that host alone. The one that
-        changes least comes first.
+        Called only for reports on a single host.
         """
         return ()
 
     def run_filter_for_index(self, index: int) -> bool:
-        """Return whether to run for the instance of this index (from 0) of a request."""
+        """Return whether to run for the instance of this index (from 0)."""
         return index == 0 or not self.run_filter_once_per_request
 
     # nova's names, which third-party filters override or call
 
     def host_passes(self, host_state: HostState, spec_obj: RequestSpec) -> bool:
-        """Return whether the request may go to this host; as in nova, write limits to its state."""
-        ask = self.for_request(spec_obj)
-        verdict = None if ask is None else ask(host_state)
+        """Return whether the host passes, and write limits to the host state."""
+        check_host = self.for_request(spec_obj)
+        verdict = None if check_host is None else check_host(host_state)
         if isinstance(verdict, Passed):
             verdict.hand_on(host_state)
         return not isinstance(verdict, Refusal)
@@ -122,36 +123,36 @@ class BaseHostFilter(SchedulerPlugin):
     def filter_all(
         self, filter_obj_list: Iterable[HostState], spec_obj: RequestSpec
     ) -> Iterable[HostState] | None:
-        """Return the hosts that pass; None rejects all of them."""
+        """Return the hosts that pass, or None if none does."""
         return (host for host in filter_obj_list if self._filter_one(host, spec_obj))
 
 
-def _by_question(for_request: Callable[[Any, RequestSpec], Question | None]) -> Any:
-    """Return the ``refusal`` that asks what a class's own ``for_request`` returns."""
-
+def _refusal_from(for_request: Callable[[Any, RequestSpec], Question | None]) -> Any:
     def refusal(plugin: Any, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        ask = for_request(plugin, spec_obj)
-        verdict = None if ask is None else ask(host_state)
+        check_host = for_request(plugin, spec_obj)
+        verdict = None if check_host is None else check_host(host_state)
         return verdict if isinstance(verdict, Refusal) else None
 
     return refusal
 
 
 class CandidateFilterMixin:
-    """For nova's filters that judge the ways to allocate on a host, not only the host."""
+    """Mixin of nova filters that check the allocation candidates of a host."""
 
     def filter_candidates(
         self, host_state: HostState, filter_func: Callable[[Any], object]
     ) -> list[Any]:
-        """Leave only the allocation candidates that pass on the host, and return them.
+        """Keep the allocation candidates that pass on the host, and return them.
 
-        Where none is returned the filter is to reject the host.
+        If the list is empty, the filter rejects the host.
         """
-        good = [one for one in host_state.allocation_candidates if filter_func(one)]
-        host_state.allocation_candidates = good
-        return good
+        passing = [
+            candidate for candidate in host_state.allocation_candidates if filter_func(candidate)
+        ]
+        host_state.allocation_candidates = passing
+        return passing
 
 
 def all_filters() -> list[type[BaseHostFilter]]:
-    """Return the filter classes that are shipped."""
+    """Return the shipped filter classes."""
     return classes_in(sys.modules[__name__], BaseHostFilter)

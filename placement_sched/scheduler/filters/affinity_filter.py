@@ -1,4 +1,4 @@
-"""Filters that keep instances together or apart: by hints and by server group."""
+"""Filters by scheduler hints and server groups that keep instances together or apart."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -11,7 +11,7 @@ from placement_sched.scheduler.filters.changed_requests import without_hint
 from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
 from placement_sched.scheduler.filters.utils import hinted_instances, members_on
 
-#: What nova has in this module.
+#: The filters of nova's module of this name.
 __all__ = (
     "DifferentHostFilter",
     "SameHostFilter",
@@ -20,106 +20,110 @@ __all__ = (
     "SimpleCIDRAffinityFilter",
 )
 
-#: Hosts and instances that a reason names; there may be thousands.
-_SHOWN = 10
+#: Hosts or instances in a reason: a group may have thousands.
+_MAX_NAMES = 10
 
 
 class DifferentHostFilter(BaseHostFilter):
-    """Lets hosts pass that have none of the instances of the hint ``different_host``.
+    """Filter for hosts without the instances of the hint ``different_host``.
 
-    The hint is the uuid of an instance or a list of them. A request without it may go anywhere.
+    The hint is the uuid of an instance or a list of uuids. Requests without the hint pass
+    everywhere.
     """
 
     unlimited_hints = ("different_host",)
     run_filter_once_per_request = True
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
-        """Return what rejects hosts with instances that the request is to keep away from."""
-        asked, unwanted = hinted_instances(spec_obj, "different_host")
-        if not asked:
+        """Return the check that rejects hosts with any of the instances."""
+        hinted, unwanted = hinted_instances(spec_obj, "different_host")
+        if not hinted:
             return None
 
         def refusal(host_state: HostState) -> Refusal | None:
-            found = sorted(unwanted.intersection(host_state.instances))
-            if not found:
+            uuids = sorted(unwanted.intersection(host_state.instances))
+            if not uuids:
                 return None
-            return Refusal(f"different_host: the host has {in_short(found, _SHOWN)}", asked, found)
+            return Refusal(
+                f"different_host: the host has {in_short(uuids, _MAX_NAMES)}", hinted, uuids
+            )
 
         return refusal
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return the hint that keeps the request away."""
+        """Return the request without the hint."""
         yield without_hint(spec_obj, "different_host")
 
 
 class SameHostFilter(BaseHostFilter):
-    """Lets hosts pass that have at least one of the instances of the hint ``same_host``.
+    """Filter for hosts with at least one instance of the hint ``same_host``.
 
-    The hint is the uuid of an instance or a list of them. A request without it may go anywhere.
+    The hint is the uuid of an instance or a list of uuids. Requests without the hint pass
+    everywhere.
     """
 
     unlimited_hints = ("same_host",)
     run_filter_once_per_request = True
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
-        """Return what rejects hosts with none of the instances that the request is to be with."""
-        asked, wanted = hinted_instances(spec_obj, "same_host")
-        if not asked:
+        """Return the check that rejects hosts with none of the instances."""
+        hinted, wanted = hinted_instances(spec_obj, "same_host")
+        if not hinted:
             return None
-        reason = f"same_host: the host has none of {in_short(asked, _SHOWN)}"
-        refusal = Refusal(reason, asked, ())
+        reason = f"same_host: the host has none of {in_short(hinted, _MAX_NAMES)}"
+        refusal = Refusal(reason, hinted, ())
         return lambda host_state: refusal if wanted.isdisjoint(host_state.instances) else None
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return the hint that keeps the request away."""
+        """Return the request without the hint."""
         yield without_hint(spec_obj, "same_host")
 
 
 class ServerGroupAffinityFilter(BaseHostFilter):
-    """Lets only those hosts pass that have members of the request's server group.
+    """Filter for hosts with members of the request's ``affinity`` server group.
 
-    For groups of policy ``affinity``; while the group is nowhere yet, every host passes. A request
-    joins a group by ``instance_group``, or by the hint ``group``.
+    A group that has no hosts yet passes everywhere. A request joins a group by ``instance_group``,
+    or by the hint ``group``.
     """
 
     server_group_policy = AFFINITY
     unlimited_hints = ("group",)
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
-        """Return what rejects hosts that the group is not on."""
+        """Return the check that rejects hosts outside the group."""
         group = spec_obj.instance_group
         if group is None or AFFINITY not in group.policies or not group.hosts:
             return None
-        known = spec_obj.read_once(group.hosts, frozenset)
-        hosts = spec_obj.read_once(known, sorted)
-        reason = f"the server group is on {in_short(hosts, _SHOWN)}"
+        group_hosts = spec_obj.read_once(group.hosts, frozenset)
+        hosts = spec_obj.read_once(group_hosts, sorted)
+        reason = f"the server group is on {in_short(hosts, _MAX_NAMES)}"
 
         def refusal(host_state: HostState) -> Refusal | None:
-            here = host_state.host
-            return None if here in known else Refusal(reason, hosts, here)
+            host = host_state.host
+            return None if host in group_hosts else Refusal(reason, hosts, host)
 
         return refusal
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return that the group would have to be here, or the request not of the group."""
-        words = "ask for an instance that is not in the server group, or move its members here"
+        """Return the request without the group."""
+        words = "request an instance outside the server group, or move its members to this host"
         yield Remedy("leave_group", words, spec=replace(spec_obj, instance_group=None))
 
 
 class GroupAffinityFilter(ServerGroupAffinityFilter):
-    """Is ``ServerGroupAffinityFilter``, under the name that files of Icehouse know it by.
+    """``ServerGroupAffinityFilter`` under the name in configuration files of Icehouse.
 
-    In Icehouse that name stood for groups made by a hint alone, which server groups replaced.
+    In Icehouse the name stood for groups made by a hint alone, which server groups replaced.
     """
 
 
 class ServerGroupAntiAffinityFilter(BaseHostFilter):
-    """Rejects hosts that have as many members of the request's server group as one host may have.
+    """Filter for hosts below the maximum of the request's ``anti-affinity`` group.
 
-    For groups of policy ``anti-affinity``; a host may have ``max_server_per_host`` members (a rule
-    of the group), one where the group has no such rule. The host that an instance is on already,
-    and is only moved about, passes. A request joins a group by ``instance_group``, or by the hint
-    ``group``; a host that a group described in the request names has one member at least.
+    A host may have ``max_server_per_host`` members (a rule of the group), or 1 if the group has no
+    such rule. The current host of an instance that moves always passes. A request joins a group by
+    ``instance_group``, or by the hint ``group``. A host that a group described in the request names
+    has at least one member.
     """
 
     server_group_policy = ANTI_AFFINITY
@@ -127,34 +131,34 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
     unlimited_hints = ("group",)
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
-        """Return what compares the members of the group on a host with the most allowed."""
+        """Return the check of the host's number of members."""
         group = spec_obj.instance_group
         if group is None or group.policy != ANTI_AFFINITY:
             return None
-        most = group.rules.get(MOST_PER_HOST, 1)
+        maximum = group.rules.get(MOST_PER_HOST, 1)
 
         def refusal(host_state: HostState) -> Refusal | None:
-            number = members_on(host_state, spec_obj, group)
-            if number < most or spec_obj.instance_uuid in host_state.instances:
+            count = members_on(host_state, spec_obj, group)
+            if count < maximum or spec_obj.instance_uuid in host_state.instances:
                 return None
-            members = f"{number} member{'s' * (number != 1)} of the server group"
-            return Refusal(f"{members} here, {most} allowed", most, number)
+            members = f"{count} member{'s' * (count != 1)} of the server group"
+            return Refusal(f"{members} here, {maximum} allowed", maximum, count)
 
         return refusal
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return what the group's rule would have to be."""
+        """Return the request with a larger maximum in the group's rule."""
         group = spec_obj.instance_group
         if group is None:
             return
-        most = members_on(host_state, spec_obj, group) + 1
-        words = f"move a member of the server group away, or raise {MOST_PER_HOST} to {most}"
-        rules = {**group.rules, MOST_PER_HOST: most}
-        asked = replace(spec_obj, instance_group=replace(group, rules=rules))
-        yield Remedy("raise_rule", words, {MOST_PER_HOST: most}, spec=asked)
+        maximum = members_on(host_state, spec_obj, group) + 1
+        words = f"move a member of the server group away, or raise {MOST_PER_HOST} to {maximum}"
+        rules = {**group.rules, MOST_PER_HOST: maximum}
+        changed = replace(spec_obj, instance_group=replace(group, rules=rules))
+        yield Remedy("raise_rule", words, {MOST_PER_HOST: maximum}, spec=changed)
 
 
 class GroupAntiAffinityFilter(ServerGroupAntiAffinityFilter):
-    """Is ``ServerGroupAntiAffinityFilter``, under the name that files of Icehouse know it by."""
+    """``ServerGroupAntiAffinityFilter`` under the name in configuration files of Icehouse."""
 
     caps_group_members = True

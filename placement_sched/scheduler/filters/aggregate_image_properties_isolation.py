@@ -1,4 +1,4 @@
-"""AggregateImagePropertiesIsolation: keep images out of aggregates that are for others."""
+"""AggregateImagePropertiesIsolation: filter by image properties and aggregate metadata."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -19,16 +19,16 @@ from placement_sched.scheduler.plugin import in_group
 
 
 class AggregateImagePropertiesIsolation(BaseHostFilter):
-    """Lets a host pass unless its aggregates say otherwise of a property that the image has.
+    """Filter for hosts whose aggregate metadata agree with the image's properties.
 
-    A key of the aggregates' metadata that is the name of an image property, like ``os_distro``,
-    says which values may be there: of several, separated by commas or in several aggregates, one
-    must be the image's. An image without the property, or with ``False`` or 0, passes; to keep
-    such images out as well, tag the aggregate with a required trait (:doc:`reserve_hosts`).
+    If a metadata key of an aggregate is the name of an image property, such as ``os_distro``, its
+    value lists the allowed values: of several, separated by commas or in several aggregates, one
+    must be the image's. An image without the property, or with ``False`` or 0, passes. To reject
+    such images too, tag the aggregate with a required trait (:doc:`reserve_hosts`).
 
     With ``[filter_scheduler] aggregate_image_properties_isolation_namespace`` only keys count that
     begin with it and ``aggregate_image_properties_isolation_separator``. As in nova since Liberty,
-    only properties that nova knows are looked at, under the names of today.
+    only properties of nova's ImageMetaProps count, under their present names.
     """
 
     run_filter_once_per_request = True
@@ -37,50 +37,50 @@ class AggregateImagePropertiesIsolation(BaseHostFilter):
     options = in_group(
         "filter_scheduler",
         cfg.StrOpt("aggregate_image_properties_isolation_namespace", deprecated_group="DEFAULT"),
-        "What keys of aggregate metadata begin with, before the separator, that "
-        "AggregateImagePropertiesIsolation compares. Unset: it compares all.",
+        "Prefix, before the separator, of the aggregate metadata keys that "
+        "AggregateImagePropertiesIsolation compares. Unset: it compares all keys.",
         cfg.StrOpt(
             "aggregate_image_properties_isolation_separator",
             default=".",
             deprecated_group="DEFAULT",
         ),
-        "What separates aggregate_image_properties_isolation_namespace from the rest of the key.",
+        "Separator between aggregate_image_properties_isolation_namespace and the rest of the key.",
     )
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
-        """Return what rejects for the first property, by name, that the aggregates do not have."""
-        asked = self._asked(spec_obj)
-        return OncePerAggregates(partial(_refusal, asked)).of if asked else None
+        """Return the check of the image's properties, in order of their names."""
+        properties = self._compared_properties(spec_obj)
+        return OncePerAggregates(partial(_check_properties, properties)).of if properties else None
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return the properties that would have to be others."""
-        refused = list(_refused(self._asked(spec_obj), host_state))
-        wanted = "; ".join(f"{key} {' or '.join(found)}" for key, _, found in refused)
-        words = f"use an image with {wanted}"
-        yield without_properties(spec_obj, [key for key, _, _ in refused], words)
+        """Return the request without the rejected image properties."""
+        rejected = list(_iterate_rejected(self._compared_properties(spec_obj), host_state))
+        alternatives = "; ".join(f"{key} {' or '.join(allowed)}" for key, _, allowed in rejected)
+        words = f"use an image with {alternatives}"
+        yield without_properties(spec_obj, [key for key, _, _ in rejected], words)
 
-    def _asked(self, spec_obj: RequestSpec) -> Sequence[tuple[str, str]]:
-        """Return name and value, as a text, of the properties that are looked at, by name."""
+    def _compared_properties(self, spec_obj: RequestSpec) -> Sequence[tuple[str, str]]:
         options = self.settings.filter_scheduler
         prefix = options.aggregate_image_properties_isolation_namespace or ""
         prefix += (options.aggregate_image_properties_isolation_separator or "") if prefix else ""
-        named = sorted(spec_obj.image.properties.to_dict().items())
-        # Metadata are texts, so that it is as texts that they are compared.
-        return [(key, str(value)) for key, value in named if value and key.startswith(prefix)]
+        properties = sorted(spec_obj.image.properties.to_dict().items())
+        # Metadata are texts: compare texts.
+        return [(key, str(value)) for key, value in properties if value and key.startswith(prefix)]
 
 
-def _refusal(asked: Iterable[tuple[str, str]], host_state: HostState) -> Refusal | None:
-    for key, value, found in _refused(asked, host_state):
-        reason = f"{key}: the image has {value}, the aggregates {', '.join(found)}"
-        return Refusal(reason, value, found)
+def _check_properties(
+    properties: Iterable[tuple[str, str]], host_state: HostState
+) -> Refusal | None:
+    for key, value, allowed in _iterate_rejected(properties, host_state):
+        reason = f"{key}: the image has {value}, the aggregates {', '.join(allowed)}"
+        return Refusal(reason, value, allowed)
     return None
 
 
-def _refused(
-    asked: Iterable[tuple[str, str]], host_state: HostState
+def _iterate_rejected(
+    properties: Iterable[tuple[str, str]], host_state: HostState
 ) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield name and value of each property refused, and what the aggregates have."""
-    for key, value in asked:
+    for key, value in properties:
         allowed = aggregate_values(host_state, key)
         if allowed and value not in allowed:
             yield key, value, sorted(allowed)

@@ -1,4 +1,4 @@
-"""AggregateInstanceExtraSpecsFilter: only hosts whose aggregates say what the flavor asks for."""
+"""AggregateInstanceExtraSpecsFilter: filter by extra specs and aggregate metadata."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -15,54 +15,54 @@ from placement_sched.scheduler.filters import (
 from placement_sched.scheduler.filters.changed_requests import without_extra_specs
 from placement_sched.scheduler.filters.utils import OncePerAggregates, aggregate_values
 
-#: An extra spec, the metadata key that it is about, and the value wanted there.
-_Asked = tuple[str, str, str]
+#: Key of an extra spec, key in the metadata, and wanted value.
+_ExtraSpec = tuple[str, str, str]
 
 
 class AggregateInstanceExtraSpecsFilter(BaseHostFilter):
-    """Lets hosts pass whose aggregates' metadata satisfy the flavor's extra specs.
+    """Filter for hosts whose aggregate metadata satisfy the flavor's extra specs.
 
-    Read are keys of the scope ``aggregate_instance_extra_specs:`` and keys without a scope. A host
-    none of whose aggregates has the key is refused; of several values, in several aggregates or
-    separated by commas, one must match. The same operators work as in ComputeCapabilitiesFilter.
-    Mind that a key without a scope, though meant for another filter, is asked of aggregates, too.
+    Extra specs with the scope ``aggregate_instance_extra_specs:`` and without a scope are compared,
+    even if they are meant for another filter. A host is rejected if none of its aggregates has the
+    key. Of several values, in several aggregates or separated by commas, one must match. The
+    operators are the same as in ComputeCapabilitiesFilter.
     """
 
     run_filter_once_per_request = True
 
     def check(self, spec_obj: RequestSpec) -> None:
-        """Raise :class:`Invalid` for a comparison that makes no sense with any value."""
+        """Raise :class:`Invalid` if an extra spec can match no value."""
         for key, _, wanted in asked_of_aggregates(spec_obj):
             extra_specs_ops.check(key, wanted)
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
-        """Return what rejects for the first extra spec that the aggregates do not satisfy."""
-        asked = tuple(asked_of_aggregates(spec_obj))
-        return OncePerAggregates(partial(_refusal, asked)).of if asked else None
+        """Return the check of the aggregates against the extra specs."""
+        specs = tuple(asked_of_aggregates(spec_obj))
+        return OncePerAggregates(partial(_compare, specs)).of if specs else None
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return the extra specs that the aggregates do not satisfy."""
+        """Return the request without the extra specs that do not match."""
         keys = [
             key
             for key, name, wanted in asked_of_aggregates(spec_obj)
             if not any_matches(sorted(aggregate_values(host_state, name)), wanted)
         ]
-        yield without_extra_specs(spec_obj, keys, "put them into the metadata of its aggregates")
+        yield without_extra_specs(spec_obj, keys, "add them to the host's aggregate metadata")
 
 
-def _refusal(asked: Iterable[_Asked], host_state: HostState) -> Refusal | None:
-    for key, name, wanted in asked:
+def _compare(specs: Iterable[_ExtraSpec], host_state: HostState) -> Refusal | None:
+    for key, name, wanted in specs:
         values = sorted(aggregate_values(host_state, name))
         if not values:
             return Refusal(f"{key}: {wanted!r} requested, no aggregate of the host has it", wanted)
         if not any_matches(values, wanted):
-            found = ", ".join(values)
-            return Refusal(f"{key}: {wanted!r} requested, {found} found", wanted, values)
+            names = ", ".join(values)
+            return Refusal(f"{key}: {wanted!r} requested, {names} found", wanted, values)
     return None
 
 
-def asked_of_aggregates(spec_obj: RequestSpec) -> Iterator[_Asked]:
-    """Yield extra spec, metadata key and wanted value of what the flavor asks of aggregates."""
+def asked_of_aggregates(spec_obj: RequestSpec) -> Iterator[_ExtraSpec]:
+    """Yield key, metadata key and wanted value of the extra specs to compare."""
     for key, wanted in spec_obj.flavor.extra_specs.items():
         name = key.removeprefix("aggregate_instance_extra_specs:")
         if ":" not in key or name != key:
@@ -70,17 +70,17 @@ def asked_of_aggregates(spec_obj: RequestSpec) -> Iterator[_Asked]:
 
 
 def any_matches(values: Iterable[str], wanted: str) -> bool:
-    """Return whether one value matches, whatever stands beside it.
+    """Return whether any value matches.
 
-    Raises :class:`ValueError` where none does and one is not comparable.
+    Raises :class:`ValueError` if none matches and a value cannot be compared.
     """
-    incomparable = []
+    errors = []
     for value in values:
         try:
             if extra_specs_ops.match(value, wanted):
                 return True
-        except ValueError as wrong:
-            incomparable.append(wrong)
-    if incomparable:
-        raise incomparable[-1]
+        except ValueError as error:
+            errors.append(error)
+    if errors:
+        raise errors[-1]
     return False

@@ -1,4 +1,4 @@
-"""AggregateMultiTenancyIsolation: keep projects out of aggregates that are others'."""
+"""AggregateMultiTenancyIsolation: filter that reserves aggregates for projects."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,46 +15,50 @@ from placement_sched.scheduler.filters import (
 from placement_sched.scheduler.filters.changed_requests import listed
 from placement_sched.scheduler.filters.utils import OncePerAggregates
 
-#: What metadata keys begin with that name a project.
+#: Prefix of the metadata keys that name projects.
 _KEY = "filter_tenant_id"
-#: Projects that a reason names; there may be hundreds.
-_SHOWN = 3
+#: Projects in a reason: an aggregate may name hundreds.
+_MAX_NAMES = 3
 
 
 class AggregateMultiTenancyIsolation(BaseHostFilter):
-    """Lets a host pass whose aggregates are tagged with the request's project, or with none.
+    """Filter for hosts whose aggregates name the request's project, or none.
 
-    The tag is the project's id under ``filter_tenant_id``, or under a key that begins so
-    (``filter_tenant_id3``), in an aggregate's metadata; commas separate projects. The tags of all
-    of a host's aggregates count together. A host in no tagged aggregate is for everybody: to
-    confine a project to its own hosts is the request filter require_tenant_aggregate's part.
+    The metadata of an aggregate name projects under ``filter_tenant_id``, or under keys with this
+    prefix (``filter_tenant_id3``). Commas separate projects. The projects of all aggregates of a
+    host count together. A host in no such aggregate is open to all projects: to confine a project
+    to its own hosts, use the request filter require_tenant_aggregate.
     """
 
     run_filter_once_per_request = True
 
     def for_request(self, spec_obj: RequestSpec) -> Question:
-        """Return what rejects hosts that are for other projects than the request's."""
-        asked = spec_obj.project_id
+        """Return the check that rejects hosts of other projects."""
+        project = spec_obj.project_id
 
         def refusal(host_state: HostState) -> Refusal | None:
-            allowed = _allowed(host_state)
-            if not allowed or asked in allowed:
+            allowed = _allowed_projects(host_state)
+            if not allowed or project in allowed:
                 return None
             names = sorted(allowed)
-            reason = f"requested by project {asked}, the host is for {in_short(names, _SHOWN)}"
-            return Refusal(reason, asked, names)
+            reason = (
+                f"requested by project {project}, the host is for {in_short(names, _MAX_NAMES)}"
+            )
+            return Refusal(reason, project, names)
 
         return OncePerAggregates(refusal).of
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return that an aggregate of the host may be tagged with the project as well."""
-        names = sorted(_allowed(host_state))
-        words = f"add project {spec_obj.project_id} to {_KEY} of its aggregates"
-        asked = replace(spec_obj, project_id=names[0])
-        yield Remedy("tag_aggregate", words, {"key": _KEY, **listed("allowed", names)}, spec=asked)
+        """Return the request as a project that the host allows."""
+        names = sorted(_allowed_projects(host_state))
+        words = f"add project {spec_obj.project_id} to {_KEY} of the host's aggregates"
+        changed = replace(spec_obj, project_id=names[0])
+        yield Remedy(
+            "tag_aggregate", words, {"key": _KEY, **listed("allowed", names)}, spec=changed
+        )
 
 
-def _allowed(host_state: HostState) -> set[str]:
+def _allowed_projects(host_state: HostState) -> set[str]:
     return {
         part.strip()
         for aggregate in host_state.aggregates

@@ -1,4 +1,4 @@
-"""AggregateSchedulerPolicyConfigurationFilter: requests that name a policy stay on its hosts."""
+"""AggregateSchedulerPolicyConfigurationFilter: filter by the requested scheduling policy."""
 
 from collections.abc import Iterable
 
@@ -10,30 +10,34 @@ from placement_sched.scheduler.policies.selectors.hint import policy_hint
 
 
 class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):
-    """Lets only hosts pass whose aggregates have the policy that the request's hint names.
+    """Filter for hosts whose aggregates have the scheduling policy of the hint.
 
-    The scheduler hint is ``sched_policy``, as is the key in an aggregate's metadata; ``default``
-    lets hosts pass whose aggregates have no policy. A request without the hint passes everywhere.
-    Goes with the selection of policies by hint.
+    The scheduler hint is ``sched_policy``, which is also the key in an aggregate's metadata. The
+    policy ``default`` selects hosts whose aggregates have no policy. Requests without the hint pass
+    everywhere. Use the filter with the selection of policies by hint.
     """
 
     run_filter_once_per_request = True
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
-        """Return what compares the policies that a host is under with the hint's."""
-        asked = policy_hint(spec_obj)
-        if asked is None:
+        """Return the check that compares a host's policies with the hint."""
+        requested = policy_hint(spec_obj)
+        if requested is None:
             return None
 
         def refusal(host_state: HostState) -> Refusal | None:
-            has = sorted({each.policy for each in host_state.aggregates if each.policy})
-            if asked in (has or [DEFAULT_POLICY]):
+            policies = sorted(
+                {aggregate.policy for aggregate in host_state.aggregates if aggregate.policy}
+            )
+            if requested in (policies or [DEFAULT_POLICY]):
                 return None
-            found = ", ".join(has) or DEFAULT_POLICY
-            return Refusal(f"policy {asked} requested, the host has {found}", asked, has)
+            names = ", ".join(policies) or DEFAULT_POLICY
+            return Refusal(
+                f"policy {requested} requested, the host has {names}", requested, policies
+            )
 
         return refusal
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return the hint that keeps the request away."""
+        """Return the request without the hint."""
         yield without_hint(spec_obj, POLICY_KEY)

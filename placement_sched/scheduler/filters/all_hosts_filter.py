@@ -1,12 +1,12 @@
-"""AllHostsFilter: rejects no host."""
+"""AllHostsFilter: filter that passes every host."""
 
 from placement_sched.scheduler.filters import BaseHostFilter, HostState, Refusal, RequestSpec
 
 
 class AllHostsFilter(BaseHostFilter):
-    """Lets every host pass.
+    """Filter that passes every host.
 
-    For clouds in which the placement query alone decides, as an explicit "no filters".
+    An explicit "no filters", for clouds that rely on the candidates query alone.
     """
 
     run_filter_once_per_request = True

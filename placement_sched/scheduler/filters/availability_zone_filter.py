@@ -1,4 +1,4 @@
-"""AvailabilityZoneFilter: only hosts of the availability zone that is asked for."""
+"""AvailabilityZoneFilter: filter for hosts of the requested availability zone."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,34 +15,34 @@ from placement_sched.scheduler.filters.utils import aggregate_values_from_key
 
 
 class AvailabilityZoneFilter(BaseHostFilter):
-    """Lets hosts pass that are in the availability zone which the request names, if it names one.
+    """Filter for hosts in the requested availability zone, if there is one.
 
-    A host's zones are ``availability_zone`` in the metadata of its aggregates; a host without is
-    in ``[DEFAULT] default_availability_zone``. Commas, in the request and in the metadata alike,
-    mean any of the zones named. The request filter map_az_to_placement_aggregate has asked for the
-    zone before; nova had this filter until 2023.1.
+    The zones of a host are ``availability_zone`` in the metadata of its aggregates. A host without
+    a zone is in ``[DEFAULT] default_availability_zone``. Commas separate alternatives, in the
+    request and in the metadata. The request filter map_az_to_placement_aggregate applies the same
+    rule before the candidate search. nova had this filter until 2023.1.
     """
 
     run_filter_once_per_request = True
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return the zone asked for and those that the host is in."""
+        """Return the requested zones and the zones of the host."""
         wanted = zones(spec_obj.availability_zone)
         if not wanted:
             return None
-        has = self._zones(host_state)
-        if wanted & has:
+        host_zones = self._zones(host_state)
+        if wanted & host_zones:
             return None
-        asked, found = sorted(wanted), sorted(has)
-        reason = f"zone {' or '.join(asked)} requested, the host is in {', '.join(found)}"
-        return Refusal(reason, asked, found)
+        requested, actual = sorted(wanted), sorted(host_zones)
+        reason = f"zone {' or '.join(requested)} requested, the host is in {', '.join(actual)}"
+        return Refusal(reason, requested, actual)
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return the zones to ask for."""
+        """Return a request for each of the host's zones."""
         for zone in sorted(self._zones(host_state)):
-            asked = replace(spec_obj, availability_zone=zone)
-            yield Remedy("ask", f"ask for zone {zone}", {"availability_zone": zone}, spec=asked)
+            changed = replace(spec_obj, availability_zone=zone)
+            yield Remedy("ask", f"request zone {zone}", {"availability_zone": zone}, spec=changed)
 
     def _zones(self, host_state: HostState) -> set[str]:
-        named = zones(",".join(aggregate_values_from_key(host_state, ZONE_KEY)))
-        return set(named) or {self.settings.DEFAULT.default_availability_zone}
+        names = zones(",".join(aggregate_values_from_key(host_state, ZONE_KEY)))
+        return set(names) or {self.settings.DEFAULT.default_availability_zone}

@@ -1,4 +1,4 @@
-"""Changes of a request after which a filter would let a host pass."""
+"""Changes of a request that would let a host pass a filter."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -10,54 +10,54 @@ from placement_sched.model.names import in_short
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Remedy
 
-#: Names in the words of a change, and in its values; a request may have a thousand.
-_SHOWN, _MOST = 10, 20
+#: Names in the text and in the values of a change: a request may have a thousand.
+_MAX_NAMES_IN_TEXT, _MAX_NAMES_IN_VALUES = 10, 20
 
 
 def without_hint(spec: RequestSpec, name: str) -> Remedy:
-    """Return the change that leaves out a scheduler hint."""
+    """Return the change that removes a scheduler hint."""
     hints = {key: value for key, value in spec.scheduler_hints.items() if key != name}
-    words = f"ask without the scheduler hint {name}"
+    words = f"remove the scheduler hint {name} from the request"
     return Remedy("drop_hint", words, {"hint": name}, spec=replace(spec, scheduler_hints=hints))
 
 
 def shown(names: Sequence[str]) -> str:
-    """Return names as reasons and the words of a change have them."""
-    return in_short(names, _SHOWN)
+    """Return the names as a short list, for messages."""
+    return in_short(names, _MAX_NAMES_IN_TEXT)
 
 
 def listed(key: str, names: Sequence[str]) -> Mapping[str, Any]:
-    """Return names as the values of a change have them: ``more`` says how many are left out."""
-    more = len(names) - _MOST
-    return {key: list(names[:_MOST]), **({"more": more} if more > 0 else {})}
+    """Return the names as JSON values, with ``more`` as the number beyond the limit."""
+    more = len(names) - _MAX_NAMES_IN_VALUES
+    return {key: list(names[:_MAX_NAMES_IN_VALUES]), **({"more": more} if more > 0 else {})}
 
 
 def without_extra_specs(spec: RequestSpec, keys: Sequence[str], otherwise: str) -> Remedy:
-    """Return the change that leaves out extra specs of the flavor; ``otherwise`` is another one."""
-    flavor, out = spec.flavor, frozenset(keys)
-    left = {key: value for key, value in flavor.extra_specs.items() if key not in out}
+    """Return the change that removes extra specs, or an alternative to it."""
+    flavor, removed = spec.flavor, frozenset(keys)
+    remaining = {key: value for key, value in flavor.extra_specs.items() if key not in removed}
     return Remedy(
         "drop_extra_specs",
-        f"ask without the flavor's extra spec {shown(keys)}, or {otherwise}",
+        f"remove extra spec {shown(keys)} from the flavor, or {otherwise}",
         listed("keys", keys),
-        spec=replace(spec, flavor=replace(flavor, extra_specs=left)),
+        spec=replace(spec, flavor=replace(flavor, extra_specs=remaining)),
     )
 
 
 def without_properties(spec: RequestSpec, keys: Collection[str], words: str) -> Remedy:
-    """Return the change that leaves out properties of the image, or has others."""
-    given = spec.image.properties
-    left = {key: value for key, value in given.to_dict().items() if key not in keys}
+    """Return the change that removes image properties."""
+    properties = spec.image.properties
+    remaining = {key: value for key, value in properties.to_dict().items() if key not in keys}
     return Remedy(
         "change_image_properties",
         words,
-        listed("keys", [key for key in keys if key in given]),
-        spec=replace(spec, image=replace(spec.image, properties=ImageProperties(left))),
+        listed("keys", [key for key in keys if key in properties]),
+        spec=replace(spec, image=replace(spec.image, properties=ImageProperties(remaining))),
     )
 
 
 def with_flavor(spec: RequestSpec, smaller: Flavor, field: str, unit: str) -> Remedy:
-    """Return the change that asks for less by a field of the flavor, in words with its unit."""
-    most = getattr(smaller, field)
-    words = f"ask for at most {most} {unit}"
-    return Remedy("ask", words, {field: most}, spec=replace(spec, flavor=smaller))
+    """Return the change to a flavor with a smaller value of a field."""
+    maximum = getattr(smaller, field)
+    words = f"request at most {maximum} {unit}"
+    return Remedy("ask", words, {field: maximum}, spec=replace(spec, flavor=smaller))

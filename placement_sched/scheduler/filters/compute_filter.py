@@ -1,4 +1,4 @@
-"""ComputeFilter: only hosts whose compute service is enabled and up."""
+"""ComputeFilter: filter for hosts whose compute service is enabled and up."""
 
 from collections.abc import Iterable
 
@@ -9,30 +9,30 @@ from placement_sched.scheduler.filters import BaseHostFilter, HostState, Questio
 
 
 class ComputeFilter(BaseHostFilter):
-    """Lets hosts pass whose compute service is enabled and up.
+    """Filter for hosts whose compute service is enabled and up.
 
-    A service is disabled by ``openstack compute service set --disable``. It is up while its last
-    report is not older than ``[DEFAULT] service_down_time`` seconds, unless it is forced down.
+    ``openstack compute service set --disable`` disables a service. A service is up while its last
+    report is at most ``[DEFAULT] service_down_time`` seconds old, unless it is forced down.
     """
 
     run_filter_once_per_request = True
 
     def for_request(self, spec_obj: RequestSpec) -> Question:
-        """Return what rejects a service that is disabled, forced down or silent."""
+        """Return the check that rejects services that are disabled or down."""
         now = self.now()
         down_time: int = self.settings.DEFAULT.service_down_time
 
         def refusal(host_state: HostState) -> Refusal | None:
             service = host_state.service
             if service["disabled"]:
-                return _refused(why_disabled(service.get("disabled_reason")), "is disabled")
+                return _reject(why_disabled(service.get("disabled_reason")), "is disabled")
             last, forced_down = service.get("last_seen_up"), bool(service.get("forced_down"))
             if seen_lately(last, forced_down, now, down_time):
                 return None
             if forced_down:
-                return _refused("forced down", "is forced down")
+                return _reject("forced down", "is forced down")
             if last is None:
-                return _refused("no heartbeat ever", "has never reported")
+                return _reject("no heartbeat ever", "has never reported")
             seconds = int((now - last).total_seconds())
             return Refusal(
                 f"no heartbeat for {shown_duration(seconds)}",
@@ -45,7 +45,7 @@ class ComputeFilter(BaseHostFilter):
         return refusal
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return what has to happen to the service: all of it, in one change."""
+        """Return one change that makes the service enabled and up."""
         service, now = host_state.service, self.now()
         down_time: int = self.settings.DEFAULT.service_down_time
         steps = {}
@@ -54,13 +54,13 @@ class ComputeFilter(BaseHostFilter):
         if service.get("forced_down"):
             steps["unset_forced_down"] = "unset forced_down of its compute service"
         if not seen_lately(service.get("last_seen_up"), False, now, down_time):
-            steps["report_in"] = "let it report again"
+            steps["report_in"] = "make it report again"
         after = {**service, "disabled": False, "forced_down": False, "last_seen_up": now}
         words = " and ".join(steps.values())
         yield Remedy(next(iter(steps)), words, {"steps": list(steps)}, host={"service": after})
 
 
-def _refused(reason: str, state: str) -> Refusal:
-    """Return a refusal for the state of a service, which several hosts may share."""
-    words = f"nova-compute {state}"
-    return Refusal(reason, of_one=f"its {words}", of_several=f"their {words}")
+def _reject(reason: str, state: str) -> Refusal:
+    """Return a rejection by the state of a service, also for several hosts."""
+    text = f"nova-compute {state}"
+    return Refusal(reason, of_one=f"its {text}", of_several=f"their {text}")

@@ -1,4 +1,4 @@
-"""CoreFilter and AggregateCoreFilter: only hosts with enough virtual CPUs left."""
+"""CoreFilter and AggregateCoreFilter: filters by free virtual CPUs."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -21,24 +21,24 @@ LOG = log.getLogger(__name__)
 
 
 class CoreFilter(BaseHostFilter):
-    """Lets hosts pass that have enough virtual CPUs left for the flavor.
+    """Filter for hosts with enough free virtual CPUs.
 
-    A host may give away its CPUs times the ``cpu_allocation_ratio`` that it reports, or, where it
-    reports none, that of ``[DEFAULT] cpu_allocation_ratio`` or ``initial_cpu_allocation_ratio``.
-    One instance never gets more CPUs than the host really has. A host that does not report how many
-    it has passes, with a warning in the log. The limit, in virtual CPUs, is handed on as ``vcpu``
-    in the selection's ``limits``.
+    A host may allocate its CPUs times the ``cpu_allocation_ratio`` that it reports. If it reports
+    none, ``[DEFAULT] cpu_allocation_ratio`` or ``initial_cpu_allocation_ratio`` applies. An
+    instance never gets more CPUs than the host's total. A host that does not report its number of
+    CPUs passes, with a warning in the log. The selection's ``limits`` contain the limit as
+    ``vcpu``, in virtual CPUs.
 
-    Placement counts VCPU by the same ratio before any filter runs; this filter is for hosts whose
-    inventories are not made of their reports. nova had it until Stein.
+    Placement applies the same ratio to VCPU before any filter runs. This filter is for hosts whose
+    inventories do not come from their reports. nova had it until Stein.
     """
 
     def allocation_ratio(self, host_state: HostState) -> float:
-        """Return how many virtual CPUs the host may give away for each that it has."""
+        """Return the host's allocation ratio of virtual CPUs."""
         return reported_ratio(host_state, "cpu_allocation_ratio", self.settings)
 
     def for_request(self, spec_obj: RequestSpec) -> Question:
-        """Return what compares the virtual CPUs that are asked for with those that are free."""
+        """Return the check that compares requested with free virtual CPUs."""
 
         def verdict(host_state: HostState) -> Verdict:
             if not host_state.vcpus_total:
@@ -51,9 +51,9 @@ class CoreFilter(BaseHostFilter):
         return verdict
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return how much may be requested."""
-        if most := self._room(host_state).most:
-            smaller = replace(spec_obj.flavor, vcpus=most)
+        """Return the largest number of virtual CPUs that fits."""
+        if maximum := self._room(host_state).most:
+            smaller = replace(spec_obj.flavor, vcpus=maximum)
             yield with_flavor(spec_obj, smaller, "vcpus", "VCPU")
 
     def _room(self, host_state: HostState) -> HostRoom:
@@ -62,15 +62,14 @@ class CoreFilter(BaseHostFilter):
 
 
 class AggregateCoreFilter(CoreFilter):
-    """Lets hosts pass that have enough virtual CPUs left by the ratio of their aggregates.
+    """Filter for hosts with enough free virtual CPUs, by the ratio of their aggregates.
 
-    The ratio is ``cpu_allocation_ratio`` in the metadata of an aggregate; of several the smallest
-    counts. Where none of the host's aggregates has one, or one is not a number, which is logged, it
-    is the ratio that CoreFilter goes by. All else is as there.
+    The ratio is ``cpu_allocation_ratio`` in the metadata of an aggregate. Of several values, the
+    smallest applies. If no aggregate of the host has a value, or a value is not a number (which is
+    logged), the ratio of CoreFilter applies. Otherwise it works as CoreFilter.
 
-    The ratio can only narrow: what a host's inventory does not have, placement does not offer. So
-    give hosts the largest ratio that is meant, and aggregates the smaller ones. nova had this
-    filter until Ussuri.
+    The ratio can only narrow: placement offers no more than the inventory of a host. Give hosts the
+    largest ratio, and aggregates smaller ratios. nova had this filter until Ussuri.
     """
 
     def allocation_ratio(self, host_state: HostState) -> float:

@@ -1,4 +1,4 @@
-"""The fourteen operators that an extra spec's value may begin with.
+"""The fourteen comparison operators of extra specs.
 
 ::
 
@@ -9,9 +9,9 @@
     <=        less or equal, as numbers         <in>      the word is part of the text
     <or> a <or> b   equal to one of them        <all-in>  all words are part of the text
 
-A value that begins with none of them is compared as a whole, as text. An operator with nothing
-after it never matches. Source: nova's documentation of ComputeCapabilitiesFilter, and nova 34
-observed for what it leaves open.
+A value without an operator is compared as a whole, as text. An operator without a value never
+matches. Source: nova's documentation of ComputeCapabilitiesFilter, and nova 34 observed for
+undocumented cases.
 """
 
 import operator
@@ -40,52 +40,54 @@ _TEXTS: Mapping[str, _Compare] = MappingProxyType(
 
 
 def match(value: Any, wanted: str) -> bool:
-    """Return whether a host's ``value`` is as the extra spec's value ``wanted`` asks.
+    """Return whether a host's ``value`` satisfies the extra spec's value ``wanted``.
 
-    Raises :class:`Invalid` where ``wanted`` makes no sense, and :class:`ValueError` or
-    :class:`TypeError` where ``value`` is not of the kind the operator compares.
+    Raises :class:`Invalid` if ``wanted`` is invalid, and :class:`ValueError` or :class:`TypeError`
+    if the operator cannot compare ``value``.
     """
     return matcher(wanted)(value)
 
 
 def matcher(wanted: str) -> Callable[[Any], bool]:
-    """Return what :func:`match` is for one ``wanted``, of which nothing is read again for a value.
+    """Return :func:`match` for a ``wanted`` that is parsed only once.
 
-    It raises what :func:`match` raises, and only when it is called.
+    The returned function raises what :func:`match` raises. This function raises nothing.
     """
     first, *words = wanted.split() or [""]
     if first == "<or>":
-        # Every other word is an operator again.
-        return lambda value: value in _alternatives(wanted, words)
+        # Every second word is the operator again.
+        return lambda value: value in _parse_alternatives(wanted, words)
     if first == "<all-in>":
         return lambda value: bool(words) and all(word in str(value) for word in words)
-    if number := _NUMBERS.get(first):
-        return lambda value: bool(words) and number(float(value), _number(wanted, words[0]))
-    if text := _TEXTS.get(first):
-        return lambda value: bool(words) and text(value, words[0])
+    if compare_numbers := _NUMBERS.get(first):
+        return lambda value: (
+            bool(words) and compare_numbers(float(value), _parse_number(wanted, words[0]))
+        )
+    if compare_texts := _TEXTS.get(first):
+        return lambda value: bool(words) and compare_texts(value, words[0])
     return lambda value: bool(value == wanted)
 
 
 def check(key: str, wanted: str) -> None:
-    """Raise :class:`Invalid`, naming the extra spec, where no host could match ``wanted``."""
+    """Raise :class:`Invalid`, naming the extra spec, if no value can match ``wanted``."""
     first, *words = wanted.split() or [""]
     try:
         if first in _NUMBERS and words:
-            _number(wanted, words[0])
+            _parse_number(wanted, words[0])
         if first == "<or>":
-            _alternatives(wanted, words)
-    except Invalid as wrong:
-        raise Invalid(f"extra spec {key!r}: {wrong.detail}") from None
+            _parse_alternatives(wanted, words)
+    except Invalid as error:
+        raise Invalid(f"extra spec {key!r}: {error.detail}") from None
 
 
-def _number(wanted: str, word: str) -> float:
+def _parse_number(wanted: str, word: str) -> float:
     try:
         return float(word)
     except ValueError:
         raise Invalid(f"{word!r} in {wanted!r} is not a number") from None
 
 
-def _alternatives(wanted: str, words: Sequence[str]) -> Sequence[str]:
+def _parse_alternatives(wanted: str, words: Sequence[str]) -> Sequence[str]:
     if not words:
-        raise Invalid(f"{wanted!r} has an operator but no value")
+        raise Invalid(f"{wanted!r} has an operator without a value")
     return words[::2]

@@ -1,4 +1,4 @@
-"""ImagePropertiesFilter: only hosts that can run what the image was made for."""
+"""ImagePropertiesFilter: filter for hosts that support the image."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,12 +17,12 @@ _COMPARED = ("hw_architecture", "img_hv_type", "hw_vm_mode")
 
 
 class ImagePropertiesFilter(BaseHostFilter):
-    """Lets hosts pass that support the image's architecture, hypervisor type and VM mode.
+    """Filter for hosts that support the image's architecture, hypervisor and VM mode.
 
-    These are the image properties ``hw_architecture``, ``img_hv_type`` and ``hw_vm_mode``; one
-    of the host's supported combinations must have all that are set. Where any is set,
-    ``img_hv_requested_version`` (like ``>=4.2,<6``) is compared with the hypervisor's version, if
-    the host reports it, and ``hw_maxphysaddr_bits`` with the bits of physical addresses in its
+    The image properties are ``hw_architecture``, ``img_hv_type`` and ``hw_vm_mode``: one of the
+    host's supported combinations must match all that are set. If any is set, two more properties
+    are compared: ``img_hv_requested_version`` (such as ``>=4.2,<6``) with the hypervisor's version,
+    if the host reports it, and ``hw_maxphysaddr_bits`` with the bits of physical addresses in its
     ``cpu_info``. ``[filter_scheduler] image_properties_default_architecture`` is the architecture
     of images that name none.
     """
@@ -33,36 +33,38 @@ class ImagePropertiesFilter(BaseHostFilter):
     options = in_group(
         "filter_scheduler",
         cfg.StrOpt("image_properties_default_architecture", choices=sorted(ARCHITECTURES)),
-        "The architecture that ImagePropertiesFilter takes images for that name none.",
+        "Architecture that ImagePropertiesFilter assumes for images that name none.",
     )
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
-        """Return what compares what the image asks for with what a host supports."""
+        """Return the check that compares the image with a host's support."""
         properties = spec_obj.image.properties
         default = self.settings.filter_scheduler.image_properties_default_architecture
         arch = properties.get("hw_architecture", default)
-        wanted = (arch, properties.get("img_hv_type"), properties.get("hw_vm_mode"))
-        asked = [(at, want) for at, want in enumerate(wanted) if want is not None]
-        if not any(wanted):
+        requested = (arch, properties.get("img_hv_type"), properties.get("hw_vm_mode"))
+        required = [(index, value) for index, value in enumerate(requested) if value is not None]
+        if not any(requested):
             return None
         version = properties.get("img_hv_requested_version")
         bits = properties.get("hw_maxphysaddr_bits")
 
         def refusal(host_state: HostState) -> Refusal | None:
             supported = host_state.supported_instances or ()
-            if not _supports(supported, asked):
-                has = [tuple(combination) for combination in supported]
-                found = ", ".join(map(_shown, has)) or "nothing"
-                return Refusal(f"{_shown(wanted)} requested, {found} supported", wanted, has)
-            refused = _version_refusal(version, host_state) if version else None
-            return refused or (_address_refusal(bits, host_state) if bits else None)
+            if not _supports(supported, required):
+                actual = [tuple(combination) for combination in supported]
+                names = ", ".join(map(_join, actual)) or "nothing"
+                return Refusal(
+                    f"{_join(requested)} requested, {names} supported", requested, actual
+                )
+            rejection = _check_version(version, host_state) if version else None
+            return rejection or (_check_address_bits(bits, host_state) if bits else None)
 
         return refusal
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return what the image would have to be made for."""
+        """Return the request without the compared image properties."""
         supported = map(tuple, host_state.supported_instances or ())
-        words = f"use an image for {' or '.join(map(_shown, supported)) or 'no hypervisor'}"
+        words = f"use an image for {' or '.join(map(_join, supported)) or 'no hypervisor'}"
         default = self.settings.filter_scheduler.image_properties_default_architecture
         if default is None or "hw_architecture" in spec_obj.image.properties:
             yield without_properties(spec_obj, _COMPARED, words)
@@ -70,18 +72,18 @@ class ImagePropertiesFilter(BaseHostFilter):
             yield Remedy("change_image_properties", words)
 
 
-def _supports(supported: Iterable[list[str]], asked: Sequence[tuple[int, str]]) -> bool:
-    """Return whether a combination has what is asked, by its places; one may lack the last."""
+def _supports(supported: Iterable[list[str]], required: Sequence[tuple[int, str]]) -> bool:
+    """Return whether a combination, which may lack its last element, has all values."""
     for combination in supported:
-        for at, want in asked:
-            if at < len(combination) and combination[at] != want:
+        for index, value in required:
+            if index < len(combination) and combination[index] != value:
                 break
         else:
             return True
     return False
 
 
-def _version_refusal(predicate: str, host_state: HostState) -> Refusal | None:
+def _check_version(predicate: str, host_state: HostState) -> Refusal | None:
     if not host_state.hypervisor_version:
         return None
     version = convert_version_to_str(host_state.hypervisor_version)
@@ -90,12 +92,12 @@ def _version_refusal(predicate: str, host_state: HostState) -> Refusal | None:
     return Refusal(f"hypervisor version {predicate} requested, {version} found", predicate, version)
 
 
-def _address_refusal(bits: int, host_state: HostState) -> Refusal | None:
-    found = value_at(host_state, ADDRESS_BITS)
-    if not isinstance(found, int) or found >= bits:
+def _check_address_bits(bits: int, host_state: HostState) -> Refusal | None:
+    actual = value_at(host_state, ADDRESS_BITS)
+    if not isinstance(actual, int) or actual >= bits:
         return None
-    return Refusal(f"{bits} bits of physical addresses requested, {found} found", bits, found)
+    return Refusal(f"{bits} bits of physical addresses requested, {actual} found", bits, actual)
 
 
-def _shown(combination: tuple[str | None, ...]) -> str:
+def _join(combination: tuple[str | None, ...]) -> str:
     return "/".join(part or "any" for part in combination)

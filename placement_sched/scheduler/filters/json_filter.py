@@ -1,4 +1,4 @@
-"""JsonFilter: hosts for which a condition in JSON holds."""
+"""JsonFilter: filter by a condition in JSON."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -24,61 +24,64 @@ _HINT = "$.request_spec.scheduler_hints.query"
 
 
 class JsonFilter(BaseHostFilter):
-    """Lets hosts pass for which the condition of the hint ``query`` holds.
+    """Filter for hosts that satisfy the condition of the hint ``query``.
 
-    The condition is a list in JSON: an operator (``=``, ``<``, ``>``, ``in``, ``<=``, ``>=``,
-    ``not``, ``or``, ``and``), then what it is about, lists of the same kind among it::
+    The condition is a JSON list of an operator (``=``, ``<``, ``>``, ``in``, ``<=``, ``>=``,
+    ``not``, ``or``, ``and``) and its operands, which may be lists of the same form::
 
         ["and", [">=", "$free_ram_mb", 1024], ["not", ["in", "$host", "cn1", "cn2"]]]
 
-    ``$free_ram_mb`` is an attribute of the host, ``$stats.num_instances`` goes on by key. A
-    comparison holds if it does between the first value and each of the others; ``in`` asks whether
-    the first is one of them. An attribute that the host lacks is left out, and a comparison of
-    fewer than two values does not hold. ``not`` turns each of its values, and a list of several
-    holds if one does. As it was until nova 18; a host for which values cannot be compared, text
-    with a number say, is an error.
+    ``$free_ram_mb`` is an attribute of the host, and ``$stats.num_instances`` a key of an
+    attribute. A comparison is true if it is true for the first operand and each of the others.
+    ``in`` is true if the first operand equals any of the others. Attributes that the host lacks are
+    dropped, and a comparison of fewer than two operands is false. ``not`` negates each of its
+    operands, and a list of several results is true if any of them is. A host whose values cannot be
+    compared, for example text with a number, is an error. The filter works as in nova 18, the last
+    release that had it.
     """
 
     def check(self, spec_obj: RequestSpec) -> None:
-        """Raise :class:`Invalid` for a query that cannot be read, with the place in it."""
-        query = _query(spec_obj)
-        _check(query, "query", 0)
+        """Raise :class:`Invalid`, with the position, if the query is invalid."""
+        query = _get_query(spec_obj)
+        _validate(query, "query", 0)
         if is_larger(query, MAX_QUERY_VALUES) or len(orjson.dumps(query)) > MAX_QUERY_CHARACTERS:
-            most = f"{MAX_QUERY_VALUES} values or {MAX_QUERY_CHARACTERS} characters"
-            raise Invalid(f"query has over {most}", at=_HINT)
+            maximum = f"{MAX_QUERY_VALUES} values or {MAX_QUERY_CHARACTERS} characters"
+            raise Invalid(f"query has over {maximum}", at=_HINT)
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return the query, and what the host has of what it names."""
-        query = _query(spec_obj)
+        """Return the query and the host's values of its variables."""
+        query = _get_query(spec_obj)
         result = _evaluate(query, host_state)
         if any(result) if isinstance(result, list) else result:
             return None
-        found = {name: _value(host_state, name) for name in sorted(set(_variables(query)))}
-        values = ", ".join(f"{name} is {_shown(value)}" for name, value in found.items())
-        asked = orjson.dumps(query).decode()
-        return Refusal(f"{asked} does not hold: {values}".rstrip(": "), asked, found)
+        values = {
+            name: _get_value(host_state, name) for name in sorted(set(_list_variables(query)))
+        }
+        texts = ", ".join(f"{name} is {_format_value(value)}" for name, value in values.items())
+        text = orjson.dumps(query).decode()
+        return Refusal(f"{text} does not hold: {texts}".rstrip(": "), text, values)
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return that the query keeps the request away."""
+        """Return the request without the hint."""
         yield without_hint(spec_obj, "query")
 
 
-def _compares(operator: Callable[[Any, Any], bool]) -> Callable[[Sequence[Any]], bool]:
-    def holds(values: Sequence[Any]) -> bool:
-        first, *others = values or (None,)
-        return bool(others) and all(operator(first, other) for other in others)
+def _build_comparison(operator: Callable[[Any, Any], bool]) -> Callable[[Sequence[Any]], bool]:
+    def compare(values: Sequence[Any]) -> bool:
+        first, *operands = values or (None,)
+        return bool(operands) and all(operator(first, operand) for operand in operands)
 
-    return holds
+    return compare
 
 
 _OPERATORS: Mapping[str, Callable[[Sequence[Any]], Any]] = MappingProxyType(
     {
-        "=": _compares(eq),
-        "<": _compares(lt),
-        ">": _compares(gt),
+        "=": _build_comparison(eq),
+        "<": _build_comparison(lt),
+        ">": _build_comparison(gt),
         "in": lambda values: len(values) > 1 and values[0] in values[1:],
-        "<=": _compares(le),
-        ">=": _compares(ge),
+        "<=": _build_comparison(le),
+        ">=": _build_comparison(ge),
         "not": lambda values: [not value for value in values],
         "or": any,
         "and": all,
@@ -86,21 +89,20 @@ _OPERATORS: Mapping[str, Callable[[Sequence[Any]], Any]] = MappingProxyType(
 )
 
 
-def _query(spec_obj: RequestSpec) -> Any:
-    """Return the condition, given as JSON text or as the list itself; None without one."""
-    given = spec_obj.scheduler_hints.get("query") or None
-    return _read(given[0]) if given and len(given) == 1 and isinstance(given[0], str) else given
+def _get_query(spec_obj: RequestSpec) -> Any:
+    value = spec_obj.scheduler_hints.get("query") or None
+    return _parse(value[0]) if value and len(value) == 1 and isinstance(value[0], str) else value
 
 
 @lru_cache
-def _read(text: str) -> Any:
+def _parse(text: str) -> Any:
     try:
         return orjson.loads(text) if text else None
-    except orjson.JSONDecodeError as wrong:
-        raise Invalid(f"the query is not JSON: {wrong}", at=_HINT) from None
+    except orjson.JSONDecodeError as error:
+        raise Invalid(f"the query is not JSON: {error}", at=_HINT) from None
 
 
-def _check(query: Any, place: str, depth: int) -> None:
+def _validate(query: Any, place: str, depth: int) -> None:
     if not query:
         return
     if depth > MAX_QUERY_DEPTH:
@@ -109,36 +111,35 @@ def _check(query: Any, place: str, depth: int) -> None:
         raise Invalid(f"{place} is not a list of an operator and its operands", at=_HINT)
     operator, *values = query
     if not isinstance(operator, str) or operator not in _OPERATORS:
-        known = " ".join(_OPERATORS)
-        raise Invalid(f"{place}[0]: {operator!r} is not an operator ({known})", at=_HINT)
+        operators = " ".join(_OPERATORS)
+        raise Invalid(f"{place}[0]: {operator!r} is not an operator ({operators})", at=_HINT)
     for position, value in enumerate(values, start=1):
         if isinstance(value, list):
-            _check(value, f"{place}[{position}]", depth + 1)
+            _validate(value, f"{place}[{position}]", depth + 1)
 
 
 def _evaluate(query: Any, host_state: HostState) -> Any:
-    """Return what a query comes to: whether it holds, or such answers in a list."""
+    """Return the result of a query: a truth value, or a list of them."""
     if not query:
         return True
-    operator, *given = query
-    values = (_cooked(value, host_state) for value in given)
+    operator, *operands = query
+    values = (_resolve(value, host_state) for value in operands)
     return _OPERATORS[operator]([value for value in values if value is not None])
 
 
-def _cooked(value: Any, host_state: HostState) -> Any:
+def _resolve(value: Any, host_state: HostState) -> Any:
     if isinstance(value, list):
         return _evaluate(value, host_state)
     if isinstance(value, str) and value.startswith("$"):
-        return _value(host_state, value)
+        return _get_value(host_state, value)
     return None if value == "" else value
 
 
-def _value(host_state: HostState, variable: str) -> Any:
-    """Return what a variable stands for, or None where the host has nothing of the kind."""
-    first, *rest = variable.removeprefix("$").split(".")
-    known = first in HostState.__slots__ or first == "allocation_candidates"
-    value = getattr(host_state, first, None) if known and not first.startswith("_") else None
-    for name in rest:
+def _get_value(host_state: HostState, variable: str) -> Any:
+    first, *names = variable.removeprefix("$").split(".")
+    is_attribute = first in HostState.__slots__ or first == "allocation_candidates"
+    value = getattr(host_state, first, None) if is_attribute and not first.startswith("_") else None
+    for name in names:
         if value is None:
             return None
         if not isinstance(value, Mapping):
@@ -147,14 +148,14 @@ def _value(host_state: HostState, variable: str) -> Any:
     return value
 
 
-def _shown(value: Any) -> str:
-    """Return a value as a reason shows it: the kind of what is neither text, number nor list."""
-    plain = value is None or isinstance(value, str | int | float | list | tuple | dict)
-    return repr(value) if plain else f"a {type(value).__name__}"
+def _format_value(value: Any) -> str:
+    """Return a value for a reason: objects appear as the name of their type."""
+    is_plain = value is None or isinstance(value, str | int | float | list | tuple | dict)
+    return repr(value) if is_plain else f"a {type(value).__name__}"
 
 
-def _variables(query: Any) -> Iterator[str]:
+def _list_variables(query: Any) -> Iterator[str]:
     if isinstance(query, str) and query.startswith("$"):
         yield query
-    for one in query[1:] if isinstance(query, list) else ():
-        yield from _variables(one)
+    for operand in query[1:] if isinstance(query, list) else ():
+        yield from _list_variables(operand)

@@ -1,4 +1,4 @@
-"""MetricsFilter: only hosts that report the metrics by which they are to be weighed."""
+"""MetricsFilter: filter for hosts that report the weighed metrics."""
 
 from collections.abc import Iterable
 
@@ -14,11 +14,11 @@ from placement_sched.scheduler.filters.changed_requests import listed, shown
 
 
 class MetricsFilter(BaseHostFilter):
-    """Lets hosts pass that report every metric which ``[metrics] weight_setting`` names.
+    """Filter for hosts that report all metrics of ``[metrics] weight_setting``.
 
-    With ``[metrics] required``, which is the default, MetricsWeigher fails the request on a host
-    that lacks one, so that this filter belongs before it. Where no metric is named every host
-    passes. An element of the option that is not ``name=number`` is logged and ignored.
+    If ``[metrics] required`` is true, the default, MetricsWeigher fails the request on a host that
+    lacks a metric: enable this filter to reject such hosts first. If the option names no metric,
+    every host passes. An element of the option that is not ``name=number`` is logged and ignored.
     """
 
     def __init__(self) -> None:
@@ -38,5 +38,5 @@ class MetricsFilter(BaseHostFilter):
         """Return the metrics that the host would have to report."""
         reported = {metric.name for metric in host_state.metrics or ()}
         missing = [name for name in self._names if name not in reported]
-        words = f"let it report {shown(missing)}"
+        words = f"make the host report {shown(missing)}"
         yield Remedy("report_metrics", words, listed("metrics", missing))

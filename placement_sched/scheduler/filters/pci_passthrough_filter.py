@@ -1,4 +1,4 @@
-"""PciPassthroughFilter: only hosts that have the PCI devices which are asked for."""
+"""PciPassthroughFilter: filter for hosts with the requested PCI devices."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,19 +16,19 @@ from placement_sched.scheduler.host_state import HostState
 
 
 class PciPassthroughFilter(BaseHostFilter):
-    """Lets hosts pass that have every PCI device free which the request asks for.
+    """Filter for hosts with enough free PCI devices for the request.
 
-    Devices are asked for by the flavor's extra spec ``pci_passthrough:alias`` and ``[pci] alias``,
-    or by ports; hosts report theirs as ``pci_device_pools``. Physical functions, vdpa devices and
-    remote managed ones go only to requests that say so. With ``[filter_scheduler]
-    pci_in_placement`` the devices must be those of an allocation candidate of the host, and
-    candidates whose devices are gone are dropped. Instances of one request are not promised the
-    same device. How near devices are to NUMA nodes (``numa_policy`` of the alias,
-    ``hw:pci_numa_affinity_policy``) is not looked at here, but by NUMATopologyFilter.
+    Requests name devices by the flavor's extra spec ``pci_passthrough:alias`` and ``[pci] alias``,
+    or by ports. Hosts report their devices as ``pci_device_pools``. Physical functions, vdpa
+    devices and remote-managed devices serve only requests for their type. With ``[filter_scheduler]
+    pci_in_placement`` the devices must belong to an allocation candidate of the host, and
+    candidates without free devices are dropped. Instances of the same request may be offered the
+    same device. The distance of devices to NUMA nodes (``numa_policy`` of the alias,
+    ``hw:pci_numa_affinity_policy``) is checked by NUMATopologyFilter, not here.
     """
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
-        """Return a check that compares the requested devices with those of a host."""
+        """Return the check that compares requested devices with a host's."""
         requests = spec_obj.pci_requests.requests if spec_obj.pci_requests else ()
         if not requests:
             return None
@@ -36,14 +36,14 @@ class PciPassthroughFilter(BaseHostFilter):
         def verdict(host_state: HostState) -> Verdict:
             pools = host_state.pci_stats
             if pools is None:
-                wanted = sum(request.count for request in requests)
-                return Refusal(f"{wanted} PCI devices requested, the host reports none", wanted)
-            found = pools.candidates_for(requests, host_state.allocation_candidates)
-            return found if isinstance(found, Refusal) else Passed(candidates=found)
+                count = sum(request.count for request in requests)
+                return Refusal(f"{count} PCI devices requested, the host reports none", count)
+            candidates = pools.candidates_for(requests, host_state.allocation_candidates)
+            return candidates if isinstance(candidates, Refusal) else Passed(candidates=candidates)
 
         return verdict
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return that devices would have to be free, or none requested."""
-        words = "free such PCI devices on it, or ask without them"
+        """Return the request without PCI devices."""
+        words = "free such PCI devices on the host, or request none"
         yield Remedy("drop_pci_requests", words, spec=replace(spec_obj, pci_requests=None))

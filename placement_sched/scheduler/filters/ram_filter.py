@@ -1,4 +1,4 @@
-"""RamFilter and AggregateRamFilter: only hosts with enough memory left."""
+"""RamFilter and AggregateRamFilter: filters by free memory."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,23 +17,23 @@ from placement_sched.scheduler.filters.room import HostRoom, aggregate_ratio, re
 
 
 class RamFilter(BaseHostFilter):
-    """Lets hosts pass that have enough memory left for the flavor, in MB.
+    """Filter for hosts with enough free memory, in MB.
 
-    A host may give away its memory times the ``ram_allocation_ratio`` that it reports, or, where
-    it reports none, that of ``[DEFAULT] ram_allocation_ratio`` or ``initial_ram_allocation_ratio``.
-    One instance never gets more memory than the host really has. The limit, in MB, is handed on as
-    ``memory_mb`` in the selection's ``limits``.
+    A host may allocate its memory times the ``ram_allocation_ratio`` that it reports. If it reports
+    none, ``[DEFAULT] ram_allocation_ratio`` or ``initial_ram_allocation_ratio`` applies. An
+    instance never gets more memory than the host's total. The selection's ``limits`` contain the
+    limit as ``memory_mb``, in MB.
 
-    Placement counts MEMORY_MB by the same ratio before any filter runs; this filter is for hosts
-    whose inventories are not made of their reports. nova had it until Stein.
+    Placement applies the same ratio to MEMORY_MB before any filter runs. This filter is for hosts
+    whose inventories do not come from their reports. nova had it until Stein.
     """
 
     def allocation_ratio(self, host_state: HostState) -> float:
-        """Return how much memory the host may give away for each MB that it has."""
+        """Return the host's allocation ratio of memory."""
         return reported_ratio(host_state, "ram_allocation_ratio", self.settings)
 
     def for_request(self, spec_obj: RequestSpec) -> Question:
-        """Return a check that compares requested with free memory."""
+        """Return the check that compares requested with free memory."""
 
         def verdict(host_state: HostState) -> Verdict:
             room = self._room(host_state)
@@ -42,9 +42,9 @@ class RamFilter(BaseHostFilter):
         return verdict
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return how much may be requested."""
-        if most := self._room(host_state).most:
-            smaller = replace(spec_obj.flavor, memory_mb=most)
+        """Return the largest amount of memory that fits."""
+        if maximum := self._room(host_state).most:
+            smaller = replace(spec_obj.flavor, memory_mb=maximum)
             yield with_flavor(spec_obj, smaller, "memory_mb", "MB of memory")
 
     def _room(self, host_state: HostState) -> HostRoom:
@@ -53,15 +53,14 @@ class RamFilter(BaseHostFilter):
 
 
 class AggregateRamFilter(RamFilter):
-    """Lets hosts pass that have enough memory left by the ratio of their aggregates.
+    """Filter for hosts with enough free memory, by the ratio of their aggregates.
 
-    The ratio is ``ram_allocation_ratio`` in the metadata of an aggregate; of several the smallest
-    counts. Where none of the host's aggregates has one, or one is not a number, which is logged, it
-    is the ratio that RamFilter goes by. All else is as there.
+    The ratio is ``ram_allocation_ratio`` in the metadata of an aggregate. Of several values, the
+    smallest applies. If no aggregate of the host has a value, or a value is not a number (which is
+    logged), the ratio of RamFilter applies. Otherwise it works as RamFilter.
 
-    The ratio can only narrow: what a host's inventory does not have, placement does not offer. So
-    give hosts the largest ratio that is meant, and aggregates the smaller ones. nova had this
-    filter until Ussuri.
+    The ratio can only narrow: placement offers no more than the inventory of a host. Give hosts the
+    largest ratio, and aggregates smaller ratios. nova had this filter until Ussuri.
     """
 
     def allocation_ratio(self, host_state: HostState) -> float:

@@ -1,4 +1,4 @@
-"""RetryFilter: not where it was tried before."""
+"""RetryFilter: filter that rejects hosts of earlier attempts."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,25 +15,27 @@ from placement_sched.scheduler.filters import (
 
 
 class RetryFilter(BaseHostFilter):
-    """Rejects hosts on which this request was tried before.
+    """Filter that rejects the hosts of failed attempts.
 
-    A client that tries again names them in ``retry`` of the request spec, each a host and a node.
-    As it was until nova 21 (Ussuri); since then alternates take its place.
+    A client that retries names them in ``retry`` of the request spec, each with host and node. nova
+    had this filter until Ussuri (21), when alternates replaced it.
     """
 
     def for_request(self, spec_obj: RequestSpec) -> Question | None:
-        """Return what rejects the nodes on which earlier tries ended."""
+        """Return the check that rejects the nodes of earlier attempts."""
         tried = spec_obj.retry.hosts if spec_obj.retry else ()
         if not tried:
             return None
-        places = spec_obj.read_once(tried, _places)
+        nodes = spec_obj.read_once(tried, _node_names)
         refusal = Refusal(f"already tried ({len(tried)} hosts so far)")
-        return lambda host: refusal if (host.host, host.nodename) in places else None
+        return lambda host: refusal if (host.host, host.nodename) in nodes else None
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return that the request may be tried here again."""
-        yield Remedy("ask", "ask without it in retry", spec=replace(spec_obj, retry=None))
+        """Return the request without its ``retry``."""
+        yield Remedy(
+            "ask", "remove the host from retry of the request", spec=replace(spec_obj, retry=None)
+        )
 
 
-def _places(tried: Iterable[TriedHost]) -> frozenset[tuple[str, str]]:
-    return frozenset((one.host, one.hypervisor_hostname) for one in tried)
+def _node_names(tried: Iterable[TriedHost]) -> frozenset[tuple[str, str]]:
+    return frozenset((attempt.host, attempt.hypervisor_hostname) for attempt in tried)

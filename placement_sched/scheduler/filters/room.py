@@ -1,4 +1,4 @@
-"""What a host has of one thing, how much of it is used, and how often it may be given away.
+"""Total, used and allocatable amounts of a host.
 
 Sources: nova's "Filter Scheduler" of Icehouse to Victoria, and Liberty's release notes on ratios.
 """
@@ -25,22 +25,22 @@ def smallest_of_aggregates(
 ) -> Number:
     """Return the smallest value of ``key`` in the metadata of the host's aggregates.
 
-    ``otherwise`` where none of them has the key, or one value is not a number, which is logged: it
-    is not known which of the others it was to be below. Values are not split at commas. Source:
-    nova's "Filter Scheduler", Stein, and nova 34 observed.
+    Returns ``otherwise`` if no aggregate has the key. If a value is not a number, it logs a warning
+    and returns ``otherwise`` too, because the smallest value is unknown. Values are not split at
+    commas. Source: nova's "Filter Scheduler", Stein, and nova 34 observed.
     """
     values = aggregate_values_from_key(host_state, key)
     try:
         return min(map(cast_to, values), default=otherwise)
-    except ValueError as wrong:
+    except ValueError as error:
         text = "host %s: %s of its aggregates is not a number (%s): using %s"
-        LOG.warning(text, host_state.host, key, wrong, otherwise)
+        LOG.warning(text, host_state.host, key, error, otherwise)
         return otherwise
 
 
 @dataclass(frozen=True, slots=True)
 class HostRoom:
-    """``total`` and ``used`` of a host, in one unit; up to ``total * ratio`` may be used."""
+    """Total and used amount of a host, and the ratio that overcommits the total."""
 
     total: int
     used: int
@@ -48,33 +48,33 @@ class HostRoom:
 
     @property
     def limit(self) -> float:
-        """Return how much may be given away in all."""
+        """Return the amount that may be used in all."""
         return self.total * self.ratio
 
     @property
     def most(self) -> int:
-        """Return the largest whole amount that is not refused."""
+        """Return the largest whole amount that fits."""
         return max(int(min(self.total, self.limit - self.used)), 0)
 
-    def refusal(self, asked: int, unit: str) -> Refusal | None:
-        """Return why ``asked`` does not fit, with the numbers, or None where it does.
+    def refusal(self, amount: int, unit: str) -> Refusal | None:
+        """Return the reason why the amount does not fit, or None if it does.
 
-        One instance never gets more than there really is, whatever the ratio.
+        An instance never gets more than the total, whatever the ratio.
         """
         total, free = self.total, self.limit - self.used
-        if asked > total:
-            return Refusal(f"{asked} {unit} requested, the host has {total} in all", asked, total)
-        if free >= asked:
+        if amount > total:
+            return Refusal(f"{amount} {unit} requested, the host has {total} in all", amount, total)
+        if free >= amount:
             return None
-        # Without what floating point adds.
-        reason = f"{asked} {unit} requested, {free:.12g} free of {total} x {self.ratio:.12g}"
-        return Refusal(reason, asked, free)
+        # 12 digits hide rounding errors of floating point.
+        reason = f"{amount} {unit} requested, {free:.12g} free of {total} x {self.ratio:.12g}"
+        return Refusal(reason, amount, free)
 
 
 def reported_ratio(host_state: HostState, name: str, settings: Settings) -> float:
-    """Return the host's ratio of this name, like ``ram_allocation_ratio``.
+    """Return an allocation ratio of the host, such as ``ram_allocation_ratio``.
 
-    Where the host reports none, or 0.0, the options in ``[DEFAULT]`` apply as to reports.
+    If the host reports none, or 0.0, the options of ``[DEFAULT]`` apply.
     """
     options = settings.DEFAULT
     ratio = getattr(host_state, name)
@@ -82,11 +82,11 @@ def reported_ratio(host_state: HostState, name: str, settings: Settings) -> floa
 
 
 def aggregate_ratio(host_state: HostState, name: str, otherwise: float) -> float:
-    """Return the smallest ratio of this name in the host's aggregates, else ``otherwise``."""
-    return float(smallest_of_aggregates(host_state, name, _ratio, otherwise))
+    """Return the smallest ratio of this name in the host's aggregates."""
+    return float(smallest_of_aggregates(host_state, name, _parse_ratio, otherwise))
 
 
-def _ratio(text: str) -> float:
+def _parse_ratio(text: str) -> float:
     ratio = float(text)
     if not isfinite(ratio):
         raise ValueError(f"not a finite number: {text!r}")

@@ -1,4 +1,4 @@
-"""SimpleCIDRAffinityFilter: hosts whose address is in the same subnet as a given one."""
+"""SimpleCIDRAffinityFilter: filter for hosts in the subnet of a given address."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -13,44 +13,43 @@ _HINTS = "$.request_spec.scheduler_hints"
 
 
 class SimpleCIDRAffinityFilter(BaseHostFilter):
-    """Lets hosts pass whose address is in the same subnet as a given one.
+    """Filter for hosts whose address is in the same subnet as a given address.
 
-    The hint ``build_near_host_ip`` is that address, ``cidr`` the length of the subnet's prefix:
-    ``/24`` unless it says otherwise. A request without the address may go anywhere; a host that
-    reported none of its own is near to nothing.
+    The hint ``build_near_host_ip`` is the address, and ``cidr`` the length of the subnet's prefix
+    (by default ``/24``). Requests without the address pass everywhere. Hosts that report no address
+    are rejected otherwise.
     """
 
     run_filter_once_per_request = True
 
     def check(self, spec_obj: RequestSpec) -> None:
-        """Raise :class:`Invalid` for an invalid address or prefix."""
-        _asked(spec_obj)
+        """Raise :class:`Invalid` if the address or the prefix is invalid."""
+        _requested_subnet(spec_obj)
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return the subnet asked for and the host's address, which is not in it."""
-        subnet, address = _asked(spec_obj), host_state.host_ip
+        """Return the requested subnet and the host's address."""
+        subnet, address = _requested_subnet(spec_obj), host_state.host_ip
         if subnet is None or (address and ip_address(address) in subnet):
             return None
-        found = f"{address} found" if address else "the host reports none"
-        return Refusal(f"an address in {subnet} requested, {found}", str(subnet), address or None)
+        actual = f"{address} found" if address else "the host reports none"
+        return Refusal(f"an address in {subnet} requested, {actual}", str(subnet), address or None)
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return the hint that keeps the request away."""
+        """Return the request without the hint."""
         yield without_hint(spec_obj, "build_near_host_ip")
 
 
-def _asked(spec_obj: RequestSpec) -> IPv4Network | IPv6Network | None:
-    """Return the subnet that the hints describe, if they do."""
+def _requested_subnet(spec_obj: RequestSpec) -> IPv4Network | IPv6Network | None:
     address = spec_obj.get_scheduler_hint("build_near_host_ip")
     prefix = spec_obj.get_scheduler_hint("cidr", "/24")
     for name, value in (("build_near_host_ip", address), ("cidr", prefix)):
         if address and not isinstance(value, str):
-            raise Invalid("one value is expected", at=f"{_HINTS}.{name}")
-    return _subnet(address, prefix) if address else None
+            raise Invalid("expected a single value", at=f"{_HINTS}.{name}")
+    return _parse_subnet(address, prefix) if address else None
 
 
 @lru_cache
-def _subnet(address: str, prefix: str) -> IPv4Network | IPv6Network:
+def _parse_subnet(address: str, prefix: str) -> IPv4Network | IPv6Network:
     try:
         ip_address(address)
     except ValueError:

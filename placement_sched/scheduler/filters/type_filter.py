@@ -1,4 +1,4 @@
-"""TypeAffinityFilter and AggregateTypeAffinityFilter: hosts for certain flavors."""
+"""TypeAffinityFilter and AggregateTypeAffinityFilter: filters by flavor."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,64 +15,66 @@ from placement_sched.scheduler.filters.utils import aggregate_values_from_key
 
 
 class TypeAffinityFilter(BaseHostFilter):
-    """Rejects hosts that have instances of another flavor than the request's.
+    """Filter that rejects hosts with instances of other flavors.
 
-    So each host has instances of one flavor alone. Flavors are the same by id, or by name where
-    one of them has none; an instance whose flavor is not known is of another one. As it was until
-    nova 16 (Pike); goes well with a ``ram_weight_multiplier`` below 0, which fills hosts.
+    Each host then has instances of a single flavor. Flavors are equal if their ids are, or their
+    names if either has no id. An instance with an unknown flavor has another flavor. nova had this
+    filter until Pike (16). Combine it with a negative ``ram_weight_multiplier``, which fills hosts.
     """
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return the flavors of the instances on the host that are not the request's."""
-        asked = spec_obj.flavor
+        """Return the other flavors of instances on the host."""
+        requested = spec_obj.flavor
         flavors = (instance.flavor for instance in host_state.instances.values())
-        found = sorted({one.name if one else "unknown" for one in flavors if not _same(one, asked)})
-        if not found:
+        names = sorted(
+            {each.name if each else "unknown" for each in flavors if not _is_same(each, requested)}
+        )
+        if not names:
             return None
-        reason = f"flavor {asked.name} requested, the host has instances of {', '.join(found)}"
-        return Refusal(reason, asked.name, found)
+        reason = f"flavor {requested.name} requested, the host has instances of {', '.join(names)}"
+        return Refusal(reason, requested.name, names)
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return how many instances are of other flavors."""
-        there = host_state.instances.items()
-        left = {uuid: one for uuid, one in there if _same(one.flavor, spec_obj.flavor)}
-        number = len(host_state.instances) - len(left)
-        words = f"move away {number} instances of other flavors"
-        after = {"instances": left}
-        yield Remedy("remove_instances", words, {"instances": number}, host=after)
+        """Return the host without the instances of other flavors."""
+        items = host_state.instances.items()
+        remaining = {uuid: each for uuid, each in items if _is_same(each.flavor, spec_obj.flavor)}
+        count = len(host_state.instances) - len(remaining)
+        words = f"move away {count} instances of other flavors"
+        after = {"instances": remaining}
+        yield Remedy("remove_instances", words, {"instances": count}, host=after)
 
 
-def _same(one: Flavor | None, other: Flavor) -> bool:
-    if one is None:
+def _is_same(flavor: Flavor | None, requested: Flavor) -> bool:
+    if flavor is None:
         return False
-    ids = [flavor.flavorid or flavor.id for flavor in (one, other)]
-    return one.name == other.name if None in ids else str(ids[0]) == str(ids[1])
+    ids = [each.flavorid or each.id for each in (flavor, requested)]
+    return flavor.name == requested.name if None in ids else str(ids[0]) == str(ids[1])
 
 
 class AggregateTypeAffinityFilter(BaseHostFilter):
-    """Lets hosts pass whose aggregates name the request's flavor, or none.
+    """Filter for hosts whose aggregates name the request's flavor, or none.
 
-    The name of the flavor must be in ``instance_type`` of an aggregate's metadata; commas separate
-    names. A host none of whose aggregates has the key is for every flavor.
+    The metadata key ``instance_type`` of an aggregate lists names of flavors, separated by commas.
+    A host is open to every flavor if none of its aggregates has the key.
     """
 
     run_filter_once_per_request = True
 
     def refusal(self, host_state: HostState, spec_obj: RequestSpec) -> Refusal | None:
-        """Return the request's flavor and those that the host is for."""
+        """Return the request's flavor and the host's flavors."""
         values = aggregate_values_from_key(host_state, "instance_type")
         names = sorted({name.strip() for value in values for name in value.split(",")})
-        asked = spec_obj.flavor.name
-        if not names or asked in names:
+        requested = spec_obj.flavor.name
+        if not names or requested in names:
             return None
-        reason = f"flavor {asked} requested, the host is for {', '.join(names)}"
-        return Refusal(reason, asked, names)
+        reason = f"flavor {requested} requested, the host is for {', '.join(names)}"
+        return Refusal(reason, requested, names)
 
     def changes(self, host_state: HostState, spec_obj: RequestSpec) -> Iterable[Remedy]:
-        """Return the flavors that the host is for."""
+        """Return the request with a flavor that the host allows."""
         values = aggregate_values_from_key(host_state, "instance_type")
         names = sorted({name.strip() for value in values for name in value.split(",")})
-        words = f"ask for flavor {' or '.join(names)}, or add {spec_obj.flavor.name} to "
-        words += "instance_type of its aggregates"
-        asked = replace(spec_obj, flavor=replace(spec_obj.flavor, name=names[0]))
-        yield Remedy("ask", words, {"flavors": names}, spec=asked)
+        words = f"request flavor {' or '.join(names)}, or add {spec_obj.flavor.name} to "
+        words += "instance_type of the host's aggregates"
+        changed = replace(spec_obj, flavor=replace(spec_obj.flavor, name=names[0]))
+        yield Remedy("ask", words, {"flavors": names}, spec=changed)

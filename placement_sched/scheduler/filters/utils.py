@@ -1,4 +1,4 @@
-"""What filters read of a host, its aggregates and its instances, most under nova's names."""
+"""Access to a host's aggregates, instances and attributes, mostly under nova's names."""
 
 import json
 from collections import defaultdict
@@ -15,12 +15,13 @@ from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 
 T = TypeVar("T")
-#: Where a host reports how many bits a physical address has.
+
+#: Path of the number of bits of physical addresses.
 ADDRESS_BITS = ("cpu_info", "maxphysaddr", "bits")
 
 
 def aggregate_values_from_key(host_state: HostState, key_name: str) -> set[str]:
-    """Return the values of one key in all aggregates of the host, commas and all."""
+    """Return the values of a key in the host's aggregates, not split at commas."""
     return {
         aggregate.metadata[key_name]
         for aggregate in host_state.aggregates
@@ -31,9 +32,9 @@ def aggregate_values_from_key(host_state: HostState, key_name: str) -> set[str]:
 def aggregate_metadata_get_by_host(
     host_state: HostState, key: str | None = None
 ) -> dict[str, set[str]]:
-    """Return the metadata of the host's aggregates, each value split at its commas.
+    """Return the metadata of the host's aggregates, with values split at commas.
 
-    With ``key``, only of those aggregates that have it (but then all of their metadata).
+    With ``key``, only aggregates that have this key contribute (all of their metadata).
     """
     metadata: dict[str, set[str]] = defaultdict(set)
     for aggregate in host_state.aggregates:
@@ -44,29 +45,26 @@ def aggregate_metadata_get_by_host(
 
 
 def aggregate_values(host_state: HostState, key: str) -> set[str]:
-    """Return the values of one key in all aggregates of the host, each split at its commas."""
+    """Return the values of a key in the host's aggregates, split at commas."""
     values = (aggregate.metadata.get(key) for aggregate in host_state.aggregates)
     return {part.strip() for value in values if value is not None for part in value.split(",")}
 
 
 class OncePerAggregates(Generic[T]):
-    """What is found out of the aggregates of hosts, the first time for all hosts in the same ones.
-
-    ``read`` may look at nothing of a host but its aggregates.
-    """
+    """Cache of a value that hosts in the same aggregates share."""
 
     def __init__(self, read: Callable[[HostState], T]) -> None:
         self._read = read
-        self._known: dict[tuple[int, ...], tuple[object, T]] = {}
+        self._cached: dict[tuple[int, ...], tuple[object, T]] = {}
 
     def of(self, host_state: HostState) -> T:
-        """Return what is found out of the aggregates of this host."""
+        """Return the value for this host."""
         aggregates = host_state.aggregates
-        place = tuple(map(id, aggregates))
-        known = self._known.get(place)
-        if known is None:  # the aggregates are kept as well, so that their ids stay theirs
-            known = self._known[place] = aggregates, self._read(host_state)
-        return known[1]
+        key = tuple(map(id, aggregates))
+        cached = self._cached.get(key)
+        if cached is None:  # keep the aggregates: their ids must stay unique
+            cached = self._cached[key] = aggregates, self._read(host_state)
+        return cached[1]
 
 
 def validate_num_values(
@@ -75,67 +73,67 @@ def validate_num_values(
     cast_to: Callable[[Any], Any] = int,
     based_on: Callable[..., Any] = min,
 ) -> Any:
-    """Return the one number that counts among several: by default the smallest.
+    """Return the smallest of several numbers, or ``default`` if there are none.
 
-    Without any it is ``default``, as it is. Raises :class:`ValueError` where one is not a number.
+    ``based_on`` replaces ``min``. Raises :class:`ValueError` if ``cast_to`` rejects a value.
     """
     return based_on(map(cast_to, vals)) if vals else default
 
 
 def instance_uuids_overlap(host_state: HostState, uuids: str | Collection[str]) -> bool:
-    """Return whether one of these instances is on the host."""
+    """Return whether any of these instances is on the host."""
     return bool(host_state.instances.keys() & {*([uuids] if isinstance(uuids, str) else uuids)})
 
 
 def hinted_instances(spec_obj: RequestSpec, hint: str) -> tuple[Sequence[str], frozenset[str]]:
-    """Return the instances that a scheduler hint names, in their order and as a set."""
-    given = spec_obj.scheduler_hints.get(hint)
-    return spec_obj.read_once(given, _instances_named) if given else ((), frozenset())
+    """Return the instances that a hint names, in order and as a set."""
+    value = spec_obj.scheduler_hints.get(hint)
+    return spec_obj.read_once(value, _parse_instances) if value else ((), frozenset())
 
 
-def _instances_named(hint: Iterable[str]) -> tuple[Sequence[str], frozenset[str]]:
-    asked = tuple(dict.fromkeys(canonical(uuid) for uuid in hint if uuid))
-    return asked, frozenset(asked)
+def _parse_instances(hint: Iterable[str]) -> tuple[Sequence[str], frozenset[str]]:
+    uuids = tuple(dict.fromkeys(canonical(uuid) for uuid in hint if uuid))
+    return uuids, frozenset(uuids)
 
 
 def members_on(host_state: HostState, spec_obj: RequestSpec, group: ServerGroup) -> int:
-    """Return how many members of the request's group a host has; one, where the group names it."""
+    """Return the number of group members on the host, at least 1 if the group names it."""
     members = spec_obj.read_once(group.members, frozenset)
     hosts = spec_obj.read_once(group.hosts, frozenset)
     return max(len(members.intersection(host_state.instances)), int(host_state.host in hosts))
 
 
 def value_at(host_state: HostState, path: Sequence[str]) -> Any:
-    """Return what lies at the end of the path, or None where it ends early.
+    """Return the value at the end of the path, or None if there is none.
 
-    It begins at an attribute of the host, or at a key of its ``stats``; what is on the way may be
-    written as JSON.
+    The path starts at an attribute of the host, or at a key of its ``stats``. Values on the path
+    may be JSON texts.
     """
-    first, *rest = path
+    first, *names = path
     value = getattr(host_state, first, None)
     if value is None:
         value = host_state.stats.get(first)
-    for name in rest:
+    for name in names:
         value = inside(value, name)
     return value
 
 
 def inside(value: Any, name: str) -> Any:
-    """Return what a mapping, which may be written as JSON, has under a name, or None."""
+    """Return an item of a mapping, which may be a JSON text, or None."""
     if isinstance(value, str):
-        value = _decoded(value)
-    # Most are dicts, of which that is known in an eighth of the time.
+        value = _decode(value)
+    # Most are dicts: the exact type check takes an eighth of the time.
     return value.get(name) if type(value) is dict or isinstance(value, Mapping) else None
 
 
-# A host is asked for one extra spec after the other, and many hosts report the same.
+# Several extra specs read the same text, and many hosts report the same.
 @lru_cache(maxsize=64)
-def _decoded(text: str) -> Any:
-    """Return what a text says in JSON, or the text where it says nothing or nests too deep."""
+def _decode(text: str) -> Any:
+    """Return the decoded JSON text, or the text itself if it is invalid or too deep."""
     # Not orjson: to nova NaN is JSON, and a whole number may be of any size.
     with suppress(ValueError, RecursionError):
         document = json.loads(text)
-        # Most texts have too few brackets for it, which are counted in less time.
-        may_be = text.count("{") + text.count("[") > MAX_JSON_DEPTH
-        return text if may_be and is_deeper(document, MAX_JSON_DEPTH) else document
+        # Counting brackets is faster, and most texts have too few to be deep.
+        may_be_deep = text.count("{") + text.count("[") > MAX_JSON_DEPTH
+        return text if may_be_deep and is_deeper(document, MAX_JSON_DEPTH) else document
     return text

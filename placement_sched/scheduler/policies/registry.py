@@ -1,4 +1,4 @@
-"""Which policies there are, which settings each stands for, and which is a request's."""
+"""Registry of the scheduling policies, and the choice of a request's policy."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,20 +28,23 @@ from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
 #: A group and the name of one of its options.
 OptionName = tuple[str, str]
+#: Ratios by name, like ``cpu_allocation_ratio``.
+Ratios = Mapping[str, float]
+NO_RATIOS: Ratios = MappingProxyType({})
 
-#: How the groups of the libraries begin that read options of their own.
-_OF_LIBRARIES = ("oslo_", "keystone_")
+#: Prefixes of the option groups that libraries read themselves.
+_LIBRARY_PREFIXES = ("oslo_", "keystone_")
 
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """One line of a policy's section, and the option that it sets."""
+    """A line of a policy's section, and the option that it sets."""
 
     group: str
     option: str
     value: str
     place: Place
-    #: What earlier lines say of an option that may be repeated.
+    #: Values of earlier lines, if the option is repeatable.
     earlier: tuple[str, ...] = ()
 
     @property
@@ -49,98 +52,100 @@ class Override:
         """Return ``group.option``."""
         return f"{self.group}.{self.option}"
 
-    def is_meant_by(self, wrong: str) -> bool:
-        """Return whether this is the line that a message on a wrong value is about."""
-        return wrong.startswith(f"[{self.group}] {self.option}")
+    def is_meant_by(self, message: str) -> bool:
+        """Return whether a message about an invalid value concerns this line."""
+        return message.startswith(f"[{self.group}] {self.option}")
 
 
 def overrides_of(name: str, settings: Settings) -> tuple[Override, ...]:
-    """Return what the section of a policy overrides, the last line of an option alone.
+    """Return the overrides in a policy's section: the last line of each option.
 
-    Of one that may be repeated, all lines count. Raises :class:`ConfigurationError` with file and
-    line for what no policy may set, or for a name that means nothing or several things.
+    All lines of a repeatable option count. Raises :class:`ConfigurationError`, with file and line,
+    if a policy may not set an option, or its name is unknown or ambiguous.
     """
     names = Names(settings)
-    found: dict[OptionName, Override] = {}
+    overrides: dict[OptionName, Override] = {}
     for line in lines_of(name, settings):
-        group, option = meant = names.meant_by(line)
-        before = found.pop(meant, None)
-        repeated = isinstance(settings.conf.registered[group][option], cfg.MultiOpt)
-        earlier = (*before.earlier, before.value) if before and repeated else ()
-        found[meant] = Override(group, option, line.value, line.place, earlier)
-    return tuple(found.values())
+        group, option = key = names.meant_by(line)
+        previous = overrides.pop(key, None)
+        is_repeatable = isinstance(settings.conf.registered[group][option], cfg.MultiOpt)
+        earlier = (*previous.earlier, previous.value) if previous and is_repeatable else ()
+        overrides[key] = Override(group, option, line.value, line.place, earlier)
+    return tuple(overrides.values())
 
 
 def lines_of(name: str, settings: Settings) -> tuple[Assignment, ...]:
-    """Return the lines of a policy's section; raise :class:`ConfigurationError` without one."""
-    where = _where(settings, "policies")
-    known = (*settings.conf.registered, DEFAULT_POLICY)
-    if name in known or name.startswith(_OF_LIBRARIES):
-        raise ConfigurationError(f"{where}: {name!r} is a group of options, and cannot be a policy")
+    """Return the lines of a policy's section, or raise :class:`ConfigurationError`."""
+    origin = _describe(settings, "policies")
+    reserved = (*settings.conf.registered, DEFAULT_POLICY)
+    if name in reserved or name.startswith(_LIBRARY_PREFIXES):
+        raise ConfigurationError(
+            f"{origin}: {name!r} is a group of options, and cannot be a policy"
+        )
     lines = settings.sections.get(name)
     if lines is None:
-        raise ConfigurationError(f"{where}: there is no section [{name}]")
+        raise ConfigurationError(f"{origin}: there is no section [{name}]")
     return lines
 
 
 def settings_under(settings: Settings, overrides: Iterable[Override]) -> Settings:
-    """Return ``settings`` with a policy's values over them.
+    """Return the settings with a policy's values.
 
-    Raises :class:`ConfigurationError` with file and line for a value that is not of its type.
+    Raises :class:`ConfigurationError`, with file and line, if a value is invalid.
     """
-    for one in overrides:
-        value = [*one.earlier, one.value] if one.earlier else one.value
+    for override in overrides:
+        value = [*override.earlier, override.value] if override.earlier else override.value
         try:
-            settings = settings.overridden({one.key: value}, str(one.place))
-        except Invalid as wrong:
-            raise ConfigurationError(wrong.detail) from None
+            settings = settings.overridden({override.key: value}, str(override.place))
+        except Invalid as error:
+            raise ConfigurationError(error.detail) from None
     return settings
 
 
 class Names:
-    """What the names in a policy's section mean under some settings."""
+    """Resolver of the option names in a policy's section."""
 
     def __init__(self, settings: Settings) -> None:
-        standing = server_options() - RATIOS
-        # The options that a whole name (group_option), a bare or an old one may mean.
+        fixed = server_options() - RATIOS
+        # Options by full name (group_option), by bare name and by deprecated name.
         whole, bare, old = (defaultdict[str, set[OptionName]](set) for _ in range(3))
         self._kinds = (whole, bare, old)
-        self._standing: set[str] = set()
+        self._fixed: set[str] = set()
         for group, members in settings.conf.registered.items():
             for dest, option in members.items():
-                meant = (group, dest)
-                if meant in standing:
-                    self._standing |= {dest, f"{group}_{dest}"}
+                key = (group, dest)
+                if key in fixed:
+                    self._fixed |= {dest, f"{group}_{dest}"}
                     continue
-                bare[dest].add(meant)
-                whole[f"{group}_{dest}"].add(meant)
-                for one in option.deprecated_opts:
-                    old[(one.name or dest).replace("-", "_")].add(meant)
-        where = _where(settings, "policy_overrides")
+                bare[dest].add(key)
+                whole[f"{group}_{dest}"].add(key)
+                for deprecated in option.deprecated_opts:
+                    old[(deprecated.name or dest).replace("-", "_")].add(key)
+        origin = _describe(settings, "policy_overrides")
         allowed = settings.scheduler.policy_overrides
-        self._allowed = frozenset(self._one(name, where) for name in allowed)
+        self._allowed = frozenset(self._resolve(name, origin) for name in allowed)
 
     def meant_by(self, line: Assignment) -> OptionName:
         """Return the option that a line sets."""
-        where = f"{line.place}: [{line.group}]"
-        meant = self._one(line.name, where)
-        if self._allowed and meant not in self._allowed:
+        origin = f"{line.place}: [{line.group}]"
+        key = self._resolve(line.name, origin)
+        if self._allowed and key not in self._allowed:
             raise ConfigurationError(
-                f"{where}: {line.name} may not be overridden: it is not among [scheduler] "
+                f"{origin}: {line.name} may not be overridden: it is not among [scheduler] "
                 "policy_overrides"
             )
-        return meant
+        return key
 
     def has_meaning(self, line: Assignment) -> bool:
-        """Return whether a line sets what a policy may set; other programs' lines do not."""
+        """Return whether a line sets an option that a policy may set."""
         try:
             self.meant_by(line)
         except ConfigurationError:
             return False
         return True
 
-    def _one(self, given: str, where: str) -> OptionName:
-        name = given.replace("-", "_").replace(".", "_")
+    def _resolve(self, text: str, origin: str) -> OptionName:
+        name = text.replace("-", "_").replace(".", "_")
         for kind in self._kinds:
             options = kind.get(name, set())
             if len(options) == 1:
@@ -148,46 +153,41 @@ class Names:
             if options:
                 whole = ", ".join(sorted(map("_".join, options)))
                 raise ConfigurationError(
-                    f"{where}: {given} is the name of several options: {whole}"
+                    f"{origin}: {text} is the name of several options: {whole}"
                 )
-        if name in self._standing:
+        if name in self._fixed:
             raise ConfigurationError(
-                f"{where}: {given} is not read per request, so that no policy can set it"
+                f"{origin}: {text} is not read per request: a policy cannot set it"
             )
         hint = suggested("option", name, chain(*self._kinds), shown=str)
-        raise ConfigurationError(f"{where}: there is no option {given}{hint}")
+        raise ConfigurationError(f"{origin}: there is no option {text}{hint}")
 
 
-def _where(settings: Settings, option: str) -> str:
-    """Return an option of ``[scheduler]`` as complaints name it, with its line if it has one."""
+def _describe(settings: Settings, option: str) -> str:
+    """Return an option of ``[scheduler]`` for messages, with its file and line."""
     place = settings.place_in_files("scheduler", option)
     return f"{place}: [scheduler] {option}" if place else f"[scheduler] {option}"
 
 
-#: Ratios by name, like ``cpu_allocation_ratio``.
-Ratios = Mapping[str, float]
-NO_RATIOS: Ratios = MappingProxyType({})
-
-
 def checked_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
-    """Return the plugins; raise :class:`ConfigurationError` for a wrong one, or a wrong alias."""
+    """Return the plugins, or raise :class:`ConfigurationError` if any is invalid."""
     pci_aliases(settings)
     return plugins_for(settings, clock)
 
 
 def pci_aliases(settings: Settings) -> Mapping[str, Alias]:
-    """Return the aliases of ``[pci] alias``; raise :class:`ConfigurationError` for wrong ones."""
-    return _aliases(tuple(settings.pci.alias), settings.filter_scheduler.pci_in_placement)
+    """Return the PCI aliases, or raise :class:`ConfigurationError` if any is invalid."""
+    return _parse_aliases(tuple(settings.pci.alias), settings.filter_scheduler.pci_in_placement)
 
 
 @lru_cache
-def _aliases(texts: tuple[str, ...], in_placement: bool) -> Mapping[str, Alias]:
+def _parse_aliases(texts: tuple[str, ...], in_placement: bool) -> Mapping[str, Alias]:
     return aliases_of(texts, in_placement=in_placement)
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulingPolicy:
-    """A scheduling policy: its name, its requests' settings, and what its section overrides."""
+    """A scheduling policy: its name, its settings, and its overrides."""
 
     name: str
     settings: Settings
@@ -196,21 +196,21 @@ class SchedulingPolicy:
 
 @dataclass
 class Policies:
-    """The scheduling policies of one state of the configuration; ``default`` is what they override.
+    """The scheduling policies of a configuration, including the default.
 
-    ``[scheduler] policies`` names them. Where it does not, every section that is not a group
-    of options, nor one of nova.conf's others, is one, and is read when it is first asked for.
+    ``[scheduler] policies`` lists them. If it is empty, every section is a policy that is neither a
+    group of options nor another section of nova.conf. Such sections are read on first use.
     """
 
     default: SchedulingPolicy
     clock: Clock = utcnow
-    _known: dict[str, SchedulingPolicy | ConfigurationError] = field(default_factory=dict)
+    _cached: dict[str, SchedulingPolicy | ConfigurationError] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names of all but the default one, in lower case as sections have them."""
-        listed = self.default.settings.scheduler.policies
-        return tuple(name.lower() for name in listed) or self._usable
+        """Return the names of all policies except the default, in lower case."""
+        names = self.default.settings.scheduler.policies
+        return tuple(name.lower() for name in names) or self._usable
 
     @property
     def named(self) -> bool:
@@ -219,20 +219,19 @@ class Policies:
 
     @property
     def unlisted(self) -> tuple[str, ...]:
-        """Return the sections that set anything and are not groups of options, in their order."""
+        """Return the non-empty sections that are not groups of options, in order."""
         return tuple(name for name, lines in self._sections().items() if lines)
 
     @cached_property
     def _usable(self) -> tuple[str, ...]:
-        """The sections that are policies as they are; other programs' sections are none."""
         return tuple(name for name in self.unlisted if self.usable(name))
 
     @cached_property
     def imaginable(self) -> bool:
-        """Whether an aggregate may name a policy, were it one that cannot be used.
+        """Return whether an aggregate may name a policy, usable or not.
 
-        So it is where policies are listed, or a section which is not a group of options is empty or
-        sets what a policy may set. Where it is not, aggregates need no look.
+        True if policies are listed, or if a section that is not a group of options is empty or sets
+        an option that a policy may set. Otherwise aggregates need no check.
         """
         if self.named:
             return True
@@ -256,23 +255,23 @@ class Policies:
         }
 
     def get(self, name: str) -> SchedulingPolicy:
-        """Return a policy; raise :class:`ConfigurationError` where it is not there or unusable."""
+        """Return a policy, or raise :class:`ConfigurationError` if it is unusable."""
         name = name.lower()
         if name == DEFAULT_POLICY:
             return self.default
-        found = self._known.get(name)
-        if found is None:
+        policy = self._cached.get(name)
+        if policy is None:
             try:
-                found = self._read(name)
-            except ConfigurationError as wrong:
-                found = wrong
-            self._known[name] = found
-        if isinstance(found, ConfigurationError):
-            raise found
-        return found
+                policy = self._read(name)
+            except ConfigurationError as error:
+                policy = error
+            self._cached[name] = policy
+        if isinstance(policy, ConfigurationError):
+            raise policy
+        return policy
 
     def usable(self, name: str) -> bool:
-        """Return whether there is such a policy, and nothing is wrong with it."""
+        """Return whether the policy exists and is valid."""
         try:
             self.get(name)
         except ConfigurationError:
@@ -280,30 +279,30 @@ class Policies:
         return True
 
     def check(self, used: Iterable[str] = ()) -> None:
-        """Raise :class:`ConfigurationError` for a policy, listed or in use, that cannot be used."""
+        """Raise :class:`ConfigurationError` if a listed or used policy is unusable."""
         for name in used:
             self.get(name)
         for name in self.names if self.named else ():
-            # The default policy has none, nor may have.
+            # The default policy must not have a section.
             lines_of(name, self.default.settings)
             self.get(name)
 
     def _read(self, name: str) -> SchedulingPolicy:
         default = self.default.settings
         if name not in (self.names if self.named else default.sections):
-            known = [DEFAULT_POLICY, *self.names]
+            existing = [DEFAULT_POLICY, *self.names]
             raise ConfigurationError(
-                f"there is no policy {name!r}{suggested('policy', name, known)}"
+                f"there is no policy {name!r}{suggested('policy', name, existing)}"
             )
         overrides = overrides_of(name, default)
         settings = settings_under(default, overrides)
         try:
             _check_ratios(settings)
             checked_plugins(settings, self.clock)
-        except ConfigurationError as wrong:
-            # With the line that says so, where one does.
-            lines = (f"{one.place}: " for one in overrides if one.is_meant_by(wrong.detail))
-            raise ConfigurationError(f"{next(lines, '')}[{name}]: {wrong.detail}") from None
+        except ConfigurationError as error:
+            # Name the line of the invalid value, if there is one.
+            lines = (f"{each.place}: " for each in overrides if each.is_meant_by(error.detail))
+            raise ConfigurationError(f"{next(lines, '')}[{name}]: {error.detail}") from None
         return SchedulingPolicy(name, settings, overrides)
 
 
@@ -316,23 +315,24 @@ def _check_ratios(settings: Settings) -> None:
 
 @lru_cache(maxsize=64)
 def policies_for(settings: Settings, clock: Clock = utcnow) -> Policies:
-    """Return the policies beside these settings, made once for them."""
+    """Return the cached policies of these settings."""
     return Policies(SchedulingPolicy(DEFAULT_POLICY, settings), clock)
 
 
 @lru_cache(maxsize=64)
 def ratios_of(policy: SchedulingPolicy) -> Ratios:
-    """Return the ratios that a policy's own section sets; 0.0 and nothing count as unset."""
-    set_there = {(one.group, one.option) for one in policy.overrides} & RATIOS
+    """Return the ratios that a policy's section sets, without 0.0 and null."""
+    overridden = {(override.group, override.option) for override in policy.overrides} & RATIOS
     options = policy.settings.DEFAULT
-    found = {name: getattr(options, name) for _, name in sorted(set_there)}
-    return MappingProxyType({name: float(ratio) for name, ratio in found.items() if ratio})
+    ratios = {name: getattr(options, name) for _, name in sorted(overridden)}
+    return MappingProxyType({name: float(ratio) for name, ratio in ratios.items() if ratio})
 
 
 def ratios_under(names: Iterable[str], policies: Policies) -> Ratios:
-    """Return the ratios of a host whose aggregates name these policies, by aggregate id.
+    """Return the ratios of a host whose aggregates name these policies.
 
-    No host is to be under two; where one is, the first that can be used holds.
+    ``names`` are in order of aggregate id. A host should have at most one policy. Of several, the
+    first usable policy applies.
     """
     name = next((name for name in names if policies.usable(name)), None)
     return NO_RATIOS if name is None else ratios_of(policies.get(name))
@@ -340,10 +340,10 @@ def ratios_under(names: Iterable[str], policies: Policies) -> Ratios:
 
 @dataclass(frozen=True, slots=True)
 class ChosenPolicy:
-    """The policy of a request, the uuids of the aggregates it is confined to, and why.
+    """The policy of a request, with its aggregates and the report.
 
-    ``avoided`` are those of the aggregates that it stays out of. ``report`` is None where the
-    configuration has none.
+    ``confined`` are the uuids of the aggregates that the request must use, ``avoided`` the uuids of
+    forbidden aggregates. ``report`` is None if the configuration has no policies.
     """
 
     policy: SchedulingPolicy
@@ -352,7 +352,7 @@ class ChosenPolicy:
     report: PolicyReport | None = None
 
     def confining(self, spec: RequestSpec) -> RequestSpec:
-        """Return the request confined so, by the candidates query: it costs nothing per host."""
+        """Return the request confined to the aggregates, by the candidates query."""
         if spec.is_rebuild or not (self.confined or self.avoided):
             return spec
         destination = spec.destination
@@ -369,33 +369,33 @@ def choose(
     selectors: Sequence[BasePolicySelector],
     tagged: Sequence[HostAggregate],
 ) -> ChosenPolicy:
-    """Return the policy of a request: that of the first selector whose matches are of one policy.
+    """Return the policy of a request: of the first selector with matches of a single policy.
 
-    ``tagged`` are all aggregates that have a policy. Raises :class:`PluginFailed` naming a selector
-    that raises.
+    ``tagged`` are all aggregates with a policy. Raises :class:`PluginFailed`, naming the selector,
+    if a selector fails.
     """
     reports: list[SelectorReport] = []
     for selector in selectors:
-        found, report = _ask(selector, spec, policies, tagged)
+        choice, report = _run_selector(selector, spec, policies, tagged)
         reports.append(report)
-        if found is not None and found.policy is not policies.default:
-            why = PolicyReport(name=found.policy.name, selectors=tuple(reports))
-            return replace(found, report=why)
-        if found is not None:
+        if choice is not None and choice.policy is not policies.default:
+            policy_report = PolicyReport(name=choice.policy.name, selectors=tuple(reports))
+            return replace(choice, report=policy_report)
+        if choice is not None:
             break
-    return _default(policies, tagged, reports)
+    return _choose_default(policies, tagged, reports)
 
 
 def under(name: str, policies: Policies, tagged: Sequence[HostAggregate]) -> ChosenPolicy:
-    """Return what :func:`choose` would, had a selector chosen this policy; raises as ``get``."""
+    """Return the choice of a given policy, with the errors of :meth:`Policies.get`."""
     policy = policies.get(name)
     if policy is policies.default:
-        return _default(policies, tagged, ())
+        return _choose_default(policies, tagged, ())
     confined = tuple(each.uuid for each in tagged if each.policy == policy.name)
     return ChosenPolicy(policy, confined, report=PolicyReport(name=policy.name))
 
 
-def _default(
+def _choose_default(
     policies: Policies, tagged: Sequence[HostAggregate], reports: Sequence[SelectorReport]
 ) -> ChosenPolicy:
     policy = policies.default
@@ -405,25 +405,24 @@ def _default(
     return ChosenPolicy(policy, avoided=avoided, report=report)
 
 
-def _ask(
+def _run_selector(
     selector: BasePolicySelector,
     spec: RequestSpec,
     policies: Policies,
     tagged: Sequence[HostAggregate],
 ) -> tuple[ChosenPolicy | None, SelectorReport]:
-    """Return what a selector chooses, if anything, and its report."""
     name = selector.name or type(selector).__name__
     with calling(selector):
-        asked = selector.asked(spec)
-        if asked is None:
+        criterion = selector.asked(spec)
+        if criterion is None:
             return None, SelectorReport(name=name, outcome="not set in the request")
         if selector.asks_for_default(spec):
-            report = SelectorReport(name=name, asked=asked, outcome="chosen")
+            report = SelectorReport(name=name, asked=criterion, outcome="chosen")
             return ChosenPolicy(policies.default), report
         matched = [each for each in tagged if selector.matches(spec, each)]
     report = SelectorReport(
         name=name,
-        asked=asked,
+        asked=criterion,
         matched=tuple((each.name, each.uuid, each.policy or "") for each in matched),
         outcome="chosen",
     )
@@ -434,6 +433,6 @@ def _ask(
         return None, replace(report, outcome=f"several policies match: {', '.join(names)}")
     try:
         policy = policies.get(names[0])
-    except ConfigurationError as wrong:
-        return None, replace(report, outcome=f"it cannot be used: {wrong.detail}")
+    except ConfigurationError as error:
+        return None, replace(report, outcome=f"it cannot be used: {error.detail}")
     return ChosenPolicy(policy, tuple(each.uuid for each in matched)), report

@@ -1,7 +1,7 @@
-"""Request filters: each narrows a request before allocation candidates are asked for.
+"""Request filters, and the base classes for writing them.
 
-A request filter takes the request and returns a narrower one; it never widens it and never
-changes what it was given.
+A request filter narrows a request before the candidate search. It takes the request and returns a
+narrower request. It never widens the request and never changes its argument.
 """
 
 import sys
@@ -18,8 +18,8 @@ from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
 __all__ = ["BaseRequestFilter", "Outcome", "Refusal", "RequestSpec", "TraitFilter", "World"]
 __all__ += ["all_request_filters", "confined", "forbidding", "kept_out", "narrowed", "requiring"]
 
-#: The shipped request filters in the order in which they run: nova's, and then ours. One that is
-#: not named here runs after these; several such in the order of their names.
+#: Order of the shipped request filters: nova's, then ours. Unlisted request filters run after them,
+#: in order of their names.
 ORDER = (
     "require_tenant_aggregate",
     "map_az_to_placement_aggregate",
@@ -40,91 +40,94 @@ ORDER = (
 
 
 class World(Protocol):
-    """What request filters may ask about the cloud; read when it is first asked for."""
+    """The cloud as request filters see it, loaded on first use."""
 
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
-        """Return all host aggregates, by id."""
+        """Return all host aggregates, in order of id."""
 
     def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
-        """Return the uuids of providers' aggregates by provider uuid, without those in none."""
+        """Return aggregate uuids by provider uuid, without providers in no aggregate."""
 
     def all_nodes_have(self, trait: str) -> bool:
-        """Return whether compute nodes are enabled, and the root provider of each has a trait."""
+        """Return whether there are enabled nodes, and all of their roots have the trait."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The narrower request, and for the report what was added to it, by name."""
+    """The narrowed request, and the additions to it by name, for the report."""
 
     spec: RequestSpec
     changes: Mapping[str, Any] = field(default_factory=dict)
 
 
 class BaseRequestFilter(SchedulerPlugin):
-    """The base of all request filters."""
+    """Base class of all request filters."""
 
-    #: What explanations and ``[scheduler] request_filters`` call it.
+    #: Name in explanations and in ``[scheduler] request_filters``.
     name: ClassVar[str] = ""
-    #: Other names by which operators know it.
+    #: Other accepted names.
     aliases: ClassVar[tuple[str, ...]] = ()
 
-    #: The option of ``[scheduler]`` that switches it on; one without is always on.
+    #: The option of ``[scheduler]`` that enables the filter. Empty: it is always enabled.
     enabled_by: ClassVar[str] = ""
 
     def enabled(self, settings: Settings) -> bool:
-        """Return whether the operator has switched it on."""
+        """Return whether the filter is enabled."""
         return not self.enabled_by or bool(getattr(settings.scheduler, self.enabled_by))
 
     def apply(self, spec: RequestSpec, world: World) -> Outcome | Refusal | None:
-        """Return the narrower request, why no host can take it, or None: this is not about it."""
+        """Return the narrowed request, a rejection of it, or None.
+
+        None means that the filter does not apply to the request.
+        """
         raise NotImplementedError(f"{type(self).__name__} implements no apply()")
 
 
 class TraitFilter(BaseRequestFilter):
-    """The base of those that require traits of the root provider, or forbid them."""
+    """Base class of request filters that require or forbid traits of the root provider."""
 
     forbids = False
 
     def apply(self, spec: RequestSpec, world: World) -> Outcome | None:
-        """Return the request for hosts that have the traits, or not; None where none are named."""
+        """Return the request with the traits added, or None without traits."""
         traits = self._traits(spec)
-        change = forbidding if self.forbids else requiring
-        return change(spec, *traits) if traits else None
+        add_traits = forbidding if self.forbids else requiring
+        return add_traits(spec, *traits) if traits else None
 
     def _traits(self, spec: RequestSpec) -> Sequence[str]:
         raise NotImplementedError
 
 
 def all_request_filters() -> list[type[BaseRequestFilter]]:
-    """Return the request filter classes that are shipped, in the order they run."""
+    """Return the shipped request filter classes in their order."""
 
-    def place(kind: type[BaseRequestFilter]) -> tuple[int, str]:
+    def sort_key(kind: type[BaseRequestFilter]) -> tuple[int, str]:
         name = kind.name or kind.__name__
         return (ORDER.index(name) if name in ORDER else len(ORDER), name)
 
-    return sorted(classes_in(sys.modules[__name__], BaseRequestFilter), key=place)
+    return sorted(classes_in(sys.modules[__name__], BaseRequestFilter), key=sort_key)
 
 
 def narrowed(spec: RequestSpec, destination: Destination) -> RequestSpec:
-    """Return the request, for this narrower destination."""
+    """Return the request with a narrower destination."""
     return replace(spec, requested_destination=destination)
 
 
 def confined(spec: RequestSpec, aggregates: Iterable[str]) -> Outcome:
-    """Return the request for hosts in at least one of the aggregates of these uuids."""
+    """Return the request for hosts in at least one of the aggregates."""
     uuids = list(aggregates)
     return Outcome(narrowed(spec, spec.destination.requiring(uuids)), {"aggregates": uuids})
 
 
 def kept_out(spec: RequestSpec, aggregates: Iterable[str]) -> Outcome:
-    """Return the request for hosts in none of the aggregates of these uuids."""
+    """Return the request for hosts in none of the aggregates."""
     added = [uuid for uuid in aggregates if uuid not in spec.destination.forbidden]
     narrower = narrowed(spec, spec.destination.forbidding(added)) if added else spec
     return Outcome(narrower, {"forbidden_aggregates": added} if added else {})
 
 
 def requiring(spec: RequestSpec, *traits: str) -> Outcome:
-    """Return the request for hosts whose root provider has these traits as well."""
+    """Return the request for hosts whose root provider also has these traits."""
     return _with_traits(spec, "root_required", set(traits) - spec.root_required)
 
 

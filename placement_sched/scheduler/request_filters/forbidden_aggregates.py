@@ -1,4 +1,4 @@
-"""forbidden_aggregates: keep requests out of aggregates that are reserved by traits."""
+"""forbidden_aggregates: request filter that avoids aggregates reserved by traits."""
 
 from collections.abc import Iterable
 
@@ -16,20 +16,20 @@ from placement_sched.scheduler.tagged_aggregates import required_traits
 
 
 class ForbiddenAggregates(BaseRequestFilter):
-    """Keeps requests out of aggregates whose metadata require traits that they do not.
+    """Request filter that forbids aggregates whose required traits the request lacks.
 
-    An aggregate with ``trait:X=required`` in its metadata takes only requests that require X as
-    well: by ``trait:X=required``, or with the suffix of a group ``trait<suffix>:X=required``, in
-    the flavor's extra specs or the image's properties; by another extra spec or property that is
-    translated to it, such as ``hw:tpm_version``; or by a port or accelerator. With several such
-    keys, all of them. Other values than ``required`` say nothing. What request filters ask of root
-    providers, and ``request_level_params``, open nothing. All aggregates that a request may not use
-    are forbidden to it in one ``member_of=!in:``, beside those that its requested destination
-    forbids.
+    An aggregate with ``trait:X=required`` in its metadata accepts only requests that require X. The
+    trait may come from ``trait:X=required``, or ``trait<suffix>:X=required`` for a group, in the
+    flavor's extra specs or the image's properties, from an extra spec or property that is
+    translated to X, such as ``hw:tpm_version``, or from a port or accelerator. If the metadata have
+    several such keys, the request must require all of the traits. Other values than ``required``
+    have no effect. Traits that request filters or ``request_level_params`` require of root
+    providers do not count. All forbidden aggregates become one ``member_of=!in:``, together with
+    the forbidden aggregates of the requested destination.
 
-    The traits are not put on the hosts' providers by this: see ``placement-sched placement
-    sync_traits``. nova calls the filter isolate_aggregates. Off unless ``[scheduler]
-    enable_isolated_aggregate_filtering`` is set.
+    The filter does not add the traits to the hosts' providers: use ``placement-sched placement
+    sync_traits``. nova calls the filter isolate_aggregates. Enabled by ``[scheduler]
+    enable_isolated_aggregate_filtering``. The default is false.
     """
 
     name = "forbidden_aggregates"
@@ -42,8 +42,8 @@ class ForbiddenAggregates(BaseRequestFilter):
             alias="enable_forbidden_aggregates_filter",
             default=False,
         ),
-        "Keep instances out of aggregates with metadata trait:X=required, unless flavor or image "
-        "require X, too.",
+        "Keep instances out of aggregates with metadata trait:X=required, unless the flavor or "
+        "image also requires X.",
     )
 
     def apply(self, spec: RequestSpec, world: World) -> Outcome:
@@ -53,4 +53,6 @@ class ForbiddenAggregates(BaseRequestFilter):
 
 def forbidden_to(required: frozenset[str], aggregates: Iterable[HostAggregate]) -> list[str]:
     """Return the uuids of the aggregates that a request for these traits may not use."""
-    return sorted(one.uuid for one in aggregates if not required.issuperset(one.reserving_traits))
+    return sorted(
+        each.uuid for each in aggregates if not required.issuperset(each.reserving_traits)
+    )

@@ -1,4 +1,4 @@
-"""owner_nova_filter: ask for providers that are nova's own."""
+"""owner_nova_filter: request filter for providers that nova owns."""
 
 from dataclasses import replace
 
@@ -11,35 +11,33 @@ _OWNER = os_traits.OWNER_NOVA
 
 
 class OwnerNovaFilter(BaseRequestFilter):
-    """Requires root providers, and providers of PCI devices, that are marked as nova's own.
+    """Request filter that requires nova's providers, as roots and for PCI devices.
 
-    Other services keep providers in placement as well, cyborg for instance, of classes that may be
-    asked of nova's too. The trait OWNER_NOVA is required only while the root provider of every
-    compute node whose service is enabled has it: a cloud in which some nodes do not put it there
-    yet, during an upgrade, loses none of them. With ``[filter_scheduler] pci_in_placement`` the
-    groups of PCI devices require it as well. Always on.
+    Other services, such as cyborg, also have providers in placement, with resource classes that
+    nova may request. The trait OWNER_NOVA is required only if the root providers of all enabled
+    compute nodes have it, so that no node is lost during an upgrade. With ``[filter_scheduler]
+    pci_in_placement`` the groups of PCI devices require it too. Always enabled.
     """
 
     name = "owner_nova_filter"
 
     def apply(self, spec: RequestSpec, world: World) -> Outcome | None:
-        """Return the request for nova's own; None where that is asked, or some lack the mark."""
+        """Return the request for nova's providers, or None if nothing changes."""
         if _OWNER in spec.root_required or not world.all_nodes_have(_OWNER):
             return None
         outcome = requiring(spec, _OWNER)
-        marked = [group.requester_id for group in spec.requested_resources if _is_pci(spec, group)]
-        if not marked:
+        ids = [group.requester_id for group in spec.requested_resources if _is_pci(spec, group)]
+        if not ids:
             return outcome
         groups = tuple(
-            one.requiring(_OWNER) if one.requester_id in marked else one
-            for one in spec.requested_resources
+            group.requiring(_OWNER) if group.requester_id in ids else group
+            for group in spec.requested_resources
         )
-        changes = {**outcome.changes, "requested_resources": marked}
+        changes = {**outcome.changes, "requested_resources": ids}
         return Outcome(replace(outcome.spec, requested_resources=groups), changes)
 
 
 def _is_pci(spec: RequestSpec, group: RequestedGroup) -> bool:
-    """Return whether a group asks for a device of one of the request's PCI requests."""
     requests = spec.pci_requests.requests if spec.pci_requests else ()
-    asked = {one.request_id for one in requests if one.alias_name is not None and one.request_id}
-    return bool(group.requester_id) and str(group.requester_id).rpartition("-")[0] in asked
+    ids = {pci.request_id for pci in requests if pci.alias_name is not None and pci.request_id}
+    return bool(group.requester_id) and str(group.requester_id).rpartition("-")[0] in ids

@@ -1,4 +1,4 @@
-"""required_aggregates_by_trait: send those who require a trait where it is reserved for them."""
+"""required_aggregates_by_trait: request filter for aggregates reserved by traits."""
 
 from placement_sched.config.settings import Settings
 from placement_sched.model.request_spec import RequestSpec
@@ -8,18 +8,18 @@ from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome
 
 
 class RequiredAggregatesByTrait(BaseRequestFilter):
-    """Sends requests that require a trait to the aggregates that are tagged with it.
+    """Request filter that confines requests to the aggregates tagged with their traits.
 
-    The other half of forbidden_aggregates, which keeps everybody else out of them. For each trait X
-    that the request requires (by flavor, image, port or accelerator, in any group) and that some
-    aggregate has as ``trait:X=required`` in its metadata, the host must be in one of these
-    aggregates: beside it, a host that merely has the trait does not do. Aggregates that are
-    forbidden to the request already are not offered; where no other is tagged, it finds no host. A
-    trait with which no aggregate is tagged asks for none.
+    The counterpart of forbidden_aggregates, which keeps other requests out of them. For each trait
+    X that the request requires (by flavor, image, port or accelerator, in any group) and that tags
+    an aggregate with ``trait:X=required``, the host must be in an aggregate with this tag. It is
+    not enough that the host has the trait. Aggregates that are already forbidden to the request are
+    not used. If no other aggregate has the tag, the request is rejected. Traits that tag no
+    aggregate have no effect.
 
-    Only with ``[scheduler] required_aggregates_by_trait = require``. With ``prefer`` nothing is
-    asked, and RequiredAggregatesByTraitWeigher puts hosts of these aggregates first. nova has no
-    such filter. Off by default.
+    Enabled by ``[scheduler] required_aggregates_by_trait = require``. The default is off. With
+    ``prefer`` RequiredAggregatesByTraitWeigher prefers hosts of these aggregates instead. nova has
+    no such filter.
     """
 
     name = "required_aggregates_by_trait"
@@ -30,12 +30,12 @@ class RequiredAggregatesByTrait(BaseRequestFilter):
         return tagged_aggregates.policy(settings) == tagged_aggregates.REQUIRE
 
     def apply(self, spec: RequestSpec, world: World) -> Outcome | Refusal | None:
-        """Return the request confined to aggregates tagged with each of its traits, if any are."""
+        """Return the request confined to the aggregates tagged with its traits."""
         required = tagged_aggregates.required_traits(spec)
         tagged = tagged_aggregates.tagged_with(required, world.host_aggregates())
         forbidden, offered = spec.destination.forbidden, {}
-        for trait, every in tagged.items():
-            offered[trait] = uuids = [uuid for uuid in every if uuid not in forbidden]
+        for trait, tagged_uuids in tagged.items():
+            offered[trait] = uuids = [uuid for uuid in tagged_uuids if uuid not in forbidden]
             if not uuids:
                 reason = f"every aggregate with trait:{trait}=required is forbidden to the request"
                 return Refusal(reason, asked=trait)

@@ -1,4 +1,4 @@
-"""Request filters that ask for hosts whose root provider has certain traits, or has them not."""
+"""Request filters that require or forbid traits of the root provider."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,11 @@ from placement_sched.scheduler.request_filters import RequestSpec, TraitFilter
 
 
 class AcceleratorsFilter(TraitFilter):
-    """Requires hosts that can handle accelerators, where the flavor asks for some.
+    """Request filter for hosts that support accelerators, if the flavor has any.
 
-    A flavor does so by the extra spec ``accel:device_profile``; the root provider must then have
-    the trait COMPUTE_ACCELERATORS. The accelerators themselves are request groups of the request
-    (``requested_resources``). Always on.
+    For flavors with the extra spec ``accel:device_profile``: the root provider must have the trait
+    COMPUTE_ACCELERATORS. The accelerators themselves are request groups of the request
+    (``requested_resources``). Always enabled.
     """
 
     name = "accelerators_filter"
@@ -25,11 +25,11 @@ class AcceleratorsFilter(TraitFilter):
 
 
 class ComputeStatusFilter(TraitFilter):
-    """Leaves out hosts whose compute service is disabled, before candidates are counted.
+    """Request filter that excludes hosts whose compute service is disabled.
 
-    To disable a service puts the trait COMPUTE_STATUS_DISABLED on the root providers of its host,
-    to enable it takes the trait off; here the root must not have it. ComputeFilter would refuse
-    those hosts, too, but only after the limit on candidates. Always on.
+    Disabling a service adds the trait COMPUTE_STATUS_DISABLED to the root providers of its host,
+    and enabling it removes the trait. This filter forbids the trait. ComputeFilter would also
+    reject such hosts, but only after the limit on candidates. Always enabled.
     """
 
     name = "compute_status_filter"
@@ -40,12 +40,12 @@ class ComputeStatusFilter(TraitFilter):
 
 
 class EphemeralEncryptionFilter(TraitFilter):
-    """Requires hosts that can encrypt local disks, where flavor or image asks for that.
+    """Request filter for hosts that can encrypt local disks, if requested.
 
-    By ``hw:ephemeral_encryption`` or the image property ``hw_ephemeral_encryption``, which must
-    agree; the root provider must have the trait COMPUTE_EPHEMERAL_ENCRYPTION, and with
-    ``hw:ephemeral_encryption_format`` (or the property) that of the format as well, such as
-    COMPUTE_EPHEMERAL_ENCRYPTION_LUKS. Always on.
+    For the extra spec ``hw:ephemeral_encryption`` or the image property
+    ``hw_ephemeral_encryption``, which must agree: the root provider must have the trait
+    COMPUTE_EPHEMERAL_ENCRYPTION. With ``hw:ephemeral_encryption_format`` (or the property) it must
+    also have the trait of the format, such as COMPUTE_EPHEMERAL_ENCRYPTION_LUKS. Always enabled.
     """
 
     name = "ephemeral_encryption_filter"
@@ -54,48 +54,50 @@ class EphemeralEncryptionFilter(TraitFilter):
         devices, trait = spec.hardware.devices, os_traits.COMPUTE_EPHEMERAL_ENCRYPTION
         if not devices.has_ephemeral_encryption:
             return []
-        kind = devices.ephemeral_encryption_format
-        return [trait, f"{trait}_{kind.upper()}"] if kind else [trait]
+        disk_format = devices.ephemeral_encryption_format
+        return [trait, f"{trait}_{disk_format.upper()}"] if disk_format else [trait]
 
 
 class PackedVirtqueueFilter(TraitFilter):
-    """Requires hosts that support packed virtio queues, where flavor or image asks for them.
+    """Request filter for hosts that support packed virtio queues, if requested.
 
-    By the extra spec ``hw:virtio_packed_ring`` or the image property ``hw_virtio_packed_ring``,
-    which must agree; the root provider must have the trait COMPUTE_NET_VIRTIO_PACKED. Always on.
+    For the extra spec ``hw:virtio_packed_ring`` or the image property ``hw_virtio_packed_ring``,
+    which must agree: the root provider must have the trait COMPUTE_NET_VIRTIO_PACKED. Always
+    enabled.
     """
 
     name = "packed_virtqueue_filter"
 
     def _traits(self, spec: RequestSpec) -> Sequence[str]:
-        asked = spec.hardware.devices.has_packed_ring
-        return [os_traits.COMPUTE_NET_VIRTIO_PACKED] if asked else []
+        is_requested = spec.hardware.devices.has_packed_ring
+        return [os_traits.COMPUTE_NET_VIRTIO_PACKED] if is_requested else []
 
 
 class RemoteManagedPortsFilter(TraitFilter):
-    """Requires hosts that can have remote-managed ports, where the request has one.
+    """Request filter for hosts that support remote-managed ports, if requested.
 
-    Such ports are served by another processor, on a SmartNIC or DPU; their ``binding:vnic_type``
-    is ``remote-managed``. The root provider must then have the trait
-    COMPUTE_REMOTE_MANAGED_PORTS. The type stands in the request (``requested_networks``), else
-    neutron is asked, see ``[neutron]``; where neither says so, the port is taken for one of the
-    type ``normal``. Always on.
+    For ports whose ``vnic_type`` is ``remote-managed``: the root provider must have the trait
+    COMPUTE_REMOTE_MANAGED_PORTS. The type comes from the request (``requested_networks``), or else
+    from neutron (see ``[neutron]``). A port without a type from either is of type ``normal``.
+    Always enabled.
     """
 
     name = "remote_managed_ports_filter"
 
     def _traits(self, spec: RequestSpec) -> Sequence[str]:
-        asked = any(one.vnic_type == REMOTE_MANAGED for one in spec.requested_networks)
-        return [os_traits.COMPUTE_REMOTE_MANAGED_PORTS] if asked else []
+        is_requested = any(
+            network.vnic_type == REMOTE_MANAGED for network in spec.requested_networks
+        )
+        return [os_traits.COMPUTE_REMOTE_MANAGED_PORTS] if is_requested else []
 
 
 class RequireImageTypeSupport(TraitFilter):
-    """Requires hosts that can use the disk format of the image.
+    """Request filter for hosts that support the disk format of the image.
 
     The root provider must have the trait ``COMPUTE_IMAGE_TYPE_<disk_format>``, such as
-    COMPUTE_IMAGE_TYPE_QCOW2. An instance that boots from a volume needs none, and a format that no
-    trait is named for is not asked for. Off unless ``[scheduler]
-    query_placement_for_image_type_support`` is set.
+    COMPUTE_IMAGE_TYPE_QCOW2. No trait is required of instances that boot from a volume, and for
+    formats without a trait. Enabled by ``[scheduler] query_placement_for_image_type_support``. The
+    default is false.
     """
 
     name = "require_image_type_support"
@@ -112,30 +114,30 @@ class RequireImageTypeSupport(TraitFilter):
 
 
 class TPMSecretSecurityFilter(TraitFilter):
-    """Requires hosts that keep the secret of an emulated TPM the way the flavor asks.
+    """Request filter for hosts that store the secret of an emulated TPM as requested.
 
-    For instances with a TPM (``hw:tpm_version``) only. The extra spec ``hw:tpm_secret_security``
-    is ``user`` (so where it is not given), ``host`` or ``deployment``; the root provider must have
-    the trait COMPUTE_SECURITY_TPM_SECRET_SECURITY_<value>. Always on.
+    For instances with a TPM (``hw:tpm_version``). The extra spec ``hw:tpm_secret_security`` is
+    ``user`` (the default), ``host`` or ``deployment``. The root provider must have the trait
+    COMPUTE_SECURITY_TPM_SECRET_SECURITY_<value>. Always enabled.
     """
 
     name = "tpm_secret_security_filter"
 
     def _traits(self, spec: RequestSpec) -> Sequence[str]:
-        keeper = spec.hardware.devices.tpm_secret_security
-        return [f"COMPUTE_SECURITY_TPM_SECRET_SECURITY_{keeper.upper()}"] if keeper else []
+        security = spec.hardware.devices.tpm_secret_security
+        return [f"COMPUTE_SECURITY_TPM_SECRET_SECURITY_{security.upper()}"] if security else []
 
 
 class VirtioSoundFilter(TraitFilter):
-    """Requires hosts that support virtio sound devices, where flavor or image asks for one.
+    """Request filter for hosts that support virtio sound devices, if requested.
 
-    By ``hw:sound_model=virtio`` or the image property ``hw_sound_model``, which must agree; the
-    root provider must have the trait COMPUTE_SOUND_MODEL_VIRTIO. Other models need none. Always
-    on.
+    For the extra spec ``hw:sound_model=virtio`` or the image property ``hw_sound_model``, which
+    must agree: the root provider must have the trait COMPUTE_SOUND_MODEL_VIRTIO. Other models
+    require no trait. Always enabled.
     """
 
     name = "virtio_sound_filter"
 
     def _traits(self, spec: RequestSpec) -> Sequence[str]:
-        asked = spec.hardware.devices.sound_model == "virtio"
-        return [os_traits.COMPUTE_SOUND_MODEL_VIRTIO] if asked else []
+        is_requested = spec.hardware.devices.sound_model == "virtio"
+        return [os_traits.COMPUTE_SOUND_MODEL_VIRTIO] if is_requested else []

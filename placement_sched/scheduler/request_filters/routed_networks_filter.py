@@ -1,4 +1,4 @@
-"""routed_networks_filter: confine requests to the hosts that their routed networks reach."""
+"""routed_networks_filter: request filter by the segments of routed networks."""
 
 from oslo_config import cfg
 
@@ -9,18 +9,17 @@ from placement_sched.scheduler.request_filters import BaseRequestFilter, Outcome
 
 
 class RoutedNetworksFilter(BaseRequestFilter):
-    """Confines a request to hosts that a segment of each routed network asked for reaches.
+    """Request filter for hosts that a segment of each requested routed network reaches.
 
-    The subnets of a routed network are on segments, each of which reaches some of the hosts.
-    neutron keeps a provider in placement for each segment, under the segment's id, and puts it
-    into the aggregate of those hosts. A host must be in an aggregate of one of the network's
-    segments; of several networks each must reach it. A port with a fixed IP stays on the segment
-    of its subnet. Networks that are not routed reach every host, and so do networks that are not
-    named yet (``auto``). A segment that is in no aggregate finds no host.
+    The subnets of a routed network are on segments, each of which reaches some of the hosts. For
+    each segment, neutron has a provider in placement with the segment's id, in an aggregate of
+    these hosts. A host must be in an aggregate of one of the segments of each network. A port with
+    a fixed IP stays on the segment of its subnet. Networks that are not routed, or not chosen yet
+    (``auto``), reach every host. If a segment is in no aggregate, the request is rejected.
 
-    The segments stand in the request (``segments`` in ``requested_networks``), else neutron is
-    asked, see ``[neutron]``; where neither knows them, no host is found. Off unless ``[scheduler]
-    query_placement_for_routed_network_aggregates`` is set.
+    The segments come from the request (``segments`` in ``requested_networks``), or else from
+    neutron (see ``[neutron]``). If they are unknown, the request is rejected. Enabled by
+    ``[scheduler] query_placement_for_routed_network_aggregates``. The default is false.
     """
 
     name = "routed_networks_filter"
@@ -32,25 +31,25 @@ class RoutedNetworksFilter(BaseRequestFilter):
     )
 
     def apply(self, spec: RequestSpec, world: World) -> Outcome | Refusal | None:
-        """Return the request confined to those hosts; None where every network reaches all."""
-        asked = [network for network in spec.requested_networks if not network.is_open]
-        unknown = next((one for one in asked if one.segments is None), None)
-        if unknown is not None:
+        """Return the request confined to the reached hosts, or None if all are reached."""
+        networks = [network for network in spec.requested_networks if not network.is_open]
+        unresolved = next((network for network in networks if network.segments is None), None)
+        if unresolved is not None:
             return Refusal(
-                f"the segments of {unknown.label} are not known: set [neutron] auth_type, or give "
-                "them in requested_networks"
+                f"the segments of {unresolved.label} are not known: set [neutron] auth_type, or "
+                "give them in requested_networks"
             )
-        routed = [network for network in asked if network.segments]
+        routed = [network for network in networks if network.segments]
         if not routed:
             return None
-        joined = world.provider_aggregates({uuid for one in routed for uuid in one.segments or ()})
+        joined = world.provider_aggregates({uuid for net in routed for uuid in net.segments or ()})
         for network in routed:
             lost = next((uuid for uuid in network.segments or () if not joined.get(uuid)), None)
             if lost is not None:
                 return Refusal(f"{network.label}: its segment {lost} is in no aggregate", lost)
-        # Each network once for all of its segments: a host must be in an aggregate of each set.
-        found = ({agg for uuid in one.segments or () for agg in joined[uuid]} for one in routed)
-        sets = dict.fromkeys(tuple(sorted(aggregates)) for aggregates in found)
+        # One set of alternatives per network: a host must be in an aggregate of each set.
+        choices = ({agg for uuid in net.segments or () for agg in joined[uuid]} for net in routed)
+        sets = dict.fromkeys(tuple(sorted(aggregates)) for aggregates in choices)
         destination = spec.destination
         for aggregates in sets:
             destination = destination.requiring(aggregates)

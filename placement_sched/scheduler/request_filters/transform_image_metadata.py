@@ -1,4 +1,4 @@
-"""transform_image_metadata: ask for hosts that have the devices that image properties name."""
+"""transform_image_metadata: request filter for the devices in image properties."""
 
 from collections.abc import Sequence
 
@@ -11,29 +11,29 @@ from placement_sched.scheduler.request_filters import RequestSpec, TraitFilter
 
 LOG = log.getLogger(__name__)
 
-#: What the traits of a property's values begin with.
-_PREFIXES = {
+#: Prefixes of the traits of property values.
+_TRAIT_PREFIXES = {
     "hw_cdrom_bus": "COMPUTE_STORAGE_BUS",
     "hw_disk_bus": "COMPUTE_STORAGE_BUS",
     "hw_video_model": "COMPUTE_GRAPHICS_MODEL",
     "hw_vif_model": "COMPUTE_NET_VIF_MODEL",
     "hw_architecture": "HW_ARCH",
     "hw_emulation_architecture": "COMPUTE_ARCH",
-    # os-traits calls them COMPUTE_VIOMMU_MODEL_<value>: as in nova 34, no host has to have one.
+    # os-traits has COMPUTE_VIOMMU_MODEL_<value>: as in nova 34, these traits are never required.
     "hw_viommu_model": "COMPUTE_VIOMMU",
 }
 
 
 class TransformImageMetadata(TraitFilter):
-    """Requires hosts that have what image properties name: buses, models and architectures.
+    """Request filter for hosts with the buses, models and architectures of image properties.
 
-    Each property becomes a trait of the root provider: ``hw_disk_bus`` and ``hw_cdrom_bus``
-    become COMPUTE_STORAGE_BUS_<value>, ``hw_video_model`` COMPUTE_GRAPHICS_MODEL_<value>,
-    ``hw_vif_model`` COMPUTE_NET_VIF_MODEL_<value>, ``hw_architecture`` HW_ARCH_<value>,
-    ``hw_emulation_architecture`` COMPUTE_ARCH_<value>. If there is no such trait for one of the
-    values, none of them is asked for, as in nova, and a warning is logged; so it is for any
-    ``hw_viommu_model``, whose traits nova 34 looks for under another name. Off unless
-    ``[scheduler] image_metadata_prefilter`` is set.
+    Each property becomes a trait of the root provider: ``hw_disk_bus`` and ``hw_cdrom_bus`` become
+    COMPUTE_STORAGE_BUS_<value>, ``hw_video_model`` COMPUTE_GRAPHICS_MODEL_<value>, ``hw_vif_model``
+    COMPUTE_NET_VIF_MODEL_<value>, ``hw_architecture`` HW_ARCH_<value>,
+    ``hw_emulation_architecture`` COMPUTE_ARCH_<value>. As in nova, if any of the traits does not
+    exist, a warning is logged and none of them is required. This includes any ``hw_viommu_model``,
+    because nova 34 builds its trait with another prefix than os-traits. Enabled by ``[scheduler]
+    image_metadata_prefilter``. The default is false.
     """
 
     name = "transform_image_metadata"
@@ -48,10 +48,10 @@ class TransformImageMetadata(TraitFilter):
         properties = spec.image.properties
         traits = [
             f"{prefix}_{properties.get(name).replace('-', '_').upper()}"
-            for name, prefix in _PREFIXES.items()
+            for name, prefix in _TRAIT_PREFIXES.items()
             if name in properties
         ]
         unknown = [trait for trait in traits if not hasattr(os_traits, trait)]
         if unknown:
-            LOG.warning("image properties are ignored: there is no trait %s", unknown[0])
+            LOG.warning("image properties are ignored: unknown trait %s", unknown[0])
         return [] if unknown else traits

@@ -1,10 +1,10 @@
-"""Weighers: each says how good a host is that may take a request.
+"""Weighers, and the base class for writing them.
 
     weight = multiplier_1 * normalized_1 + multiplier_2 * normalized_2 + ...
 
-The heaviest host wins. Write :meth:`~BaseHostWeigher.column`, which weighs all hosts in one go.
-nova's ``_weigh_object``, ``weigh_objects`` and ``weight_multiplier`` work as well (see
-``scheduler/weighing.py``).
+The host with the greatest weight wins. Implement :meth:`~BaseHostWeigher.column`, which weighs all
+hosts at once. nova's ``_weigh_object``, ``weigh_objects`` and ``weight_multiplier`` are supported
+too (see ``scheduler/weighing.py``).
 """
 
 import sys
@@ -33,49 +33,49 @@ Weights = Sequence[float]
 
 @dataclass(slots=True)
 class WeighedHost:
-    """A host and its weight; ``obj`` is the host state, as nova's weighed objects name it."""
+    """A host and its weight, with the attribute names of nova's weighed objects."""
 
     obj: HostState
     weight: float = 0.0
 
 
 class Weighed(Protocol):
-    """What ``weigh_objects`` looks at."""
+    """The argument type of ``weigh_objects``."""
 
     obj: HostState
 
 
 class BaseHostWeigher(SchedulerPlugin):
-    """The base of all weighers.
+    """Base class of all weighers.
 
-    ``minval`` and ``maxval`` fix the ends of the scale; where they are None, the least and the
-    greatest weight among the hosts are its ends.
+    ``minval`` and ``maxval`` are the ends of the scale. If they are None, the smallest and the
+    greatest weight of the hosts are the ends.
     """
 
     minval: float | None = None
     maxval: float | None = None
 
-    #: The option of ``[filter_scheduler]`` that says how much this weigher counts, and its help;
-    #: or group and name of one that is declared elsewhere.
+    #: The multiplier: an option of ``[filter_scheduler]`` and its help, or group and name of an
+    #: option that is declared elsewhere.
     weight_option: ClassVar[cfg.Opt | None] = None
     weight_help: ClassVar[str | None] = None
     multiplier_option: ClassVar[tuple[str, str] | None] = None
 
-    #: The keys under which metadata of a host's aggregates override it for that host; where there
-    #: are none, the option's name, with and without its group.
+    #: Metadata keys of aggregates that override the multiplier. Empty: the option's name, with and
+    #: without its group.
     multiplier_keys: ClassVar[tuple[str, ...]] = ()
 
-    #: Whether a large weight is bad: then what is configured counts against the host.
+    #: Whether a large weight is bad: the configured multiplier is then negated.
     is_penalty: ClassVar[bool] = False
 
-    #: Whether a host's weight depends on that host alone: then, from the second instance of a
-    #: request on, only hosts that changed are weighed again.
+    #: Whether a host's weight depends on that host alone: only changed hosts are then weighed again
+    #: for the second and later instances of a request.
     by_host: bool = False
-    #: Whether the members of the request's server group count, which each instance joins.
+    #: Whether the weight depends on the members of the server group, which each instance joins.
     counts_members: ClassVar[bool] = False
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Reset inherited declarations where a class weighs differently."""
+        # Reset inherited declarations that may be wrong for another way of weighing.
         own = vars(cls)
         if option := own.get("weight_option"):
             option.help = option.help or cls.weight_help
@@ -89,47 +89,50 @@ class BaseHostWeigher(SchedulerPlugin):
                 cls.by_host = False
 
     @classmethod
-    def is_wanted(cls, settings: Settings) -> bool:  # noqa: ARG003 - for those that override it
-        """Return whether it runs under these settings: one that does not is not reported."""
+    def is_wanted(cls, settings: Settings) -> bool:  # noqa: ARG003 - for overrides
+        """Return whether to run, and to report, the weigher under these settings."""
         return True
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
-        """Return whether hosts can differ for this weigher, for this request.
+        """Return whether hosts can differ in weight for this request.
 
-        Where it cannot, it is not asked, and every host weighs 0. A class that overrides one of the
-        weighing methods and not this one is always asked.
+        If not, the weigher does not run, and every host weighs 0. A class that overrides a weighing
+        method but not this method always runs.
         """
         return True
 
     def weight_multiplier(self, host_state: HostState) -> float:
-        """Return how much this weigher counts for this host; negative reverses the order."""
+        """Return the multiplier for this host, negative to reverse the order."""
         return self.multipliers((host_state,))[0]
 
     @property
     def configured_multiplier(self) -> float:
-        """Return how much this weigher counts for hosts whose aggregates say nothing else."""
-        return 1.0 if self.multiplier_option is None else self._counting(self._configured)
+        """Return the multiplier for hosts whose aggregates do not override it."""
+        return 1.0 if self.multiplier_option is None else self._with_sign(self._configured)
 
     def multipliers(
         self, hosts: Hosts, aggregates: Collection[HostAggregate] | None = None
     ) -> list[float]:
         """Return :meth:`weight_multiplier` of each host, reading each aggregate only once.
 
-        ``aggregates`` are those of all the hosts, where the caller has them ready.
+        ``aggregates`` are the aggregates of all hosts, if the caller already has them.
         """
-        named: dict[int, float] = {}
+        overrides: dict[int, float] = {}
         if self.multiplier_option is not None:
-            for each in aggregates_of(hosts) if aggregates is None else aggregates:
-                if (value := self._aggregate_multiplier(each)) is not None:
-                    named[each.id] = value
-        if not named:
+            for aggregate in aggregates_of(hosts) if aggregates is None else aggregates:
+                if (value := self._aggregate_multiplier(aggregate)) is not None:
+                    overrides[aggregate.id] = value
+        if not overrides:
             return [self.configured_multiplier] * len(hosts)
         configured = self._configured
-        found = ([named[one.id] for one in host.aggregates if one.id in named] for host in hosts)
-        return [self._counting(min(some, default=configured)) for some in found]
+        values_by_host = (
+            [overrides[aggregate.id] for aggregate in host.aggregates if aggregate.id in overrides]
+            for host in hosts
+        )
+        return [self._with_sign(min(values, default=configured)) for values in values_by_host]
 
-    def _counting(self, multiplier: float) -> float:
-        """Return a multiplier as it counts; a penalty of nothing is nothing, not minus nothing."""
+    def _with_sign(self, multiplier: float) -> float:
+        """Return the multiplier with its sign, without a negative zero."""
         return (-multiplier or 0.0) if self.is_penalty else multiplier
 
     @property
@@ -138,36 +141,35 @@ class BaseHostWeigher(SchedulerPlugin):
         return float(getattr(getattr(self.settings, group), name))
 
     def _aggregate_multiplier(self, aggregate: HostAggregate) -> float | None:
-        """Return what the aggregate's metadata say; what is not a number is logged and ignored."""
-        found = []
+        """Return the multiplier in the metadata, without invalid numbers."""
+        numbers = []
         group, name = self.multiplier_option or ("", "")
         for key in self.multiplier_keys or (name, f"{group}.{name}"):
             text = aggregate.metadata.get(key)
-            number = None if text is None else _number(text)
+            number = None if text is None else _parse_number(text)
             if number is not None:
-                found.append(number)
+                numbers.append(number)
             elif text is not None:
                 LOG.warning("aggregate %s: %s is not a number: %r", aggregate.name, key, text)
-        return min(found, default=None)
+        return min(numbers, default=None)
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return how good each host is, on a scale of this weigher's own."""
+        """Return the weight of each host, on any scale."""
         raise NotImplementedError(f"{type(self).__name__} implements no _weigh_object()")
 
     def weights(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return how good each host is, within ``minval`` and ``maxval`` where they are fixed."""
+        """Return the weight of each host, limited to ``minval`` and ``maxval``."""
         return self._clamped(self.column(hosts, spec_obj))
 
     # nova's names, which third-party weighers override or call
 
     def _weigh_object(self, host_state: HostState, weight_properties: RequestSpec) -> float:
-        """Return how good this host is, on a scale of this weigher's own."""
         return self.column((host_state,), weight_properties)[0]
 
     def weigh_objects(
         self, weighed_obj_list: Sequence[Weighed], weight_properties: RequestSpec
     ) -> Weights:
-        """Return how good each host is, within ``minval`` and ``maxval`` where they are fixed."""
+        """Return the weight of each host, limited to ``minval`` and ``maxval``."""
         hosts = [item.obj for item in weighed_obj_list]
         if type(self)._weigh_object is BaseHostWeigher._weigh_object:  # noqa: SLF001 - own class
             return self.weights(hosts, weight_properties)
@@ -187,8 +189,8 @@ def normalize(
 ) -> list[float]:
     """Return the weights on a scale from 0 (``minval``) to 1 (``maxval``).
 
-    An end that is None is the least or greatest weight. Where both ends are the same, every
-    weight is 0, so that a weigher without preference does not count.
+    An end that is None is the smallest or greatest weight. If both ends are equal, every weight is
+    0, so that a weigher without preference has no effect.
     """
     if not weights:
         return []
@@ -201,12 +203,11 @@ def normalize(
 
 
 def aggregates_of(hosts: Iterable[HostState]) -> Collection[HostAggregate]:
-    """Return each aggregate that any of the hosts is in, once."""
+    """Return the distinct aggregates of the hosts."""
     return {each.id: each for host in hosts for each in host.aggregates}.values()
 
 
-def _number(text: str) -> float | None:
-    """Return the text as a number that can be calculated with, or None."""
+def _parse_number(text: str) -> float | None:
     try:
         number = float(text)
     except ValueError:
@@ -215,5 +216,5 @@ def _number(text: str) -> float | None:
 
 
 def all_weighers() -> list[type[BaseHostWeigher]]:
-    """Return the weigher classes that are shipped."""
+    """Return the shipped weigher classes."""
     return classes_in(sys.modules[__name__], BaseHostWeigher)

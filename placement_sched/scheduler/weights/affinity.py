@@ -1,4 +1,4 @@
-"""ServerGroupSoftAffinityWeigher and ServerGroupSoftAntiAffinityWeigher: enforce soft policies."""
+"""Weighers by the soft policies of server groups."""
 
 from typing import ClassVar
 
@@ -8,48 +8,48 @@ from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpe
 
 
 class _ServerGroupSoftWeigher(BaseHostWeigher):
-    """Counts the members of the request's server group on each host, where it has the policy."""
+    """Weigher by the number of group members on a host, for one group policy."""
 
     by_host = True
     counts_members = True
-    #: What each member on a host is worth.
+    #: Weight of each member on a host.
     worth: ClassVar[int]
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
-        """Return whether the request is of a group of this policy that is on any host yet."""
+        """Return whether the group has the policy and is on any host."""
         group = spec_obj.instance_group
         if group is None or group.policy != self.server_group_policy:
             return False
-        return bool(group.members or _hosts_of_unnamed(spec_obj))
+        return bool(group.members or _hosts_of_unnamed_members(spec_obj))
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the worth of the members on each host."""
+        """Return the weight of the members on each host."""
         group = spec_obj.instance_group
         if group is None or not self.concerns(spec_obj):
             return [0] * len(hosts)
-        members, unnamed = frozenset(group.members), _hosts_of_unnamed(spec_obj)
+        members, unnamed = frozenset(group.members), _hosts_of_unnamed_members(spec_obj)
         return [
             self.worth * max(len(members.intersection(host.instances)), int(host.host in unnamed))
             for host in hosts
         ]
 
 
-def _hosts_of_unnamed(spec: RequestSpec) -> frozenset[str]:
-    """Return the hosts of the group, where its new members have no uuid by which to be found.
+def _hosts_of_unnamed_members(spec: RequestSpec) -> frozenset[str]:
+    """Return the group's hosts, if its new members have no uuid.
 
-    So are those of an explanation that asks for a number of instances; nova knows no such request.
+    This is the case for explanations of a number of instances. nova has no such requests.
     """
-    unnamed = spec.instance_group if spec.instance_uuid is None else None
-    return frozenset(unnamed.hosts if unnamed else ())
+    group = spec.instance_group if spec.instance_uuid is None else None
+    return frozenset(group.hosts if group else ())
 
 
 class ServerGroupSoftAffinityWeigher(_ServerGroupSoftWeigher):
-    """Prefers the host with the most members of the request's server group.
+    """Weigher that prefers the host with the most members of the request's server group.
 
-    Only where the group's policy is ``soft-affinity``; members that this very request placed
-    before count as well. The multiplier is ``[filter_scheduler] soft_affinity_weight_multiplier``;
-    aggregate metadata of that name override it for the hosts in the aggregate, and of several the
-    smallest counts. Where this weigher is not enabled, requests of such groups are refused.
+    For groups with policy ``soft-affinity``. Members that the same request already placed count.
+    The multiplier is ``[filter_scheduler] soft_affinity_weight_multiplier``. Aggregate metadata of
+    that name override it for the hosts in the aggregate. Of several values, the smallest applies.
+    If this weigher is not enabled, requests of such groups are rejected.
     """
 
     server_group_policy = "soft-affinity"
@@ -64,13 +64,12 @@ class ServerGroupSoftAffinityWeigher(_ServerGroupSoftWeigher):
 
 
 class ServerGroupSoftAntiAffinityWeigher(_ServerGroupSoftWeigher):
-    """Prefers the host with the fewest members of the request's server group.
+    """Weigher that prefers the host with the fewest members of the request's server group.
 
-    Only where the group's policy is ``soft-anti-affinity``; members that this very request placed
-    before count as well. The multiplier is ``[filter_scheduler]
-    soft_anti_affinity_weight_multiplier``; aggregate metadata of that name override it for the
-    hosts in the aggregate, and of several the smallest counts. Where this weigher is not enabled,
-    requests of such groups are refused.
+    For groups with policy ``soft-anti-affinity``. Members that the same request already placed
+    count. The multiplier is ``[filter_scheduler] soft_anti_affinity_weight_multiplier``. Aggregate
+    metadata of that name override it for the hosts in the aggregate. Of several values, the
+    smallest applies. If this weigher is not enabled, requests of such groups are rejected.
     """
 
     server_group_policy = "soft-anti-affinity"

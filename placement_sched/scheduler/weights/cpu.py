@@ -1,4 +1,4 @@
-"""CPUWeigher: prefer hosts with many free virtual CPUs."""
+"""CPUWeigher: weigher by free virtual CPUs."""
 
 from oslo_config import cfg
 
@@ -6,11 +6,11 @@ from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpe
 
 
 class CPUWeigher(BaseHostWeigher):
-    """Prefers the host with the most free virtual CPUs, its allocation ratio counted in.
+    """Weigher that prefers the host with the most free virtual CPUs, after overcommit.
 
-    With a negative ``[filter_scheduler] cpu_weight_multiplier`` the host with the least wins.
-    Aggregate metadata ``cpu_weight_multiplier`` override it for the hosts in the aggregate; of
-    several the smallest counts.
+    With a negative ``[filter_scheduler] cpu_weight_multiplier`` the host with the fewest wins.
+    Aggregate metadata ``cpu_weight_multiplier`` override it for the hosts in the aggregate. Of
+    several values, the smallest applies.
     """
 
     minval = 0
@@ -20,7 +20,7 @@ class CPUWeigher(BaseHostWeigher):
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the free virtual CPUs of each host."""
-        # An empty host state has no ratio, and nothing to multiply by it.
+        # An empty host state has no ratio.
         return [
             host.vcpus_total * (host.cpu_allocation_ratio or 0.0) - host.vcpus_used
             for host in hosts

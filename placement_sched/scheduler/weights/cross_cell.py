@@ -1,4 +1,4 @@
-"""CrossCellWeigher: prefer hosts of the cell in which an instance is."""
+"""CrossCellWeigher: weigher that prefers the current cell of an instance."""
 
 from oslo_config import cfg
 
@@ -7,14 +7,14 @@ from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpe
 
 
 class CrossCellWeigher(BaseHostWeigher):
-    """Prefers hosts of the cell that a move may leave, but need not.
+    """Weigher that prefers hosts of the instance's cell in moves that may leave it.
 
-    That is the ``cell`` of a request whose ``requested_destination`` has ``allow_cross_cell_move``
-    set: its hosts weigh 1, and those of other cells -1. To any other request this weigher says
-    nothing. The multiplier ``[filter_scheduler] cross_cell_move_weight_multiplier`` is so large
-    that another cell is the last resort; with a negative one other cells are preferred. Aggregate
-    metadata ``cross_cell_move_weight_multiplier`` override it for the hosts in the aggregate; of
-    several the smallest counts.
+    The cell is ``cell`` of a ``requested_destination`` with ``allow_cross_cell_move``: its hosts
+    weigh 1, other hosts -1. Other requests are not weighed. The default of the multiplier
+    ``[filter_scheduler] cross_cell_move_weight_multiplier`` makes another cell the last resort. A
+    negative multiplier prefers other cells. Aggregate metadata
+    ``cross_cell_move_weight_multiplier`` override it for the hosts in the aggregate. Of several
+    values, the smallest applies.
     """
 
     by_host = True
@@ -25,11 +25,11 @@ class CrossCellWeigher(BaseHostWeigher):
     )
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
-        """Return whether the request may go to another cell than the one it names."""
+        """Return whether the request may move to another cell."""
         return spec_obj.destination.preferred_cell is not None
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return 1 for hosts of the cell and -1 for those of others, or 0 for each of them."""
+        """Return 1 for hosts of the cell and -1 for others, or 0 for all hosts."""
         preferred = spec_obj.destination.preferred_cell
         if preferred is None:
             return [0] * len(hosts)

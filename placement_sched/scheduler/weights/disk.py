@@ -1,4 +1,4 @@
-"""DiskWeigher: prefer hosts with much free disk."""
+"""DiskWeigher: weigher by free disk."""
 
 from oslo_config import cfg
 
@@ -6,11 +6,11 @@ from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpe
 
 
 class DiskWeigher(BaseHostWeigher):
-    """Prefers the host with the most free disk, in MB.
+    """Weigher that prefers the host with the most free disk, in MB.
 
     With a negative ``[filter_scheduler] disk_weight_multiplier`` the host with the least wins.
-    Aggregate metadata ``disk_weight_multiplier`` override it for the hosts in the aggregate; of
-    several the smallest counts.
+    Aggregate metadata ``disk_weight_multiplier`` override it for the hosts in the aggregate. Of
+    several values, the smallest applies.
     """
 
     minval = 0
@@ -19,5 +19,5 @@ class DiskWeigher(BaseHostWeigher):
     weight_help = "Multiplier of DiskWeigher; negative prefers hosts with little free disk."
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the free disk of each host in MB."""
+        """Return the free disk of each host, in MB."""
         return [host.free_disk_mb for host in hosts]

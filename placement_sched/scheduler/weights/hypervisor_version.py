@@ -1,4 +1,4 @@
-"""HypervisorVersionWeigher: prefer hosts with a new hypervisor."""
+"""HypervisorVersionWeigher: weigher by the version of the hypervisor."""
 
 from oslo_config import cfg
 
@@ -6,12 +6,12 @@ from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpe
 
 
 class HypervisorVersionWeigher(BaseHostWeigher):
-    """Prefers the host with the newest hypervisor, by the version number that it reports.
+    """Weigher that prefers the host with the newest hypervisor, by its version number.
 
-    Versions are comparable where all hosts have the same kind of hypervisor; elsewhere set
-    ``[filter_scheduler] hypervisor_version_weight_multiplier`` to 0. With a negative one the host
-    with the oldest wins. Aggregate metadata ``hypervisor_version_weight_multiplier`` override it
-    for the hosts in the aggregate; of several the smallest counts.
+    Versions are comparable only if all hosts have the same type of hypervisor. Otherwise set
+    ``[filter_scheduler] hypervisor_version_weight_multiplier`` to 0. A negative value prefers the
+    oldest. Aggregate metadata ``hypervisor_version_weight_multiplier`` override it for the hosts in
+    the aggregate. Of several values, the smallest applies.
     """
 
     by_host = True
@@ -22,6 +22,6 @@ class HypervisorVersionWeigher(BaseHostWeigher):
     )
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the version of each host's hypervisor."""
-        # An empty host state has none.
+        """Return the hypervisor version of each host."""
+        # An empty host state has no version.
         return [host.hypervisor_version or 0 for host in hosts]

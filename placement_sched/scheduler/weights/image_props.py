@@ -1,4 +1,4 @@
-"""ImagePropertiesWeigher: prefer hosts that run images of the same kind."""
+"""ImagePropertiesWeigher: weigher by shared image properties."""
 
 from collections.abc import Iterator, Mapping
 
@@ -14,19 +14,18 @@ _SETTING = "image_props_weight_setting"
 
 
 class ImagePropertiesWeigher(BaseHostWeigher):
-    """Prefers the host whose instances were booted from images with the request's properties.
+    """Weigher that prefers hosts whose instances share image properties with the request.
 
-    Each property that an instance's image shares with the request's, name and value, counts 1; or,
-    where ``[filter_scheduler] image_props_weight_setting`` names properties, as in
-    ``os_distro=2,hw_machine_type=-1``, what it says there, and 0 if it is not named. Elements that
-    are not ``name=number`` are logged and ignored. Earlier instances of the same request count as
-    well.
+    Each property that an instance's image shares with the request's, with name and value, counts 1.
+    If ``[filter_scheduler] image_props_weight_setting`` names properties, as in
+    ``os_distro=2,hw_machine_type=-1``, they count as listed, and all others 0. Elements that are
+    not ``name=number`` are logged and ignored. Earlier instances of the same request count too.
 
-    The multiplier is ``[filter_scheduler] image_props_weight_multiplier``; with a negative one the
-    host with the fewest such instances wins. It is 0 by default, and then no instance is looked
-    at, whatever aggregates say: to look at all the instances of many hosts takes its time. Where
-    it is not, aggregate metadata ``image_props_weight_multiplier`` override it for the hosts in the
-    aggregate; of several the smallest counts.
+    The multiplier is ``[filter_scheduler] image_props_weight_multiplier``. A negative value prefers
+    hosts with the fewest such instances. With the default, 0, the weigher does not run, whatever
+    aggregates contain, because reading all instances of many hosts is slow. Otherwise aggregate
+    metadata ``image_props_weight_multiplier`` override it for the hosts in the aggregate. Of
+    several values, the smallest applies.
     """
 
     by_host = True
@@ -38,7 +37,7 @@ class ImagePropertiesWeigher(BaseHostWeigher):
     options = in_group(
         "filter_scheduler",
         cfg.ListOpt(_SETTING, default=[]),
-        "The image properties that count for ImagePropertiesWeigher and by how much, as "
+        "The image properties that ImagePropertiesWeigher weighs, with their ratios, as "
         "name=ratio, such as os_distro=2,hw_machine_type=-1. Empty: all count the same.",
     )
 
@@ -48,28 +47,31 @@ class ImagePropertiesWeigher(BaseHostWeigher):
         self._ratios = dict(named_ratios(f"[filter_scheduler] {_SETTING}", items))
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
-        """Return whether the weigher is switched on, and the image has a property that counts."""
-        return self._configured != 0 and bool(self._counting_properties(spec_obj.image))
+        """Return whether the weigher is enabled and the image has a weighed property."""
+        return self._configured != 0 and bool(self._weighed_properties(spec_obj.image))
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the sum, over the instances of each host, of what they share with the request."""
+        """Return the weight of the properties that each host's instances share."""
         if not self.concerns(spec_obj):
             return [0.0] * len(hosts)
-        wanted = self._counting_properties(spec_obj.image)
+        ratios = self._weighed_properties(spec_obj.image)
 
         def shared(host: HostState) -> float:
-            each = (_properties(one.image_meta) for one in host.instances.values())
-            return sum((wanted.get(one, 0.0) for some in each for one in some), 0.0)
+            props_by_instance = (
+                _list_properties(instance.image_meta) for instance in host.instances.values()
+            )
+            return sum(
+                (ratios.get(prop, 0.0) for props in props_by_instance for prop in props), 0.0
+            )
 
         return list(map(shared, hosts))
 
-    def _counting_properties(self, image: Image) -> Mapping[tuple[str, str], float]:
-        """Return how much each property of an image counts, without those that do not."""
-        otherwise = 0.0 if self._ratios else 1.0
-        counting = {one: self._ratios.get(one[0], otherwise) for one in _properties(image)}
-        return {one: ratio for one, ratio in counting.items() if ratio}
+    def _weighed_properties(self, image: Image) -> Mapping[tuple[str, str], float]:
+        default = 0.0 if self._ratios else 1.0
+        ratios = {prop: self._ratios.get(prop[0], default) for prop in _list_properties(image)}
+        return {prop: ratio for prop, ratio in ratios.items() if ratio}
 
 
-def _properties(image: Image) -> Iterator[tuple[str, str]]:
-    """Yield name and value, as a text, of each property: lists have no hash."""
+def _list_properties(image: Image) -> Iterator[tuple[str, str]]:
+    """Yield names and values, as texts because lists have no hash."""
     return ((name, str(value)) for name, value in image.properties.to_dict().items())

@@ -1,4 +1,4 @@
-"""IoOpsWeigher: prefer hosts that are not busy with disks."""
+"""IoOpsWeigher: weigher by disk-intensive operations."""
 
 from oslo_config import cfg
 
@@ -6,14 +6,13 @@ from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpe
 
 
 class IoOpsWeigher(BaseHostWeigher):
-    """Prefers the host with the fewest instances that are busy with disks.
+    """Weigher that prefers the host with the fewest disk-intensive operations.
 
-    Those are instances that are being built, resized, rescued, migrated, snapshotted or unshelved,
-    as the host reports them (``io_workload`` of its ``stats``); earlier instances of the same
-    request count as well. The multiplier ``[filter_scheduler] io_ops_weight_multiplier`` is
-    negative; with a positive one the busiest host wins. Aggregate metadata
-    ``io_ops_weight_multiplier`` override it for the hosts in the aggregate; of several the smallest
-    counts.
+    Instances count while they are built, resized, rescued, migrated, snapshotted or unshelved, as
+    the host reports them (``io_workload`` of its ``stats``). Earlier instances of the same request
+    count too. The multiplier ``[filter_scheduler] io_ops_weight_multiplier`` is negative. With a
+    positive value the busiest host wins. Aggregate metadata ``io_ops_weight_multiplier`` override
+    it for the hosts in the aggregate. Of several values, the smallest applies.
     """
 
     minval = 0
@@ -27,5 +26,5 @@ class IoOpsWeigher(BaseHostWeigher):
     )
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return how many instances are busy with disks on each host."""
+        """Return the number of instances with such operations on each host."""
         return [host.num_io_ops for host in hosts]

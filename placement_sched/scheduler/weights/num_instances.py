@@ -1,4 +1,4 @@
-"""NumInstancesWeigher: prefer hosts with many instances, or with few."""
+"""NumInstancesWeigher: weigher by number of instances."""
 
 from oslo_config import cfg
 
@@ -6,21 +6,22 @@ from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpe
 
 
 class NumInstancesWeigher(BaseHostWeigher):
-    """Prefers the host with the most instances, or, with a negative multiplier, with the fewest.
+    """Weigher that prefers the host with the most instances.
 
-    By default it does not count: ``[filter_scheduler] num_instances_weight_multiplier`` is 0.
-    Instances are counted as the host reports them (``num_instances`` of its ``stats``); earlier
-    ones of the same request count as well. Aggregate metadata ``num_instances_weight_multiplier``
-    override the multiplier for the hosts in the aggregate; of several the smallest counts.
+    A negative multiplier prefers the fewest. The default of ``[filter_scheduler]
+    num_instances_weight_multiplier``, 0, disables the weigher. Hosts report their number of
+    instances (``num_instances`` of ``stats``), and earlier instances of the same request are added.
+    Aggregate metadata ``num_instances_weight_multiplier`` override the multiplier for the hosts in
+    the aggregate. Of several values, the smallest applies.
     """
 
     by_host = True
     weight_option = cfg.FloatOpt("num_instances_weight_multiplier", default=0.0)
     weight_help = (
         "Multiplier of NumInstancesWeigher; positive prefers hosts with many instances, negative "
-        "hosts with few."
+        "hosts with few instances."
     )
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return how many instances each host has."""
+        """Return the number of instances on each host."""
         return [host.num_instances for host in hosts]

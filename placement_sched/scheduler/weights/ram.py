@@ -1,4 +1,4 @@
-"""RAMWeigher: prefer hosts with much free memory."""
+"""RAMWeigher: weigher by free memory."""
 
 from oslo_config import cfg
 
@@ -6,11 +6,11 @@ from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpe
 
 
 class RAMWeigher(BaseHostWeigher):
-    """Prefers the host with the most free memory, in MB.
+    """Weigher that prefers the host with the most free memory, in MB.
 
-    With a negative ``[filter_scheduler] ram_weight_multiplier`` the host with the least wins, so
-    that hosts are filled one after the other. Aggregate metadata ``ram_weight_multiplier``
-    override it for the hosts in the aggregate; of several the smallest counts.
+    With a negative ``[filter_scheduler] ram_weight_multiplier`` the host with the least wins, which
+    fills hosts in turn. Aggregate metadata ``ram_weight_multiplier`` override it for the hosts in
+    the aggregate. Of several values, the smallest applies.
     """
 
     minval = 0
@@ -19,5 +19,5 @@ class RAMWeigher(BaseHostWeigher):
     weight_help = "Multiplier of RAMWeigher; negative prefers hosts with little free memory."
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the free memory of each host in MB."""
+        """Return the free memory of each host, in MB."""
         return [host.free_ram_mb for host in hosts]

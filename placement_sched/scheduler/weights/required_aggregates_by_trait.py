@@ -1,4 +1,4 @@
-"""RequiredAggregatesByTraitWeigher: prefer the hosts that are reserved for such requests."""
+"""RequiredAggregatesByTraitWeigher: weigher that prefers hosts reserved for the traits."""
 
 from oslo_config import cfg
 
@@ -8,17 +8,17 @@ from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpe
 
 
 class RequiredAggregatesByTraitWeigher(BaseHostWeigher):
-    """Prefers hosts in aggregates that are tagged with the traits the request requires.
+    """Weigher that prefers hosts in aggregates tagged with the request's required traits.
 
-    The tag is ``trait:X=required`` in an aggregate's metadata. The weight is the share of the
-    request's traits, of those with which any host at hand is tagged, with which this one is: 1.0
-    for a host that is in aggregates of all of them. Only with ``[scheduler]
-    required_aggregates_by_trait = prefer``; with ``require`` the request filter of that name leaves
-    no other hosts. nova has no such weigher.
+    The tag is ``trait:X=required`` in an aggregate's metadata. Only required traits that tag any of
+    the hosts count: the weight is the share of them that tag this host, 1.0 for all. The weigher
+    runs only with ``[scheduler] required_aggregates_by_trait = prefer``. With ``require`` the
+    request filter of that name leaves no other hosts. nova has no such weigher.
 
-    By default of ``required_aggregates_by_trait_weight_multiplier`` it counts a thousand times as
-    much as free CPUs, memory or disk, so that all of these do not outweigh one trait of many, and a
-    thousandth of nova's BuildFailureWeigher, which avoids reserved hosts on which builds fail.
+    The default of ``required_aggregates_by_trait_weight_multiplier`` is a thousand times that of
+    the weighers of free CPUs, memory and disk, which thus cannot outweigh one trait of many. It is
+    a thousandth of that of BuildFailureWeigher, which still avoids reserved hosts with failed
+    builds.
     """
 
     minval = 0.0
@@ -36,17 +36,19 @@ class RequiredAggregatesByTraitWeigher(BaseHostWeigher):
         return tagged.policy(settings) == tagged.PREFER
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the share of the tagged traits with which each host is tagged."""
+        """Return the share of the tagged traits that tag each host."""
         required = tagged.required_traits(spec_obj)
         if not required:
             return [0.0] * len(hosts)
         tagged_with = {
-            id(each): required.intersection(each.reserving_traits)
-            for each in {id(each): each for host in hosts for each in host.aggregates}.values()
+            id(aggregate): required.intersection(aggregate.reserving_traits)
+            for aggregate in {
+                id(aggregate): aggregate for host in hosts for aggregate in host.aggregates
+            }.values()
         }
         tags = [
-            frozenset[str]().union(*(tagged_with[id(each)] for each in host.aggregates))
+            frozenset[str]().union(*(tagged_with[id(aggregate)] for aggregate in host.aggregates))
             for host in hosts
         ]
-        known = frozenset[str]().union(*tags)
-        return [len(each) / len(known) if known else 0.0 for each in tags]
+        all_tags = frozenset[str]().union(*tags)
+        return [len(traits) / len(all_tags) if all_tags else 0.0 for traits in tags]

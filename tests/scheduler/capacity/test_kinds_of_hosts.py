@@ -175,7 +175,8 @@ def test_count_that_takes_longer_than_its_budget_says_that_it_is_a_lower_bound(
         assert stops == {"capacity_budget"}
         (doubt,) = done.doubts
         assert doubt == (
-            f"the count ended after [scheduler] capacity_budget ({budget:g} s): at least so many"
+            f"the count ended after [scheduler] capacity_budget ({budget:g} s): the number is a "
+            "minimum"
         )
     else:
         assert "capacity_budget" not in stops
@@ -195,7 +196,7 @@ def test_flavors_of_a_question_share_its_budget(sqlite_url, make_app, monkeypatc
     for one in found[4:]:
         assert (one["capacity"], one["limited_by"], one["per"]) == (0, [], [])
         assert one["inexact_because"] == [
-            "the count ended after [scheduler] capacity_budget (4 s): at least so many"
+            "the count ended after [scheduler] capacity_budget (4 s): the number is a minimum"
         ]
 
 

@@ -73,7 +73,7 @@ def test_an_amount_is_named_that_may_be_requested_or_is_to_be_freed(cloud):
 def test_a_silent_host_is_to_report_and_then_passes(cloud):
     one = verdict(cloud, "cn2")
     (change,) = changes(one)
-    assert (change["action"], change["words"]) == ("report_in", "let it report again")
+    assert (change["action"], change["words"]) == ("report_in", "make it report again")
     assert one["would_pass"] is True
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn2")])
     assert verdict(cloud, "cn2")["verdict"] == "passed"

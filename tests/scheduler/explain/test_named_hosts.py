@@ -58,5 +58,5 @@ def test_of_many_unknown_hosts_ten_are_compared_and_the_others_counted(cloud, mo
     assert compared == [f"mars-{number}" for number in range(10)]
     assert len(warnings) == 11
     assert warnings[10]["key"] == "ignore_hosts"
-    last = "and 490 more names that are not there, the first 'mars-10'"
+    last = "and 490 more names that do not exist, the first 'mars-10'"
     assert warnings[10]["detail"] == last

@@ -269,7 +269,7 @@ def test_a_host_in_a_forbidden_aggregate_and_of_another_zone_has_both_reasons(cl
     assert reason["reason"] == f"not in aggregate {uuid_of('zone')}"
     assert [change["words"] for change in reason["changes"]] == [
         "add it to aggregate zone",
-        "ask without being confined to aggregate zone",
+        "do not confine the request to aggregate zone",
     ]
 
 
@@ -417,7 +417,7 @@ def test_a_host_that_a_limit_cut_is_said_not_to_be_sought(cloud, large):
     told = verdicts(cloud, *(f"cn{n}" for n in range(1, 11)), request=asked, overrides=one)
     ((stage, name, why),) = reasons([one for one in told if one["verdict"] == "rejected"][-1])
     assert (stage, name) == ("filters", "")
-    assert why.startswith("why was not sought")
+    assert why.startswith("the reason was not evaluated")
 
 
 def test_a_usual_request_is_told_of_hundreds_of_hosts(cloud, monkeypatch):

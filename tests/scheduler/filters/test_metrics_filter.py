@@ -73,5 +73,5 @@ def test_reason_and_change_name_the_first_of_many_metrics():
     first = f"{', '.join(names[:10])} and 20 more"
     assert plugin.refusal(a_host(), a_spec()).reason == f"metrics not reported: {first}"
     (change,) = plugin.changes(a_host(), a_spec())
-    assert change.words == f"let it report {first}"
+    assert change.words == f"make the host report {first}"
     assert change.values == {"metrics": names[:20], "more": 10}

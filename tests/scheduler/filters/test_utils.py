@@ -105,6 +105,6 @@ def test_numbers_are_read_as_nova_reads_them(number):
 def test_text_is_read_once_for_all_extra_specs():
     text = json.dumps({f"x{number}": number for number in range(100)})
     host = a_host(stats={"a": text})
-    before = utils._decoded.cache_info()
+    before = utils._decode.cache_info()
     assert [value_at(host, ["a", f"x{number}"]) for number in range(100)] == list(range(100))
-    assert utils._decoded.cache_info().misses == before.misses + 1
+    assert utils._decode.cache_info().misses == before.misses + 1

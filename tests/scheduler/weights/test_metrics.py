@@ -207,7 +207,7 @@ def test_required_metric_of_an_override_that_a_host_lacks_is_400_and_names_both(
 def test_metrics_that_an_override_makes_too_large_are_400(cloud):
     setting = {"metrics.weight_setting": ["cpu.idle.percent=1e308"], "metrics.required": False}
     (error,) = explain(cloud, 400, **setting)["errors"]
-    assert "host cn1, node cn1 weighs too much" in error["detail"]
+    assert "host cn1, node cn1 has no finite weight" in error["detail"]
 
 
 @pytest.fixture

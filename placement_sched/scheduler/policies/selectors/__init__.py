@@ -1,7 +1,7 @@
-"""Selectors: each finds, by one property of a request, the aggregates that it is meant for.
+"""Policy selectors, which find the aggregates that match a request.
 
-A selector of your own derives from :class:`BasePolicySelector`, and is named in ``[scheduler]
-policy_selection`` by its dotted path, or announced under the entry point group
+To add a selector, derive it from :class:`BasePolicySelector`, and name it in ``[scheduler]
+policy_selection`` by its dotted path, or publish it under the entry point group
 ``placement_sched.policy_selectors``.
 """
 
@@ -14,25 +14,25 @@ from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
 
 
 class BasePolicySelector(SchedulerPlugin):
-    """The base of all selectors."""
+    """Base class of all policy selectors."""
 
-    #: What ``[scheduler] policy_selection`` calls it, and by which other names.
+    #: Name in ``[scheduler] policy_selection``, and other accepted names.
     name: ClassVar[str] = ""
     aliases: ClassVar[tuple[str, ...]] = ()
 
     def asked(self, spec_obj: RequestSpec) -> str | None:
-        """Return in words what of the request it goes by; None where that is not there."""
+        """Return the request's selection criterion as text, or None if it has none."""
         raise NotImplementedError(f"{type(self).__name__} implements no asked()")
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
-        """Return whether the request is meant for an aggregate, which has a policy."""
+        """Return whether the request matches an aggregate with a policy."""
         raise NotImplementedError(f"{type(self).__name__} implements no matches()")
 
-    def asks_for_default(self, spec_obj: RequestSpec) -> bool:  # noqa: ARG002 - few can
-        """Return whether the request asks for the default policy itself."""
+    def asks_for_default(self, spec_obj: RequestSpec) -> bool:  # noqa: ARG002 - for overrides
+        """Return whether the request names the default policy itself."""
         return False
 
 
 def all_selectors() -> list[type[BasePolicySelector]]:
-    """Return the selector classes that are shipped."""
+    """Return the shipped selector classes."""
     return classes_in(sys.modules[__name__], BasePolicySelector)

@@ -1,4 +1,4 @@
-"""Selects by availability zone."""
+"""Policy selection by availability zone."""
 
 from placement_sched.model.aggregates import HostAggregate, zones
 from placement_sched.model.request_spec import RequestSpec
@@ -6,10 +6,10 @@ from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
 
 class AvailabilityZoneSelector(BasePolicySelector):
-    """Selects the aggregates whose ``availability_zone`` is one that the request asks for.
+    """Selector of the aggregates in a requested availability zone.
 
-    Goes with AvailabilityZoneFilter and the request filter map_az_to_placement_aggregate. Commas
-    separate zones, of a request as of an aggregate.
+    Use it with AvailabilityZoneFilter and the request filter map_az_to_placement_aggregate. Commas
+    separate zones, in the request and in the metadata.
     """
 
     name = "availability_zone"
@@ -20,5 +20,5 @@ class AvailabilityZoneSelector(BasePolicySelector):
         return spec_obj.availability_zone if zones(spec_obj.availability_zone) else None
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
-        """Return whether the aggregate is of one of these zones."""
+        """Return whether the aggregate is in any of these zones."""
         return not zones(spec_obj.availability_zone).isdisjoint(zones(aggregate.availability_zone))

@@ -1,4 +1,4 @@
-"""Selects by the flavor's extra specs."""
+"""Policy selection by the flavor's extra specs."""
 
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.request_spec import RequestSpec
@@ -10,11 +10,11 @@ from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
 
 class ExtraSpecsSelector(BasePolicySelector):
-    """Selects the aggregates whose metadata satisfy the flavor's extra specs.
+    """Selector of the aggregates whose metadata satisfy the flavor's extra specs.
 
-    Goes with AggregateInstanceExtraSpecsFilter, and reads the same keys with the same operators:
-    those of the scope ``aggregate_instance_extra_specs:``, and those without a scope. An aggregate
-    must satisfy all of them by itself.
+    Use it with AggregateInstanceExtraSpecsFilter. It compares the same keys, with the scope
+    ``aggregate_instance_extra_specs:`` or without a scope, with the same operators. A single
+    aggregate must satisfy all of them.
     """
 
     name = "extra_specs"
@@ -24,19 +24,19 @@ class ExtraSpecsSelector(BasePolicySelector):
     )
 
     def asked(self, spec_obj: RequestSpec) -> str | None:
-        """Return the extra specs that are asked of aggregates."""
-        asked = [f"{key}={wanted}" for key, _, wanted in asked_of_aggregates(spec_obj)]
-        return ", ".join(asked) or None
+        """Return the compared extra specs."""
+        extra_specs = [f"{key}={wanted}" for key, _, wanted in asked_of_aggregates(spec_obj)]
+        return ", ".join(extra_specs) or None
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
         """Return whether the aggregate's metadata satisfy all of them."""
         return all(
-            _satisfied(aggregate.metadata.get(name), wanted)
+            _is_satisfied(aggregate.metadata.get(name), wanted)
             for _, name, wanted in asked_of_aggregates(spec_obj)
         )
 
 
-def _satisfied(value: str | None, wanted: str) -> bool:
+def _is_satisfied(value: str | None, wanted: str) -> bool:
     if value is None:
         return False
     try:

@@ -1,4 +1,4 @@
-"""Selects by a scheduler hint."""
+"""Policy selection by scheduler hint."""
 
 from placement_sched.model.aggregates import DEFAULT_POLICY, POLICY_KEY, HostAggregate
 from placement_sched.model.request_spec import RequestSpec
@@ -6,27 +6,27 @@ from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
 
 def policy_hint(spec_obj: RequestSpec) -> str | None:
-    """Return the policy that a request's hint ``sched_policy`` names, or None."""
+    """Return the policy in the request's hint ``sched_policy``, or None."""
     values = spec_obj.scheduler_hints.get(POLICY_KEY)
     return values[0].strip().lower() if values else None
 
 
 class HintSelector(BasePolicySelector):
-    """Selects the aggregates of the policy that the scheduler hint ``sched_policy`` names.
+    """Selector of the aggregates with the policy of the scheduler hint ``sched_policy``.
 
-    Goes with AggregateSchedulerPolicyConfigurationFilter. Who may use the hint is decided by the
-    policy rule ``scheduler:policies:hint``.
+    Use it with AggregateSchedulerPolicyConfigurationFilter. The API policy rule
+    ``scheduler:policies:hint`` controls the use of the hint.
     """
 
     name = "hint"
     aliases = ("HintBasedSchedulerPolicyConfigurationSelection",)
 
     def asked(self, spec_obj: RequestSpec) -> str | None:
-        """Return the policy that the hint names."""
+        """Return the policy in the hint."""
         return policy_hint(spec_obj)
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
-        """Return whether the aggregate is of that policy."""
+        """Return whether the aggregate has this policy."""
         return aggregate.policy == policy_hint(spec_obj)
 
     def asks_for_default(self, spec_obj: RequestSpec) -> bool:

@@ -1,19 +1,19 @@
-"""Selects by project."""
+"""Policy selection by project."""
 
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
 
-#: What metadata keys begin with that name a project.
+#: Prefix of the metadata keys that name projects.
 _KEY = "filter_tenant_id"
 
 
 class TenantSelector(BasePolicySelector):
-    """Selects the aggregates that are tagged with the request's project.
+    """Selector of the aggregates that are tagged with the request's project.
 
-    Goes with AggregateMultiTenancyIsolation and the request filter require_tenant_aggregate: the
-    tag is the project's id under ``filter_tenant_id``, or a key that begins so; commas separate
-    projects.
+    Use it with AggregateMultiTenancyIsolation and the request filter require_tenant_aggregate. The
+    tag is the project's id under ``filter_tenant_id``, or under a key with this prefix. Commas
+    separate projects.
     """
 
     name = "tenant"
@@ -24,7 +24,7 @@ class TenantSelector(BasePolicySelector):
         return spec_obj.project_id or None
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
-        """Return whether the aggregate is tagged with it."""
+        """Return whether the aggregate is tagged with the project."""
         return any(
             part.strip() == spec_obj.project_id
             for key, value in aggregate.metadata.items()
