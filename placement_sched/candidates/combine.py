@@ -363,7 +363,7 @@ class _Chooser:
             else None
         )
         self._trait_coverage = (
-            _trait_coverage(self._order, tree, rules) if rules.trait_choices else None
+            _build_coverage(self._order, tree, rules) if rules.trait_choices else None
         )
         self._chosen: dict[int, int] = {}
         self._isolated_providers: set[int] = set()
