@@ -239,10 +239,10 @@ class _Checker:
         for group in search.query.groups:
             self._check_group(group, first)
             first += len(list(constraints_of(group)))
-        for row, mask in enumerate(
+        for index, mask in enumerate(
             self._evaluator.each_trait(search.query.root, self._rows), first
         ):
-            self.met[row] = mask
+            self.met[index] = mask
 
     def _check_group(self, group: RequestGroup, first: int) -> None:
         own = CountedRoot.NONE if group.suffix else CountedRoot.OWN
@@ -250,24 +250,23 @@ class _Checker:
         rows, evaluator, shared = self._rows, self._evaluator, self._is_shared
         if shared.any():
             for part, counted in ((~shared, own), (shared, other)):
-                for row, mask in enumerate(evaluator.each(group, counted, rows[part]), first):
-                    self.met[row, part] = mask
+                for index, mask in enumerate(evaluator.each(group, counted, rows[part]), first):
+                    self.met[index, part] = mask
         else:
-            for row, mask in enumerate(evaluator.each(group, own, rows), first):
-                self.met[row] = mask
-        row = (
+            for index, mask in enumerate(evaluator.each(group, own, rows), first):
+                self.met[index] = mask
+        index = (
             first + len(group.resources) + len(group.traits.required) + len(group.traits.forbidden)
         )
         for uuids in group.aggregates.member_of:
-            self.holds[row] = ~evaluator.members_of(uuids)[rows]
-            row += 1
+            self.holds[index] = ~evaluator.members_of(uuids)[rows]
+            index += 1
         if group.aggregates.forbidden:
             members = evaluator.members_of(group.aggregates.forbidden)
-            if (
-                not group.suffix
-            ):  # no provider shares with a tree whose root is in a forbidden aggregate
-                self.met[row, shared] &= ~members[self._trees[shared]]
-            self.holds[row] = members[rows]
+            # No provider shares with a tree whose root is in a forbidden aggregate.
+            if not group.suffix:
+                self.met[index, shared] &= ~members[self._trees[shared]]
+            self.holds[index] = members[rows]
 
 
 class _StageRun:
@@ -305,17 +304,15 @@ class _StageRun:
             passes = uses.any_of_tree(blamed & met)
             self._together.append((stage, passes))
             return passes, blamed, {}
-        passes, failing, masks_before = np.ones(len(uses), np.bool_), {}, list(self.left)
+        passes, failing, previous = np.ones(len(uses), np.bool_), {}, list(self.left)
         for slot in stage.slots:
-            remaining = masks_before[slot] & met
+            remaining = previous[slot] & met
             serves = uses.any_of_tree(remaining)
             failing[slot] = ~serves
             passes &= serves
             fails = uses.of_each(~serves)
-            blamed |= masks_before[slot] & fails
-            self.left[slot] = (
-                remaining | (masks_before[slot] & fails) if self._relaxed else remaining
-            )
+            blamed |= previous[slot] & fails
+            self.left[slot] = remaining | (previous[slot] & fails) if self._relaxed else remaining
         for earlier, applies in self._together:
             if not set(earlier.slots) & set(stage.slots):
                 continue
@@ -327,14 +324,11 @@ class _StageRun:
             passes &= still_pass | ~applies
             # The providers with the trait that this constraint removed.
             lost_uses = (
-                self._combine_slots(earlier.slots, masks_before)
-                & has_trait
-                & ~met
-                & uses.of_each(lost)
+                self._combine_slots(earlier.slots, previous) & has_trait & ~met & uses.of_each(lost)
             )
             blamed |= lost_uses
             for slot in stage.slots if self._relaxed else ():
-                self.left[slot] = self.left[slot] | (masks_before[slot] & lost_uses)
+                self.left[slot] = self.left[slot] | (previous[slot] & lost_uses)
         return passes, blamed, failing
 
     def _combine_slots(self, slots: Sequence[int], masks: Sequence[Mask]) -> Mask:
