@@ -30,7 +30,7 @@ _NOTED, _SHARED_NOTED = 20, 5
 
 @dataclass(frozen=True)
 class _Uses:
-    """Providers that trees can use: the row of the provider, the number of the tree, the slots.
+    """Providers that trees can use: the row of the provider and the number of the tree.
 
     ``serves`` has a column for each of the search's ``distinct_slots``.
     """
@@ -124,7 +124,10 @@ class ProviderTrees:
 
     @cached_property
     def _limits(self) -> Mapping[int, _Numbers]:
-        """The limit of each provider and class, plus 1. 0 if all slots together fit."""
+        """The limit of each provider, by resource class.
+
+        It is 0 if the provider fits all slots that it can serve together, else its capacity plus 1.
+        """
         rules, distinct = self.search.rules, self.search.distinct_slots
         sizes = np.array([len(positions) for positions in self.search.equal_slots], np.int64)
         is_plain = np.array([not slot.slot.suffix for slot in distinct], np.bool_)
