@@ -1,4 +1,4 @@
-"""Nearest amounts of a resource class for which provider trees have capacity."""
+"""Nearest amounts of a resource class that fit into provider trees."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -24,10 +24,10 @@ def uuids_of(connection: Connection, ids: Collection[int]) -> dict[int, str]:
 
 
 def nearest_amounts(run: SearchRun, term: tuple[str, str], most: int) -> Mapping[int, int]:
-    """Return for each tree the amount nearest to the requested one that fits.
+    """Return for each tree the amount nearest to the requested amount that fits.
 
     The result maps root ids to amounts, for the ``most`` trees whose amounts are nearest to that of
-    ``term``. The amount of a tree is the largest below the requested one or, if none fits, the
+    ``term``. The amount of a tree is the largest below the requested amount or, if none fits, the
     smallest above it. Only trees without candidates that meet all other constraints are considered.
     Their providers may still not combine.
     """
@@ -51,7 +51,7 @@ def nearest_amounts(run: SearchRun, term: tuple[str, str], most: int) -> Mapping
 def _select_per_tree(
     checked: CheckedTrees, stage: Stage, amounts: _Numbers, best: np.ufunc
 ) -> _Numbers:
-    """Return for each tree the best of the amounts with which it passes all stages, 0 for none."""
+    """Return for each tree the best amount that passes all stages, 0 for none."""
     met = checked.met.copy()
     met[stage.index] = amounts > 0
     outcomes, remaining = replace(checked, met=met).outcomes()

@@ -66,8 +66,8 @@ class _MeteredBudget(Budget):
 class _TreeShape:
     """Trees of the same shape, with their combinations as far as needed.
 
-    ``steps`` is the cost of one tree with no combination, with one, and so on. Finding combinations
-    spends the steps of one tree.
+    ``steps`` is the cost of a tree by the number of its combinations, from 0. Finding combinations
+    spends the steps of a single tree.
     """
 
     pending: Iterator[Combination]
@@ -109,7 +109,7 @@ class CandidateBatches:
     """The candidates found so far, in ``requests``, and the search for more.
 
     ``limit`` is the maximum number of candidates (None: all). With ``in_turn``, each tree
-    contributes one candidate before any tree contributes a second. With ``random``, trees and
+    contributes its first candidate before any tree contributes a second. With ``random``, trees and
     providers are shuffled. ``only`` restricts the search to the trees of these roots.
     """
 
@@ -192,7 +192,7 @@ class CandidateBatches:
     def _take_combinations(self, batch: _Batch, first: int, end: int | None) -> bool:
         """Add combinations ``first`` to ``end`` of each tree, up to the limit.
 
-        Returns whether any tree has one. A tree costs at most as much as it would alone.
+        Returns whether any was found. A tree costs at most as much as it would alone.
         """
         if batch.trees.may_repeat:
             return self._take_distinct(batch, first, end)

@@ -57,7 +57,7 @@ class ProviderCache:
     """All providers of the cloud, in the memory of this process.
 
     Threads share it. It is read while it is :meth:`held`, so that no reader sees a partial change.
-    Only one thread at a time loads rows for it, alongside readers.
+    A single thread at a time loads rows for it, alongside readers.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class ProviderCache:
     def refresh(self, connection: Connection) -> bool:
         """Apply all committed changes, and return whether the cache can be used.
 
-        Sends one SQL statement if nothing has changed, and one more for each batch of changed
+        Sends a single SQL statement if nothing has changed, and another for each batch of changed
         providers. Returns False if the change log is not available, while all providers are loaded,
         and after any error except a lost connection, which is raised: the database can serve the
         request without the cache.
@@ -246,7 +246,7 @@ class ProviderCache:
             return differing
 
     def _reload(self, connection: Connection, changes: Changes) -> None:
-        """Reload what has changed. The caller holds the load lock."""
+        """Reload changed providers. The caller holds the load lock."""
         if changes.is_in_doubt or self._cloud is None or len(changes.providers) > MANY:
             with self._lock:
                 self._position = None
@@ -318,7 +318,7 @@ class ProviderCache:
             self._load_all(connection)
 
     def _reload_changed(self, connection: Connection, changes: Changes) -> bool:
-        """Reload what has changed, and return whether a thread got the load lock."""
+        """Reload changed providers, and return whether a thread got the load lock."""
         cloud = self._cloud
         if cloud is None or changes.is_in_doubt or len(changes.providers) > MANY:
             LOG.info("loading all providers: %s", _reload_reason(changes))

@@ -96,7 +96,7 @@ class RowValues:
         return in_ranges(first, np.searchsorted(self.rows, rows, "right"))
 
     def renumber(self, numbers: NDArray[np.int64]) -> None:
-        """Map each old row number to its new one. A negative number drops the row's values."""
+        """Map each old row number to its new number. A negative number drops the row's values."""
         new = numbers[self.rows]
         keep = new >= 0
         if not keep.all():
@@ -105,7 +105,7 @@ class RowValues:
         self.rows = new.astype(np.int32)
 
     def span(self, rows: slice) -> slice:
-        """Return the positions of the values of a range of rows with at most one value each."""
+        """Return the positions of the values of a range of rows without multiple values."""
         if self._is_dense(rows.stop - 1):
             return rows
         first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
@@ -114,7 +114,7 @@ class RowValues:
     def places(self, rows: RowNumbers) -> tuple[NDArray[np.int64], Mask]:
         """Return the position of the value of each row, and whether the row has a value.
 
-        Rows must have at most one value each.
+        Rows must not have multiple values.
         """
         if not len(self.rows):
             return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
@@ -124,7 +124,7 @@ class RowValues:
         return places, self.rows[places] == rows
 
     def _is_dense(self, last: int) -> bool:
-        """Return whether each row up to ``last`` has a value, if rows have at most one each."""
+        """Return whether each row up to ``last`` has a value, if no row has multiple values."""
         return 0 <= last < len(self.rows) and int(self.rows[last]) == last
 
 
@@ -140,7 +140,7 @@ INVENTORY: Mapping[str, type[np.number]] = {
 
 @dataclass(slots=True)
 class ClassColumns:
-    """The inventories of one resource class. Capacities are not truncated."""
+    """The inventories of a resource class. Capacities are not truncated."""
 
     stock: RowValues = field(
         default_factory=lambda: RowValues(
@@ -320,7 +320,7 @@ class ProviderColumns:
         return self.places_of(wanted)[1]
 
     def places_of(self, wanted: _Ids) -> tuple[NDArray[np.bool_], RowNumbers]:
-        """Return which of these ids exist, and the rows of those that exist."""
+        """Return which of these ids exist, and their rows."""
         existing = self.providers.ids
         if not len(existing):
             return np.zeros(len(wanted), np.bool_), np.empty(0, np.int32)

@@ -1,4 +1,4 @@
-"""Combinations of providers that serve a request together, within one tree.
+"""Combinations of providers that serve a request together, within a tree.
 
 Combinations are generated lazily, so that none are built beyond a limit. Nothing is read from the
 database.
@@ -23,7 +23,7 @@ _CHOICES_PER_STEP = 20
 def can_assign(
     choices: Sequence[Sequence[int]], places: Mapping[int, int], spend: Callable[[int], None]
 ) -> bool:
-    """Return whether each slot can be assigned to one of its providers.
+    """Return whether each slot can be assigned to a provider.
 
     ``choices`` are the providers of each slot. ``places`` is the number of slots that a provider
     can take, 1 by default. Uses augmenting paths (Kuhn's algorithm) unless there are fewer places
@@ -57,8 +57,8 @@ def can_assign(
 class TraitCoverage:
     """The sets of required traits that the providers chosen so far cover, slot by slot.
 
-    ``covers`` are the sets of which each provider has a trait, as bits. ``options`` are the
-    providers of each slot in the order of choosing, and empty for a slot whose traits do not count.
+    ``covers`` are the sets that each provider covers, as bits. ``options`` are the providers of
+    each slot in the order of choosing, and empty for a slot whose traits do not count.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ _Ids = frozenset[int]
 
 
 class Subtree:
-    """One ``same_subtree`` rule, with the providers chosen for its slots so far.
+    """A ``same_subtree`` rule, with the providers chosen for its slots so far.
 
     ``slots`` are in the order of choosing. ``tops`` are the providers that can be the ancestor of
     all others: they serve a slot of the rule, and each slot of the rule has a provider that is the
@@ -125,7 +125,7 @@ class Subtree:
         self.tops = self._possible_tops[0] = _Ids(tops)
 
     def allows(self, position: int, provider: int, lineage: _Ids) -> bool:
-        """Return whether some provider can be above all others if this one is chosen.
+        """Return whether some provider can be above all others if this provider is chosen.
 
         ``position`` is the position of the slot in the rule, ``lineage`` the provider with its
         ancestors.
@@ -144,7 +144,7 @@ class Subtree:
 
 
 class Subtrees:
-    """All ``same_subtree`` rules of a request in one tree.
+    """All ``same_subtree`` rules of a request in a tree.
 
     ``order`` are the slots in the order of choosing, ``options`` the providers of each slot, and
     ``lineage`` each provider with its ancestors. ``spend`` is called with the additional steps for
@@ -198,7 +198,7 @@ class Subtrees:
     def below(
         self, top: int, options: Sequence[Sequence[int]], rule: Subtree
     ) -> tuple[Sequence[int], ...]:
-        """Return the options of all slots, limited to one subtree for the slots of the rule."""
+        """Return the options of all slots, limited to a subtree for the slots of the rule."""
         lineage, limited = self._lineage, list(options)
         self._spend(sum(len(options[slot]) for slot in rule.slots) // _CHOICES_PER_STEP)
         for slot in rule.slots:
@@ -212,7 +212,7 @@ Combination = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class FreeCapacity:
-    """Remaining capacity of a class on a provider, and the maximum of one allocation."""
+    """Remaining capacity of a class on a provider, and the maximum of a single allocation."""
 
     amount: int
     max_unit: int
@@ -223,8 +223,8 @@ class ProviderTree:
     """A tree: for each slot, the providers (own or sharing) that can serve it.
 
     ``free`` is the remaining capacity by provider and class, given only if it may be too little for
-    all slots that the provider can serve. ``covers`` are the ``trait_choices`` of which a provider
-    has a trait, as bits. ``lineage`` is each provider with its ancestors, given only if there are
+    all slots that the provider can serve. ``covers`` are the ``trait_choices`` that a provider
+    covers, as bits. ``lineage`` is each provider with its ancestors, given only if there are
     subtree rules.
     """
 
@@ -236,7 +236,7 @@ class ProviderTree:
 
 
 class Budget:
-    """The maximum work of one request, in steps. Each provider tried for a slot is one step.
+    """The maximum work of a request, in steps. Each provider tried for a slot costs a step.
 
     Reading a tree (``trees``) and building a candidate (``batches``) cost steps, too.
     """
@@ -348,7 +348,7 @@ def _is_feasible(tree: ProviderTree, rules: Rules, budget: Budget) -> bool:
 
 
 class _Chooser:
-    """Backtracking search that chooses a provider for one slot after the other."""
+    """Backtracking search that chooses providers slot by slot."""
 
     def __init__(self, tree: ProviderTree, rules: Rules, budget: Budget) -> None:
         self._tree, self._rules, self._budget = tree, rules, budget
@@ -436,7 +436,8 @@ class _Chooser:
     def _has_unused_tree(self, provider: int) -> bool:
         roots = self._tree.roots
         return all(
-            other == provider or roots[other] != roots[provider] for other in self._chosen.values()
+            chosen == provider or roots[chosen] != roots[provider]
+            for chosen in self._chosen.values()
         )
 
     def _has_capacity(self, slot: int, provider: int) -> bool:

@@ -182,10 +182,10 @@ class ConstraintEvaluator:
         for name in sorted(terms.forbidden):
             yield ~traits.any_of(frozenset({ids[name]}), rows)
 
-    def having(self, terms: TraitTerms, rows: SomeRows, found: Mask) -> None:
-        """Clear in ``found`` the rows that do not meet the constraints on traits."""
+    def having(self, terms: TraitTerms, rows: SomeRows, mask: Mask) -> None:
+        """Clear in ``mask`` the rows that do not meet the constraints on traits."""
         for met in self.each_trait(terms, rows):
-            found &= met
+            mask &= met
 
     def _has_room(self, name: str, amount: int, rows: SomeRows) -> Mask:
         columns = self.shape.cloud.classes.get(self.names.classes[name])

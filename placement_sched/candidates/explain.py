@@ -1,4 +1,4 @@
-"""Explanation of a candidate search: what each constraint removed, and the nearest misses.
+"""Explanation of a candidate search: removed trees and nearest misses.
 
 Trees are counted. A sharing provider without a compute node counts only if it serves. If every slot
 of a tree has a provider but the providers do not serve together, the tree is rejected by the step
@@ -67,11 +67,11 @@ def changes_of(
     alone: bool = True,
     memberships: Collection[str] = (),
 ) -> tuple[Remedy, ...]:
-    """Return alternative changes, each of which is enough to meet a constraint.
+    """Return alternative changes that each meet a constraint.
 
     They name the host, or ``provider`` if it is set, whose inventory of the resource class is
     ``room``. ``rooms`` are the inventories of all providers that may serve. Unless ``alone``,
-    changing one provider is not enough, and only changes of the request are returned.
+    changing a single provider is not enough, and only changes of the request are returned.
     ``memberships`` are the aggregates of the provider.
     """
     if constraint.resource_class:
@@ -85,7 +85,7 @@ def changes_of(
 
 
 def largest_below(room: UsedInventory, asked: int) -> int:
-    """Return the largest amount below ``asked`` that fits, 0 for none."""
+    """Return the largest amount below the requested one that fits, 0 for none."""
     inventory = room.inventory
     largest = min(inventory.capacity - room.used, inventory.max_unit, asked - 1)
     largest -= largest % inventory.step_size
@@ -93,7 +93,7 @@ def largest_below(room: UsedInventory, asked: int) -> int:
 
 
 def smallest_above(room: UsedInventory, asked: int) -> int:
-    """Return the smallest amount above ``asked`` that fits, 0 for none."""
+    """Return the smallest amount above the requested one that fits, 0 for none."""
     inventory = room.inventory
     smallest = max(inventory.min_unit, asked + 1)
     smallest += -smallest % inventory.step_size
@@ -221,9 +221,10 @@ _SUGGEST_BY_KIND = {
 
 @dataclass(frozen=True)
 class TreeAdvice:
-    """Advice on how to change one tree, given the ``outcomes`` that reject it.
+    """Advice on how to change a tree, given the ``outcomes`` that reject it.
 
-    ``left`` are for each slot the uses that meet all constraints except those that reject the tree.
+    ``left`` are for each slot the uses that meet all constraints except the constraints that reject
+    the tree.
     """
 
     reasons: Reasons
@@ -274,7 +275,7 @@ class TreeAdvice:
         return remaining
 
     def changes(self, outcome: StageOutcome, rejection: Rejection) -> tuple[Remedy, ...]:
-        """Return alternative changes, each of which is enough for a stage."""
+        """Return alternative changes that each let the tree pass a stage."""
         stage, target = outcome.stage, self._find_target(outcome, rejection)
         rooms: list[UsedInventory] = []
         own = None
@@ -295,7 +296,7 @@ class TreeAdvice:
         )
 
     def _find_target(self, outcome: StageOutcome, rejection: Rejection) -> int | None:
-        """Return the use that advice for a stage names, None if one use is not enough."""
+        """Return the use that advice for a stage names, None if a single use is not enough."""
         stage, slots = outcome.stage, outcome.failing_slots(self.tree)
         if stage.of_root:
             return self.root
@@ -354,7 +355,7 @@ class TreeAdvice:
     def _free(
         self, options: Sequence[Sequence[int]], rules: Rules
     ) -> Mapping[InventoryIds, FreeCapacity]:
-        """Return by use and class a lower bound of what is free after the changes."""
+        """Return by use and class a lower bound of the capacity that is free after the changes."""
         free: dict[InventoryIds, FreeCapacity] = {}
         for slot, use, class_id, amount in _yield_amounts(options, rules):
             room = self.reasons.rooms.get((int(self.reasons.checked.uses.ids[use]), class_id))
@@ -412,7 +413,7 @@ class SearchRun(NamedTuple):
         return reports.StepReport("limit", str(after), before, after, option=option)
 
     def cut_step(self) -> reports.StepReport:
-        """Return the step by which a limit cut a tree that serves."""
+        """Return the step for a tree that serves but was cut by a limit."""
         step = self.limit_step(1)
         reason = "it changed while the request was evaluated; try again"
         changes: tuple[Remedy, ...] = ()
@@ -565,7 +566,7 @@ class _Trees:
 
 
 def explain(run: SearchRun, view: reports.View) -> reports.CandidatesReport:
-    """Report what every constraint of a search removed. Each tree counts only once.
+    """Report the trees that each constraint of a search removed. Each tree counts once.
 
     A tree counts for the first constraint that rejects it. If more trees serve than have
     candidates, the last step is the limit that cut them. A root without a compute node is named by
@@ -575,14 +576,14 @@ def explain(run: SearchRun, view: reports.View) -> reports.CandidatesReport:
     checked, counts = trees.checked, trees.counted()
     outcomes, _ = checked.outcomes()
     shown_trees = []
-    number = before = int(counts.sum())
+    total = count_before = int(counts.sum())
     sizes = []
     is_remaining = counts
     for outcome in outcomes:
         removed = outcome.rejected[counts[outcome.rejected]]
         is_remaining[removed] = False
-        sizes.append((before, before - len(removed)))
-        before -= len(removed)
+        sizes.append((count_before, count_before - len(removed)))
+        count_before -= len(removed)
         shown_trees.append((outcome, trees.shown(removed.tolist(), view)))
     outcome_rejections = [
         (outcome, rejections(checked, outcome, [tree for tree, _ in named]))
@@ -602,16 +603,16 @@ def explain(run: SearchRun, view: reports.View) -> reports.CandidatesReport:
     remaining = np.flatnonzero(is_remaining)
     serves = trees.serving(remaining)
     after = int(serves.sum())
-    if after < before:
+    if after < count_before:
         not_combinable = trees.shown(remaining[~serves].tolist(), view)
-        steps.append(trees.combination_step(not_combinable, before, after))
+        steps.append(trees.combination_step(not_combinable, count_before, after))
     candidate_roots = run.taken
     if len(candidate_roots) < after:
         steps.append(run.limit_step(after))
     misses = reports.NearMisses() if candidate_roots or after else trees.near_misses()
     return reports.CandidatesReport(
         query=run.search.query.querystring(),
-        providers=number,
+        providers=total,
         hosts=len(candidate_roots),
         steps=tuple(steps),
         nearest_misses=misses,
@@ -631,10 +632,10 @@ class TreeRejection(NamedTuple):
 def each_refusal(run: SearchRun, roots: Collection[str]) -> dict[str, TreeRejection]:
     """Return all steps that reject each tree, by root uuid, for rejected trees only.
 
-    The steps are those of :func:`explain` for these trees alone, and include the steps after the
-    first rejection: a rejected tree continues as if the constraint were not requested. Combinations
-    are checked only for trees that every constraint leaves a provider for each slot. The last step
-    is ``limit`` if no other step rejects the tree.
+    The steps are the same as for :func:`explain` for these trees alone, and include the steps after
+    the first rejection: a rejected tree continues as if the constraint were not requested.
+    Combinations are checked only for trees that every constraint leaves a provider for each slot.
+    The last step is ``limit`` if no other step rejects the tree.
     """
     rejected_uuids = set(roots) - run.taken
     if not rejected_uuids:

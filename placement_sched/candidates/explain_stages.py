@@ -1,8 +1,8 @@
-"""Stages of a candidate search, and what each stage rejects.
+"""Stages of a candidate search, and the trees that each stage rejects.
 
-The masks are those of the search (``constraints``). Trees are counted. Group by group and
-constraint by constraint, each slot of the request loses the providers that do not meet the
-constraint. A tree is rejected by the first constraint that leaves a slot without providers.
+The search computes the masks (``constraints``). Trees are counted. Group by group and constraint by
+constraint, each slot of the request loses the providers that do not meet the constraint. A tree is
+rejected by the first constraint that leaves a slot without providers.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -40,10 +40,10 @@ _Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One constraint, evaluated in row ``index`` of ``CheckedTrees.met``.
+    """A constraint, evaluated in row ``index`` of ``CheckedTrees.met``.
 
-    It must be met by the provider of each of ``slots``, with ``together`` by at least one of their
-    providers, and with ``of_root`` by the root of the tree.
+    It must be met by the provider of each of ``slots``, with ``together`` by at least one provider,
+    and with ``of_root`` by the root of the tree.
     """
 
     index: int
@@ -245,15 +245,15 @@ class _Checker:
             self.met[index] = mask
 
     def _check_group(self, group: RequestGroup, first: int) -> None:
-        own = CountedRoot.NONE if group.suffix else CountedRoot.OWN
-        other = CountedRoot.NONE if group.suffix else CountedRoot.OTHER
+        counted_own = CountedRoot.NONE if group.suffix else CountedRoot.OWN
+        counted_shared = CountedRoot.NONE if group.suffix else CountedRoot.OTHER
         rows, evaluator, shared = self._rows, self._evaluator, self._is_shared
         if shared.any():
-            for part, counted in ((~shared, own), (shared, other)):
+            for part, counted in ((~shared, counted_own), (shared, counted_shared)):
                 for index, mask in enumerate(evaluator.each(group, counted, rows[part]), first):
                     self.met[index, part] = mask
         else:
-            for index, mask in enumerate(evaluator.each(group, own, rows), first):
+            for index, mask in enumerate(evaluator.each(group, counted_own, rows), first):
                 self.met[index] = mask
         index = (
             first + len(group.resources) + len(group.traits.required) + len(group.traits.forbidden)
@@ -270,7 +270,7 @@ class _Checker:
 
 
 class _StageRun:
-    """Evaluation of all stages, one after the other."""
+    """Evaluation of all stages in order."""
 
     def __init__(self, checked: CheckedTrees, relaxed: bool) -> None:
         self._checked, self._relaxed = checked, relaxed

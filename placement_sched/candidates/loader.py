@@ -1,7 +1,7 @@
-"""Provider columns loaded for one request, used without a provider cache.
+"""Provider columns loaded for a request, used without a provider cache.
 
-SQL narrows the providers or trees to a superset of those that may serve. Only their rows are
-loaded, and are evaluated like the rows of the provider cache.
+SQL narrows the providers or trees to a superset of the providers that may serve. Only their rows
+are loaded, and are evaluated like the rows of the provider cache.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -58,7 +58,7 @@ def ids_alone(
     limit: int | None = None,
     after: int = 0,
 ) -> Sequence[int]:
-    """Return the ids, above ``after``, of providers that serve a request of one group alone.
+    """Return the ids, above ``after``, of providers that serve a request of a single group.
 
     Every provider of the cloud must be a tree of its own.
     """
@@ -130,7 +130,7 @@ def trees_of_sharers(
 ) -> Iterator[int]:
     """Yield the ids of all providers in the trees of sharing providers.
 
-    Only sharing providers in one of these aggregates count. ``shares`` is the id of their trait.
+    Only sharing providers in any of these aggregates count. ``shares`` is the id of their trait.
     """
     sharer = tables.resource_providers.alias("sharer")
     membership = _AGGREGATES.c
@@ -170,7 +170,7 @@ def _select_sharing_pairs() -> sa.CTE:
     """Return the ids of sharing providers and of the roots of the trees that they share with.
 
     A provider with the trait MISC_SHARES_VIA_AGGREGATE shares with every tree that has a provider
-    in one of its aggregates (Placement documentation, "Modeling with Provider Trees").
+    in any of its aggregates (Placement documentation, "Modeling with Provider Trees").
     """
     traits, shared = tables.traits, _AGGREGATES.alias("shared")
     joined, member = _AGGREGATES.alias("joined"), tables.resource_providers.alias("member")
@@ -243,9 +243,9 @@ _CLASS, _TRAIT, _AGGREGATE, _TOPOLOGY = range(4)
 
 
 class LoadedProviders(ProviderSource):
-    """The providers that one request has loaded so far. Each method loads missing rows.
+    """The providers that a request has loaded so far. Each method loads missing rows.
 
-    For one thread. Each SQL statement sees the database at a different time.
+    Not safe for several threads. Each SQL statement sees the database at a different time.
     """
 
     reads_cheaply = False
@@ -307,7 +307,7 @@ class LoadedProviders(ProviderSource):
         return [row[0] for row in rows_among(self._connection, select(_COLUMNS.id), root, roots)]
 
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
-        """Resolve all names of a query with one SQL statement."""
+        """Resolve all names of a query with a single SQL statement."""
         names = resolve(self._connection, query)
         self._sharing_trait = names.traits.get(SHARES) if names.topology.sharing else None
         return names
@@ -324,7 +324,7 @@ class LoadedProviders(ProviderSource):
     def serving_alone(
         self, query: CandidatesQuery, names: ResolvedNames, limit: int | None
     ) -> tuple[CandidateProvider, ...]:
-        """Return the first providers, by id, that serve a request of one group alone."""
+        """Return the first providers, by id, that serve a request of a single group."""
         providers: list[CandidateProvider] = []
         after = 0
         while True:
@@ -365,7 +365,7 @@ class LoadedProviders(ProviderSource):
 
 
 def resolve(connection: Connection, query: CandidatesQuery) -> ResolvedNames:
-    """Return the ids of all names of a query, read with one SQL statement.
+    """Return the ids of all names of a query, read with a single SQL statement.
 
     Raises :class:`UnknownNames`, with all unknown names, if a class or trait does not exist.
     """

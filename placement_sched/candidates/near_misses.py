@@ -1,7 +1,7 @@
 """Smallest sets of constraints without which a request on trees would have candidates.
 
-The request is evaluated without one constraint and, if that never helps, without two, and so on.
-The constraints that every provider misses limit the sets that can help, so that few sets are
+The request is evaluated without each constraint and, if that never helps, without each pair, and so
+on. The constraints that every provider misses limit the sets that can help, so that few sets are
 evaluated. All evaluations share a budget.
 """
 
@@ -273,7 +273,7 @@ class _Blockers:
     def sets_of(self, size: int, rules: int) -> Iterator[int]:
         """Yield the sets of ``size`` constraints or ``rules`` without which trees might serve.
 
-        No other set of this size helps. The search decides whether these do.
+        No other set of this size helps. The search decides whether they do.
         """
         yielded: set[int] = set()
         for blockers in sorted(
@@ -485,7 +485,7 @@ def _describe_excess(tree: ProviderTree, rules: Rules, class_id: int) -> str:
 def _suggest_capacity(
     tree: ProviderTree, rules: Rules, class_id: int, names: TreeNames, budget: Budget
 ) -> Remedy | None:
-    """Return how much more capacity one provider needs, for the provider that needs least."""
+    """Return the additional capacity that a provider needs, for the provider that needs least."""
     amounts = _requested_amounts(rules, class_id)
     requested, best = sum(amounts.values()), None
     try:

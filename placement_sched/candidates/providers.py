@@ -1,7 +1,7 @@
 """Provider columns for the search and its explanation, cached or loaded.
 
-:class:`CachedProviders` uses the provider cache, ``loader`` the rows loaded for one request. The
-same code evaluates both.
+:class:`CachedProviders` uses the provider cache, ``loader`` the rows loaded for a request. The same
+code evaluates both.
 """
 
 from abc import ABC, abstractmethod
@@ -79,7 +79,7 @@ class ProviderSource(ABC):
     def serving_alone(
         self, query: CandidatesQuery, names: ResolvedNames, limit: int | None
     ) -> tuple[CandidateProvider, ...]:
-        """Return the first providers, by id, that serve a request of one group alone."""
+        """Return the first providers, by id, that serve a request of a single group."""
         with self.held(whole=True) as (cloud, shape):
             evaluator = ConstraintEvaluator(shape, names)
             (group,) = query.groups
@@ -121,7 +121,7 @@ class ProviderSource(ABC):
     def serving_of(
         self, query: CandidatesQuery, names: ResolvedNames, ids: Collection[int]
     ) -> tuple[CandidateProvider, ...]:
-        """Return by id which of these providers serve a request of one group alone."""
+        """Return by id which of these providers serve a request of a single group."""
         with self.held(ids) as (cloud, shape):
             rows = np.sort(cloud.rows_of(ids))
             return tuple(
@@ -238,7 +238,7 @@ class ProviderSource(ABC):
 class CachedProviders(ProviderSource):
     """All providers, from the provider cache of this process.
 
-    Each query locks the cache, and so sees one state of it.
+    Each query locks the cache, and so sees a single state of it.
     """
 
     reads_cheaply = True
@@ -280,7 +280,7 @@ def _list_ids(cloud: ProviderColumns, rows: RowNumbers) -> list[int]:
 def _find_serving_alone(
     evaluator: ConstraintEvaluator, query: CandidatesQuery, rows: slice | RowNumbers
 ) -> Mask:
-    """Return which of the rows serve a request of one group, in a cloud without trees."""
+    """Return which of the rows serve a request of a single group, in a cloud without trees."""
     (group,) = query.groups
     mask = evaluator.serving(group, CountedRoot.OWN, rows)
     evaluator.having(query.root, rows, mask)

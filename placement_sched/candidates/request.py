@@ -1,7 +1,7 @@
 """Candidates query with resolved names, split into slots.
 
-One provider serves a slot. A group with a suffix is one slot. The group without a suffix is a slot
-for each of its resource classes, since several providers of a tree can serve it together.
+A single provider serves a slot. A group with a suffix is a slot. The group without a suffix is a
+slot for each of its resource classes, since several providers of a tree can serve it together.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -72,7 +72,7 @@ def _check_exist(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """Part of a request that one provider serves, with its amounts by class id."""
+    """Part of a request that a single provider serves, with its amounts by class id."""
 
     suffix: str
     amounts: tuple[tuple[int, int], ...]
@@ -83,8 +83,8 @@ class Rules:
     """The rules for a combination of providers.
 
     ``trait_choices``: the providers of the slots without suffix must together have a trait of each
-    set. ``subtrees``: one provider of these slots must be an ancestor of, or equal to, all others.
-    ``one_of_a_tree``: at most one provider of each tree, as before microversion 1.29.
+    set. ``subtrees``: a provider of these slots must be an ancestor of, or equal to, all others.
+    ``one_of_a_tree``: no two providers of a tree, as before microversion 1.29.
     """
 
     slots: tuple[Slot, ...]
@@ -176,7 +176,7 @@ def slots_of(query: CandidatesQuery, names: ResolvedNames) -> tuple[SlotGroup, .
 
 
 def serves_alone(group: RequestGroup) -> bool:
-    """Return whether one provider must serve the whole group."""
+    """Return whether a single provider must serve the whole group."""
     return bool(group.suffix) or len(group.resources) <= 1
 
 
@@ -193,8 +193,7 @@ def _split_group(group: RequestGroup) -> Iterator[RequestGroup]:
 def distinct_subtrees(subtrees: Iterable[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
     """Return the subtree rules without duplicates, regardless of the order of slots.
 
-    A rule does not follow from a rule with more slots, whose top may serve one of the additional
-    slots.
+    A rule does not follow from a rule with more slots, whose top may serve an additional slot.
     """
     distinct: dict[frozenset[int], tuple[int, ...]] = {}
     for slots in subtrees:

@@ -2,10 +2,10 @@
 
 names -> constraints -> single providers, or trees -> combinations -> allocation requests
 
-A request of one group in a cloud without trees is evaluated by one query. Any other request is
-combined tree by tree, or for all trees of the same shape together, with the same constraints.
-``summaries`` renders provider summaries, which the scheduler does not need. ``explain`` reports
-what each constraint removed.
+A request of a single group in a cloud without trees is evaluated by a single query. Any other
+request is combined tree by tree, or for all trees of the same shape together, with the same
+constraints. ``summaries`` renders provider summaries, which the scheduler does not need.
+``explain`` reports the trees that each constraint removed.
 """
 
 from collections import defaultdict
@@ -39,7 +39,7 @@ class Search:
 
     @property
     def is_single(self) -> bool:
-        """Return whether one provider serves the request: one group in a cloud without trees."""
+        """Return whether the request is a single group in a cloud without trees."""
         return self.query.is_plain and self.names.topology.flat
 
 
@@ -58,7 +58,7 @@ def find(
 ) -> Candidates:
     """Find the candidates of a search: the first by provider id, or a random sample.
 
-    ``one_of_a_tree`` leaves out candidates with several providers of one tree, which clients before
+    ``one_of_a_tree`` leaves out candidates with several providers of a tree, which clients before
     microversion 1.29 do not understand. Raises :class:`TooComplex` if ``[placement]
     allocation_candidates_budget`` or ``max_member_of`` is exceeded.
     """

@@ -81,9 +81,9 @@ _Summary = tuple[bytes, bytes, bytes]
 class _SummaryCache:
     """Cached fragments by provider id, and whole summaries by provider description.
 
-    All are from one ``history`` of the database, and use the class names in ``class_names``. The
-    key of a summary is the ``id()`` of the description. ``described`` references the descriptions,
-    so that no other object can get the same ``id()``.
+    All are from the same ``history`` of the database, and use the class names in ``class_names``.
+    The key of a summary is the ``id()`` of the description. ``described`` references the
+    descriptions, so that no other object can get the same ``id()``.
     """
 
     history: History = None
@@ -146,7 +146,7 @@ class Summaries:
         providers: Sequence[CandidateProvider],
         class_names: Mapping[int, str],
     ) -> Sequence[_Summary]:
-        """Return the summaries in the newest form, rendering those that are not cached."""
+        """Return the summaries in the newest form, rendering missing summaries."""
         cache = self._cache
         cached = cache.summaries if cache.agrees_with(source.history, class_names) else {}
         # By identity, because an equal description may have other usages.
@@ -182,7 +182,7 @@ class Summaries:
         providers: Sequence[CandidateProvider],
         class_names: Mapping[int, str],
     ) -> Sequence[_Fragment]:
-        """Return the fragment of each provider, loading those that are not cached."""
+        """Return the fragment of each provider, loading missing fragments."""
         cache = self._cache
         cached = cache.fragments if cache.agrees_with(source.history, class_names) else {}
         fragments: dict[int, _Fragment] = {}

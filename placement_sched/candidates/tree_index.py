@@ -93,7 +93,7 @@ class TreeIndex:
     def sharing(self) -> tuple[RowNumbers, RowNumbers]:
         """The rows of sharing providers and of the roots that each shares with, in pairs by root.
 
-        A sharing provider shares with every other tree that has a provider in one of its
+        A sharing provider shares with every other tree that has a provider in any of its
         aggregates.
         """
         memberships, number = self.cloud.memberships, len(self.cloud)

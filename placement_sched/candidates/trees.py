@@ -71,7 +71,7 @@ class _Uses:
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderTrees:
-    """Trees with a provider for every slot of a search, one after the other.
+    """Trees with a provider for every slot of a search.
 
     For each tree: the id and the uuid of its root, and in ``bounds`` the index of its first
     provider. The last bound is the end. For each provider, sorted by id within a tree: ``ids``,
@@ -238,7 +238,7 @@ class TreeReader:
         return uses.of(np.lexsort((uses.rows, uses.trees)))
 
     def _find_shared_uses(self, shape: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
-        """Return the providers that share with these trees and serve one of their slots."""
+        """Return the providers that share with these trees and serve any of their slots."""
         pairs = shape.sharing_with(roots)
         self.budget.spend(len(pairs) // _SHARED_NOTED)
         sharers, anchors = (rows[pairs] for rows in shape.sharing)

@@ -135,9 +135,9 @@ def _yield_readings(path: Sequence[str | int], value: Any) -> Iterator[tuple[lis
     if not path:
         yield [], value
         return
-    step, *rest = path
+    step, *remaining_path = path
     for key in _keys_of(value, step):
-        for keys, inner in _yield_readings(rest, value[key]):
+        for keys, inner in _yield_readings(remaining_path, value[key]):
             yield [key, *keys], inner
 
 
@@ -275,7 +275,7 @@ class Expectation(NamedTuple):
 
 
 def expectation(fault: FaultData) -> Expectation | None:
-    """Return the value of a fault and what is expected, None for other kinds of faults."""
+    """Return the value and the expected value of a fault, None if it has neither."""
     describe = _EXPECTED.get(fault.get("keyword", ""))
     expected = describe(fault["expected"]) if describe else None
     return None if expected is None else Expectation(fault["value"], expected)

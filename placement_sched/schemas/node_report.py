@@ -1,7 +1,7 @@
 """Compute node reports: their schema, defaults and parsing.
 
 The keys are the fields of nova's ComputeNode, and our own ``reserved`` and ``inventories``.
-Structured values are accepted in every form in which nova stores them.
+Structured values are accepted in every form that nova stores.
 """
 
 import json

@@ -43,7 +43,7 @@ _PATTERNS = {
 
 
 class Reader:
-    """Reader of documents with one schema.
+    """Reader of documents of a schema.
 
     It returns a valid document with UUIDs and enumeration names normalized, times as naive UTC,
     ``4.0`` as ``4`` for integers, and ``4`` as ``4.0`` for numbers. ``keywords`` convert values
@@ -107,7 +107,7 @@ def _convert_plain(schema: Json) -> Conversion | None:
 
 
 def _convert_if(kind: type, convert: Conversion, kinds: list[str]) -> Conversion:
-    """Return a conversion of values of one type. A single type needs no check."""
+    """Return a conversion of values of a type. A single type needs no check."""
     if len(kinds) == 1:
         return convert
     return lambda value: convert(value) if type(value) is kind else value
