@@ -27,7 +27,7 @@ PATIENCE = 0.2
 MANY = 20_000
 #: Names of the background threads that load all providers and that check the cache.
 THREAD, UPKEEP_THREAD = "load provider cache", "check provider cache"
-#: Seconds for which rows of the change log that were read before may be missing, because Galera
+#: Seconds that rows of the change log which were read before may be missing, because Galera
 #: nodes may lag.
 MAX_LAG = 2.0
 #: Seconds between two reads of late rows: by the background thread, by a request if the process was

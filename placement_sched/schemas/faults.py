@@ -291,7 +291,7 @@ _PLAIN_OF_ONE = {
     "minLength": "expected a text that is not empty",
     "minItems": "expected at least one entry, not {value}",
     "minProperties": "expected at least one entry, not {value}",
-    "maxProperties": "expected one key, not those of {value}",
+    "maxProperties": "expected one key, not the keys of {value}",
 }
 
 
