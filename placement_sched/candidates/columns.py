@@ -25,6 +25,22 @@ RowNumbers = NDArray[np.int32]
 Mask = NDArray[np.bool_]
 #: A selection of rows: a range, or row numbers in ascending order.
 SomeRows = slice | RowNumbers
+#: Maximum capacity, because numpy's integers have 64 bits. It exceeds any possible request.
+_MAX_CAPACITY = 2.0**62
+_NO_ROWS: RowNumbers = np.empty(0, np.int32)
+#: The columns of inventories and their types.
+INVENTORY: Mapping[str, type[np.number]] = {
+    "capacity": np.float64,
+    "used": np.int64,
+    "min_unit": np.int32,
+    "max_unit": np.int32,
+    "step_size": np.int32,
+}
+#: Bytes of a uuid string with its dictionary entry, and of an object reference.
+_TEXT, _OBJECT = 85 + 110, 8
+#: Bytes of a provider description: a tuple of five with its integers.
+_DESCRIBED = 160
+_Ids = NDArray[np.int64]
 
 
 def number_of(rows: SomeRows) -> int:
@@ -39,17 +55,10 @@ def in_ranges(first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.in
     return np.repeat(first - offsets, lengths) + np.arange(int(lengths.sum()))
 
 
-#: Maximum capacity, because numpy's integers have 64 bits. It exceeds any possible request.
-_MAX_CAPACITY = 2.0**62
-
-
 def whole_capacities(capacities: NDArray[np.number]) -> NDArray[np.int64]:
     """Truncate capacities to integers."""
     whole: NDArray[np.int64] = np.minimum(capacities, _MAX_CAPACITY).astype(np.int64)
     return whole
-
-
-_NO_ROWS: RowNumbers = np.empty(0, np.int32)
 
 
 @dataclass(slots=True)
@@ -126,16 +135,6 @@ class RowValues:
     def _is_dense(self, last: int) -> bool:
         """Return whether each row up to ``last`` has a value, if no row has multiple values."""
         return 0 <= last < len(self.rows) and int(self.rows[last]) == last
-
-
-#: The columns of inventories and their types.
-INVENTORY: Mapping[str, type[np.number]] = {
-    "capacity": np.float64,
-    "used": np.int64,
-    "min_unit": np.int32,
-    "max_unit": np.int32,
-    "step_size": np.int32,
-}
 
 
 @dataclass(slots=True)
@@ -243,14 +242,6 @@ class TraitBits:
         """Return the ids of the traits in a row's words, ascending."""
         bits = int.from_bytes(words, "little")
         return sorted(trait for trait, bit in self._bits.items() if bits >> bit & 1)
-
-
-#: Bytes of a uuid string with its dictionary entry, and of an object reference.
-_TEXT, _OBJECT = 85 + 110, 8
-#: Bytes of a provider description: a tuple of five with its integers.
-_DESCRIBED = 160
-
-_Ids = NDArray[np.int64]
 
 
 @dataclass(slots=True)

@@ -18,6 +18,15 @@ from placement_sched.errors import TooComplex, Unavailable
 
 #: Number of choices that are examined for one step of the budget.
 _CHOICES_PER_STEP = 20
+#: Number of rules of a slot that are checked for one step of the budget.
+_RULES_PER_STEP = 2
+_Ids = frozenset[int]
+#: The provider chosen for each slot, by the slot's position in the request.
+Combination = tuple[int, ...]
+#: Number of slots of the request for which a provider that is tried costs one more step.
+_SLOTS_PER_STEP = 16
+#: Minimum number of combinations for which checking feasibility first saves time.
+_MIN_TO_CHECK = 1000
 
 
 def can_assign(
@@ -90,12 +99,6 @@ class TraitCoverage:
         """Choose a provider for a slot. Choices for later slots are dropped."""
         covered = self._covers.get(provider, 0) if self._counts[depth] else 0
         self._covered[depth + 1] = self._covered[depth] | covered
-
-
-#: Number of rules of a slot that are checked for one step of the budget.
-_RULES_PER_STEP = 2
-
-_Ids = frozenset[int]
 
 
 class Subtree:
@@ -206,10 +209,6 @@ class Subtrees:
         return tuple(limited)
 
 
-#: The provider chosen for each slot, by the slot's position in the request.
-Combination = tuple[int, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class FreeCapacity:
     """Remaining capacity of a class on a provider, and the maximum of a single allocation."""
@@ -263,12 +262,6 @@ class Budget:
                 "allocation_candidates_budget allows: use a limit, fewer groups, or traits and "
                 "aggregates that leave fewer providers for each."
             )
-
-
-#: Number of slots of the request for which a provider that is tried costs one more step.
-_SLOTS_PER_STEP = 16
-#: Minimum number of combinations for which checking feasibility first saves time.
-_MIN_TO_CHECK = 1000
 
 
 def combinations(tree: ProviderTree, rules: Rules, budget: Budget) -> Iterator[Combination]:

@@ -56,6 +56,11 @@ from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 
 #: Units of the amounts of a resource class.
 _UNITS = {"MEMORY_MB": " MB", "DISK_GB": " GB"}
+#: Actions that change the request, not the cloud.
+OF_REQUEST = frozenset({"ask", "ask_traits", "drop_constraint"})
+_TOGETHER = "no providers serve all groups and classes together"
+#: Host and node of a tree. Without a compute node, both are the name of the root.
+_Names = tuple[str, str]
 
 
 def changes_of(
@@ -210,8 +215,6 @@ def _suggest_for_tree(detail: str, _provider: str | None) -> Iterator[Remedy]:
     yield Remedy("drop_constraint", words, {"constraint": "in_tree", "detail": detail})
 
 
-#: Actions that change the request, not the cloud.
-OF_REQUEST = frozenset({"ask", "ask_traits", "drop_constraint"})
 _SUGGEST_BY_KIND = {
     "required": _suggest_for_trait,
     "root_required": _suggest_for_trait,
@@ -378,11 +381,6 @@ def _yield_amounts(
         for use in uses:
             for class_id, amount in slot.amounts:
                 yield index, use, class_id, amount
-
-
-_TOGETHER = "no providers serve all groups and classes together"
-#: Host and node of a tree. Without a compute node, both are the name of the root.
-_Names = tuple[str, str]
 
 
 class SearchRun(NamedTuple):

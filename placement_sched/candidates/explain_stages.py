@@ -36,6 +36,10 @@ from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 
 _Numbers = NDArray[np.int64]
+#: Maximum number of providers that a reason names.
+_MAX_NAMED = 3
+#: The columns of an inventory that are read. The capacity takes the place of the total.
+_STOCK = ("capacity", "used", "min_unit", "max_unit", "step_size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,12 +337,6 @@ class _StageRun:
 
     def _combine_slots(self, slots: Sequence[int], masks: Sequence[Mask]) -> Mask:
         return reduce(or_, (masks[slot] for slot in slots))
-
-
-#: Maximum number of providers that a reason names.
-_MAX_NAMED = 3
-#: The columns of an inventory that are read. The capacity takes the place of the total.
-_STOCK = ("capacity", "used", "min_unit", "max_unit", "step_size")
 
 
 class Rejection(NamedTuple):

@@ -49,6 +49,9 @@ _TRAITS, _AGGREGATES = tables.resource_provider_traits, tables.resource_provider
 
 #: Maximum number of trait sets that SQL checks for each tree.
 _MAX_TRAIT_SETS = 16
+_COLUMNS = resource_providers.c
+#: Kinds of rows of the statement that resolves names.
+_CLASS, _TRAIT, _AGGREGATE, _TOPOLOGY = range(4)
 
 
 def ids_alone(
@@ -235,11 +238,6 @@ def _build_membership(aggregates: frozenset[int], *, in_trees: bool) -> Conditio
         return own
     # Query planners estimate that an OR holds for half of all providers.
     return row_by_row(sa.or_(is_member(_PROVIDER.root_provider_id, aggregates), own))
-
-
-_COLUMNS = resource_providers.c
-#: Kinds of rows of the statement that resolves names.
-_CLASS, _TRAIT, _AGGREGATE, _TOPOLOGY = range(4)
 
 
 class LoadedProviders(ProviderSource):

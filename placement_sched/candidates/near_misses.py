@@ -43,6 +43,11 @@ _EVALUATION_STEPS = 1000
 _SLOT_STEPS = 500
 #: Steps of each tree that is read for an evaluation.
 _READ_STEPS = 5
+#: Number of checks of a provider for a slot in one step of the budget.
+_CHECKS_PER_STEP = 8
+#: Maximum number of amounts of a class that a reason lists.
+_MAX_LISTED = 3
+_OTHER_TREE = "only its sharing providers match; reported under another tree"
 
 
 def explanation_budget(settings: Settings, trees: int, shares: int = 1) -> Budget:
@@ -227,10 +232,6 @@ def _join_groups(suffix: str, groups: Sequence[RequestGroup]) -> RequestGroup:
     )
 
 
-#: Number of checks of a provider for a slot in one step of the budget.
-_CHECKS_PER_STEP = 8
-
-
 @dataclass(frozen=True, slots=True)
 class _Pattern:
     """The constraints that block trees, shared by many trees.
@@ -402,11 +403,6 @@ def _yield_bits(value: int) -> Iterator[int]:
         lowest = value & -value
         yield lowest
         value ^= lowest
-
-
-#: Maximum number of amounts of a class that a reason lists.
-_MAX_LISTED = 3
-_OTHER_TREE = "only its sharing providers match; reported under another tree"
 
 
 class BrokenRule(NamedTuple):

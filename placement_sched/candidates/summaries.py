@@ -33,6 +33,8 @@ from placement_sched.model.candidates_query import CandidateProvider
 KEPT, KEPT_WHOLE = 100_000, 20_000
 #: A generation that no provider has.
 _NEVER = -1
+#: A summary in the newest form, in pieces of JSON: resources, traits, and its place in the tree.
+_Summary = tuple[bytes, bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +73,6 @@ class _Fragment:
         traits = self.traits if fields.traits else b"}"
         tree = self.tree if fields.tree else b"}"
         return b"".join((self.opening, resources, traits, tree))
-
-
-#: A summary in the newest form, in pieces of JSON: resources, traits, and its place in the tree.
-_Summary = tuple[bytes, bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,50 @@ MAX_COMPARED = 1000
 MAX_FAULTS = 100
 
 Keys = tuple[str | int, ...]
+#: A fault in an error and in responses of the scheduler API, with its ``problem`` in words and its
+#: ``path``. A fault of a schema also has ``keyword``, ``value`` and ``expected``.
+FaultData = Mapping[str, Any]
+_COUNTED = {"Length": "characters", "Items": "items", "Properties": "properties"}
+#: The phrases of the library jsonschema, by keyword.
+_PHRASES = {
+    "minimum": "{value} is less than the minimum of {expected!r}",
+    "maximum": "{value} is greater than the maximum of {expected!r}",
+    "exclusiveMinimum": "{value} is less than or equal to the minimum of {expected!r}",
+    "exclusiveMaximum": "{value} is greater than or equal to the maximum of {expected!r}",
+    "required": "{expected!r} is a required property",
+    "pattern": "{value} does not match {expected!r}",
+    "format": "{value} is not a {expected!r}",
+    "uniqueItems": "{value} has non-unique elements",
+    "anyOf": "{value} is not valid under any of the given schemas",
+}
+_TYPES = {
+    "array": "a list",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "null": "null",
+    "number": "a number",
+    "object": "keys with values",
+    "string": "a text",
+}
+_FORMATS = {"uuid": "a UUID", "date-time": "a time"}
+#: Descriptions of the patterns of values that are entered in forms.
+_PATTERNS = {
+    "^[^\\x00-\\x1f\\x7f]*$": "a text without control characters",
+    "^[A-Z0-9_]+$": "capital letters, digits and _",
+    "^[1-9][0-9]{0,8}$": "a whole number, 1 or more",
+}
+#: Plain descriptions by keyword. The second table is for keywords with the value 1.
+_PLAIN = {
+    "required": "the key {expected!r} is missing",
+    "anyOf": "{value} has none of the accepted forms",
+    "pattern": "{value} is not of the form {expected!r}",
+}
+_PLAIN_OF_ONE = {
+    "minLength": "expected a text that is not empty",
+    "minItems": "expected at least one entry, not {value}",
+    "minProperties": "expected at least one entry, not {value}",
+    "maxProperties": "expected one key, not the keys of {value}",
+}
 
 
 class Fault(NamedTuple):
@@ -161,25 +205,6 @@ def _is_index(key: Any, step: int) -> bool:
     return digits.isascii() and digits.isdigit() and (digits.lstrip("0") or "0") == str(step)
 
 
-#: A fault in an error and in responses of the scheduler API, with its ``problem`` in words and its
-#: ``path``. A fault of a schema also has ``keyword``, ``value`` and ``expected``.
-FaultData = Mapping[str, Any]
-
-_COUNTED = {"Length": "characters", "Items": "items", "Properties": "properties"}
-#: The phrases of the library jsonschema, by keyword.
-_PHRASES = {
-    "minimum": "{value} is less than the minimum of {expected!r}",
-    "maximum": "{value} is greater than the maximum of {expected!r}",
-    "exclusiveMinimum": "{value} is less than or equal to the minimum of {expected!r}",
-    "exclusiveMaximum": "{value} is greater than or equal to the maximum of {expected!r}",
-    "required": "{expected!r} is a required property",
-    "pattern": "{value} does not match {expected!r}",
-    "format": "{value} is not a {expected!r}",
-    "uniqueItems": "{value} has non-unique elements",
-    "anyOf": "{value} is not valid under any of the given schemas",
-}
-
-
 def phrase(fault: Fault, show: Callable[[Any], str]) -> str:
     """Describe a fault in the words of the library jsonschema, as OpenStack's placement does.
 
@@ -238,22 +263,6 @@ def _as_list(values: Any) -> list[Any]:
     return values if isinstance(values, list) else [values]
 
 
-_TYPES = {
-    "array": "a list",
-    "boolean": "true or false",
-    "integer": "a whole number",
-    "null": "null",
-    "number": "a number",
-    "object": "keys with values",
-    "string": "a text",
-}
-_FORMATS = {"uuid": "a UUID", "date-time": "a time"}
-#: Descriptions of the patterns of values that are entered in forms.
-_PATTERNS = {
-    "^[^\\x00-\\x1f\\x7f]*$": "a text without control characters",
-    "^[A-Z0-9_]+$": "capital letters, digits and _",
-    "^[1-9][0-9]{0,8}$": "a whole number, 1 or more",
-}
 _EXPECTED: Mapping[str, Callable[[Any], str | None]] = {
     "type": lambda kinds: either([_TYPES[kind] for kind in _as_list(kinds)]),
     "format": lambda name: _FORMATS.get(name, f"a {name}"),
@@ -279,20 +288,6 @@ def expectation(fault: FaultData) -> Expectation | None:
     describe = _EXPECTED.get(fault.get("keyword", ""))
     expected = describe(fault["expected"]) if describe else None
     return None if expected is None else Expectation(fault["value"], expected)
-
-
-#: Plain descriptions by keyword. The second table is for keywords with the value 1.
-_PLAIN = {
-    "required": "the key {expected!r} is missing",
-    "anyOf": "{value} has none of the accepted forms",
-    "pattern": "{value} is not of the form {expected!r}",
-}
-_PLAIN_OF_ONE = {
-    "minLength": "expected a text that is not empty",
-    "minItems": "expected at least one entry, not {value}",
-    "minProperties": "expected at least one entry, not {value}",
-    "maxProperties": "expected one key, not the keys of {value}",
-}
 
 
 def plain_reason(fault: FaultData) -> str:

@@ -40,6 +40,7 @@ _PATTERNS = {
     names_module.FLAVOR_ID: "is not a valid id (letters, digits, _ . - and, inside, blanks)",
     names_module.UUID: "is not a uuid",
 }
+_COUNTED = {"Length": "characters", "Items": "items"}
 
 
 class Reader:
@@ -237,9 +238,6 @@ def _describe(fault: Fault) -> str | None:
     else:
         return None
     return f"{shown(value)} {problem}"
-
-
-_COUNTED = {"Length": "characters", "Items": "items"}
 
 
 def _format_range(minimum: int | None, maximum: int | None) -> str:
