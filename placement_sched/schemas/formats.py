@@ -9,14 +9,14 @@ from ipaddress import ip_address
 from typing import Any, TypeVar
 
 from placement_sched.errors import Invalid
-from placement_sched.model import names as names_module
+from placement_sched.model import names
 from placement_sched.model.names import canonical, read_uuid
 
 T = TypeVar("T")
 
 _MAX_SHOWN = 60
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_LIKE_UUID = re.compile(names_module.LIKE_UUID)
+_LIKE_UUID = re.compile(names.LIKE_UUID)
 #: No host reports an earlier time, and MariaDB's earliest date is only a little earlier.
 _EARLIEST = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as the tables keep it
 
@@ -114,11 +114,11 @@ def _check_text(is_valid: Callable[[str], bool], problem: str, value: str) -> st
     return value
 
 
-def _find_member(names: Collection[str], aliases: Mapping[str, str], value: str) -> str:
+def _find_member(members: Collection[str], aliases: Mapping[str, str], value: str) -> str:
     """Return the name of a member of a nova enumeration, in any case or by alias."""
     name = value.lower()
-    if name not in names and name not in aliases:
-        raise DocumentError(f"{shown(value)} is not one of {', '.join(sorted(names))}")
+    if name not in members and name not in aliases:
+        raise DocumentError(f"{shown(value)} is not one of {', '.join(sorted(members))}")
     return aliases.get(name, name)
 
 
@@ -133,22 +133,14 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "name": partial(
         _check_text, lambda value: value == value.strip(), "begins or ends with a blank"
     ),
-    "printable": partial(
-        _check_text, names_module.is_printable, "has characters that are not printable"
-    ),
+    "printable": partial(_check_text, names.is_printable, "has characters that are not printable"),
     "printable-name": partial(
-        _check_text,
-        names_module.is_printable_name,
-        "is not printable, or begins or ends with a blank",
+        _check_text, names.is_printable_name, "is not printable, or begins or ends with a blank"
     ),
-    "architecture": partial(
-        _find_member, names_module.ARCHITECTURES, names_module.ARCHITECTURE_ALIASES
-    ),
-    "hypervisor-type": partial(
-        _find_member, names_module.HYPERVISOR_TYPES, names_module.HYPERVISOR_TYPE_ALIASES
-    ),
-    "vm-mode": partial(_find_member, names_module.VM_MODES, names_module.VM_MODE_ALIASES),
-    "monitor-metric": partial(_find_member, names_module.MONITOR_METRICS, {}),
+    "architecture": partial(_find_member, names.ARCHITECTURES, names.ARCHITECTURE_ALIASES),
+    "hypervisor-type": partial(_find_member, names.HYPERVISOR_TYPES, names.HYPERVISOR_TYPE_ALIASES),
+    "vm-mode": partial(_find_member, names.VM_MODES, names.VM_MODE_ALIASES),
+    "monitor-metric": partial(_find_member, names.MONITOR_METRICS, {}),
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from placement_sched.model import names as names_module
+from placement_sched.model import names
 from placement_sched.model.document import Json
 from placement_sched.schemas.faults import Fault, faults_in, resolved
 from placement_sched.schemas.formats import READERS, DocumentError, shown
@@ -34,11 +34,11 @@ _PATTERNS = {
     "^[^\\x00-\\x1f\\x7f]*$": "has control characters",
     "^[A-Z0-9_]+$": "is not a valid name (A-Z, 0-9, _)",
     "^$": "is not an integer",
-    names_module.HOST: "is not a valid host name (letters, digits, _ . -)",
-    names_module.ZONE: "has a colon, which no availability zone may have",
-    names_module.KEY: "is not a valid key (letters, digits, : _ . - and, inside, blanks)",
-    names_module.FLAVOR_ID: "is not a valid id (letters, digits, _ . - and, inside, blanks)",
-    names_module.UUID: "is not a uuid",
+    names.HOST: "is not a valid host name (letters, digits, _ . -)",
+    names.ZONE: "has a colon, which no availability zone may have",
+    names.KEY: "is not a valid key (letters, digits, : _ . - and, inside, blanks)",
+    names.FLAVOR_ID: "is not a valid id (letters, digits, _ . - and, inside, blanks)",
+    names.UUID: "is not a uuid",
 }
 _COUNTED = {"Length": "characters", "Items": "items"}
 
@@ -141,9 +141,9 @@ class _ConversionBuilder:
 
     def _object(self, schema: Json) -> Conversion | None:
         own = {key: self.of(inner) for key, inner in schema.get("properties", {}).items()}
-        names = self._leaf(schema.get("propertyNames", {}))
+        name_conversion = self._leaf(schema.get("propertyNames", {}))
         additional = self.of(schema.get("additionalProperties"))
-        if not (any(own.values()) or names or additional):
+        if not (any(own.values()) or name_conversion or additional):
             return None
 
         def convert(value: Any) -> Any:
@@ -158,8 +158,8 @@ class _ConversionBuilder:
                         converted[key] = inner(item)
             except DocumentError as error:
                 raise error.under(str(key)) from None
-            if names is not None:
-                _check_names(value, names)
+            if name_conversion is not None:
+                _check_names(value, name_conversion)
             return converted
 
         return convert
