@@ -37,9 +37,9 @@ def nearest_amounts(run: SearchRun, term: tuple[str, str], most: int) -> Mapping
     class_id = run.search.names.classes[stage.constraint.resource_class]
     with run.source.held(uses.ids.tolist()) as (cloud, _):
         below, above = _fitting_amounts(cloud, uses.ids, class_id, amount)
-    amounts_by_tree = _select_per_tree(checked, stage, below, np.maximum)
+    amounts_by_tree = _find_best(checked, stage, below, np.maximum)
     if not amounts_by_tree.any():
-        amounts_by_tree = _select_per_tree(checked, stage, above, np.minimum)
+        amounts_by_tree = _find_best(checked, stage, above, np.minimum)
     candidate_roots = run.taken
     amounts_by_tree[[uuid in candidate_roots for uuid in uses.root_uuids]] = 0
     trees = np.flatnonzero(amounts_by_tree)
@@ -48,9 +48,7 @@ def nearest_amounts(run: SearchRun, term: tuple[str, str], most: int) -> Mapping
     return dict(zip(ids.tolist(), amounts.tolist(), strict=True))
 
 
-def _select_per_tree(
-    checked: CheckedTrees, stage: Stage, amounts: _Numbers, best: np.ufunc
-) -> _Numbers:
+def _find_best(checked: CheckedTrees, stage: Stage, amounts: _Numbers, best: np.ufunc) -> _Numbers:
     """Return for each tree the best amount that passes all stages, 0 for none."""
     met = checked.met.copy()
     met[stage.index] = amounts > 0
@@ -70,8 +68,7 @@ def _fitting_amounts(
 ) -> tuple[_Numbers, _Numbers]:
     """Return for each provider the largest smaller and the smallest larger amount that fits.
 
-    They are 0 for none, and the same as ``explain.largest_below`` and ``explain.smallest_above``
-    compute.
+    0 means none. The rules are those of ``explain.largest_below`` and ``smallest_above``.
     """
     below, above = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
     if class_id not in cloud.classes:

@@ -57,13 +57,12 @@ class _MeteredBudget(Budget):
         self.spent = 0
 
     def spend(self, steps: int) -> None:
-        """Consume steps."""
         self._budget.spend(steps)
         self.spent += steps
 
 
 @dataclass(slots=True)
-class _TreeShape:
+class _Shape:
     """Trees of the same shape, with their combinations as far as needed.
 
     ``steps`` is the cost of a tree by the number of its combinations, from 0. Finding combinations
@@ -90,7 +89,6 @@ class _TreeShape:
         return len(cached) if limit is None else min(len(cached), limit)
 
     def price(self, combination: Combination) -> int:
-        """Return the steps that it costs to keep a combination."""
         return self.prices[len(set(combination))]
 
 
@@ -101,7 +99,7 @@ class _Batch:
     trees: ProviderTrees
     shape_numbers: _Numbers
     firsts: Sequence[int]
-    shapes: list[_TreeShape]
+    shapes: list[_Shape]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,7 +119,7 @@ class CandidateBatches:
     only: Sequence[int] | None = None
     requests: list[AllocationRequest] = field(default_factory=list)
     _providers: list[_Numbers] = field(default_factory=list)
-    _shapes: dict[bytes, _TreeShape] = field(default_factory=dict)
+    _shapes: dict[bytes, _Shape] = field(default_factory=dict)
     _shared_combinations: set[tuple[int, ...]] = field(default_factory=set)
 
     @property
@@ -168,7 +166,7 @@ class CandidateBatches:
         firsts = np.searchsorted(np.maximum.accumulate(distinct), np.arange(len(numbers)))
         return _Batch(trees, distinct, firsts.tolist(), [])
 
-    def _get_shape(self, batch: _Batch, number: int) -> _TreeShape:
+    def _get_shape(self, batch: _Batch, number: int) -> _Shape:
         """Return a shape of a batch. Shapes are built in the order of their numbers."""
         while number >= len(batch.shapes):
             first = batch.firsts[len(batch.shapes)]
@@ -181,13 +179,13 @@ class CandidateBatches:
             batch.shapes.append(shape)
         return batch.shapes[number]
 
-    def _build_shape(self, trees: ProviderTrees, number: int) -> _TreeShape:
+    def _build_shape(self, trees: ProviderTrees, number: int) -> _Shape:
         tree, search = trees.tree(number), self.reader.search
         if (random := self.random) is not None:
             options = tuple(random.sample(providers, len(providers)) for providers in tree.options)
             tree = replace(tree, options=options)
         meter = _MeteredBudget(self.reader.budget)
-        return _TreeShape(combinations(tree, search.rules, meter), meter, prices_of(search))
+        return _Shape(combinations(tree, search.rules, meter), meter, prices_of(search))
 
     def _take_combinations(self, batch: _Batch, first: int, end: int | None) -> bool:
         """Add combinations ``first`` to ``end`` of each tree, up to the limit.
@@ -270,11 +268,9 @@ class CandidateBatches:
         for first, end in pairwise([0, *ends]):
             indexes = order[first:end]
             number, place = divmod(int(groups[indexes[0]]), width)
-            combination = batch.shapes[number].combinations[place]
-            layout = self.layout_of(tuple(map(combination.index, combination)))
-            rows = (
-                columns.bounds[trees[indexes]] + np.array(list(dict.fromkeys(combination)))[:, None]
-            )
+            choice = batch.shapes[number].combinations[place]
+            layout = self.layout_of(tuple(map(choice.index, choice)))
+            rows = columns.bounds[trees[indexes]] + np.array(list(dict.fromkeys(choice)))[:, None]
             roots = columns.root_uuids[trees[indexes]].tolist()
             uuids = zip(*columns.uuids[rows].tolist(), strict=True)
             candidates = map(AllocationRequest._make, zip(repeat(layout), uuids, roots))
@@ -337,10 +333,8 @@ class CandidateBatches:
             yield trees
             checked += len(batch)
             if checked < len(roots) and len(trees) * _SPARSE < len(batch):
-                remaining = set(reader.source.serving_roots(reader.search)).difference(
-                    roots[:checked]
-                )
-                roots, checked = random.sample(sorted(remaining), len(remaining)), 0
+                unread = set(reader.source.serving_roots(reader.search)).difference(roots[:checked])
+                roots, checked = random.sample(sorted(unread), len(unread)), 0
                 while batch := roots[checked : checked + size]:
                     yield reader.read(batch)
                     checked, size = checked + size, min(size * _GROWTH, _MAX_BATCH)
@@ -370,16 +364,13 @@ def prices_of(search: TreeSearch) -> Sequence[int]:
     return [(fixed + _PROVIDER * number) // STEP for number in range(len(search.slots) + 1)]
 
 
-def _compute_cost(
-    shapes: Sequence[_TreeShape], shape_numbers: _Numbers, counts: _Numbers, first: int
-) -> int:
-    """Return the cost of ``counts`` combinations of each tree, from ``first`` on."""
+def _compute_cost(shapes: Sequence[_Shape], numbers: _Numbers, counts: _Numbers, first: int) -> int:
     width = int(counts.max(initial=0)) + 1
-    groups, sizes = np.unique(shape_numbers * width + counts, return_counts=True)
+    groups, sizes = np.unique(numbers * width + counts, return_counts=True)
     cost = 0
     for group, size in zip(groups.tolist(), sizes.tolist(), strict=True):
-        number, count = divmod(group, width)
-        steps = shapes[number].steps
+        index, count = divmod(group, width)
+        steps = shapes[index].steps
         last = len(steps) - 1
         cost += size * (steps[min(first + count, last)] - (steps[min(first, last)] if first else 0))
     return cost

@@ -41,8 +41,7 @@ COMPARE_PAUSE = 300.0
 class CacheFigures:
     """Figures of a provider cache. ``seconds`` is the duration of the last full load.
 
-    ``repairs`` counts the providers that differed from the database without an entry in the change
-    log.
+    ``repairs`` counts providers that differed from the database without a change log entry.
     """
 
     providers: int = 0
@@ -85,7 +84,7 @@ class ProviderCache:
         #: Times of the last read of late rows and of the last comparison of all providers.
         self._late_rows_read_at = self._compared_at = self._clock()
         self._has_late_rows = False
-        self._maintenance_lock = Lock()
+        self._check_lock = Lock()
         self._reason = ""
         self.figures = CacheFigures()
 
@@ -162,26 +161,20 @@ class ProviderCache:
         now = self._clock()
         elapsed = now - self._late_rows_read_at
         self._has_late_rows |= changes.has_late_rows
-        if (
-            elapsed >= LATE_PAUSE
-            and self._opened
-            and self._maintenance_lock.acquire(blocking=False)
-        ):
+        if elapsed >= LATE_PAUSE and self._opened and self._check_lock.acquire(blocking=False):
             self._late_rows_read_at = now
             arguments = (self._opened,)
-            Thread(
-                target=self._run_maintenance, args=arguments, name=UPKEEP_THREAD, daemon=True
-            ).start()
+            Thread(target=self._run_checks, args=arguments, name=UPKEEP_THREAD, daemon=True).start()
         if (self._has_late_rows and elapsed >= MIN_LATE_PAUSE) or elapsed >= MAX_LATE_PAUSE:
             self._late_rows_read_at, self._has_late_rows = now, False
             return changes.and_then(self._log.read_late_rows(connection, changes.position))
         return changes
 
-    def _run_maintenance(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
+    def _run_checks(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
         try:
             self.keep_up(opened)
         finally:
-            self._maintenance_lock.release()
+            self._check_lock.release()
 
     def keep_up(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
         """Apply late rows, check the triggers, and compare all providers periodically."""
@@ -217,12 +210,8 @@ class ProviderCache:
             cloud = self._cloud
             if cloud is None or self._position is None:
                 return frozenset()
-            cached_sums = cloud.sums()
-            batches = [
-                key
-                for key in sums.keys() | cached_sums.keys()
-                if sums.get(key) != cached_sums.get(key)
-            ]
+            own = cloud.sums()
+            batches = [key for key in sums.keys() | own.keys() if sums.get(key) != own.get(key)]
             if not batches:
                 return frozenset()
             ids = set(cloud.ids_in(batches)) | provider_state.ids_in(connection, batches)
@@ -295,12 +284,10 @@ class ProviderCache:
         if self._opened is None:
             self._load_if_logged(connection)
             return False
-        Thread(
-            target=self._load_in_background, args=(self._opened,), name=THREAD, daemon=True
-        ).start()
+        Thread(target=self._run_load, args=(self._opened,), name=THREAD, daemon=True).start()
         return True
 
-    def _load_in_background(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
+    def _run_load(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
         try:
             with opened() as connection:
                 self._load_if_logged(connection)
@@ -318,7 +305,6 @@ class ProviderCache:
             self._load_all(connection)
 
     def _reload_changed(self, connection: Connection, changes: Changes) -> bool:
-        """Reload changed providers, and return whether a thread got the load lock."""
         cloud = self._cloud
         if cloud is None or changes.is_in_doubt or len(changes.providers) > MANY:
             LOG.info("loading all providers: %s", _reload_reason(changes))
@@ -398,7 +384,5 @@ def _describe_failure(failure: Exception) -> str:
 
 def _reload_reason(changes: Changes) -> str:
     if changes.is_in_doubt:
-        return (
-            "the change log lacks rows that were read before, or reports that all may have changed"
-        )
+        return "the change log lacks rows that were read before, or reports that all changed"
     return f"{len(changes.providers)} may have changed"

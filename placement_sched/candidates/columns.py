@@ -100,7 +100,6 @@ class RowValues:
         return True
 
     def _find_positions(self, rows: RowNumbers) -> NDArray[np.int64]:
-        """Return the positions of all values of these ascending rows."""
         first = np.searchsorted(self.rows, rows, "left")
         return in_ranges(first, np.searchsorted(self.rows, rows, "right"))
 
@@ -121,10 +120,7 @@ class RowValues:
         return slice(int(first), int(last))
 
     def places(self, rows: RowNumbers) -> tuple[NDArray[np.int64], Mask]:
-        """Return the position of the value of each row, and whether the row has a value.
-
-        Rows must not have multiple values.
-        """
+        """Return the position of each row's single value, and whether the row has a value."""
         if not len(self.rows):
             return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
         if not len(rows) or self._is_dense(int(rows.max())):
@@ -283,7 +279,7 @@ class ProviderTable:
 class ProviderColumns:
     """All columns of a cloud, updated by :meth:`replace`. Not safe without a lock.
 
-    ``shape`` increases whenever a provider is added, removed or moved, or its traits or aggregates
+    ``shape`` increases when a provider is added, removed or moved, or its traits or aggregates
     change.
     """
 
@@ -398,15 +394,12 @@ class ProviderColumns:
         }
         exists, _ = self.places_of(ids)
         for class_id in {*self.classes, *np.unique(classes[exists]).tolist()}:
-            selection = np.flatnonzero((classes == class_id) & exists)
-            rows = self.places_of(ids[selection])[1]
+            own = np.flatnonzero((classes == class_id) & exists)
+            rows = self.places_of(ids[own])[1]
             order = np.argsort(rows, kind="stable")
             stock = RowValues(
                 rows[order],
-                {
-                    name: values[name][selection][order].astype(kind)
-                    for name, kind in INVENTORY.items()
-                },
+                {name: values[name][own][order].astype(kind) for name, kind in INVENTORY.items()},
             )
             self.classes.setdefault(class_id, ClassColumns()).replace(positions, stock)
 
@@ -507,7 +500,6 @@ def _object_array(values: Sequence[Any]) -> NDArray[np.object_]:
 
 
 def _match_used(ids: _Ids, classes: _Ids, used: Sequence[Row]) -> _Ids:
-    """Return the used amount of each inventory."""
     sums = np.array(used, np.int64).reshape(-1, 3)
     width = int(max(classes.max(initial=0), sums[:, 1].max(initial=0))) + 1
     keys = sums[:, 0] * width + sums[:, 1]

@@ -24,7 +24,7 @@ _Ids = frozenset[int]
 #: The provider chosen for each slot, by the slot's position in the request.
 Combination = tuple[int, ...]
 #: Number of slots of the request for which a provider that is tried costs one more step.
-_SLOTS_PER_STEP = 16
+_SLOTS = 16
 #: Minimum number of combinations for which checking feasibility first saves time.
 _MIN_TO_CHECK = 1000
 
@@ -44,7 +44,6 @@ def can_assign(
     assigned: dict[int, list[int]] = defaultdict(list)
 
     def assign(slot: int, tried: set[int]) -> bool:
-        """Assign a slot, reassigning others if necessary, and return whether it succeeded."""
         spend(1 + len(choices[slot]) // _CHOICES_PER_STEP)
         for provider in choices[slot]:
             if provider in tried:
@@ -75,12 +74,10 @@ class TraitCoverage:
     ) -> None:
         self._all = (1 << sets) - 1
         self._covers = covers
-        self._counts = [bool(providers) for providers in options]
-        option_bits = [
-            reduce(or_, (covers.get(key, 0) for key in providers), 0) for providers in options
-        ]
+        self._counts = [bool(keys) for keys in options]
+        bits = [reduce(or_, (covers.get(key, 0) for key in keys), 0) for keys in options]
         # The sets that the options of each slot and all later slots cover, and 0 after the last.
-        self._coverable: list[int] = [0, *accumulate(reversed(option_bits), or_)][::-1]
+        self._coverable: list[int] = [0, *accumulate(reversed(bits), or_)][::-1]
         self._covered = [0] * (len(options) + 1)
 
     @property
@@ -104,9 +101,8 @@ class TraitCoverage:
 class Subtree:
     """A ``same_subtree`` rule, with the providers chosen for its slots so far.
 
-    ``slots`` are in the order of choosing. ``tops`` are the providers that can be the ancestor of
-    all others: they serve a slot of the rule, and each slot of the rule has a provider that is the
-    top itself or below it.
+    ``slots`` are in the order of choosing. ``tops`` are the providers that can be above all others:
+    they serve a slot of the rule, and have a provider for each of its slots at or below them.
     """
 
     def __init__(
@@ -130,7 +126,7 @@ class Subtree:
     def allows(self, position: int, provider: int, lineage: _Ids) -> bool:
         """Return whether some provider can be above all others if this provider is chosen.
 
-        ``position`` is the position of the slot in the rule, ``lineage`` the provider with its
+        ``position`` is the index of the slot in the rule, ``lineage`` the provider with its
         ancestors.
         """
         common = self._possible_tops[position] & lineage
@@ -171,10 +167,10 @@ class Subtrees:
             Subtree(sorted(slots, key=depths.__getitem__), serving, above) for slots in rules
         ]
         # For each depth, the rules of its slot with the position of the slot in each rule.
-        self._rules_by_depth: list[list[tuple[Subtree, int]]] = [[] for _ in order]
+        self._rules_at: list[list[tuple[Subtree, int]]] = [[] for _ in order]
         for rule in self.rules:
             for position, slot in enumerate(rule.slots):
-                self._rules_by_depth[depths[slot]].append((rule, position))
+                self._rules_at[depths[slot]].append((rule, position))
 
     @property
     def is_possible(self) -> bool:
@@ -184,18 +180,17 @@ class Subtrees:
     def allows(self, depth: int, provider: int) -> bool:
         """Return whether all rules can still hold with this provider at this depth."""
         lineage = self._lineage[provider]
-        extra = len(self._rules_by_depth[depth]) // _RULES_PER_STEP
+        extra = len(self._rules_at[depth]) // _RULES_PER_STEP
         if extra:
             self._spend(extra)
         return all(
-            rule.allows(position, provider, lineage)
-            for rule, position in self._rules_by_depth[depth]
+            rule.allows(position, provider, lineage) for rule, position in self._rules_at[depth]
         )
 
     def put(self, depth: int, provider: int) -> None:
         """Record the provider that is chosen for the slot at this depth."""
         lineage = self._lineage[provider]
-        for rule, position in self._rules_by_depth[depth]:
+        for rule, position in self._rules_at[depth]:
             rule.put(position, provider, lineage)
 
     def below(
@@ -252,8 +247,7 @@ class Budget:
         """
         if monotonic() > self._deadline:
             raise Unavailable(
-                "the search took longer than [placement_database] read_timeout; request fewer "
-                "resources, groups or candidates"
+                "the search took longer than [placement_database] read_timeout; request less"
             )
         self._remaining -= steps
         if self._remaining < 0:
@@ -281,7 +275,6 @@ def combinations(tree: ProviderTree, rules: Rules, budget: Budget) -> Iterator[C
 
 
 def _yield_products(tree: ProviderTree, budget: Budget) -> Iterator[Combination]:
-    """Yield every choice of a provider for each slot."""
     for combination in product(*tree.options):
         budget.spend(1)
         yield combination
@@ -355,15 +348,12 @@ class _Chooser:
             if rules.subtrees
             else None
         )
-        self._trait_coverage = (
-            _build_coverage(self._order, tree, rules) if rules.trait_choices else None
-        )
+        self._coverage = _build_coverage(self._order, tree, rules) if rules.trait_choices else None
         self._chosen: dict[int, int] = {}
         self._isolated_providers: set[int] = set()
         self._used_amounts: dict[tuple[int, int], int] = defaultdict(int)
 
     def narrow(self) -> None:
-        """Remove the tops of subtrees that have too few providers below them."""
         tree, rules, budget = self._tree, self._rules, self._budget
         if self._subtrees is None or not (rules.isolate or tree.free):
             return
@@ -374,14 +364,10 @@ class _Chooser:
 
     def choose(self) -> Iterator[Combination]:
         """Yield each combination. A stack holds the untried providers of each depth."""
-        if not all(rule.is_possible for rule in (self._trait_coverage, self._subtrees) if rule):
+        if not all(rule.is_possible for rule in (self._coverage, self._subtrees) if rule):
             return
         order, options, chosen = self._order, self._tree.options, self._chosen
-        slots, spend, price = (
-            range(len(order)),
-            self._budget.spend,
-            1 + len(order) // _SLOTS_PER_STEP,
-        )
+        slots, spend, price = (range(len(order)), self._budget.spend, 1 + len(order) // _SLOTS)
         untried = [iter(options[order[0]])]
         while untried:
             depth = len(untried) - 1
@@ -410,15 +396,15 @@ class _Chooser:
             not (self._is_isolated[depth] and provider in self._isolated_providers)
             and (not self._rules.one_of_a_tree or self._has_unused_tree(provider))
             and (not self._tree.free or self._has_capacity(self._order[depth], provider))
-            and (self._trait_coverage is None or self._trait_coverage.allows(depth, provider))
+            and (self._coverage is None or self._coverage.allows(depth, provider))
             and (self._subtrees is None or self._subtrees.allows(depth, provider))
         )
 
     def _choose_provider(self, depth: int, provider: int) -> None:
         slot = self._order[depth]
         self._chosen[slot] = provider
-        if self._trait_coverage is not None:
-            self._trait_coverage.put(depth, provider)
+        if self._coverage is not None:
+            self._coverage.put(depth, provider)
         if self._subtrees is not None:
             self._subtrees.put(depth, provider)
         if self._is_isolated[depth]:
@@ -429,8 +415,7 @@ class _Chooser:
     def _has_unused_tree(self, provider: int) -> bool:
         roots = self._tree.roots
         return all(
-            chosen == provider or roots[chosen] != roots[provider]
-            for chosen in self._chosen.values()
+            key == provider or roots[key] != roots[provider] for key in self._chosen.values()
         )
 
     def _has_capacity(self, slot: int, provider: int) -> bool:

@@ -101,10 +101,7 @@ class ConstraintEvaluator:
         return mask
 
     def number_with_room(self, group: RequestGroup) -> int:
-        """Return an upper bound of the number of providers with capacity for a group.
-
-        It is 0 if the group names a tree.
-        """
+        """Return an upper bound of the providers that fit a group, 0 if the group names a tree."""
         if group.in_tree is not None:
             return 0
         columns, ids = self.shape.cloud.classes, self.names.classes
@@ -119,7 +116,6 @@ class ConstraintEvaluator:
     def _serving_in_tree(
         self, uuid: str, group: RequestGroup, counted: CountedRoot, rows: SomeRows
     ) -> Mask:
-        """Evaluate only the rows that are in the tree."""
         mask = np.zeros(number_of(rows), np.bool_)
         tree_rows = self.rows_in_tree(uuid)
         if not len(tree_rows):
@@ -151,7 +147,7 @@ class ConstraintEvaluator:
             yield self._has_room(*resource, rows)
         yield from self.each_trait(group.traits, rows)
         if counted is CountedRoot.OWN:
-            yield from self._evaluate_memberships(group.aggregates.member_of, rows)
+            yield from self._yield_members(group.aggregates.member_of, rows)
         else:
             for uuids in group.aggregates.member_of:
                 yield self.members_of(uuids)[rows]
@@ -162,9 +158,7 @@ class ConstraintEvaluator:
             in_tree[self.rows_in_tree(group.in_tree)] = True
             yield in_tree[rows]
 
-    def _evaluate_memberships(
-        self, member_of: Sequence[frozenset[str]], rows: SomeRows
-    ) -> Iterator[Mask]:
+    def _yield_members(self, member_of: Sequence[frozenset[str]], rows: SomeRows) -> Iterator[Mask]:
         """Yield for each set of aggregates the rows that are in this set and all sets before it.
 
         A provider is a member of all sets by itself, or of all by its root. The two are not mixed.
@@ -219,30 +213,26 @@ def serving_roots(shape: TreeIndex, search: TreeSearch, after: int) -> RowNumber
     """Return the rows of the roots with ids above ``after`` whose trees may serve."""
     cloud, evaluator = shape.cloud, ConstraintEvaluator(shape, search.names)
     count = evaluator.number_with_room
-    remaining, rows = roots(shape, search, after), slice(0, len(cloud))
+    passing, rows = roots(shape, search, after), slice(0, len(cloud))
     # A sharing provider can contribute a trait, so trees are not checked then.
     sets = search.rules.trait_choices[: 0 if search.names.topology.sharing else _MAX_TRAIT_SETS]
     for choices in sets:
-        remaining = remaining[
-            _find_roots_of(shape, cloud.traits.any_of(choices, rows), rows)[remaining]
-        ]
-    remaining_rows: RowNumbers | None = None
+        passing = passing[_find_roots_of(shape, cloud.traits.any_of(choices, rows), rows)[passing]]
+    tree_rows: RowNumbers | None = None
     # Slots that fewest providers can serve come first, to leave few trees for later slots.
     for slot in sorted(search.distinct_slots, key=lambda item: count(item.group)):
-        if not len(remaining):
+        if not len(passing):
             break
-        selected: SomeRows = rows if remaining_rows is None else remaining_rows
-        if remaining_rows is None and slot.group.in_tree is not None:
-            selected = evaluator.rows_in_tree(slot.group.in_tree)
-        count_before, remaining = (
-            len(remaining),
-            remaining[_find_trees_serving(shape, slot, evaluator, selected)[remaining]],
+        scope: SomeRows = rows if tree_rows is None else tree_rows
+        if tree_rows is None and slot.group.in_tree is not None:
+            scope = evaluator.rows_in_tree(slot.group.in_tree)
+        total, passing = (
+            len(passing),
+            passing[_find_served(shape, slot, evaluator, scope)[passing]],
         )
-        if len(remaining) * _SPARSE < (
-            count_before if remaining_rows is not None else len(shape.roots)
-        ):
-            remaining_rows = shape.rows_of_trees(cloud.providers.ids[remaining])
-    return remaining
+        if len(passing) * _SPARSE < (total if tree_rows is not None else len(shape.roots)):
+            tree_rows = shape.rows_of_trees(cloud.providers.ids[passing])
+    return passing
 
 
 def masks_of(shape: TreeIndex, search: TreeSearch, rows: RowNumbers, counted: CountedRoot) -> Mask:
@@ -263,7 +253,7 @@ def admits(slot: SlotGroup, evaluator: ConstraintEvaluator, roots: RowNumbers) -
     return admitted
 
 
-def _find_trees_serving(
+def _find_served(
     shape: TreeIndex, slot: SlotGroup, evaluator: ConstraintEvaluator, rows: SomeRows
 ) -> Mask:
     """Return for each provider whether it is the root of a tree that can serve a slot.

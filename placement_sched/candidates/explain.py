@@ -81,11 +81,11 @@ def changes_of(
     """
     if constraint.resource_class:
         name, amount = constraint.resource_class, constraint.amount
-        changes = _suggest_for_amount(name, amount, room, rooms, provider)
+        changes = _advise_amount(name, amount, room, rooms, provider)
     elif constraint.kind == "member_of":
-        changes = _suggest_for_membership(constraint.detail, provider, memberships)
+        changes = _advise_membership(constraint.detail, provider, memberships)
     else:
-        changes = _SUGGEST_BY_KIND[constraint.kind](constraint.detail, provider)
+        changes = _ADVISE_BY_KIND[constraint.kind](constraint.detail, provider)
     return tuple(change for change in changes if alone or change.action in OF_REQUEST)
 
 
@@ -105,53 +105,46 @@ def smallest_above(room: UsedInventory, asked: int) -> int:
     return smallest if smallest <= min(inventory.capacity - room.used, inventory.max_unit) else 0
 
 
-def _suggest_for_amount(
+def _advise_amount(
     name: str,
-    requested: int,
+    amount: int,
     room: UsedInventory | None,
     rooms: Collection[UsedInventory],
     provider: str | None,
 ) -> Iterator[Remedy]:
     values = _build_values(provider, resource_class=name)
     if room is None:
-        words = (
-            f"give {provider or 'it'} an inventory of at least {_format_amount(name, requested)}"
-        )
-        yield Remedy("add_inventory", words, {**values, "total": requested})
+        words = f"give {provider or 'it'} an inventory of at least {_format_amount(name, amount)}"
+        yield Remedy("add_inventory", words, {**values, "total": amount})
     else:
-        yield _suggest_for_inventory(name, requested, room, provider)
+        yield _advise_inventory(name, amount, room, provider)
     values = {"resource_class": name}
-    if largest := max((largest_below(item, requested) for item in rooms), default=0):
+    if largest := max((largest_below(item, amount) for item in rooms), default=0):
         words = f"ask for at most {_format_amount(name, largest)}"
-        yield Remedy("ask", words, {**values, "amount": largest, "instead_of": requested})
-    larger_amounts = [fitting for item in rooms if (fitting := smallest_above(item, requested))]
-    if larger_amounts:
-        words = f"ask for at least {_format_amount(name, min(larger_amounts))}"
-        yield Remedy(
-            "ask", words, {**values, "amount": min(larger_amounts), "instead_of": requested}
-        )
+        yield Remedy("ask", words, {**values, "amount": largest, "instead_of": amount})
+    larger = [fitting for item in rooms if (fitting := smallest_above(item, amount))]
+    if larger:
+        words = f"ask for at least {_format_amount(name, min(larger))}"
+        yield Remedy("ask", words, {**values, "amount": min(larger), "instead_of": amount})
 
 
 def _build_values(provider: str | None, **values: Any) -> dict[str, Any]:
     return values if provider is None else {**values, "provider": provider}
 
 
-def _suggest_for_inventory(
-    name: str, requested: int, room: UsedInventory, provider: str | None
-) -> Remedy:
-    """Return the change of an inventory after which the amount fits."""
+def _advise_inventory(name: str, amount: int, room: UsedInventory, provider: str | None) -> Remedy:
     inventory, values, parts = room.inventory, _build_values(provider, resource_class=name), []
     changed: dict[str, Any] = dict(values)
     action = "set_inventory"
-    missing = requested - (inventory.capacity - room.used)
+    missing = amount - (inventory.capacity - room.used)
     if missing > 0:
-        if requested <= inventory.capacity:
+        if amount <= inventory.capacity:
             action, changed["amount"] = "free", missing
             parts.append(f"free {_format_amount(name, missing)}")
         else:
             action, changed["amount"] = "add_capacity", missing
             parts.append(f"add capacity for {_format_amount(name, missing)}")
-    units = _find_unit_changes(inventory, requested)
+    units = _find_unit_changes(inventory, amount)
     if units:
         parts.append("set " + " and ".join(f"{key} of {name} to {n}" for key, n in units.items()))
     location = f" on {provider}" if provider else ""
@@ -174,7 +167,7 @@ def _format_amount(name: str, amount: int) -> str:
     return f"{amount}{_UNITS.get(name, '')} of {name}"
 
 
-def _suggest_for_trait(detail: str, provider: str | None) -> Iterator[Remedy]:
+def _advise_trait(detail: str, provider: str | None) -> Iterator[Remedy]:
     if detail.startswith("!"):
         name = detail.removeprefix("!")
         words = f"remove trait {name} from {provider or 'its provider'}"
@@ -189,7 +182,7 @@ def _suggest_for_trait(detail: str, provider: str | None) -> Iterator[Remedy]:
     yield Remedy("drop_constraint", words, {"constraint": "required", "detail": detail})
 
 
-def _suggest_for_membership(
+def _advise_membership(
     detail: str, provider: str | None, memberships: Collection[str]
 ) -> Iterator[Remedy]:
     is_forbidden = detail.startswith("!")
@@ -200,9 +193,7 @@ def _suggest_for_membership(
         named = " or ".join(uuids)
         words = f"remove {target} from aggregate {named}"
         yield Remedy("leave_aggregate", words, _build_values(provider, aggregates=uuids))
-        yield Remedy(
-            "ask_traits", "ask for the traits that the aggregate requires", {"aggregates": uuids}
-        )
+        yield Remedy("ask_traits", "ask for its required traits", {"aggregates": uuids})
     else:
         words = f"add {target} to aggregate {named}"
         yield Remedy("join_aggregate", words, _build_values(provider, aggregates=uuids))
@@ -210,15 +201,15 @@ def _suggest_for_membership(
         yield Remedy("drop_constraint", words, {"constraint": "member_of", "detail": detail})
 
 
-def _suggest_for_tree(detail: str, _provider: str | None) -> Iterator[Remedy]:
+def _advise_tree(detail: str, _provider: str | None) -> Iterator[Remedy]:
     words = "name this host in the request, or no host"
     yield Remedy("drop_constraint", words, {"constraint": "in_tree", "detail": detail})
 
 
-_SUGGEST_BY_KIND = {
-    "required": _suggest_for_trait,
-    "root_required": _suggest_for_trait,
-    "in_tree": _suggest_for_tree,
+_ADVISE_BY_KIND = {
+    "required": _advise_trait,
+    "root_required": _advise_trait,
+    "in_tree": _advise_tree,
 }
 
 
@@ -226,8 +217,7 @@ _SUGGEST_BY_KIND = {
 class TreeAdvice:
     """Advice on how to change a tree, given the ``outcomes`` that reject it.
 
-    ``left`` are for each slot the uses that meet all constraints except the constraints that reject
-    the tree.
+    ``left`` are for each slot the uses that meet all constraints that do not reject the tree.
     """
 
     reasons: Reasons
@@ -262,7 +252,7 @@ class TreeAdvice:
                     use,
                 )
 
-            chosen[slot] = min(self._find_remaining_uses(slot), key=distance, default=self.root)
+            chosen[slot] = min(self._find_uses(slot), key=distance, default=self.root)
         return chosen
 
     def _find_outcomes(self, slot: int) -> list[StageOutcome]:
@@ -272,7 +262,7 @@ class TreeAdvice:
         room, amount = self.reasons.room(outcome, use), outcome.stage.constraint.amount
         return None if room is None else max(amount - room.inventory.capacity + room.used, 0)
 
-    def _find_remaining_uses(self, slot: int) -> list[int]:
+    def _find_uses(self, slot: int) -> list[int]:
         whole = self.reasons.checked.uses.of_tree(self.tree)
         remaining: list[int] = (np.flatnonzero(self.left[slot][whole]) + whole.start).tolist()
         return remaining
@@ -284,7 +274,7 @@ class TreeAdvice:
         own = None
         if stage.constraint.resource_class and target is not None:
             slots = outcome.failing_slots(self.tree)
-            uses = sorted({use for slot in slots for use in self._find_remaining_uses(slot)})
+            uses = sorted({use for slot in slots for use in self._find_uses(slot)})
             rooms = [room for use in uses if (room := self.reasons.room(outcome, use))]
             own = self.reasons.room(outcome, target)
         is_plain = target == self.root and len(rooms) < 2
@@ -315,7 +305,6 @@ class TreeAdvice:
         return uses.pop() if len(uses) == 1 else None
 
     def _find_trait_target(self, stage: Stage) -> int:
-        """Return the use that gets a trait which any of several providers may have."""
         uses = {self.targets[slot] for slot in stage.slots}
         return self.root if self.root in uses else min(uses)
 
@@ -327,9 +316,7 @@ class TreeAdvice:
         if rules.subtrees:
             return False
         options = [
-            (self.targets[slot],)
-            if self._find_outcomes(slot)
-            else tuple(self._find_remaining_uses(slot))
+            (self.targets[slot],) if self._find_outcomes(slot) else tuple(self._find_uses(slot))
             for slot in range(len(self.left))
         ]
         stages = [stage for stage in self.reasons.checked.stages if stage.together]
@@ -344,10 +331,7 @@ class TreeAdvice:
     ) -> Mapping[int, int]:
         """Return for each use the stages that its provider meets after the changes, as bits."""
         covers: dict[int, int] = defaultdict(int)
-        met, rejecting = (
-            self.reasons.checked.met,
-            {outcome.stage.index for outcome in self.outcomes},
-        )
+        met, rejecting = (self.reasons.checked.met, {item.stage.index for item in self.outcomes})
         for bit, stage in enumerate(stages):
             for use in {use for slot_uses in options for use in slot_uses}:
                 covers[use] |= int(met[stage.index, use]) << bit
@@ -362,21 +346,18 @@ class TreeAdvice:
         free: dict[InventoryIds, FreeCapacity] = {}
         for slot, use, class_id, amount in _yield_amounts(options, rules):
             room = self.reasons.rooms.get((int(self.reasons.checked.uses.ids[use]), class_id))
-            amount_free = room.inventory.capacity - room.used if room else 0
+            unused = room.inventory.capacity - room.used if room else 0
             max_unit = room.inventory.max_unit if room else MAX_INT
             if self._find_outcomes(slot):
-                amount_free, max_unit = max(amount_free, amount), max(max_unit, amount)
-            previous = free.get((use, class_id), FreeCapacity(amount_free, max_unit))
-            free[use, class_id] = FreeCapacity(
-                max(previous.amount, amount_free), max(previous.max_unit, max_unit)
-            )
+                unused, max_unit = max(unused, amount), max(max_unit, amount)
+            old = free.get((use, class_id), FreeCapacity(unused, max_unit))
+            free[use, class_id] = FreeCapacity(max(old.amount, unused), max(old.max_unit, max_unit))
         return free
 
 
 def _yield_amounts(
     options: Sequence[Sequence[int]], rules: Rules
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield slot, use, class and amount of each request for a resource."""
     for index, (uses, slot) in enumerate(zip(options, rules.slots, strict=True)):
         for use in uses:
             for class_id, amount in slot.amounts:
@@ -452,7 +433,6 @@ class _Trees:
         ]
 
     def counted(self) -> NDArray[np.bool_]:
-        """Return which trees count. Sharing providers alone do not."""
         uses, candidate_roots = self.checked.uses, self.run.taken
         counted = ~uses.has_sharing_root
         for tree in np.flatnonzero(uses.has_sharing_root).tolist():
@@ -461,11 +441,8 @@ class _Trees:
         return counted
 
     def shown(self, trees: Sequence[int], view: reports.View) -> list[tuple[int, _Names]]:
-        """Return the trees that a view shows, sorted by host and node."""
-        sorted_trees = sorted(zip(self.name(trees), trees, strict=True))
-        visible = [
-            (tree, name) for name, tree in sorted_trees if view.hosts is None or view.shows(*name)
-        ]
+        named = sorted(zip(self.name(trees), trees, strict=True))
+        visible = [(tree, name) for name, tree in named if view.hosts is None or view.shows(*name)]
         return visible[: view.max_rejected or None]
 
     def serving(self, remaining: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -477,10 +454,8 @@ class _Trees:
         uses, run = self.checked.uses, self.run
         if run.search.is_single or (run.found.limited and always_combine(run.rules)):
             return np.ones(len(remaining), np.bool_)
-        candidate_roots = run.taken
-        serves = np.array(
-            [uuid in candidate_roots for uuid in uses.root_uuids[remaining]], np.bool_
-        )
+        taken = run.taken
+        serves = np.array([uuid in taken for uuid in uses.root_uuids[remaining]], np.bool_)
         if run.found.limited and not serves.all():
             untried = remaining[~serves]
             rejected = self.rejected(uses.root_ids[untried].tolist())
@@ -488,7 +463,6 @@ class _Trees:
         return serves
 
     def rejected(self, roots: Sequence[int]) -> set[int]:
-        """Return the roots of trees whose providers do not serve together."""
         rejected = set()
         trees = self.combinable(roots)
         try:
@@ -501,7 +475,6 @@ class _Trees:
         return rejected
 
     def near_misses(self) -> reports.NearMisses:
-        """Return the nearest misses among the counted trees without candidates."""
         uses, run = self.checked.uses, self.run
         counts, candidate_roots = self.counted(), run.taken
         counts &= np.array([uuid not in candidate_roots for uuid in uses.root_uuids], np.bool_)
@@ -510,7 +483,6 @@ class _Trees:
         return near_misses(run.source, run.search, self.checked, budget, left_out)
 
     def combines(self, advice: TreeAdvice) -> bool:
-        """Return whether a tree certainly serves after the first change of each reason."""
         if always_combine(self.run.rules):
             return True
         budget = explanation_budget(self.run.settings, 1, shares=len(self.checked.uses))
@@ -520,7 +492,6 @@ class _Trees:
             return False
 
     def combinable(self, roots: Sequence[int]) -> ProviderTrees:
-        """Load these trees, which have a provider for each slot."""
         search = tree_search(self.run.search.query, self.run.search.names)
         # No budget is needed, because the same trees were already checked.
         return TreeReader(self.run.source, search, Budget(0), for_explanation=True).read(roots)
@@ -533,7 +504,6 @@ class _Trees:
         *,
         with_changes: bool = False,
     ) -> reports.StepReport:
-        """Return the step of trees whose providers do not serve together."""
         uses = self.checked.uses
         combinable = self.combinable([int(uses.root_ids[tree]) for tree, _ in trees])
         names = names_of(
@@ -549,12 +519,10 @@ class _Trees:
             number = numbers.get(int(uses.root_ids[tree]))
             broken: list[BrokenRule] = []
             if number is not None:
-                tree_names = TreeNames(
-                    classes, [names.get(key) for key in combinable.ids_of(number)]
-                )
+                named = TreeNames(classes, [names.get(key) for key in combinable.ids_of(number)])
                 full_tree = combinable.tree(number, with_all_free=True)
                 with suppress(TooComplex):
-                    broken = list(broken_rules(full_tree, self.run.rules, tree_names, budget))
+                    broken = list(broken_rules(full_tree, self.run.rules, named, budget))
             reason = "; ".join(rule.reason for rule in broken) or _TOGETHER
             suggestions = (rule.change() for rule in broken) if with_changes else ()
             changes = tuple(change for change in suggestions if change)
@@ -573,7 +541,7 @@ def explain(run: SearchRun, view: reports.View) -> reports.CandidatesReport:
     trees = _Trees(run)
     checked, counts = trees.checked, trees.counted()
     outcomes, _ = checked.outcomes()
-    shown_trees = []
+    shown = []
     total = count_before = int(counts.sum())
     sizes = []
     is_remaining = counts
@@ -582,19 +550,17 @@ def explain(run: SearchRun, view: reports.View) -> reports.CandidatesReport:
         is_remaining[removed] = False
         sizes.append((count_before, count_before - len(removed)))
         count_before -= len(removed)
-        shown_trees.append((outcome, trees.shown(removed.tolist(), view)))
-    outcome_rejections = [
+        shown.append((outcome, trees.shown(removed.tolist(), view)))
+    all_rejections = [
         (outcome, rejections(checked, outcome, [tree for tree, _ in named]))
-        for outcome, named in shown_trees
+        for outcome, named in shown
     ]
-    reasons = Reasons.of(run.connection, run.source, run.search, checked, outcome_rejections)
+    reasons = Reasons.of(run.connection, run.source, run.search, checked, all_rejections)
     steps = []
-    for (outcome, tree_rejections), (_, named), size in zip(
-        outcome_rejections, shown_trees, sizes, strict=True
-    ):
+    for (outcome, in_stage), (_, named), size in zip(all_rejections, shown, sizes, strict=True):
         rejected = tuple(
             reports.Rejected(host, node, reasons.reason(outcome, rejection))
-            for rejection, (_, (host, node)) in zip(tree_rejections, named, strict=True)
+            for rejection, (_, (host, node)) in zip(in_stage, named, strict=True)
         )
         stage = outcome.stage
         steps.append(reports.StepReport(stage.kind, stage.detail, *size, rejected))
@@ -641,16 +607,16 @@ def each_refusal(run: SearchRun, roots: Collection[str]) -> dict[str, TreeReject
     trees = _Trees(run, list(run.source.ids_of(rejected_uuids).values()))
     checked, uses = trees.checked, trees.checked.uses
     outcomes, remaining = checked.outcomes(relaxed=True)
-    outcome_rejections = [
-        (outcome, rejections(checked, outcome, outcome.rejected.tolist())) for outcome in outcomes
+    all_rejections = [
+        (item, rejections(checked, item, item.rejected.tolist())) for item in outcomes
     ]
     reasons = Reasons.of(
-        run.connection, run.source, run.search, checked, outcome_rejections, range(len(uses.ids))
+        run.connection, run.source, run.search, checked, all_rejections, range(len(uses.ids))
     )
     names = trees.name(range(len(uses)))
     steps: dict[int, list[reports.StepReport]] = {tree: [] for tree in range(len(uses))}
     advice: dict[int, TreeAdvice] = {}
-    for outcome, tree_rejections in outcome_rejections:
+    for outcome, tree_rejections in all_rejections:
         stage = outcome.stage
         for rejection in tree_rejections:
             tree = rejection.tree

@@ -198,7 +198,6 @@ class _Checker:
         self.holds: dict[int, Mask] = {}
 
     def _set_uses(self, roots: Collection[int] | None, *, sharing: bool) -> None:
-        """Set the provider row, the root row and the shared flag of each use."""
         shape = self._shape
         if roots is None:
             root_rows = shape.roots
@@ -218,7 +217,6 @@ class _Checker:
         self._rows, self._trees, self._is_shared = rows, trees, is_shared
 
     def uses(self) -> TreeUses:
-        """Return the uses, sorted by tree."""
         shape, rows, trees = self._shape, self._rows, self._trees
         providers = shape.cloud.providers
         is_root = (rows == trees) & ~self._is_shared
@@ -283,7 +281,6 @@ class _StageRun:
         self._together: list[tuple[Stage, Mask]] = []
 
     def outcomes(self) -> Iterator[StageOutcome]:
-        """Yield the outcome of each stage."""
         standing = np.ones(len(self._checked.uses), np.bool_)
         for stage in self._checked.stages:
             passes, blamed, failing = self._apply_stage(stage)
@@ -308,15 +305,15 @@ class _StageRun:
             passes = uses.any_of_tree(blamed & met)
             self._together.append((stage, passes))
             return passes, blamed, {}
-        passes, failing, previous = np.ones(len(uses), np.bool_), {}, list(self.left)
+        passes, failing, old = np.ones(len(uses), np.bool_), {}, list(self.left)
         for slot in stage.slots:
-            remaining = previous[slot] & met
+            remaining = old[slot] & met
             serves = uses.any_of_tree(remaining)
             failing[slot] = ~serves
             passes &= serves
             fails = uses.of_each(~serves)
-            blamed |= previous[slot] & fails
-            self.left[slot] = remaining | (previous[slot] & fails) if self._relaxed else remaining
+            blamed |= old[slot] & fails
+            self.left[slot] = remaining | (old[slot] & fails) if self._relaxed else remaining
         for earlier, applies in self._together:
             if not set(earlier.slots) & set(stage.slots):
                 continue
@@ -327,12 +324,12 @@ class _StageRun:
                 lost &= passes
             passes &= still_pass | ~applies
             # The providers with the trait that this constraint removed.
-            lost_uses = (
-                self._combine_slots(earlier.slots, previous) & has_trait & ~met & uses.of_each(lost)
+            removed = (
+                self._combine_slots(earlier.slots, old) & has_trait & ~met & uses.of_each(lost)
             )
-            blamed |= lost_uses
+            blamed |= removed
             for slot in stage.slots if self._relaxed else ():
-                self.left[slot] = self.left[slot] | (previous[slot] & lost_uses)
+                self.left[slot] = self.left[slot] | (old[slot] & removed)
         return passes, blamed, failing
 
     def _combine_slots(self, slots: Sequence[int], masks: Sequence[Mask]) -> Mask:
@@ -372,10 +369,7 @@ class Reasons:
         rejected: Sequence[tuple[StageOutcome, Sequence[Rejection]]],
         advised_uses: Collection[int] = (),
     ) -> "Reasons":
-        """Build the messages for these rejections.
-
-        ``advised_uses`` are further uses that advice may name.
-        """
+        """Build the messages for rejections and for advice on ``advised_uses``."""
         uses, classes = checked.uses, search.names.classes
         places: set[InventoryIds] = set()
         named: set[int] = set(advised_uses)
@@ -428,17 +422,15 @@ class Reasons:
 
     def _describe_shortage(self, outcome: StageOutcome, rejection: Rejection, root: int) -> str:
         constraint, uses = outcome.stage.constraint, rejection.uses
-        with_inventory = [use for use in uses if self.room(outcome, use) is not None]
-        if not with_inventory:
+        stocked = [use for use in uses if self.room(outcome, use) is not None]
+        if not stocked:
             words = f"{constraint.resource_class}: {why_not(None, 0, constraint.amount)}"
             return words if root in uses else f"{words} on {self._list_names(uses)}"
-        words = "; ".join(
-            self._describe_inventory(outcome, use, root) for use in with_inventory[:_MAX_NAMED]
-        )
-        omitted = len(with_inventory) - _MAX_NAMED
+        words = "; ".join(self._describe(outcome, use, root) for use in stocked[:_MAX_NAMED])
+        omitted = len(stocked) - _MAX_NAMED
         return f"{words}; and {omitted} more" if omitted > 0 else words
 
-    def _describe_inventory(self, outcome: StageOutcome, use: int, root: int) -> str:
+    def _describe(self, outcome: StageOutcome, use: int, root: int) -> str:
         constraint, room = outcome.stage.constraint, self.room(outcome, use)
         inventory, used = (room.inventory, room.used) if room else (None, 0)
         words = f"{constraint.resource_class}: {why_not(inventory, used, constraint.amount)}"
@@ -463,10 +455,7 @@ class Reasons:
 def rejections(
     checked: CheckedTrees, outcome: StageOutcome, trees: Sequence[int]
 ) -> list[Rejection]:
-    """Return the rejections of these trees.
-
-    A reason may name the root in place of providers below it.
-    """
+    """Return the rejections of these trees. Reasons may name the root instead."""
     uses, holds = checked.uses, checked.holds.get(outcome.stage.index)
     tree_rejections = []
     for tree in trees:
@@ -482,7 +471,6 @@ def rejections(
 def _find_memberships(
     source: ProviderSource, search: Search, ids: Collection[int]
 ) -> dict[int, frozenset[str]]:
-    """Return for each provider the aggregates of a search that it is itself in."""
     memberships: dict[int, set[str]] = {key: set() for key in ids}
     with source.held(ids) as (cloud, shape):
         rows = np.sort(cloud.rows_of(memberships))
@@ -512,15 +500,13 @@ def read_rooms(
             positions, has_inventory = stock.places(rows)
             columns = [stock.values[name][positions[has_inventory]].tolist() for name in _STOCK]
             keys = cloud.providers.ids[rows[has_inventory]].tolist()
-            for key, capacity, used, min_unit, max_unit, step_size in zip(
-                keys, *columns, strict=True
-            ):
+            for key, total, used, min_unit, max_unit, step in zip(keys, *columns, strict=True):
                 inventory = Inventory(
                     resource_class=names[class_id],
-                    total=int(capacity),
+                    total=int(total),
                     min_unit=min_unit,
                     max_unit=max_unit,
-                    step_size=step_size,
+                    step_size=step,
                 )
                 rooms[key, class_id] = UsedInventory(inventory, used)
     return rooms

@@ -201,7 +201,6 @@ def _select_sharing_pairs() -> sa.CTE:
 
 
 def _has_unknown_aggregates(group: RequestGroup, names: ResolvedNames) -> bool:
-    """Return whether the group requires a set of aggregates that do not exist."""
     return not all(map(names.aggregate_ids, group.aggregates.member_of))
 
 

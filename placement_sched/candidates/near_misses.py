@@ -34,9 +34,9 @@ from placement_sched.model.explanation import NearMiss, NearMisses
 from placement_sched.model.verdict import Remedy
 
 #: Divisor of the search's budget for an explanation, which allows about 0.25 seconds by default.
-_BUDGET_DIVISOR = 4
+_DIVISOR = 4
 #: Additional steps for each tree, several times the steps of a simple tree.
-_STEPS_PER_TREE = 100
+_TREE_STEPS = 100
 
 #: Steps of an evaluation, and of each slot in it, for building and running SQL statements.
 _EVALUATION_STEPS = 1000
@@ -57,9 +57,7 @@ def explanation_budget(settings: Settings, trees: int, shares: int = 1) -> Budge
     request. There is no limit if ``[placement] allocation_candidates_budget`` is 0.
     """
     steps = settings.placement.allocation_candidates_budget
-    return Budget(
-        ((steps // _BUDGET_DIVISOR) + _STEPS_PER_TREE * trees) // shares or 1 if steps else 0
-    )
+    return Budget(((steps // _DIVISOR) + _TREE_STEPS * trees) // shares or 1 if steps else 0)
 
 
 def near_misses(
@@ -106,8 +104,7 @@ def near_misses(
 def _find_single_misses(checked: CheckedTrees, left_out: Collection[int]) -> NearMisses:
     """Return the smallest sets of constraints that a provider does not meet.
 
-    A single provider serves only without all constraints that it does not meet, so no other set can
-    be smaller.
+    The provider serves only without all of these constraints, so no other set can be smaller.
     """
     ids = checked.uses.ids
     unmet = ~checked.met.T
@@ -127,8 +124,7 @@ def _find_single_misses(checked: CheckedTrees, left_out: Collection[int]) -> Nea
 class _Term(NamedTuple):
     """A part of a request that can be dropped, with its name ``(constraint, detail)``.
 
-    A constraint has the ``suffix`` of its group (None: the root) and a group with only this
-    constraint.
+    A constraint has the ``suffix`` of its group (None: the root), and a group of its own.
     """
 
     name: tuple[str, str]
@@ -141,7 +137,6 @@ _POLICY = _Term(("group_policy", "isolate"))
 
 
 def _yield_terms(query: CandidatesQuery, stages: Sequence[Stage]) -> Iterator[_Term]:
-    """Yield a term for each stage in their order, then a term for each rule of groups."""
     constraints: list[tuple[str | None, RequestGroup]] = [
         (group.suffix, part) for group in query.groups for part in _split_group(group)
     ]
@@ -237,8 +232,7 @@ class _Pattern:
     """The constraints that block trees, shared by many trees.
 
     Constraints are bits: the constraints that the ``root`` misses, and for each slot the
-    constraints that each provider misses. ``trees`` are the root ids of the trees with this
-    pattern.
+    constraints that each provider misses. ``trees`` are root ids.
     """
 
     root: int
@@ -277,19 +271,18 @@ class _Blockers:
         No other set of this size helps. The search decides whether they do.
         """
         yielded: set[int] = set()
-        for blockers in sorted(
+        for core in sorted(
             self._find_minimal_sets(size), key=lambda bits: (-bits.bit_count(), bits)
         ):
-            optional = tuple(_yield_bits((self._relevant | rules) & ~blockers))
-            for extra in combinations(optional, size - blockers.bit_count()):
+            optional = tuple(_yield_bits((self._relevant | rules) & ~core))
+            for extra in combinations(optional, size - core.bit_count()):
                 self._budget.spend(1)
-                whole = blockers | sum(extra)
+                whole = core | sum(extra)
                 if whole not in yielded:
                     yielded.add(whole)
                     yield whole
 
     def trees_without(self, dropped: int) -> list[int]:
-        """Return the roots of the trees that might serve without the dropped constraints."""
         self._budget.spend(sum(pattern.price for pattern in self._patterns))
         return [
             tree
@@ -449,9 +442,7 @@ def broken_rules(
         other_free = {key: free for key, free in tree.free.items() if key[1] != class_id}
         if can_serve(replace(tree, free=other_free), rules, budget):
             reason = f"{names.classes[class_id]}: {_describe_excess(tree, rules, class_id)}"
-            yield BrokenRule(
-                reason, partial(_suggest_capacity, tree, rules, class_id, names, budget)
-            )
+            yield BrokenRule(reason, partial(_make_room, tree, rules, class_id, names, budget))
     if rules.trait_choices and can_serve(tree, replace(rules, trait_choices=()), budget):
         yield BrokenRule("no providers that have all required traits together")
 
@@ -461,7 +452,6 @@ def _suggest_dropping(words: str, constraint: str, detail: str) -> Remedy:
 
 
 def _requested_amounts(rules: Rules, class_id: int) -> dict[int, int]:
-    """Return the requested amounts of a class by slot."""
     return {
         position: amount
         for position, slot in enumerate(rules.slots)
@@ -478,7 +468,7 @@ def _describe_excess(tree: ProviderTree, rules: Rules, class_id: int) -> str:
     return f"{' + '.join(map(str, amounts.values()))} requested, free on each provider: {named}"
 
 
-def _suggest_capacity(
+def _make_room(
     tree: ProviderTree, rules: Rules, class_id: int, names: TreeNames, budget: Budget
 ) -> Remedy | None:
     """Return the additional capacity that a provider needs, for the provider that needs least."""
@@ -507,10 +497,7 @@ def _suggest_capacity(
 
 
 def _find_least(serves: Callable[[int], bool], limit: int) -> int | None:
-    """Return the smallest number from 1 to ``limit`` that serves.
-
-    All numbers above it must serve, too.
-    """
+    """Return the smallest number from 1 to ``limit`` that serves, as all above it do."""
     if limit < 1 or not serves(limit):
         return None
     low, high = 1, limit

@@ -86,15 +86,13 @@ class ProviderSource(ABC):
             if group.in_tree is not None:
                 tree_rows = evaluator.rows_in_tree(group.in_tree)
                 return tuple(
-                    cloud.described(
-                        tree_rows[_find_serving_alone(evaluator, query, tree_rows)][:limit]
-                    )
+                    cloud.described(tree_rows[_find_alone(evaluator, query, tree_rows)][:limit])
                 )
             providers: list[CandidateProvider] = []
             start, size = 0, len(cloud) if limit is None else _BLOCK * limit
             while start < len(cloud) and (limit is None or len(providers) < limit):
                 block = slice(start, min(start + size, len(cloud)))
-                rows = np.flatnonzero(_find_serving_alone(evaluator, query, block)) + start
+                rows = np.flatnonzero(_find_alone(evaluator, query, block)) + start
                 rows = rows[cloud.providers.roots[rows] != 0]
                 if limit is not None:
                     rows = rows[: limit - len(providers)]
@@ -104,9 +102,7 @@ class ProviderSource(ABC):
 
     def _find_ids_alone(self, query: CandidatesQuery, names: ResolvedNames) -> Sequence[int]:
         with self.held(whole=True) as (cloud, shape):
-            serving = _find_serving_alone(
-                ConstraintEvaluator(shape, names), query, slice(0, len(cloud))
-            )
+            serving = _find_alone(ConstraintEvaluator(shape, names), query, slice(0, len(cloud)))
             return _list_ids(cloud, np.flatnonzero(serving).astype(np.int32))
 
     def sampled_alone(
@@ -125,9 +121,7 @@ class ProviderSource(ABC):
         with self.held(ids) as (cloud, shape):
             rows = np.sort(cloud.rows_of(ids))
             return tuple(
-                cloud.described(
-                    rows[_find_serving_alone(ConstraintEvaluator(shape, names), query, rows)]
-                )
+                cloud.described(rows[_find_alone(ConstraintEvaluator(shape, names), query, rows)])
             )
 
     def describe(
@@ -277,7 +271,7 @@ def _list_ids(cloud: ProviderColumns, rows: RowNumbers) -> list[int]:
     return ids
 
 
-def _find_serving_alone(
+def _find_alone(
     evaluator: ConstraintEvaluator, query: CandidatesQuery, rows: slice | RowNumbers
 ) -> Mask:
     """Return which of the rows serve a request of a single group, in a cloud without trees."""
@@ -313,7 +307,6 @@ def _build_contents(cloud: ProviderColumns, ids: Collection[int]) -> ProviderCon
 def _read_used(
     cloud: ProviderColumns, ids: NDArray[np.int64], classes: Sequence[int]
 ) -> list[list[int]]:
-    """Return for each class the used amount on each provider."""
     exists, rows = cloud.places_of(ids)
     indexes = np.flatnonzero(exists)
     amounts: list[list[int]] = []

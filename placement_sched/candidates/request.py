@@ -53,8 +53,8 @@ def checked(query: CandidatesQuery, names: ResolvedNames) -> ResolvedNames:
     """Return ``names``. Raises :class:`UnknownNames` if they lack a name of the query."""
     words = "Invalid resource class in resources parameter: No such resource class"
     classes = {name for group in query.groups for name, _ in group.resources}
-    _check_exist("resource class", words, classes, names.classes)
-    _check_exist("trait(s)", "No such trait(s):", traits_of(query), names.traits)
+    _check("resource class", words, classes, names.classes)
+    _check("trait(s)", "No such trait(s):", traits_of(query), names.traits)
     return names
 
 
@@ -63,10 +63,8 @@ def traits_of(query: CandidatesQuery) -> frozenset[str]:
     return query.root.names.union(*(group.traits.names for group in query.groups))
 
 
-def _check_exist(
-    kind: str, words: str, requested: AbstractSet[str], existing: Mapping[str, int]
-) -> None:
-    if missing := sorted(requested - existing.keys()):
+def _check(kind: str, words: str, names: AbstractSet[str], ids: Mapping[str, int]) -> None:
+    if missing := sorted(names - ids.keys()):
         raise UnknownNames(f"{words} {', '.join(missing)}.", kind=kind, names=missing)
 
 

@@ -8,10 +8,10 @@ generation. If the source describes a provider by the same object until anything
 usages included, whole summaries are cached with that object. The cache is bounded, belongs to the
 process, and is correct alongside other writers.
 
-Nothing is cached if a provider can reuse the id of a deleted provider (OpenStack placement's
-database on SQLite): a recreated provider can be equal in all compared values, even in its times,
-which have a resolution of one second. The cache is also dropped when the history of the database
-changes, because a generation may then belong to other inventories.
+Nothing is cached if ids can be reused (OpenStack placement's database on SQLite): a recreated
+provider can be equal in all compared values, even in its times, which have a resolution of one
+second. The cache is also dropped when the history of the database changes, because a generation may
+then belong to other inventories.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -64,7 +64,6 @@ class _Fragment:
     tree: bytes
 
     def summary(self, used: Iterable[int], fields: SummaryFields) -> bytes:
-        """Return the summary in an older form, with the used amount of each class."""
         resources = b",".join(
             piece % amount
             for class_id, piece, amount in zip(self.classes, self.resource, used, strict=True)
@@ -91,7 +90,6 @@ class _SummaryCache:
     described: dict[int, CandidateProvider] = field(default_factory=dict)
 
     def keep(self, summaries: Sequence[tuple[CandidateProvider, _Summary]]) -> None:
-        """Add these summaries, replacing summaries of earlier descriptions."""
         for provider, summary in summaries:
             earlier = self.described.get(provider.id)
             if earlier is not None:  # before another object can get its id()
@@ -144,7 +142,6 @@ class Summaries:
         providers: Sequence[CandidateProvider],
         class_names: Mapping[int, str],
     ) -> Sequence[_Summary]:
-        """Return the summaries in the newest form, rendering missing summaries."""
         cache = self._cache
         cached = cache.summaries if cache.agrees_with(source.history, class_names) else {}
         # By identity, because an equal description may have other usages.
@@ -152,9 +149,7 @@ class Summaries:
         if None not in summaries:
             return summaries
         missing = [
-            provider
-            for provider, summary in zip(providers, summaries, strict=True)
-            if summary is None
+            key for key, summary in zip(providers, summaries, strict=True) if summary is None
         ]
         fragments = self._get_fragments(source, missing, class_names)
         used = source.used({item.provider.id: item.classes for item in fragments})
@@ -180,7 +175,6 @@ class Summaries:
         providers: Sequence[CandidateProvider],
         class_names: Mapping[int, str],
     ) -> Sequence[_Fragment]:
-        """Return the fragment of each provider, loading missing fragments."""
         cache = self._cache
         cached = cache.fragments if cache.agrees_with(source.history, class_names) else {}
         fragments: dict[int, _Fragment] = {}

@@ -225,7 +225,6 @@ class TreeReader:
             return self._build_trees(shape, uses, np.array(roots, np.int64))
 
     def _find_uses(self, shape: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
-        """Return the providers that serve a slot of the trees of these ascending roots."""
         rows = shape.rows_of_trees(shape.cloud.providers.ids[roots])
         trees = numbers[np.searchsorted(roots, shape.root_rows[rows])]
         serves = masks_of(shape, self.search, rows, CountedRoot.OWN)
@@ -316,7 +315,6 @@ class TreeReader:
         )
 
     def _repeated_classes(self) -> list[int]:
-        """Return the classes that several slots request."""
         slots = self.search.rules.slots
         classes = [class_id for slot in slots for class_id, _ in slot.amounts]
         return sorted({class_id for class_id in classes if classes.count(class_id) > 1})
@@ -337,7 +335,6 @@ def _read_free(shape: TreeIndex, rows: RowNumbers, class_id: int) -> tuple[_Numb
 
 
 def _parent_rows(shape: TreeIndex, rows: RowNumbers) -> _Numbers:
-    """Return the row of the parent of each provider, -1 for none."""
     has_parent, parent_rows = shape.cloud.places_of(shape.cloud.providers.parents[rows])
     parents = np.full(len(rows), -1, np.int64)
     parents[has_parent] = parent_rows
@@ -345,7 +342,6 @@ def _parent_rows(shape: TreeIndex, rows: RowNumbers) -> _Numbers:
 
 
 def _find_ancestors(shape: TreeIndex, uses: _Uses) -> _Uses:
-    """Return the ancestors of these providers that are not among them, tree by tree."""
     number = len(shape.cloud)
     below = uses.trees * number + uses.rows
     visited = initial = np.unique(below)
@@ -377,7 +373,6 @@ def _find_parents(shape: TreeIndex, uses: _Uses) -> _Numbers:
 
 
 def _build_lineage(parents: Sequence[int]) -> dict[int, frozenset[int]]:
-    """Return each provider of a tree with its ancestors, by index."""
     lineage: dict[int, frozenset[int]] = {}
     for index in range(len(parents)):
         ancestors: set[int] = set()
