@@ -1,1 +1,1 @@
-"""The allocation-candidates search, as a list of named steps."""
+"""Allocation candidate search."""

@@ -1,4 +1,4 @@
-"""The amounts of a class that trees have room for, if they lack room for the requested amount."""
+"""Nearest amounts of a resource class that fit into provider trees."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -17,76 +17,77 @@ _Numbers = NDArray[np.int64]
 
 
 def uuids_of(connection: Connection, ids: Collection[int]) -> dict[int, str]:
-    """Return the uuids of the providers of these ids."""
+    """Return the uuids of the providers with these ids."""
     columns = resource_providers.c
     query = resource_providers.select().with_only_columns(columns.id, columns.uuid)
     return dict(map(tuple, rows_among(connection, query, columns.id, ids)))
 
 
 def nearest_amounts(run: SearchRun, term: tuple[str, str], most: int) -> Mapping[int, int]:
-    """Return by root the amount nearest to that of a term for which its tree has room.
+    """Return for each tree the amount nearest to the requested amount that fits.
 
-    The largest below it, or, if no tree has any, the smallest above it; of the ``most`` trees that
-    are nearest. Only of trees without candidates that meet all other constraints. Their providers
-    may still not serve together.
+    The result maps root ids to amounts, for the ``most`` trees whose amounts are nearest to that of
+    ``term``. The amount of a tree is the largest below the requested amount or, if none fits, the
+    smallest above it. Only trees without candidates that meet all other constraints are considered.
+    Their providers may still not combine.
     """
     checked = CheckedTrees.of(run.source, run.search)
-    stage = next(one for one in checked.stages if (one.kind, one.detail) == term)
+    stage = next(item for item in checked.stages if (item.kind, item.detail) == term)
     uses, amount = checked.uses, stage.constraint.amount
     class_id = run.search.names.classes[stage.constraint.resource_class]
     with run.source.held(uses.ids.tolist()) as (cloud, _):
-        below, above = _amounts(cloud, uses.ids, class_id, amount)
-    found = _of_trees(checked, stage, below, np.maximum)
-    if not found.any():
-        found = _of_trees(checked, stage, above, np.minimum)
-    taken = run.taken
-    found[[uuid in taken for uuid in uses.root_uuids]] = 0
-    trees = np.flatnonzero(found)
-    order = np.lexsort((uses.root_ids[trees], np.abs(found[trees] - amount)))[:most]
-    ids, amounts = uses.root_ids[trees[order]], found[trees[order]]
+        below, above = _fitting_amounts(cloud, uses.ids, class_id, amount)
+    amounts_by_tree = _find_best(checked, stage, below, np.maximum)
+    if not amounts_by_tree.any():
+        amounts_by_tree = _find_best(checked, stage, above, np.minimum)
+    candidate_roots = run.taken
+    amounts_by_tree[[uuid in candidate_roots for uuid in uses.root_uuids]] = 0
+    trees = np.flatnonzero(amounts_by_tree)
+    order = np.lexsort((uses.root_ids[trees], np.abs(amounts_by_tree[trees] - amount)))[:most]
+    ids, amounts = uses.root_ids[trees[order]], amounts_by_tree[trees[order]]
     return dict(zip(ids.tolist(), amounts.tolist(), strict=True))
 
 
-def _of_trees(checked: CheckedTrees, stage: Stage, amounts: _Numbers, best: np.ufunc) -> _Numbers:
-    """Return the best of these amounts of uses for each tree that serves with it, else 0."""
+def _find_best(checked: CheckedTrees, stage: Stage, amounts: _Numbers, best: np.ufunc) -> _Numbers:
+    """Return for each tree the best amount that passes all stages, 0 for none."""
     met = checked.met.copy()
     met[stage.index] = amounts > 0
-    outcomes, left = replace(checked, met=met).outcomes()
+    outcomes, remaining = replace(checked, met=met).outcomes()
     uses, (slot,) = checked.uses, stage.slots
-    some = np.flatnonzero(left[slot])
-    found = np.zeros(len(uses), np.int64)
-    found[uses.trees[some]] = amounts[some]
-    best.at(found, uses.trees[some], amounts[some])
+    passing = np.flatnonzero(remaining[slot])
+    selected = np.zeros(len(uses), np.int64)
+    selected[uses.trees[passing]] = amounts[passing]
+    best.at(selected, uses.trees[passing], amounts[passing])
     for outcome in outcomes:
-        found[outcome.rejected] = 0
-    return found
+        selected[outcome.rejected] = 0
+    return selected
 
 
-def _amounts(
-    cloud: ProviderColumns, ids: _Numbers, class_id: int, asked: int
+def _fitting_amounts(
+    cloud: ProviderColumns, ids: _Numbers, class_id: int, requested: int
 ) -> tuple[_Numbers, _Numbers]:
-    """Return the largest amounts below and the smallest above that fit on providers, 0 for none.
+    """Return for each provider the largest smaller and the smallest larger amount that fits.
 
-    As ``changes.largest_below`` and ``smallest_above`` have each.
+    0 means none. The rules are those of ``explain.largest_below`` and ``smallest_above``.
     """
     below, above = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
     if class_id not in cloud.classes:
         return below, above
-    known, rows = cloud.places_of(ids)
+    is_present, rows = cloud.places_of(ids)
     stock = cloud.classes[class_id].stock
-    at, there = stock.places(rows)
-    uses = np.flatnonzero(known)[there]
+    positions, has_inventory = stock.places(rows)
+    uses = np.flatnonzero(is_present)[has_inventory]
     used, min_unit, max_unit, step = (
-        stock.values[name][at[there]].astype(np.int64)
+        stock.values[name][positions[has_inventory]].astype(np.int64)
         for name in ("used", "min_unit", "max_unit", "step_size")
     )
-    capacity = whole_capacities(stock.values["capacity"][at[there]])
+    capacity = whole_capacities(stock.values["capacity"][positions[has_inventory]])
     step = np.maximum(step, 1)
-    most = np.minimum(capacity - used, max_unit)
-    largest = np.minimum(most, asked - 1)
+    max_amount = np.minimum(capacity - used, max_unit)
+    largest = np.minimum(max_amount, requested - 1)
     largest -= largest % step
     below[uses] = np.where(largest >= np.maximum(min_unit, 1), largest, 0)
-    smallest = np.maximum(min_unit, asked + 1)
+    smallest = np.maximum(min_unit, requested + 1)
     smallest += -smallest % step
-    above[uses] = np.where(smallest <= most, smallest, 0)
+    above[uses] = np.where(smallest <= max_amount, smallest, 0)
     return below, above

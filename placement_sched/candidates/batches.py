@@ -1,12 +1,12 @@
-"""The candidates of provider trees: trees in batches, each kind of trees combined once.
+"""Candidates of provider trees, found in batches of trees.
 
-Hosts of one kind have the same tree but for its providers. The combinations of a kind are found in
-numbers of providers, and the uuids of all of its trees are put in their places at once.
+Trees of the same shape differ only in their providers. The combinations of a shape are computed
+once, as numbers of providers, and the uuids of all its trees are filled in together.
 
-Finding out which trees of a whole cloud may serve takes as long as the cloud is large, and most
-requests fit most trees. So trees are read in batches: the first ones as they come, and if few of
-those serve, only the trees that may. If no statement is needed to find these, and many candidates
-are wanted, no others are read at all.
+Most requests fit most trees, and checking the trees of a whole cloud takes time in proportion to
+its size. Therefore trees are read in batches: first all trees in id order and, if few of them
+serve, only trees that may serve. If finding these needs no SQL statement and the limit is high,
+only they are read from the start.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,90 +24,91 @@ from placement_sched.candidates.request import TreeSearch
 from placement_sched.candidates.trees import ProviderTrees, TreeReader
 from placement_sched.model.candidates_query import AllocationRequest, Layout
 
-#: What makes the layout of a combination, of the first slot that has the provider of each slot.
+#: Returns the layout of a combination. The argument names for each slot the first slot that has
+#: the same provider.
 LayoutOf = Callable[[tuple[int, ...]], Layout]
 
-#: Number of characters of the answer that cost one step of the budget.
+#: Number of characters of the response that cost one step of the budget.
 STEP = 40
-#: The characters of a candidate, each provider, each slot and each amount, without their names.
+#: Characters of a candidate, a provider, a slot and an amount in the response, without their names.
 _CANDIDATE, _PROVIDER, _SLOT, _AMOUNT = 34, 60, 46, 8
 
-#: The fewest and the most trees that are read at once, and how many make another batch worth it.
-_FEW, _MANY = 16, 10_000
-_SOME = 128
-#: How many combinations a tree is expected to have before any is found.
+#: Minimum and maximum number of trees in a batch.
+_MIN_BATCH, _MAX_BATCH = 16, 10_000
+#: Minimum number of trees in a later batch, because each batch has a fixed cost.
+_MIN_NEXT_BATCH = 128
+#: Expected number of combinations of a tree before the first batch is read.
 _PER_TREE = 4
-#: If only one tree in this many has a provider for each slot, it pays to select those that do.
+#: If fewer than one tree in this many has a provider for each slot, only such trees are selected.
 _SPARSE = 4
-#: How many times more trees are selected after those that may serve did not suffice.
+#: Factor by which the batch grows if the trees that may serve do not suffice.
 _GROWTH = 4
-#: Maximum number of kinds of trees that are kept from one batch to the next.
-_MAX_KINDS = 1000
+#: Maximum number of tree shapes that are cached from one batch to the next.
+_MAX_SHAPES = 1000
 
 _Numbers = NDArray[np.int64]
 
 
-class _NotedBudget(Budget):
-    """The budget of a search, counting what is spent."""
+class _MeteredBudget(Budget):
+    """The budget of a search, with a count of the steps spent through it."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self.spent = 0
 
     def spend(self, steps: int) -> None:
-        """Take steps away; raises as the search's own budget does."""
         self._budget.spend(steps)
         self.spent += steps
 
 
 @dataclass(slots=True)
-class _Kind:
-    """Trees that are alike, and their combinations as far as they were needed.
+class _Shape:
+    """Trees of the same shape, with their combinations as far as needed.
 
-    ``steps`` are what one tree costs with none of them, with the first, and so on. Finding them
-    spends the steps of one tree.
+    ``steps`` is the cost of a tree by the number of its combinations, from 0. Finding combinations
+    spends the steps of a single tree.
     """
 
-    others: Iterator[Combination]
-    noted: _NotedBudget
+    pending: Iterator[Combination]
+    meter: _MeteredBudget
     prices: Sequence[int]
     steps: list[int] = field(default_factory=lambda: [0])
     combinations: list[Combination] = field(default_factory=list)
 
-    def find(self, most: int | None) -> int:
-        """Find this many combinations, all if None; return how many of these there are."""
-        known = self.combinations
-        while most is None or len(known) < most:
-            chosen = next(self.others, None)
-            if chosen is None:
-                self.steps[-1] = self.noted.spent
+    def find(self, limit: int | None) -> int:
+        """Find up to ``limit`` combinations, all if None, and return their number."""
+        cached = self.combinations
+        while limit is None or len(cached) < limit:
+            combination = next(self.pending, None)
+            if combination is None:
+                self.steps[-1] = self.meter.spent
                 break
-            known.append(chosen)
-            self.noted.spend(self.price(chosen))
-            self.steps.append(self.noted.spent)
-        return len(known) if most is None else min(len(known), most)
+            cached.append(combination)
+            self.meter.spend(self.price(combination))
+            self.steps.append(self.meter.spent)
+        return len(cached) if limit is None else min(len(cached), limit)
 
-    def price(self, chosen: Combination) -> int:
-        """Return what it costs to keep a combination."""
-        return self.prices[len(set(chosen))]
+    def price(self, combination: Combination) -> int:
+        return self.prices[len(set(combination))]
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Trees, the kind of each by number, and the first tree of each kind."""
+    """Trees, the number of the shape of each tree, and the first tree of each shape."""
 
     trees: ProviderTrees
-    of_trees: _Numbers
+    shape_numbers: _Numbers
     firsts: Sequence[int]
-    kinds: list[_Kind]
+    shapes: list[_Shape]
 
 
 @dataclass(slots=True, kw_only=True)
 class CandidateBatches:
-    """Takes ``limit`` candidates (None: all) of trees, in turn or not, at random or not.
+    """The candidates found so far, in ``requests``, and the search for more.
 
-    ``only`` are the roots of the trees to read; None is all trees. ``requests`` are the candidates
-    so far.
+    ``limit`` is the maximum number of candidates (None: all). With ``in_turn``, each tree
+    contributes its first candidate before any tree contributes a second. With ``random``, trees and
+    providers are shuffled. ``only`` restricts the search to the trees of these roots.
     """
 
     reader: TreeReader
@@ -118,12 +119,12 @@ class CandidateBatches:
     only: Sequence[int] | None = None
     requests: list[AllocationRequest] = field(default_factory=list)
     _providers: list[_Numbers] = field(default_factory=list)
-    _known: dict[bytes, _Kind] = field(default_factory=dict)
-    _of_sharers: set[tuple[int, ...]] = field(default_factory=set)
+    _shapes: dict[bytes, _Shape] = field(default_factory=dict)
+    _shared_combinations: set[tuple[int, ...]] = field(default_factory=set)
 
     @property
     def lacking(self) -> int | None:
-        """Return how many more are wanted; None is all there are."""
+        """Return the number of candidates still to find, None for no limit."""
         return None if self.limit is None else max(self.limit - len(self.requests), 0)
 
     @property
@@ -131,167 +132,166 @@ class CandidateBatches:
         """Return the ids of the providers in the candidates, ascending."""
         if not self._providers:
             return []
-        found: list[int] = np.unique(np.concatenate(self._providers)).tolist()
-        return found
+        ids: list[int] = np.unique(np.concatenate(self._providers)).tolist()
+        return ids
 
     def run(self) -> None:
         """Find the candidates.
 
-        Under a limit only as many trees are read as seem to be enough. Raises :class:`TooComplex`
-        if the budget does not suffice.
+        Under a limit, only as many trees are read as are estimated to suffice. Raises
+        :class:`TooComplex` if the budget is exceeded.
         """
         if self.lacking == 0:
             return
         batches = []
-        for trees in self._trees():
-            batch = self._batch(trees)
-            self._take(batch, 0, 1 if self.in_turn else None)
+        for trees in self._read_trees():
+            batch = self._group_by_shape(trees)
+            self._take_combinations(batch, 0, 1 if self.in_turn else None)
             if self.lacking == 0:
                 return
             batches.append(batch)
         turn = 1
         while self.in_turn and batches:
-            batches = [batch for batch in batches if self._take(batch, turn, turn + 1)]
+            batches = [batch for batch in batches if self._take_combinations(batch, turn, turn + 1)]
             turn += 1
 
-    def _batch(self, trees: ProviderTrees) -> _Batch:
-        """Return the kinds of these trees; of trees that are shuffled, each is one by itself."""
-        if len(self._known) > _MAX_KINDS:
-            self._known.clear()
+    def _group_by_shape(self, trees: ProviderTrees) -> _Batch:
+        """Group trees by shape. Each shuffled tree has a shape of its own."""
+        if len(self._shapes) > _MAX_SHAPES:
+            self._shapes.clear()
         keys: Sequence[Any] = trees.keys if self.random is None else range(len(trees))
         numbers: dict[Any, int] = {}
-        of_trees = [numbers.setdefault(key, len(numbers)) for key in keys]
-        distinct = np.array(of_trees, np.int64)
+        shape_numbers = [numbers.setdefault(key, len(numbers)) for key in keys]
+        distinct = np.array(shape_numbers, np.int64)
         firsts = np.searchsorted(np.maximum.accumulate(distinct), np.arange(len(numbers)))
         return _Batch(trees, distinct, firsts.tolist(), [])
 
-    def _kind(self, batch: _Batch, number: int) -> _Kind:
-        """Return a kind of the trees of a batch; kinds are made in the order of their numbers."""
-        while number >= len(batch.kinds):
-            first = batch.firsts[len(batch.kinds)]
+    def _get_shape(self, batch: _Batch, number: int) -> _Shape:
+        """Return a shape of a batch. Shapes are built in the order of their numbers."""
+        while number >= len(batch.shapes):
+            first = batch.firsts[len(batch.shapes)]
             key = batch.trees.keys[first] if self.random is None else None
-            kind = None if key is None else self._known.get(key)
-            if kind is None:
-                kind = self._new_kind(batch.trees, first)
+            shape = None if key is None else self._shapes.get(key)
+            if shape is None:
+                shape = self._build_shape(batch.trees, first)
                 if key is not None:
-                    self._known[key] = kind
-            batch.kinds.append(kind)
-        return batch.kinds[number]
+                    self._shapes[key] = shape
+            batch.shapes.append(shape)
+        return batch.shapes[number]
 
-    def _new_kind(self, trees: ProviderTrees, number: int) -> _Kind:
+    def _build_shape(self, trees: ProviderTrees, number: int) -> _Shape:
         tree, search = trees.tree(number), self.reader.search
         if (random := self.random) is not None:
-            options = tuple(random.sample(some, len(some)) for some in tree.options)
+            options = tuple(random.sample(providers, len(providers)) for providers in tree.options)
             tree = replace(tree, options=options)
-        noted = _NotedBudget(self.reader.budget)
-        return _Kind(combinations(tree, search.rules, noted), noted, prices_of(search))
+        meter = _MeteredBudget(self.reader.budget)
+        return _Shape(combinations(tree, search.rules, meter), meter, prices_of(search))
 
-    def _take(self, batch: _Batch, first: int, end: int | None) -> bool:
-        """Take the combinations from ``first`` to ``end`` of each tree, as many as are lacking.
+    def _take_combinations(self, batch: _Batch, first: int, end: int | None) -> bool:
+        """Add combinations ``first`` to ``end`` of each tree, up to the limit.
 
-        Return whether any tree has one. Each tree costs what it costs alone, at most.
+        Returns whether any was found. A tree costs at most as much as it would alone.
         """
         if batch.trees.may_repeat:
             return self._take_distinct(batch, first, end)
-        counts = self._counts(batch, first, end)
+        counts = self._count_combinations(batch, first, end)
         trees = np.repeat(np.arange(len(counts)), counts)
         places = np.arange(len(trees)) - np.repeat(np.cumsum(counts) - counts, counts) + first
-        self._fill(batch, trees, places)
+        self._add_candidates(batch, trees, places)
         return bool(len(trees))
 
-    def _counts(self, batch: _Batch, first: int, end: int | None) -> _Numbers:
-        """Return how many combinations are taken of each tree, and pay for all trees."""
-        lacking, of_trees = self.lacking, batch.of_trees
-        of_kinds = np.zeros(len(batch.firsts), np.int64)
-        found = checked = paid = 0
+    def _count_combinations(self, batch: _Batch, first: int, end: int | None) -> _Numbers:
+        """Return the number of combinations to take from each tree, and spend their cost."""
+        lacking, shape_numbers = self.lacking, batch.shape_numbers
+        counts_by_shape = np.zeros(len(batch.firsts), np.int64)
+        total = checked = paid = 0
         for number, tree in enumerate(batch.firsts):
-            found += int(of_kinds[of_trees[checked:tree]].sum())
+            total += int(counts_by_shape[shape_numbers[checked:tree]].sum())
             checked = tree
-            if lacking is not None and found >= lacking:
+            if lacking is not None and total >= lacking:
                 break
-            kind, most = self._kind(batch, number), end
-            before = kind.noted.spent
+            shape, limit = self._get_shape(batch, number), end
+            spent_before = shape.meter.spent
             if lacking is not None:
-                most = min(first + lacking - found, first + lacking if end is None else end)
-            of_kinds[number] = max(kind.find(most) - first, 0)
-            paid += kind.noted.spent - before
-        counts = of_kinds[of_trees]
+                limit = min(first + lacking - total, first + lacking if end is None else end)
+            counts_by_shape[number] = max(shape.find(limit) - first, 0)
+            paid += shape.meter.spent - spent_before
+        counts = counts_by_shape[shape_numbers]
         if lacking is not None:
             ends = np.cumsum(counts)
             reached = int(np.searchsorted(ends, lacking)) + 1
             counts = np.clip(lacking - (ends - counts), 0, counts)
-            of_trees = of_trees[:reached]
-        cost = _cost(batch.kinds, of_trees, counts[: len(of_trees)], first)
+            shape_numbers = shape_numbers[:reached]
+        cost = _compute_cost(batch.shapes, shape_numbers, counts[: len(shape_numbers)], first)
         self.reader.budget.spend(max(cost - paid, 0))
         return counts
 
     def _take_distinct(self, batch: _Batch, first: int, end: int | None) -> bool:
-        """Take combinations as :meth:`_take` does, those of sharing providers alone once."""
+        """Take combinations, each combination of sharing providers alone only once."""
         pairs: list[tuple[int, int]] = []
         has_any, spend, lacking = False, self.reader.budget.spend, self.lacking
         ids, is_sharer, bounds = batch.trees.ids, batch.trees.is_sharer, batch.trees.bounds
-        for tree, number in enumerate(batch.of_trees.tolist()):
-            kind, place, start = self._kind(batch, number), first, int(bounds[tree])
+        for tree, number in enumerate(batch.shape_numbers.tolist()):
+            shape, place, start = self._get_shape(batch, number), first, int(bounds[tree])
             while (end is None or place < end) and len(pairs) != lacking:
-                is_found = place < len(kind.combinations)
-                if kind.find(place + 1) <= place:
+                was_computed = place < len(shape.combinations)
+                if shape.find(place + 1) <= place:
                     break
-                has_any, chosen = True, kind.combinations[place]
-                rows = [start + one for one in chosen]
-                cost = kind.steps[place + 1] - kind.steps[place] if is_found else 0
+                has_any, combination = True, shape.combinations[place]
+                rows = [start + position for position in combination]
+                cost = shape.steps[place + 1] - shape.steps[place] if was_computed else 0
                 if is_sharer[rows].all():
                     key = tuple(ids[rows].tolist())
-                    if key in self._of_sharers:
-                        spend(max(cost - kind.price(chosen), 0))
+                    if key in self._shared_combinations:
+                        spend(max(cost - shape.price(combination), 0))
                         place += 1
                         continue
-                    self._of_sharers.add(key)
+                    self._shared_combinations.add(key)
                 spend(cost)
                 pairs.append((tree, place))
                 place += 1
-        taken = np.array(pairs, np.int64).reshape(-1, 2)
-        self._fill(batch, taken[:, 0], taken[:, 1])
+        selected = np.array(pairs, np.int64).reshape(-1, 2)
+        self._add_candidates(batch, selected[:, 0], selected[:, 1])
         return has_any
 
-    def _fill(self, batch: _Batch, trees: _Numbers, places: _Numbers) -> None:
-        """Add a candidate for each tree and place of a combination of its kind."""
+    def _add_candidates(self, batch: _Batch, trees: _Numbers, places: _Numbers) -> None:
+        """Add a candidate for each pair of a tree and the index of a combination."""
         columns, requests = batch.trees, [None] * len(trees)
         filled: list[Any] = requests
         if not len(trees):
             return
         width = int(places.max()) + 1
-        groups = batch.of_trees[trees] * width + places
+        groups = batch.shape_numbers[trees] * width + places
         order = np.argsort(groups, kind="stable")
         ordered = groups[order]
         ends = [*(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
         for first, end in pairwise([0, *ends]):
-            some = order[first:end]
-            number, place = divmod(int(groups[some[0]]), width)
-            chosen = batch.kinds[number].combinations[place]
-            layout = self.layout_of(tuple(map(chosen.index, chosen)))
-            rows = columns.bounds[trees[some]] + np.array(list(dict.fromkeys(chosen)))[:, None]
-            roots = columns.root_uuids[trees[some]].tolist()
+            indexes = order[first:end]
+            number, place = divmod(int(groups[indexes[0]]), width)
+            choice = batch.shapes[number].combinations[place]
+            layout = self.layout_of(tuple(map(choice.index, choice)))
+            rows = columns.bounds[trees[indexes]] + np.array(list(dict.fromkeys(choice)))[:, None]
+            roots = columns.root_uuids[trees[indexes]].tolist()
             uuids = zip(*columns.uuids[rows].tolist(), strict=True)
-            made = map(AllocationRequest._make, zip(repeat(layout), uuids, roots))
-            for at, request in zip(some.tolist(), made, strict=True):
-                filled[at] = request
+            candidates = map(AllocationRequest._make, zip(repeat(layout), uuids, roots))
+            for index, request in zip(indexes.tolist(), candidates, strict=True):
+                filled[index] = request
             self._providers.append(columns.ids[rows.ravel()])
         self.requests += filled
 
-    def _trees(self) -> Iterator[ProviderTrees]:
-        """Yield trees in batches, which are read as they are needed."""
+    def _read_trees(self) -> Iterator[ProviderTrees]:
         if self.only is not None:
             yield self.reader.read(self.only)
         elif self.random is not None:
-            yield from self._at_random(self.random)
+            yield from self._read_at_random(self.random)
         else:
-            yield from self._by_id()
+            yield from self._read_by_id()
 
-    def _by_id(self) -> Iterator[ProviderTrees]:
+    def _read_by_id(self) -> Iterator[ProviderTrees]:
         checked, after, size = 0, 0, self._first_size()
         source, search = self.reader.source, self.reader.search
-        if source.reads_cheaply and size > _FEW:
-            yield from self._of(source.serving_roots(search))
+        if source.reads_cheaply and size > _MIN_BATCH:
+            yield from self._read_in_batches(source.serving_roots(search))
             return
         while roots := source.roots(search, size, after):
             trees = self.reader.read(roots)
@@ -300,68 +300,63 @@ class CandidateBatches:
                 return
             checked, after = checked + size, roots[-1]
             if len(trees) * _SPARSE < len(roots):
-                yield from self._serving(after)
+                yield from self._read_serving(after)
                 return
             size = self._next_size(checked)
 
-    def _of(self, roots: Sequence[int]) -> Iterator[ProviderTrees]:
-        """Yield the trees of these roots, in as many batches as are needed."""
+    def _read_in_batches(self, roots: Sequence[int]) -> Iterator[ProviderTrees]:
         checked, size = 0, self._first_size()
         if len(roots) <= 2 * size:  # one batch costs less than two
-            size = min(len(roots), _MANY)
-        while some := roots[checked : checked + size]:
-            yield self.reader.read(some)
-            checked += len(some)
+            size = min(len(roots), _MAX_BATCH)
+        while batch := roots[checked : checked + size]:
+            yield self.reader.read(batch)
+            checked += len(batch)
             size = self._next_size(checked)
 
-    def _serving(self, after: int) -> Iterator[ProviderTrees]:
+    def _read_serving(self, after: int) -> Iterator[ProviderTrees]:
         size, reader = self.limit, self.reader
         while roots := reader.source.serving_roots(reader.search, size, after):
-            for first in range(0, len(roots), _MANY):
-                yield reader.read(roots[first : first + _MANY])
+            for first in range(0, len(roots), _MAX_BATCH):
+                yield reader.read(roots[first : first + _MAX_BATCH])
             if size is None or len(roots) < size:
                 return
             after, size = roots[-1], size * _GROWTH
 
-    def _at_random(self, random: Random) -> Iterator[ProviderTrees]:
-        """Yield trees at random from all; if few serve, from the others that may."""
+    def _read_at_random(self, random: Random) -> Iterator[ProviderTrees]:
+        """Yield trees in random order. If few serve, continue with trees that may serve."""
         reader = self.reader
         roots = list(reader.source.roots(reader.search))
         random.shuffle(roots)
         checked, size = 0, self._first_size()
-        while some := roots[checked : checked + size]:
-            trees = reader.read(some)
+        while batch := roots[checked : checked + size]:
+            trees = reader.read(batch)
             yield trees
-            checked += len(some)
-            if checked < len(roots) and len(trees) * _SPARSE < len(some):
-                rest = set(reader.source.serving_roots(reader.search)).difference(roots[:checked])
-                roots, checked = random.sample(sorted(rest), len(rest)), 0
-                while some := roots[checked : checked + size]:
-                    yield reader.read(some)
-                    checked, size = checked + size, min(size * _GROWTH, _MANY)
+            checked += len(batch)
+            if checked < len(roots) and len(trees) * _SPARSE < len(batch):
+                unread = set(reader.source.serving_roots(reader.search)).difference(roots[:checked])
+                roots, checked = random.sample(sorted(unread), len(unread)), 0
+                while batch := roots[checked : checked + size]:
+                    yield reader.read(batch)
+                    checked, size = checked + size, min(size * _GROWTH, _MAX_BATCH)
                 return
             size = self._next_size(checked)
 
     def _first_size(self) -> int:
-        """Return how many trees to read first."""
         if self.limit is None:
-            return _FEW * _FEW
-        return min(max(self.limit // (1 if self.in_turn else _PER_TREE), _FEW), _MANY)
+            return _MIN_BATCH * _MIN_BATCH
+        return min(max(self.limit // (1 if self.in_turn else _PER_TREE), _MIN_BATCH), _MAX_BATCH)
 
     def _next_size(self, checked: int) -> int:
-        """Return how many more trees may be enough, as far as those checked can show.
-
-        Never very few: another batch costs as much as some trees do.
-        """
+        """Estimate the size of the next batch from the trees checked so far."""
         if self.lacking is None:
-            return _MANY
+            return _MAX_BATCH
         expected = self.lacking * checked / max(len(self.requests), 1)
-        return min(max(ceil(expected * 1.25), min(checked, _SOME)), _MANY)
+        return min(max(ceil(expected * 1.25), min(checked, _MIN_NEXT_BATCH)), _MAX_BATCH)
 
 
 def prices_of(search: TreeSearch) -> Sequence[int]:
-    """Return the steps that it costs to keep a candidate, by the number of its providers."""
-    # The amounts of slots that one provider serves are added up, so that this may be too much.
+    """Return the steps that a candidate costs, by the number of its providers."""
+    # An upper bound: slots that the same provider serves share their amounts.
     fixed = _CANDIDATE + sum(
         _SLOT + len(slot.slot.suffix) + sum(len(name) + _AMOUNT for name, _ in slot.group.resources)
         for slot in search.slots
@@ -369,14 +364,13 @@ def prices_of(search: TreeSearch) -> Sequence[int]:
     return [(fixed + _PROVIDER * number) // STEP for number in range(len(search.slots) + 1)]
 
 
-def _cost(kinds: Sequence[_Kind], of_trees: _Numbers, counts: _Numbers, first: int) -> int:
-    """Return the steps of this many combinations of each tree, from ``first`` on."""
+def _compute_cost(shapes: Sequence[_Shape], numbers: _Numbers, counts: _Numbers, first: int) -> int:
     width = int(counts.max(initial=0)) + 1
-    groups, sizes = np.unique(of_trees * width + counts, return_counts=True)
+    groups, sizes = np.unique(numbers * width + counts, return_counts=True)
     cost = 0
     for group, size in zip(groups.tolist(), sizes.tolist(), strict=True):
-        number, count = divmod(group, width)
-        steps = kinds[number].steps
+        index, count = divmod(group, width)
+        steps = shapes[index].steps
         last = len(steps) - 1
         cost += size * (steps[min(first + count, last)] - (steps[min(first, last)] if first else 0))
     return cost

@@ -1,4 +1,4 @@
-"""The provider cache of a process: read once, and kept current by the change log."""
+"""Provider cache of a process, loaded once and kept current by the change log."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -19,19 +19,19 @@ from placement_sched.store.placement.change_log import ChangeLog, Changes
 
 LOG = log.getLogger(__name__)
 
-#: Seconds until a log that was not kept is asked about again.
+#: Seconds until the cache is tried again after it was disabled.
 _PAUSE = 60.0
-#: Seconds that a request waits for what another one reads; the database answers it as well.
+#: Seconds that a request waits for a reload by another request. Then it searches the database.
 PATIENCE = 0.2
-#: Of more changed providers all are read, in parts: their rows would take too much memory.
+#: If more providers have changed, all are reloaded in parts, to bound the memory for their rows.
 MANY = 20_000
-#: Names of the threads that read all providers, and that compare them, beside requests.
-THREAD, UPKEEP_THREAD = "providers in memory", "upkeep of providers in memory"
-#: Seconds for which known rows of the change log may be missing: a node of a Galera cluster may be
-#: that late.
+#: Names of the background threads that load all providers and that check the cache.
+THREAD, UPKEEP_THREAD = "load provider cache", "check provider cache"
+#: Seconds that rows of the change log which were read before may be missing, because Galera
+#: nodes may lag.
 MAX_LAG = 2.0
-#: Seconds between two searches for late rows: by a thread; by a request, if the process was idle;
-#: and at least, after a long transaction.
+#: Seconds between two reads of late rows: by the background thread, by a request if the process was
+#: idle, and the minimum after a long transaction.
 LATE_PAUSE, MAX_LATE_PAUSE, MIN_LATE_PAUSE = 5.0, 10.0, 1.0
 #: Seconds between two comparisons of all providers with the database.
 COMPARE_PAUSE = 300.0
@@ -39,9 +39,9 @@ COMPARE_PAUSE = 300.0
 
 @dataclass(frozen=True, slots=True)
 class CacheFigures:
-    """Figures of a provider cache. ``seconds`` is the duration of the last full reading.
+    """Figures of a provider cache. ``seconds`` is the duration of the last full load.
 
-    ``repairs`` counts the providers that differed though the change log did not say so.
+    ``repairs`` counts providers that differed from the database without a change log entry.
     """
 
     providers: int = 0
@@ -53,10 +53,10 @@ class CacheFigures:
 
 
 class ProviderCache:
-    """The cloud in this process's memory.
+    """All providers of the cloud, in the memory of this process.
 
-    Threads share it. What is asked of it is asked while it is :meth:`held`, so that no question
-    sees a change half made; what is read for it is read by one thread at a time, beside questions.
+    Threads share it. It is read while it is :meth:`held`, so that no reader sees a partial change.
+    A single thread at a time loads rows for it, alongside readers.
     """
 
     def __init__(
@@ -66,201 +66,201 @@ class ProviderCache:
         report: Callable[[CacheFigures], None] = lambda _figures: None,
         opened: Callable[[], AbstractContextManager[Connection]] | None = None,
     ) -> None:
-        """``clock`` is in seconds; ``report`` is called with the figures whenever they change.
+        """``clock`` is in seconds. ``report`` is called with the figures whenever they change.
 
-        ``opened`` gives a connection on which a thread reads all providers, while requests are
-        answered by the database. Without, a request that finds them unread reads them itself.
+        ``opened`` opens a connection for the background thread that loads all providers while
+        requests search the database. Without it, the first request loads all providers itself.
         """
         self._log, self._clock, self._report = changes, clock, report
         self._opened = opened
-        self._lock, self._reading = Lock(), Lock()
-        #: Up to where the log was followed; None where what is held is no longer up to date.
+        self._lock, self._load_lock = Lock(), Lock()
+        #: Position in the log up to which changes are applied, None if the cache is out of date.
         self._position: Any = None
         self._cloud: ProviderColumns | None = None
         self._shape: tuple[int, TreeIndex] | None = None
         self._not_before = -_PAUSE
-        #: Since when known rows of the log are missing; None while they are there.
+        #: Time since which rows of the log that were read before are missing, None if none are.
         self._lacking_since: float | None = None
-        #: When late rows were last looked for, and all providers last compared.
-        self._looked_at = self._compared_at = self._clock()
+        #: Times of the last read of late rows and of the last comparison of all providers.
+        self._late_rows_read_at = self._compared_at = self._clock()
         self._has_late_rows = False
-        self._upkeep = Lock()
+        self._check_lock = Lock()
         self._reason = ""
         self.figures = CacheFigures()
 
     def refresh(self, connection: Connection) -> bool:
-        """Apply all changes committed so far; return whether there is a cache.
+        """Apply all committed changes, and return whether the cache can be used.
 
-        One statement where nothing has changed, and one more for some thousands of providers that
-        have. There is none where the log of changes is not kept, and while all providers are read.
-        Whatever goes wrong leaves none, for the database answers as well; but where the connection
-        is lost, that is raised.
+        Sends a single SQL statement if nothing has changed, and another for each batch of changed
+        providers. Returns False if the change log is not available, while all providers are loaded,
+        and after any error except a lost connection, which is raised: the database can serve the
+        request without the cache.
         """
         try:
-            return self._is_brought_up_to_date(connection)
+            return self._apply_changes(connection)
         except Exception as failure:
             if getattr(failure, "connection_invalidated", False):
                 raise
-            LOG.debug("the providers in memory", exc_info=True)
-            self._do_without(_words_of(failure))
+            LOG.debug("the provider cache failed", exc_info=True)
+            self._disable(_describe_failure(failure))
             return False
 
     @property
     def is_loading(self) -> bool:
-        """Whether all providers are being read for the first time."""
-        return not self.figures.full_readings and self._reading.locked()
+        """Whether all providers are being loaded for the first time."""
+        return not self.figures.full_readings and self._load_lock.locked()
 
     def wait(self, seconds: float) -> None:
-        """Wait for a thread that reads all providers, for so long at most."""
-        if self._reading.acquire(timeout=seconds):
-            self._reading.release()
+        """Wait at most this many seconds for a thread that loads all providers."""
+        if self._load_lock.acquire(timeout=seconds):
+            self._load_lock.release()
 
-    def _is_brought_up_to_date(self, connection: Connection) -> bool:
+    def _apply_changes(self, connection: Connection) -> bool:
         position = self._position
         if position is None:
-            if not self._begin(connection):
+            if not self._start_loading(connection):
                 return False
             position = self._position
-        seen = self._seen(connection, position)
-        if seen.lacks_rows:
+        changes = self._read_log(connection, position)
+        if changes.lacks_rows:
             return False
-        if not (seen.is_in_doubt or seen.providers or seen.names):
+        if not (changes.is_in_doubt or changes.providers or changes.names):
             with self._lock:
                 if self._position is position:
-                    self._position = seen.position
+                    self._position = changes.position
             return True
-        waited = not self._reading.acquire(blocking=False)
-        if waited and not self._reading.acquire(timeout=PATIENCE):
+        must_wait = not self._load_lock.acquire(blocking=False)
+        if must_wait and not self._load_lock.acquire(timeout=PATIENCE):
             return False
-        handed_on = False
+        is_handed_over = False
         try:
-            if waited and self._position is not None:  # another thread has read something by now
-                later = self._seen(connection, self._position)
-                # Late rows are found once.
-                seen = replace(
+            if must_wait and self._position is not None:  # another thread has applied changes
+                later = self._read_log(connection, self._position)
+                # Late rows are returned only once.
+                changes = replace(
                     later,
-                    providers=seen.providers | later.providers,
-                    names=seen.names or later.names,
+                    providers=changes.providers | later.providers,
+                    names=changes.names or later.names,
                 )
-            if self._position is not None and not seen.lacks_rows:
-                handed_on = self._follow(connection, seen)
-            return self._position is not None and not seen.lacks_rows
+            if self._position is not None and not changes.lacks_rows:
+                is_handed_over = self._reload_changed(connection, changes)
+            return self._position is not None and not changes.lacks_rows
         finally:
-            if not handed_on:
-                self._reading.release()
+            if not is_handed_over:
+                self._load_lock.release()
 
-    def _seen(self, connection: Connection, position: Any) -> Changes:
-        """Return what the log says; late rows are looked for if it is time to."""
-        seen = self._log.read(connection, position)
-        if seen.lacks_rows:
+    def _read_log(self, connection: Connection, position: Any) -> Changes:
+        """Read the changes since the current position, and late rows if they are due."""
+        changes = self._log.read(connection, position)
+        if changes.lacks_rows:
             now = self._clock()
             self._lacking_since = now if self._lacking_since is None else self._lacking_since
             lacks_rows = now - self._lacking_since < MAX_LAG
-            return replace(seen, lacks_rows=lacks_rows, is_in_doubt=True)
+            return replace(changes, lacks_rows=lacks_rows, is_in_doubt=True)
         self._lacking_since = None
         now = self._clock()
-        pause = now - self._looked_at
-        self._has_late_rows |= seen.has_late_rows
-        if pause >= LATE_PAUSE and self._opened and self._upkeep.acquire(blocking=False):
-            self._looked_at = now
+        elapsed = now - self._late_rows_read_at
+        self._has_late_rows |= changes.has_late_rows
+        if elapsed >= LATE_PAUSE and self._opened and self._check_lock.acquire(blocking=False):
+            self._late_rows_read_at = now
             arguments = (self._opened,)
-            Thread(target=self._keep_up, args=arguments, name=UPKEEP_THREAD, daemon=True).start()
-        if (self._has_late_rows and pause >= MIN_LATE_PAUSE) or pause >= MAX_LATE_PAUSE:
-            self._looked_at, self._has_late_rows = now, False
-            return seen.and_then(self._log.read_late_rows(connection, seen.position))
-        return seen
+            Thread(target=self._run_checks, args=arguments, name=UPKEEP_THREAD, daemon=True).start()
+        if (self._has_late_rows and elapsed >= MIN_LATE_PAUSE) or elapsed >= MAX_LATE_PAUSE:
+            self._late_rows_read_at, self._has_late_rows = now, False
+            return changes.and_then(self._log.read_late_rows(connection, changes.position))
+        return changes
 
-    def _keep_up(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
+    def _run_checks(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
         try:
             self.keep_up(opened)
         finally:
-            self._upkeep.release()
+            self._check_lock.release()
 
     def keep_up(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
-        """Look for late rows and lost triggers; compare all providers from time to time."""
+        """Apply late rows, check the triggers, and compare all providers periodically."""
         try:
             with opened() as connection:
-                self._look_for_late_rows(connection)
+                self._apply_late_rows(connection)
                 if (reason := self._log.why_not_kept(connection)) is not None:
-                    self._do_without(reason)
+                    self._disable(reason)
                 elif self._clock() - self._compared_at >= COMPARE_PAUSE:
                     self._compared_at = self._clock()
                     self.compare(connection)
         except Exception as failure:
-            LOG.debug("the upkeep of the providers in memory", exc_info=True)
-            LOG.info("the providers in memory were not compared: %s", _words_of(failure))
+            LOG.debug("the check of the provider cache failed", exc_info=True)
+            LOG.info("the provider cache could not be checked: %s", _describe_failure(failure))
 
-    def _look_for_late_rows(self, connection: Connection) -> None:
-        with self._reading:
+    def _apply_late_rows(self, connection: Connection) -> None:
+        with self._load_lock:
             if self._position is None:
                 return
-            seen = self._log.read(connection, self._position)
-            if not seen.lacks_rows:
-                seen = seen.and_then(self._log.read_late_rows(connection, seen.position))
-                self._take(connection, seen)
+            changes = self._log.read(connection, self._position)
+            if not changes.lacks_rows:
+                changes = changes.and_then(self._log.read_late_rows(connection, changes.position))
+                self._reload(connection, changes)
 
     def compare(self, connection: Connection) -> frozenset[int]:
-        """Compare all providers with the database, repair those that differ; return their ids.
+        """Compare all providers with the database, reload any that differ, and return their ids.
 
-        Compared are generations and used amounts. Nothing differs unless the change log has missed
-        something.
+        Generations and used amounts are compared. They differ only if the change log has missed a
+        change.
         """
         sums = provider_state.read_sums(connection)
-        with self._reading:
+        with self._load_lock:
             cloud = self._cloud
             if cloud is None or self._position is None:
                 return frozenset()
-            here = cloud.sums()
-            batches = [key for key in sums.keys() | here.keys() if sums.get(key) != here.get(key)]
+            own = cloud.sums()
+            batches = [key for key in sums.keys() | own.keys() if sums.get(key) != own.get(key)]
             if not batches:
                 return frozenset()
             ids = set(cloud.ids_in(batches)) | provider_state.ids_in(connection, batches)
-            found = provider_state.read_providers(connection, ids)
-            # Providers that were written since need not be equal.
-            seen = self._log.read(connection, self._position)
-            seen = seen.and_then(self._log.read_late_rows(connection, seen.position))
-            if seen.lacks_rows or seen.is_in_doubt:
+            rows = provider_state.read_providers(connection, ids)
+            # Providers that have changed since the sums were read may differ.
+            changes = self._log.read(connection, self._position)
+            changes = changes.and_then(self._log.read_late_rows(connection, changes.position))
+            if changes.lacks_rows or changes.is_in_doubt:
                 return frozenset()
-            differing = frozenset(cloud.differing(ids, found) - seen.providers)
+            differing = frozenset(cloud.differing(ids, rows) - changes.providers)
             if differing:
                 LOG.error(
-                    "%d providers in memory differ from the database, which the change log did not "
-                    "say; they are repaired",
+                    "%d cached providers differ from the database without an entry in the change "
+                    "log and are reloaded",
                     len(differing),
                 )
                 self.figures = replace(self.figures, repairs=self.figures.repairs + len(differing))
-                with self._changing():
+                with self._lock_for_change():
                     cloud.replace(differing, provider_state.read_providers(connection, differing))
                 self._report(self.figures)
             return differing
 
-    def _take(self, connection: Connection, seen: Changes) -> None:
-        """Load again what has changed, by a thread that holds the lock of reading."""
-        if seen.is_in_doubt or self._cloud is None or len(seen.providers) > MANY:
+    def _reload(self, connection: Connection, changes: Changes) -> None:
+        """Reload changed providers. The caller holds the load lock."""
+        if changes.is_in_doubt or self._cloud is None or len(changes.providers) > MANY:
             with self._lock:
                 self._position = None
-            self._read_if_kept(connection)
-        elif seen.providers or seen.names:
-            self._follow(connection, seen)
+            self._load_if_logged(connection)
+        elif changes.providers or changes.names:
+            self._reload_changed(connection, changes)
         else:
-            self._position = seen.position
+            self._position = changes.position
 
-    def _begin(self, connection: Connection) -> bool:
-        if self._clock() < self._not_before or not self._reading.acquire(blocking=False):
+    def _start_loading(self, connection: Connection) -> bool:
+        if self._clock() < self._not_before or not self._load_lock.acquire(blocking=False):
             return False
-        handed_on = False
+        is_handed_over = False
         try:
             if self._position is None:
-                with self._lock:  # what was of no use for so long
+                with self._lock:  # free the memory of the outdated cache
                     self._cloud = self._shape = None
-                handed_on = self._read_again(connection)
+                is_handed_over = self._start_full_load(connection)
             return self._position is not None
         finally:
-            if not handed_on:
-                self._reading.release()
+            if not is_handed_over:
+                self._load_lock.release()
 
-    def _do_without(self, reason: str) -> None:
-        """Let requests search the database for a while, and say why, once."""
+    def _disable(self, reason: str) -> None:
+        """Disable the cache for a minute and log the reason once."""
         with self._lock:
             self._position = None
         self._not_before = self._clock() + _PAUSE
@@ -269,86 +269,87 @@ class ProviderCache:
         if reason != self._reason:
             self._reason = reason
             LOG.warning(
-                "candidates are searched for in the database, which takes longer than in memory: "
-                "%s ([placement] providers_in_memory = false if this is to stay so)",
+                "the provider cache is disabled, so candidates are searched for in the database, "
+                "which is slower: %s (set [placement] providers_in_memory = false to keep it off)",
                 reason,
             )
 
-    def _read_again(self, connection: Connection) -> bool:
-        """Read all providers, or let a thread do so; return whether it got the lock of reading.
+    def _start_full_load(self, connection: Connection) -> bool:
+        """Load all providers, here or in a thread, and return whether a thread got the load lock.
 
-        What requests are asking already goes on being answered from what was known before.
+        Requests that run already continue with the present columns.
         """
         with self._lock:
             self._position = None
         if self._opened is None:
-            self._read_if_kept(connection)
+            self._load_if_logged(connection)
             return False
-        Thread(target=self._read_beside, args=(self._opened,), name=THREAD, daemon=True).start()
+        Thread(target=self._run_load, args=(self._opened,), name=THREAD, daemon=True).start()
         return True
 
-    def _read_beside(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
+    def _run_load(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
         try:
             with opened() as connection:
-                self._read_if_kept(connection)
+                self._load_if_logged(connection)
         except Exception as failure:
-            LOG.debug("the providers in memory", exc_info=True)
-            self._do_without(_words_of(failure))
+            LOG.debug("the provider cache failed", exc_info=True)
+            self._disable(_describe_failure(failure))
         finally:
-            self._reading.release()
+            self._load_lock.release()
 
-    def _read_if_kept(self, connection: Connection) -> None:
-        # The log in doubt may mean that nothing writes it any more.
+    def _load_if_logged(self, connection: Connection) -> None:
+        # A log in doubt may be a log that is no longer written.
         if (reason := self._log.why_not_kept(connection)) is not None:
-            self._do_without(reason)
+            self._disable(reason)
         else:
-            self._read_all(connection)
+            self._load_all(connection)
 
-    def _follow(self, connection: Connection, seen: Changes) -> bool:
-        """Read what has changed; return whether a thread got the lock of reading."""
+    def _reload_changed(self, connection: Connection, changes: Changes) -> bool:
         cloud = self._cloud
-        if cloud is None or seen.is_in_doubt or len(seen.providers) > MANY:
-            LOG.info("reading all providers: %s", _why(seen))
-            return self._read_again(connection)
-        names = provider_state.read_names(connection) if seen.names else cloud.names
-        found = provider_state.read_providers(connection, seen.providers)
-        with self._changing():
+        if cloud is None or changes.is_in_doubt or len(changes.providers) > MANY:
+            LOG.info("loading all providers: %s", _reload_reason(changes))
+            return self._start_full_load(connection)
+        names = provider_state.read_names(connection) if changes.names else cloud.names
+        rows = provider_state.read_providers(connection, changes.providers)
+        with self._lock_for_change():
             cloud.names = names
-            if seen.names:
+            if changes.names:
                 cloud.shape += 1
-            cloud.replace(seen.providers, found)
-        self._position = seen.position
-        self._count(cloud, refreshes=self.figures.refreshes + 1)
+            cloud.replace(changes.providers, rows)
+        self._position = changes.position
+        self._report_figures(cloud, refreshes=self.figures.refreshes + 1)
         return False
 
-    def _read_all(self, connection: Connection) -> None:
+    def _load_all(self, connection: Connection) -> None:
         began = self._clock()
         position = self._log.begin(connection)
         cloud = ProviderColumns(provider_state.read_names(connection))
-        for some in provider_state.read_all_providers(connection):
-            cloud.replace([row[0] for row in some.providers], some)
-        # Each part was read at a moment of its own; what has changed meanwhile is read again.
-        seen = self._log.read(connection, position)
-        if seen.lacks_rows or seen.is_in_doubt:  # it would be at each request
-            self._do_without("what was written meanwhile is not known from the log of changes")
+        for batch in provider_state.read_all_providers(connection):
+            cloud.replace([row[0] for row in batch.providers], batch)
+        # Each part was read at a different time, so providers changed since then are reloaded.
+        changes = self._log.read(connection, position)
+        if changes.lacks_rows or changes.is_in_doubt:  # a reload would fail in the same way
+            self._disable("the change log lacks changes written while all providers were loaded")
             return
-        if seen.names:
+        if changes.names:
             cloud.names = provider_state.read_names(connection)
-        cloud.replace(seen.providers, provider_state.read_providers(connection, seen.providers))
+        cloud.replace(
+            changes.providers, provider_state.read_providers(connection, changes.providers)
+        )
         with self._lock:
             self._cloud, self._shape = cloud, None
-        self._position, self._reason, self._lacking_since = seen.position, "", None
+        self._position, self._reason, self._lacking_since = changes.position, "", None
         readings, seconds = self.figures.full_readings + 1, self._clock() - began
-        self._count(cloud, full_readings=readings, seconds=seconds)
+        self._report_figures(cloud, full_readings=readings, seconds=seconds)
 
-    def _count(self, cloud: ProviderColumns, **more: Any) -> None:
+    def _report_figures(self, cloud: ProviderColumns, **more: Any) -> None:
         size = {"providers": len(cloud), "nbytes": cloud.nbytes}
         self.figures = replace(self.figures, **size, **more)
         self._report(self.figures)
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Hold the cache for a change; if that fails, all providers are read again."""
+    def _lock_for_change(self) -> Iterator[None]:
+        """Lock the cache for a change. If it fails, all providers are reloaded later."""
         with self._lock:
             try:
                 yield
@@ -356,32 +357,32 @@ class ProviderCache:
                 self._cloud = self._shape = self._position = None
                 raise
 
-    def _known(self) -> ProviderColumns:
+    def _get_columns(self) -> ProviderColumns:
         if self._cloud is None:
-            raise Unavailable("the providers in memory are being read again; try again")
+            raise Unavailable("the provider cache is being reloaded; try again")
         return self._cloud
 
     @contextmanager
     def held(self) -> Iterator[tuple[ProviderColumns, TreeIndex]]:
-        """Give the cloud and its shape, which no other thread changes meanwhile.
+        """Lock the cache, and return its columns and tree index.
 
-        To be asked after :meth:`refresh` has returned True.
+        Call :meth:`refresh` first, and use them only if it returned True.
         """
         with self._lock:
-            cloud, shape = self._known(), self._shape
-            if shape is None or shape[0] != cloud.shape:
+            cloud, index = self._get_columns(), self._shape
+            if index is None or index[0] != cloud.shape:
                 shares = cloud.names.traits.get(SHARES)
-                shape = self._shape = (cloud.shape, TreeIndex(cloud, shares))
-            yield cloud, shape[1]
+                index = self._shape = (cloud.shape, TreeIndex(cloud, shares))
+            yield cloud, index[1]
 
 
-def _words_of(failure: Exception) -> str:
-    """Return what failed, without the statement that a database's failure was about."""
-    said = getattr(failure, "orig", None) or failure
-    return f"{type(said).__name__}: {one_line(said)}"
+def _describe_failure(failure: Exception) -> str:
+    """Return the error without the SQL statement."""
+    error = getattr(failure, "orig", None) or failure
+    return f"{type(error).__name__}: {one_line(error)}"
 
 
-def _why(seen: Changes) -> str:
-    if seen.is_in_doubt:
-        return "the change log lacks rows that were read before, or says that all may be changed"
-    return f"{len(seen.providers)} may have changed"
+def _reload_reason(changes: Changes) -> str:
+    if changes.is_in_doubt:
+        return "the change log lacks rows that were read before, or reports that all changed"
+    return f"{len(changes.providers)} may have changed"

@@ -1,4 +1,4 @@
-"""The providers of a cloud as columns: what they are, what they have and what is used of it."""
+"""Provider columns: inventories, used amounts, traits and aggregates of all providers."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,44 +19,53 @@ from placement_sched.store.placement.provider_state import (
     Sums,
 )
 
-#: Numbers of rows, one of each provider, in ascending order.
+#: Row numbers, ascending. Each provider has one row.
 RowNumbers = NDArray[np.int32]
-#: Whether something holds, for each of some rows.
+#: A boolean for each row.
 Mask = NDArray[np.bool_]
-#: Some rows: those of a range, or of numbers in ascending order.
+#: A selection of rows: a range, or row numbers in ascending order.
 SomeRows = slice | RowNumbers
+#: Maximum capacity, because numpy's integers have 64 bits. It exceeds any possible request.
+_MAX_CAPACITY = 2.0**62
+_NO_ROWS: RowNumbers = np.empty(0, np.int32)
+#: The columns of inventories and their types.
+INVENTORY: Mapping[str, type[np.number]] = {
+    "capacity": np.float64,
+    "used": np.int64,
+    "min_unit": np.int32,
+    "max_unit": np.int32,
+    "step_size": np.int32,
+}
+#: Bytes of a uuid string with its dictionary entry, and of an object reference.
+_TEXT, _OBJECT = 85 + 110, 8
+#: Bytes of a provider description: a tuple of five with its integers.
+_DESCRIBED = 160
+_Ids = NDArray[np.int64]
 
 
 def number_of(rows: SomeRows) -> int:
-    """Return how many rows these are."""
+    """Return the number of selected rows."""
     return int(rows.stop - rows.start) if isinstance(rows, slice) else len(rows)
 
 
 def in_ranges(first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return all numbers of these ranges, one range after the other."""
+    """Return all numbers of these ranges, range by range."""
     lengths = end - first
-    before = np.cumsum(lengths) - lengths
-    return np.repeat(first - before, lengths) + np.arange(int(lengths.sum()))
-
-
-#: A capacity above this counts as this, since numpy's integers end. No request comes near.
-_MAX_CAPACITY = 2.0**62
+    offsets = np.cumsum(lengths) - lengths
+    return np.repeat(first - offsets, lengths) + np.arange(int(lengths.sum()))
 
 
 def whole_capacities(capacities: NDArray[np.number]) -> NDArray[np.int64]:
-    """Return capacities without their fractions."""
+    """Truncate capacities to integers."""
     whole: NDArray[np.int64] = np.minimum(capacities, _MAX_CAPACITY).astype(np.int64)
     return whole
 
 
-_NO_ROWS: RowNumbers = np.empty(0, np.int32)
-
-
 @dataclass(slots=True)
 class RowValues:
-    """Values of some rows, in the order of these; a row may have several.
+    """Values of rows, sorted by row. A row may have several values.
 
-    ``rows`` names the row of each value; all arrays are of one length.
+    ``rows`` is the row of each value. All arrays have the same length.
     """
 
     rows: RowNumbers
@@ -64,42 +73,38 @@ class RowValues:
 
     @property
     def nbytes(self) -> int:
-        """Return how many bytes the arrays take."""
-        return self.rows.nbytes + sum(one.nbytes for one in self.values.values())
+        """Return the size of the arrays in bytes."""
+        return self.rows.nbytes + sum(column.nbytes for column in self.values.values())
 
     def replace(self, changed: RowNumbers, new: "RowValues") -> bool:
-        """Put these values in the place of all that the ``changed`` rows have.
-
-        Return whether anything is different.
-        """
-        held = self._held(changed)
-        if np.array_equal(self.rows[held], new.rows):
-            # What changes most is how much is used.
-            differs = False
+        """Replace all values of the ``changed`` rows, and return whether anything differs."""
+        positions = self._find_positions(changed)
+        if np.array_equal(self.rows[positions], new.rows):
+            # Most changes are of used amounts, which add and remove no values.
+            is_changed = False
             for name, value in new.values.items():
                 column = self.values[name]
-                if not np.array_equal(column[held], value):
-                    column[held] = value
-                    differs = True
-            return differs
+                if not np.array_equal(column[positions], value):
+                    column[positions] = value
+                    is_changed = True
+            return is_changed
         keep = np.ones(len(self.rows), np.bool_)
-        keep[held] = False
+        keep[positions] = False
         rows = self.rows[keep]
-        places = np.searchsorted(rows, new.rows)
+        insert_at = np.searchsorted(rows, new.rows)
         self.values = {
-            name: np.insert(value[keep], places, new.values[name])
+            name: np.insert(value[keep], insert_at, new.values[name])
             for name, value in self.values.items()
         }
-        self.rows = np.insert(rows, places, new.rows)
+        self.rows = np.insert(rows, insert_at, new.rows)
         return True
 
-    def _held(self, rows: RowNumbers) -> NDArray[np.int64]:
-        """Return the places of all values of these ascending rows."""
+    def _find_positions(self, rows: RowNumbers) -> NDArray[np.int64]:
         first = np.searchsorted(self.rows, rows, "left")
         return in_ranges(first, np.searchsorted(self.rows, rows, "right"))
 
     def renumber(self, numbers: NDArray[np.int64]) -> None:
-        """Give each row its new number, by the old one; a negative one drops its values."""
+        """Map each old row number to its new number. A negative number drops the row's values."""
         new = numbers[self.rows]
         keep = new >= 0
         if not keep.all():
@@ -108,97 +113,87 @@ class RowValues:
         self.rows = new.astype(np.int32)
 
     def span(self, rows: slice) -> slice:
-        """Return the range of the values of a range of rows, of which none has several."""
-        if self._of_each(rows.stop - 1):
+        """Return the positions of the values of a range of rows without multiple values."""
+        if self._is_dense(rows.stop - 1):
             return rows
         first, last = np.searchsorted(self.rows, (rows.start, rows.stop))
         return slice(int(first), int(last))
 
     def places(self, rows: RowNumbers) -> tuple[NDArray[np.int64], Mask]:
-        """Return the place of the value of each row, and whether it has one; none has several."""
+        """Return the position of each row's single value, and whether the row has a value."""
         if not len(self.rows):
             return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
-        if not len(rows) or self._of_each(int(rows.max())):
+        if not len(rows) or self._is_dense(int(rows.max())):
             return rows.astype(np.int64), np.ones(len(rows), np.bool_)
         places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
         return places, self.rows[places] == rows
 
-    def _of_each(self, last: int) -> bool:
-        """Return whether each row up to ``last`` has a value, where none has several."""
+    def _is_dense(self, last: int) -> bool:
+        """Return whether each row up to ``last`` has a value, if no row has multiple values."""
         return 0 <= last < len(self.rows) and int(self.rows[last]) == last
-
-
-#: The columns of an inventory, and how their numbers are kept.
-INVENTORY: Mapping[str, type[np.number]] = {
-    "capacity": np.float64,
-    "used": np.int64,
-    "min_unit": np.int32,
-    "max_unit": np.int32,
-    "step_size": np.int32,
-}
 
 
 @dataclass(slots=True)
 class ClassColumns:
-    """The inventories of one resource class; capacities are not rounded."""
+    """The inventories of a resource class. Capacities are not truncated."""
 
     stock: RowValues = field(
         default_factory=lambda: RowValues(
             _NO_ROWS, {name: np.empty(0, kind) for name, kind in INVENTORY.items()}
         )
     )
-    #: The greatest min_unit that a row has, or had, and whether one has or had steps other than 1:
-    #: most clouds have none of both, and are not compared.
+    #: The greatest min_unit so far, and whether any step size has been other than 1. If they are 1
+    #: and False, as in most clouds, the comparisons are skipped.
     greatest_min_unit: int = 1
     has_steps: bool = False
 
     def replace(self, changed: RowNumbers, stock: RowValues) -> None:
-        """Put these inventories in the place of those that the ``changed`` rows have."""
+        """Replace the inventories of the ``changed`` rows."""
         values = stock.values
         self.greatest_min_unit = int(values["min_unit"].max(initial=self.greatest_min_unit))
         self.has_steps = self.has_steps or bool((values["step_size"] != 1).any())
         self.stock.replace(changed, stock)
 
     def has_room(self, amount: int, rows: SomeRows) -> Mask:
-        """Return for each row whether so much more fits there.
+        """Return for each row whether this amount fits into the remaining capacity.
 
         The rule is that of ``store.placement.capacity``.
         """
         stock = self.stock
-        if amount > MAX_INT:  # more than max_unit may be
+        if amount > MAX_INT:  # max_unit cannot exceed it
             return np.zeros(number_of(rows), np.bool_)
         if isinstance(rows, slice):
             span = stock.span(rows)
             fits = self._fits(amount, span)
             if span.stop - span.start == rows.stop - rows.start:
                 return fits
-            found = np.zeros(rows.stop - rows.start, np.bool_)
-            found[stock.rows[span][fits] - rows.start] = True
-            return found
-        places, there = stock.places(rows)
-        return there & self._fits(amount, places) if len(stock.rows) else there
+            mask = np.zeros(rows.stop - rows.start, np.bool_)
+            mask[stock.rows[span][fits] - rows.start] = True
+            return mask
+        positions, has_inventory = stock.places(rows)
+        return has_inventory & self._fits(amount, positions) if len(stock.rows) else has_inventory
 
     def number_with_room(self, amount: int) -> int:
-        """Return on how many rows so much more fits."""
+        """Return the number of rows whose remaining capacity fits this amount."""
         if amount > MAX_INT:
             return 0
         return int(np.count_nonzero(self._fits(amount, slice(0, len(self.stock.rows)))))
 
-    def _fits(self, amount: int, some: slice | NDArray[np.int64]) -> Mask:
+    def _fits(self, amount: int, selection: slice | NDArray[np.int64]) -> Mask:
         values = self.stock.values
-        fits: Mask = values["used"][some] + float(amount) <= values["capacity"][some]
-        fits &= values["max_unit"][some] >= amount
+        fits: Mask = values["used"][selection] + float(amount) <= values["capacity"][selection]
+        fits &= values["max_unit"][selection] >= amount
         if amount < self.greatest_min_unit or self.has_steps:
-            fits &= values["min_unit"][some] <= amount
-            steps = values["step_size"][some]
+            fits &= values["min_unit"][selection] <= amount
+            steps = values["step_size"][selection]
             fits &= (steps > 0) & (amount % np.maximum(steps, 1).astype(np.int64) == 0)
         return fits
 
 
 class TraitBits:
-    """The traits of each row as bits, sixty-four to a word.
+    """The traits of each row as bits, 64 to a word.
 
-    A trait gets the next bit when a provider is first seen with it.
+    A trait is assigned the next bit when it is first added.
     """
 
     def __init__(self) -> None:
@@ -207,92 +202,85 @@ class TraitBits:
 
     @property
     def nbytes(self) -> int:
-        """Return how many bytes the words take."""
+        """Return the size of the words in bytes."""
         return self.words.nbytes
 
     def words_of(
         self, rows: NDArray[np.int64], traits: NDArray[np.int64], number: int
     ) -> NDArray[np.uint64]:
-        """Return the words of ``number`` rows of which these have these traits, pair by pair."""
-        distinct, which = np.unique(traits, return_inverse=True)
+        """Return the words of ``number`` rows, given pairs of a row and a trait."""
+        distinct, inverse = np.unique(traits, return_inverse=True)
         for trait in distinct.tolist():
             self._bits.setdefault(trait, len(self._bits))
-        lacking = -(-len(self._bits) // 64) - self.words.shape[1]
-        if lacking > 0:
-            self.words = np.pad(self.words, ((0, 0), (0, lacking)))
+        missing_words = -(-len(self._bits) // 64) - self.words.shape[1]
+        if missing_words > 0:
+            self.words = np.pad(self.words, ((0, 0), (0, missing_words)))
         width = self.words.shape[1]
-        bits = np.array([self._bits[trait] for trait in distinct.tolist()], np.int64)[which]
+        bits = np.array([self._bits[trait] for trait in distinct.tolist()], np.int64)[inverse]
         words = np.zeros(number * width, np.uint64)
-        each = np.left_shift(np.uint64(1), (bits & 63).astype(np.uint64))
-        np.bitwise_or.at(words, rows * width + (bits >> 6), each)
+        masks = np.left_shift(np.uint64(1), (bits & 63).astype(np.uint64))
+        np.bitwise_or.at(words, rows * width + (bits >> 6), masks)
         return words.reshape(number, width)
 
     def any_of(self, traits: frozenset[int], rows: SomeRows) -> Mask:
-        """Return for each row, in any order, whether it has one of these traits."""
+        """Return for each row, in any order, whether it has any of these traits."""
         masks: dict[int, int] = {}
         for trait in traits:
             bit = self._bits.get(trait)
             if bit is not None:
                 masks[bit >> 6] = masks.get(bit >> 6, 0) | 1 << (bit & 63)
-        found = np.zeros(number_of(rows), np.bool_)
+        has_any = np.zeros(number_of(rows), np.bool_)
         for word, mask in masks.items():
-            found |= (self.words[rows, word] & np.uint64(mask)) != 0
-        return found
+            has_any |= (self.words[rows, word] & np.uint64(mask)) != 0
+        return has_any
 
     def ids_in(self, words: bytes) -> list[int]:
-        """Return the ids of the traits, ascending, whose bits are set in a row's words."""
-        held = int.from_bytes(words, "little")
-        return sorted(trait for trait, bit in self._bits.items() if held >> bit & 1)
-
-
-#: The bytes of a uuid's string and its place by which it is found, and of a place in a column.
-_TEXT, _OBJECT = 85 + 110, 8
-#: The bytes of a described provider: a tuple of five, and its numbers.
-_DESCRIBED = 160
-
-_Ids = NDArray[np.int64]
+        """Return the ids of the traits in a row's words, ascending."""
+        bits = int.from_bytes(words, "little")
+        return sorted(trait for trait, bit in self._bits.items() if bits >> bit & 1)
 
 
 @dataclass(slots=True)
 class ProviderTable:
-    """What each provider is: its id, uuid, generation, root's and parent's id (0 for none)."""
+    """The id, uuid, generation, and root and parent ids (0 for none) of each provider."""
 
     ids: _Ids = field(default_factory=lambda: np.empty(0, np.int64))
     uuids: NDArray[np.object_] = field(default_factory=lambda: np.empty(0, np.object_))
     generations: _Ids = field(default_factory=lambda: np.empty(0, np.int64))
     roots: _Ids = field(default_factory=lambda: np.empty(0, np.int64))
     parents: _Ids = field(default_factory=lambda: np.empty(0, np.int64))
-    #: As the search describes each, made when it is first found.
+    #: The description of each provider for the search, made at its first use.
     described: NDArray[np.object_] = field(default_factory=lambda: np.empty(0, np.object_))
 
     @property
     def nbytes(self) -> int:
-        """Return about how many bytes this takes, once each provider was found by a search."""
+        """Return the approximate size in bytes once every provider is described."""
         numbers = (self.ids, self.generations, self.roots, self.parents)
         objects = len(self.ids) * (_TEXT + _DESCRIBED + 2 * _OBJECT)
-        return sum(one.nbytes for one in numbers) + objects
+        return sum(column.nbytes for column in numbers) + objects
 
     def insert(self, ids: _Ids) -> None:
-        """Make room for new providers of these ascending ids."""
+        """Insert empty rows for new providers with these ascending ids."""
         places = np.searchsorted(self.ids, ids)
         self.ids = np.insert(self.ids, places, ids)
         self.uuids = np.insert(self.uuids, places, "")
         self.generations = np.insert(self.generations, places, -1)
         self.roots = np.insert(self.roots, places, 0)
         self.parents = np.insert(self.parents, places, 0)
-        self.described = np.insert(self.described, places, _objects([None] * len(ids)))
+        self.described = np.insert(self.described, places, _object_array([None] * len(ids)))
 
     def delete(self, keep: NDArray[np.bool_]) -> None:
-        """Drop all but these."""
+        """Keep only the rows that ``keep`` marks."""
         self.ids, self.uuids = self.ids[keep], self.uuids[keep]
         self.generations, self.roots = self.generations[keep], self.roots[keep]
         self.parents, self.described = self.parents[keep], self.described[keep]
 
 
 class ProviderColumns:
-    """A cloud, brought up to date by :meth:`replace`; not safe without a lock.
+    """All columns of a cloud, updated by :meth:`replace`. Not safe without a lock.
 
-    ``shape`` rises whenever a provider comes, goes or moves, or its traits or aggregates change.
+    ``shape`` increases when a provider is added, removed or moved, or its traits or aggregates
+    change.
     """
 
     def __init__(self, names: KnownNames) -> None:
@@ -309,56 +297,56 @@ class ProviderColumns:
 
     @property
     def nbytes(self) -> int:
-        """Return about how many bytes of memory the cloud takes."""
-        columns = (one.stock.nbytes for one in self.classes.values())
+        """Return the approximate size of all columns in bytes."""
+        columns = (column.stock.nbytes for column in self.classes.values())
         return self.providers.nbytes + sum(columns) + self.traits.nbytes + self.memberships.nbytes
 
     def rows_of(self, ids: Iterable[int]) -> RowNumbers:
-        """Return the rows of the providers of these ids, without those that are not there."""
+        """Return the rows of the providers with these ids, without unknown ids."""
         wanted = np.fromiter(ids, np.int64)
         return self.places_of(wanted)[1]
 
     def places_of(self, wanted: _Ids) -> tuple[NDArray[np.bool_], RowNumbers]:
-        """Return which of these ids are there, and the rows of those."""
-        known = self.providers.ids
-        if not len(known):
+        """Return which of these ids exist, and their rows."""
+        existing = self.providers.ids
+        if not len(existing):
             return np.zeros(len(wanted), np.bool_), np.empty(0, np.int32)
-        rows = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        there = known[rows] == wanted
-        return there, rows[there].astype(np.int32)
+        rows = np.minimum(np.searchsorted(existing, wanted), len(existing) - 1)
+        exists = existing[rows] == wanted
+        return exists, rows[exists].astype(np.int32)
 
     def ids_of(self, uuids: Iterable[str]) -> dict[str, int]:
-        """Return the ids of the providers of these uuids."""
-        known = ((uuid, self._ids.get(self._spelled(uuid))) for uuid in uuids)
-        return {uuid: key for uuid, key in known if key is not None}
+        """Return the ids of the providers with these uuids."""
+        pairs = ((uuid, self._ids.get(self._normalize_uuid(uuid))) for uuid in uuids)
+        return {uuid: key for uuid, key in pairs if key is not None}
 
-    def _spelled(self, uuid: str) -> str:
+    def _normalize_uuid(self, uuid: str) -> str:
         return uuid.lower() if self.names.ignores_case else uuid
 
-    def replace(self, changed: Collection[int], found: ProviderRows) -> None:
-        """Put what was found of the ``changed`` providers in the place of what was known of them.
+    def replace(self, changed: Collection[int], loaded: ProviderRows) -> None:
+        """Replace all rows of the ``changed`` providers by the rows that were loaded.
 
-        A provider of which nothing was found is gone.
+        A provider without loaded rows is removed.
         """
-        rows = sorted(found.providers, key=itemgetter(0))
+        rows = sorted(loaded.providers, key=itemgetter(0))
         ids = np.array([row[0] for row in rows], np.int64)
-        _, known = self.places_of(np.fromiter(changed, np.int64, len(changed)))
-        gone = known[~np.isin(self.providers.ids[known], ids)]
-        if len(gone):
-            self._delete(gone)
+        _, existing_rows = self.places_of(np.fromiter(changed, np.int64, len(changed)))
+        removed = existing_rows[~np.isin(self.providers.ids[existing_rows], ids)]
+        if len(removed):
+            self._delete(removed)
         new = ids[~self.places_of(ids)[0]]
         if len(new):
             self._insert(new)
         if not len(ids):
             return
-        places = self.rows_of(ids.tolist())
-        self._describe(places, rows)
-        self._stock(places, found)
-        self._associate(places, found)
+        positions = self.rows_of(ids.tolist())
+        self._set_providers(positions, rows)
+        self._set_inventories(positions, loaded)
+        self._associate(positions, loaded)
 
     def _delete(self, rows: RowNumbers) -> None:
         for uuid in self.providers.uuids[rows].tolist():
-            del self._ids[self._spelled(uuid)]
+            del self._ids[self._normalize_uuid(uuid)]
         keep = np.ones(len(self), np.bool_)
         keep[rows] = False
         numbers = np.cumsum(keep, dtype=np.int64) - 1
@@ -381,10 +369,10 @@ class ProviderColumns:
         self.memberships.renumber(numbers)
         self.shape += 1
 
-    def _describe(self, places: RowNumbers, rows: Sequence[Row]) -> None:
+    def _set_providers(self, places: RowNumbers, rows: Sequence[Row]) -> None:
         providers = self.providers
         ids, uuids, generations, roots, parents = zip(*rows, strict=True)
-        self._ids.update(zip(map(self._spelled, uuids), ids, strict=True))
+        self._ids.update(zip(map(self._normalize_uuid, uuids), ids, strict=True))
         providers.uuids[places] = uuids
         providers.generations[places] = generations
         for column, values in ((providers.roots, roots), (providers.parents, parents)):
@@ -394,44 +382,44 @@ class ProviderColumns:
                 self.shape += 1
         providers.described[places] = None
 
-    def _stock(self, places: RowNumbers, found: ProviderRows) -> None:
-        numbers = np.array(found.inventories, np.float64).reshape(-1, 8)
+    def _set_inventories(self, positions: RowNumbers, loaded: ProviderRows) -> None:
+        numbers = np.array(loaded.inventories, np.float64).reshape(-1, 8)
         ids, classes = numbers[:, 0].astype(np.int64), numbers[:, 1].astype(np.int64)
         values = {
             "capacity": (numbers[:, 2] - numbers[:, 3]) * numbers[:, 7],
             "min_unit": numbers[:, 4],
             "max_unit": numbers[:, 5],
             "step_size": numbers[:, 6],
-            "used": _used(ids, classes, found.used),
+            "used": _match_used(ids, classes, loaded.used),
         }
-        there, _ = self.places_of(ids)
-        for class_id in {*self.classes, *np.unique(classes[there]).tolist()}:
-            own = np.flatnonzero((classes == class_id) & there)
-            placed = self.places_of(ids[own])[1]
-            order = np.argsort(placed, kind="stable")
+        exists, _ = self.places_of(ids)
+        for class_id in {*self.classes, *np.unique(classes[exists]).tolist()}:
+            own = np.flatnonzero((classes == class_id) & exists)
+            rows = self.places_of(ids[own])[1]
+            order = np.argsort(rows, kind="stable")
             stock = RowValues(
-                placed[order],
+                rows[order],
                 {name: values[name][own][order].astype(kind) for name, kind in INVENTORY.items()},
             )
-            self.classes.setdefault(class_id, ClassColumns()).replace(places, stock)
+            self.classes.setdefault(class_id, ClassColumns()).replace(positions, stock)
 
-    def _associate(self, places: RowNumbers, found: ProviderRows) -> None:
-        owners, traits = _pairs(found.traits)
-        there, rows = self.places_of(owners)
-        at = np.searchsorted(places, rows)
-        words = self.traits.words_of(at, traits[there], len(places))
-        if not np.array_equal(self.traits.words[places], words):
-            self.traits.words[places] = words
+    def _associate(self, positions: RowNumbers, loaded: ProviderRows) -> None:
+        owners, traits = _expand_pairs(loaded.traits)
+        exists, rows = self.places_of(owners)
+        offsets = np.searchsorted(positions, rows)
+        words = self.traits.words_of(offsets, traits[exists], len(positions))
+        if not np.array_equal(self.traits.words[positions], words):
+            self.traits.words[positions] = words
             self.shape += 1
-        owners, aggregates = _pairs(found.aggregates)
-        there, rows = self.places_of(owners)
-        order = np.lexsort((aggregates[there], rows))
-        joined = RowValues(rows[order], {"aggregate": aggregates[there][order]})
-        if self.memberships.replace(places, joined):
+        owners, aggregates = _expand_pairs(loaded.aggregates)
+        exists, rows = self.places_of(owners)
+        order = np.lexsort((aggregates[exists], rows))
+        memberships = RowValues(rows[order], {"aggregate": aggregates[exists][order]})
+        if self.memberships.replace(positions, memberships):
             self.shape += 1
 
     def sums(self) -> dict[int, Sums]:
-        """Return the sums of batches of :data:`BATCH` ids, by the number of the batch."""
+        """Return the sums over batches of :data:`BATCH` ids, by batch number."""
         if not len(self):
             return {}
         used = np.zeros(len(self), np.int64)
@@ -447,44 +435,44 @@ class ProviderColumns:
     def ids_in(self, batches: Iterable[int]) -> list[int]:
         """Return the ids of the providers in batches of :data:`BATCH` ids."""
         ids = self.providers.ids
-        found: list[int] = ids[np.isin(ids // BATCH, list(batches))].tolist()
-        return found
+        selected: list[int] = ids[np.isin(ids // BATCH, list(batches))].tolist()
+        return selected
 
-    def differing(self, ids: Collection[int], found: ProviderRows) -> set[int]:
-        """Return which of these providers have another generation or other used amounts."""
+    def differing(self, ids: Collection[int], loaded: ProviderRows) -> set[int]:
+        """Return the providers whose generation or used amounts differ from the loaded rows."""
         generations = dict(
             zip(self.providers.ids.tolist(), self.providers.generations, strict=True)
         )
-        read = {row[0]: row[2] for row in found.providers}
-        wrong = {key for key in ids if read.get(key) != generations.get(key)}
-        used = {(row[0], row[1]): row[2] for row in found.used}
-        for key, class_id, *_ in found.inventories:
+        loaded_generations = {row[0]: row[2] for row in loaded.providers}
+        differing = {key for key in ids if loaded_generations.get(key) != generations.get(key)}
+        used = {(row[0], row[1]): row[2] for row in loaded.used}
+        for key, class_id, *_ in loaded.inventories:
             if self._used_of(key, class_id) != used.get((key, class_id), 0):
-                wrong.add(key)
-        return wrong
+                differing.add(key)
+        return differing
 
     def _used_of(self, key: int, class_id: int) -> int | None:
         stock = self.classes[class_id].stock if class_id in self.classes else None
         rows = self.rows_of([key])
         if stock is None or not len(rows):
             return None
-        places, there = stock.places(rows)
-        return int(stock.values["used"][places[0]]) if there[0] else None
+        positions, has_inventory = stock.places(rows)
+        return int(stock.values["used"][positions[0]]) if has_inventory[0] else None
 
     def described(self, rows: RowNumbers) -> list[CandidateProvider]:
-        """Return these providers, but for those without a root.
+        """Return the descriptions of these providers, without providers that have no root.
 
-        The very same object describes a provider until it is replaced.
+        A provider is described by the same object until it is replaced.
         """
-        known = self.providers.described
-        found: list[Any] = known[rows].tolist()
-        if None in found:
-            lacking = rows[[one is None for one in found]]
-            known[lacking] = _objects(self._describe_rows(lacking))
-            found = known[rows].tolist()
-        return [one for one in found if one.root_uuid is not None]
+        cached = self.providers.described
+        providers: list[Any] = cached[rows].tolist()
+        if None in providers:
+            missing = rows[[provider is None for provider in providers]]
+            cached[missing] = _object_array(self._build_descriptions(missing))
+            providers = cached[rows].tolist()
+        return [provider for provider in providers if provider.root_uuid is not None]
 
-    def _describe_rows(self, rows: RowNumbers) -> list[Any]:
+    def _build_descriptions(self, rows: RowNumbers) -> list[Any]:
         providers = self.providers
         columns = zip(
             providers.ids[rows].tolist(),
@@ -497,39 +485,38 @@ class ProviderColumns:
         return list(map(CandidateProvider._make, columns))
 
     def _uuids_of(self, ids: _Ids) -> list[Any]:
-        there, rows = self.places_of(ids)
-        found = np.full(len(ids), None, np.object_)
-        found[there] = self.providers.uuids[rows]
-        return found.tolist()
+        exists, rows = self.places_of(ids)
+        uuids = np.full(len(ids), None, np.object_)
+        uuids[exists] = self.providers.uuids[rows]
+        return uuids.tolist()
 
 
-def _objects(values: Sequence[Any]) -> NDArray[np.object_]:
-    """Return objects as an array; of tuples numpy would make columns."""
+def _object_array(values: Sequence[Any]) -> NDArray[np.object_]:
+    """Return an object array. numpy would turn a list of tuples into columns."""
     column = np.empty(len(values), np.object_)
     for place, value in enumerate(values):
         column[place] = value
     return column
 
 
-def _used(ids: _Ids, classes: _Ids, used: Sequence[Row]) -> _Ids:
-    """Return what is used of each inventory."""
+def _match_used(ids: _Ids, classes: _Ids, used: Sequence[Row]) -> _Ids:
     sums = np.array(used, np.int64).reshape(-1, 3)
     width = int(max(classes.max(initial=0), sums[:, 1].max(initial=0))) + 1
     keys = sums[:, 0] * width + sums[:, 1]
     order = np.argsort(keys)
     keys, amounts = keys[order], sums[order, 2]
-    found = np.zeros(len(ids), np.int64)
+    matched = np.zeros(len(ids), np.int64)
     if len(keys):
         wanted = ids * width + classes
-        places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        there = keys[places] == wanted
-        found[there] = amounts[places[there]]
-    return found
+        positions = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        is_match = keys[positions] == wanted
+        matched[is_match] = amounts[positions[is_match]]
+    return matched
 
 
-def _pairs(rows: Sequence[Row]) -> tuple[_Ids, _Ids]:
-    """Return the pairs of a provider and each of what its row names."""
+def _expand_pairs(rows: Sequence[Row]) -> tuple[_Ids, _Ids]:
+    """Return a pair of provider and item for each item of each row."""
     lengths = np.fromiter((len(row) - 1 for row in rows), np.int64, len(rows))
     owners = np.fromiter((row[0] for row in rows), np.int64, len(rows))
-    others = np.fromiter(chain.from_iterable(row[1:] for row in rows), np.int64)
-    return np.repeat(owners, lengths), others
+    items = np.fromiter(chain.from_iterable(row[1:] for row in rows), np.int64)
+    return np.repeat(owners, lengths), items

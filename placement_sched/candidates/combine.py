@@ -1,7 +1,7 @@
-"""Which providers of one tree serve a request together, one combination after the other.
+"""Combinations of providers that serve a request together, within a tree.
 
-Pure: what was read from the database goes in, and combinations come out lazily, so that what a
-limit cuts is never built.
+Combinations are generated lazily, so that none are built beyond a limit. Nothing is read from the
+database.
 """
 
 from collections import defaultdict
@@ -16,18 +16,27 @@ from time import monotonic
 from placement_sched.candidates.request import Rules
 from placement_sched.errors import TooComplex, Unavailable
 
-#: So many choices are looked through for one more step of the budget.
-_LOOKED_THROUGH = 20
+#: Number of choices that are examined for one step of the budget.
+_CHOICES_PER_STEP = 20
+#: Number of rules of a slot that are checked for one step of the budget.
+_RULES_PER_STEP = 2
+_Ids = frozenset[int]
+#: The provider chosen for each slot, by the slot's position in the request.
+Combination = tuple[int, ...]
+#: Number of slots of the request for which a provider that is tried costs one more step.
+_SLOTS = 16
+#: Minimum number of combinations for which checking feasibility first saves time.
+_MIN_TO_CHECK = 1000
 
 
 def can_assign(
     choices: Sequence[Sequence[int]], places: Mapping[int, int], spend: Callable[[int], None]
 ) -> bool:
-    """Return whether each slot can get a place at one of its providers.
+    """Return whether each slot can be assigned to a provider.
 
-    ``choices`` are the providers of each slot, ``places`` how many slots each provider can take
-    (1 where it is not given). Found by augmenting paths (Kuhn's algorithm), unless there are fewer
-    places than slots. ``spend`` is called with the steps for each slot assigned or reassigned.
+    ``choices`` are the providers of each slot. ``places`` is the number of slots that a provider
+    can take, 1 by default. Uses augmenting paths (Kuhn's algorithm) unless there are fewer places
+    than slots. ``spend`` is called with the steps of each assignment.
     """
     providers = set().union(*choices)
     if sum(places.get(provider, 1) for provider in providers) < len(choices):
@@ -35,19 +44,18 @@ def can_assign(
     assigned: dict[int, list[int]] = defaultdict(list)
 
     def assign(slot: int, tried: set[int]) -> bool:
-        """Assign a slot, reassigning others where necessary; return whether that was possible."""
-        spend(1 + len(choices[slot]) // _LOOKED_THROUGH)
+        spend(1 + len(choices[slot]) // _CHOICES_PER_STEP)
         for provider in choices[slot]:
             if provider in tried:
                 continue
             tried.add(provider)
-            taken = assigned[provider]
-            if len(taken) < places.get(provider, 1):
-                taken.append(slot)
+            assigned_slots = assigned[provider]
+            if len(assigned_slots) < places.get(provider, 1):
+                assigned_slots.append(slot)
                 return True
-            for position, other in enumerate(taken):
-                if assign(other, tried):
-                    taken[position] = slot
+            for position, assigned_slot in enumerate(assigned_slots):
+                if assign(assigned_slot, tried):
+                    assigned_slots[position] = slot
                     return True
         return False
 
@@ -55,10 +63,10 @@ def can_assign(
 
 
 class TraitCoverage:
-    """Which sets of required traits the providers chosen so far have a trait of, slot by slot.
+    """The sets of required traits that the providers chosen so far cover, slot by slot.
 
-    ``covers`` are the sets that each provider has a trait of, as bits; ``options`` the providers
-    for each slot, in the order of choosing, and none for a slot whose traits do not count.
+    ``covers`` are the sets that each provider covers, as bits. ``options`` are the providers of
+    each slot in the order of choosing, and empty for a slot whose traits do not count.
     """
 
     def __init__(
@@ -66,48 +74,41 @@ class TraitCoverage:
     ) -> None:
         self._all = (1 << sets) - 1
         self._covers = covers
-        self._counts = [bool(providers) for providers in options]
-        each = [reduce(or_, (covers.get(one, 0) for one in some), 0) for some in options]
-        # Which sets any option covers from each slot on, and 0 after the last.
-        self._to_come: list[int] = [0, *accumulate(reversed(each), or_)][::-1]
-        self._so_far = [0] * (len(options) + 1)
+        self._counts = [bool(keys) for keys in options]
+        bits = [reduce(or_, (covers.get(key, 0) for key in keys), 0) for keys in options]
+        # The sets that the options of each slot and all later slots cover, and 0 after the last.
+        self._coverable: list[int] = [0, *accumulate(reversed(bits), or_)][::-1]
+        self._covered = [0] * (len(options) + 1)
 
     @property
     def is_possible(self) -> bool:
-        """Return whether all providers together would do, if each were chosen for its slot."""
-        return self._to_come[0] == self._all
+        """Return whether all providers together cover every set."""
+        return self._coverable[0] == self._all
 
     def allows(self, depth: int, provider: int) -> bool:
-        """Return whether, with this one chosen next, the slots left may cover what is missing."""
+        """Return whether every set can still be covered if this provider is chosen."""
         if not self._counts[depth]:
             return True
-        chosen = self._so_far[depth] | self._covers.get(provider, 0)
-        return chosen | self._to_come[depth + 1] == self._all
+        chosen = self._covered[depth] | self._covers.get(provider, 0)
+        return chosen | self._coverable[depth + 1] == self._all
 
     def put(self, depth: int, provider: int) -> None:
-        """Choose a provider; those chosen at greater depths before are forgotten."""
+        """Choose a provider for a slot. Choices for later slots are dropped."""
         covered = self._covers.get(provider, 0) if self._counts[depth] else 0
-        self._so_far[depth + 1] = self._so_far[depth] | covered
-
-
-#: So many rules that a slot takes part in are looked at for one more step of the budget.
-_RULES = 2
-
-
-_Ids = frozenset[int]
+        self._covered[depth + 1] = self._covered[depth] | covered
 
 
 class Subtree:
-    """One rule of ``same_subtree``, and what was chosen for its slots so far.
+    """A ``same_subtree`` rule, with the providers chosen for its slots so far.
 
-    ``slots`` are in the order of choosing. ``tops`` are the providers that may be above all others:
-    those that serve a slot of the rule, and have one for each of its slots below them.
+    ``slots`` are in the order of choosing. ``tops`` are the providers that can be above all others:
+    they serve a slot of the rule, and have a provider for each of its slots at or below them.
     """
 
     def __init__(
         self, slots: Sequence[int], serving: Sequence[_Ids], above: Sequence[_Ids]
     ) -> None:
-        """Take, by slot, the providers that serve it, and these with all above them."""
+        """Take the providers of each slot in ``serving``, with their ancestors in ``above``."""
         self.slots = tuple(slots)
         self.tops = reduce(or_, (serving[slot] for slot in slots)) & reduce(
             and_, (above[slot] for slot in slots)
@@ -115,19 +116,20 @@ class Subtree:
         self._later = [_Ids()]
         for slot in reversed(self.slots[1:]):
             self._later.insert(0, self._later[0] | serving[slot])
-        self._alive = [self.tops] * (len(slots) + 1)
+        self._possible_tops = [self.tops] * (len(slots) + 1)
         self._chosen = [0] * len(slots)
 
     def keep(self, tops: Iterable[int]) -> None:
-        """Let no providers but these be above all others."""
-        self.tops = self._alive[0] = _Ids(tops)
+        """Restrict the possible tops to these providers."""
+        self.tops = self._possible_tops[0] = _Ids(tops)
 
     def allows(self, position: int, provider: int, lineage: _Ids) -> bool:
-        """Return whether one provider can be above all, once this one is chosen as well.
+        """Return whether some provider can be above all others if this provider is chosen.
 
-        ``position`` is that of its slot in the rule, ``lineage`` the provider with all above it.
+        ``position`` is the index of the slot in the rule, ``lineage`` the provider with its
+        ancestors.
         """
-        common = self._alive[position] & lineage
+        common = self._possible_tops[position] & lineage
         return (
             provider in common
             or not common.isdisjoint(self._later[position])
@@ -135,17 +137,17 @@ class Subtree:
         )
 
     def put(self, position: int, provider: int, lineage: _Ids) -> None:
-        """Note the provider chosen for a slot; what was chosen for later ones is forgotten."""
-        self._alive[position + 1] = self._alive[position] & lineage
+        """Record the provider chosen for a slot. Choices for later slots are dropped."""
+        self._possible_tops[position + 1] = self._possible_tops[position] & lineage
         self._chosen[position] = provider
 
 
 class Subtrees:
-    """All rules of ``same_subtree`` of a request in one tree.
+    """All ``same_subtree`` rules of a request in a tree.
 
     ``order`` are the slots in the order of choosing, ``options`` the providers of each slot, and
-    ``lineage`` is each provider with all above it. ``spend`` is called with the steps that the
-    rules take beyond what a slot takes by itself.
+    ``lineage`` each provider with its ancestors. ``spend`` is called with the additional steps for
+    the rules.
     """
 
     def __init__(
@@ -157,18 +159,18 @@ class Subtrees:
         spend: Callable[[int], None],
     ) -> None:
         self._lineage, self._spend = lineage, spend
-        spend(sum(map(len, rules)) // _RULES)
+        spend(sum(map(len, rules)) // _RULES_PER_STEP)
         depths = {slot: depth for depth, slot in enumerate(order)}
-        serving = [_Ids(some) for some in options]
-        above = [_Ids().union(*map(lineage.__getitem__, some)) for some in options]
+        serving = [_Ids(providers) for providers in options]
+        above = [_Ids().union(*map(lineage.__getitem__, providers)) for providers in options]
         self.rules = [
             Subtree(sorted(slots, key=depths.__getitem__), serving, above) for slots in rules
         ]
-        # The rules that each depth takes part in, with the position of its slot in each.
-        self._at: list[list[tuple[Subtree, int]]] = [[] for _ in order]
+        # For each depth, the rules of its slot with the position of the slot in each rule.
+        self._rules_at: list[list[tuple[Subtree, int]]] = [[] for _ in order]
         for rule in self.rules:
             for position, slot in enumerate(rule.slots):
-                self._at[depths[slot]].append((rule, position))
+                self._rules_at[depths[slot]].append((rule, position))
 
     @property
     def is_possible(self) -> bool:
@@ -176,37 +178,35 @@ class Subtrees:
         return all(rule.tops for rule in self.rules)
 
     def allows(self, depth: int, provider: int) -> bool:
-        """Return whether all rules can still hold with this provider for the slot at this depth."""
+        """Return whether all rules can still hold with this provider at this depth."""
         lineage = self._lineage[provider]
-        extra = len(self._at[depth]) // _RULES
+        extra = len(self._rules_at[depth]) // _RULES_PER_STEP
         if extra:
             self._spend(extra)
-        return all(rule.allows(position, provider, lineage) for rule, position in self._at[depth])
+        return all(
+            rule.allows(position, provider, lineage) for rule, position in self._rules_at[depth]
+        )
 
     def put(self, depth: int, provider: int) -> None:
-        """Note the provider that is chosen for the slot at this depth."""
+        """Record the provider that is chosen for the slot at this depth."""
         lineage = self._lineage[provider]
-        for rule, position in self._at[depth]:
+        for rule, position in self._rules_at[depth]:
             rule.put(position, provider, lineage)
 
     def below(
         self, top: int, options: Sequence[Sequence[int]], rule: Subtree
     ) -> tuple[Sequence[int], ...]:
-        """Return the options of all slots, where those of this rule's are below one provider."""
-        lineage, found = self._lineage, list(options)
-        self._spend(sum(len(options[slot]) for slot in rule.slots) // _LOOKED_THROUGH)
+        """Return the options of all slots, limited to a subtree for the slots of the rule."""
+        lineage, limited = self._lineage, list(options)
+        self._spend(sum(len(options[slot]) for slot in rule.slots) // _CHOICES_PER_STEP)
         for slot in rule.slots:
-            found[slot] = [one for one in options[slot] if top in lineage[one]]
-        return tuple(found)
-
-
-#: The provider chosen for each slot, by the slot's position in the request.
-Combination = tuple[int, ...]
+            limited[slot] = [provider for provider in options[slot] if top in lineage[provider]]
+        return tuple(limited)
 
 
 @dataclass(frozen=True, slots=True)
 class FreeCapacity:
-    """The free amount of a class on a provider, and the most that one allocation may take."""
+    """Remaining capacity of a class on a provider, and the maximum of a single allocation."""
 
     amount: int
     max_unit: int
@@ -214,11 +214,12 @@ class FreeCapacity:
 
 @dataclass(frozen=True, slots=True)
 class ProviderTree:
-    """A tree as the providers (its own, and those that share with it) that can serve each slot.
+    """A tree: for each slot, the providers (own or sharing) that can serve it.
 
-    ``free``, by provider and class, has what may be too little for all slots that it can serve.
-    ``covers`` are the ``trait_choices`` that a provider has a trait of, as bits. ``lineage`` is a
-    provider with all above it, only where there are rules of subtrees.
+    ``free`` is the remaining capacity by provider and class, given only if it may be too little for
+    all slots that the provider can serve. ``covers`` are the ``trait_choices`` that a provider
+    covers, as bits. ``lineage`` is each provider with its ancestors, given only if there are
+    subtree rules.
     """
 
     options: tuple[Sequence[int], ...]
@@ -229,77 +230,70 @@ class ProviderTree:
 
 
 class Budget:
-    """How much work one request may cause, in steps: one for each provider tried for a slot.
+    """The maximum work of a request, in steps. Each provider tried for a slot costs a step.
 
-    Reading a tree (``trees``) and keeping a combination (``batches``) cost steps as well.
+    Reading a tree (``trees``) and building a candidate (``batches``) cost steps, too.
     """
 
     def __init__(self, steps: int, seconds: int = 0) -> None:
-        """Allow so many steps, and so many seconds from now; 0 is without bound."""
-        self._left: float = steps or inf
-        self._until: float = monotonic() + seconds if seconds else inf
+        """Allow this many steps, and seconds from now. 0 means no limit."""
+        self._remaining: float = steps or inf
+        self._deadline: float = monotonic() + seconds if seconds else inf
 
     def spend(self, steps: int) -> None:
-        """Take steps away; raises :class:`TooComplex` where there are not so many left.
+        """Consume steps. Raises :class:`TooComplex` if too few remain.
 
-        After the time is over it raises :class:`Unavailable`, as a statement that takes as long.
+        Raises :class:`Unavailable` after the time limit, like an SQL statement that times out.
         """
-        if monotonic() > self._until:
+        if monotonic() > self._deadline:
             raise Unavailable(
-                "the search took longer than [placement_database] read_timeout; ask for less"
+                "the search took longer than [placement_database] read_timeout; request less"
             )
-        self._left -= steps
-        if self._left < 0:
+        self._remaining -= steps
+        if self._remaining < 0:
             raise TooComplex(
-                "The request has too many combinations of providers, more than [placement] "
+                "The request has more combinations of providers than [placement] "
                 "allocation_candidates_budget allows: use a limit, fewer groups, or traits and "
                 "aggregates that leave fewer providers for each."
             )
 
 
-#: A try of a provider is one step, and another for every so many slots of the request.
-_SLOTS = 16
-#: From so many combinations on it pays to check feasibility before they are tried.
-_MANY = 1000
-
-
 def combinations(tree: ProviderTree, rules: Rules, budget: Budget) -> Iterator[Combination]:
     """Yield every combination of providers that serves the request in this tree.
 
-    Raises :class:`TooComplex` where the budget does not suffice.
+    Raises :class:`TooComplex` if the budget is exceeded.
     """
-    if _all_serve(tree, rules):
-        yield from _products(tree, budget)
+    if _can_choose_freely(tree, rules):
+        yield from _yield_products(tree, budget)
         return
     number = prod(map(len, tree.options))
-    if number and (number < _MANY or _is_feasible(tree, rules, budget)):
+    if number and (number < _MIN_TO_CHECK or _is_feasible(tree, rules, budget)):
         chooser = _Chooser(tree, rules, budget)
-        if number >= _MANY:
+        if number >= _MIN_TO_CHECK:
             chooser.narrow()
         yield from chooser.choose()
 
 
-def _products(tree: ProviderTree, budget: Budget) -> Iterator[Combination]:
-    """Yield every choice of a provider for each slot, where :func:`_all_serve`."""
+def _yield_products(tree: ProviderTree, budget: Budget) -> Iterator[Combination]:
     for combination in product(*tree.options):
         budget.spend(1)
         yield combination
 
 
-def _all_serve(tree: ProviderTree, rules: Rules) -> bool:
-    """Return whether any choice of a provider for each slot serves."""
+def _can_choose_freely(tree: ProviderTree, rules: Rules) -> bool:
+    """Return whether every choice of a provider for each slot serves."""
     if tree.free or rules.one_of_a_tree or rules.subtrees or rules.trait_choices:
         return False
     if not rules.isolate:
         return True
-    suffixed = [tree.options[slot] for slot, one in enumerate(rules.slots) if one.suffix]
+    suffixed = [tree.options[index] for index, slot in enumerate(rules.slots) if slot.suffix]
     return len(set().union(*suffixed)) == sum(map(len, suffixed))
 
 
 def always_combine(rules: Rules) -> bool:
-    """Return whether every tree that has a provider for each slot serves.
+    """Return whether every tree with a provider for each slot serves.
 
-    If it also has a provider with each of ``trait_choices``.
+    It also needs a provider with a trait of each set of ``trait_choices``.
     """
     classes = [class_id for slot in rules.slots for class_id, _ in slot.amounts]
     is_contested = len(set(classes)) < len(classes)
@@ -308,16 +302,16 @@ def always_combine(rules: Rules) -> bool:
 
 
 def can_serve(tree: ProviderTree, rules: Rules, budget: Budget) -> bool:
-    """Return whether there is a combination at all; raises as :func:`combinations` does."""
+    """Return whether there is any combination. Raises the errors of :func:`combinations`."""
     return next(combinations(tree, rules, budget), None) is not None
 
 
 def _is_feasible(tree: ProviderTree, rules: Rules, budget: Budget) -> bool:
-    """Return whether there are providers for all isolated groups, and capacity for each class.
+    """Return whether isolated groups get separate providers and each class has capacity.
 
-    False is final; True is not, since capacity is checked for one class at a time.
+    False is exact. True is not, since each class is checked alone.
     """
-    isolated = [tree.options[at] for at, slot in enumerate(rules.slots) if slot.suffix]
+    isolated = [tree.options[index] for index, slot in enumerate(rules.slots) if slot.suffix]
     if rules.isolate and not can_assign(isolated, {}, budget.spend):
         return False
     by_class: dict[int, dict[int, int]] = defaultdict(dict)
@@ -327,10 +321,10 @@ def _is_feasible(tree: ProviderTree, rules: Rules, budget: Budget) -> bool:
     for class_id, amounts in by_class.items():
         if len(amounts) == 1:
             continue
-        options, least = [tree.options[slot] for slot in amounts], min(amounts.values())
-        # Only of this tree: ``free`` is of all trees that were read with it.
+        options, min_amount = [tree.options[slot] for slot in amounts], min(amounts.values())
+        # ``free`` also has the providers of other trees that were read with this one.
         places = {
-            provider: min(free.amount, free.max_unit) // least if free else len(amounts)
+            provider: min(free.amount, free.max_unit) // min_amount if free else len(amounts)
             for provider in set().union(*options)
             for free in (tree.free.get((provider, class_id)),)
         }
@@ -340,53 +334,54 @@ def _is_feasible(tree: ProviderTree, rules: Rules, budget: Budget) -> bool:
 
 
 class _Chooser:
-    """Chooses a provider for one slot after the other, backtracking as soon as a rule breaks."""
+    """Backtracking search that chooses providers slot by slot."""
 
     def __init__(self, tree: ProviderTree, rules: Rules, budget: Budget) -> None:
         self._tree, self._rules, self._budget = tree, rules, budget
-        # The slot with the fewest choices first: a contradiction is found early.
+        # Slots with the fewest options come first, so that contradictions are found early.
         self._order = sorted(range(len(rules.slots)), key=lambda slot: len(tree.options[slot]))
-        self._alone = [rules.isolate and bool(rules.slots[slot].suffix) for slot in self._order]
+        self._is_isolated = [
+            rules.isolate and bool(rules.slots[slot].suffix) for slot in self._order
+        ]
         self._subtrees = (
             Subtrees(rules.subtrees, self._order, tree.options, tree.lineage, budget.spend)
             if rules.subtrees
             else None
         )
-        self._coverage = _coverage(self._order, tree, rules) if rules.trait_choices else None
+        self._coverage = _build_coverage(self._order, tree, rules) if rules.trait_choices else None
         self._chosen: dict[int, int] = {}
-        self._isolated: set[int] = set()
-        self._taken: dict[tuple[int, int], int] = defaultdict(int)
+        self._isolated_providers: set[int] = set()
+        self._used_amounts: dict[tuple[int, int], int] = defaultdict(int)
 
     def narrow(self) -> None:
-        """Rule out the tops of subtrees that have too few providers below, before all are tried."""
         tree, rules, budget = self._tree, self._rules, self._budget
         if self._subtrees is None or not (rules.isolate or tree.free):
             return
-        for one in self._subtrees.rules:
-            below = {top: self._subtrees.below(top, tree.options, one) for top in one.tops}
+        for rule in self._subtrees.rules:
+            below = {top: self._subtrees.below(top, tree.options, rule) for top in rule.tops}
             trees = {top: replace(tree, options=options) for top, options in below.items()}
-            one.keep(top for top in trees if _is_feasible(trees[top], rules, budget))
+            rule.keep(top for top in trees if _is_feasible(trees[top], rules, budget))
 
     def choose(self) -> Iterator[Combination]:
-        """Yield each combination; the providers left to try at each depth are in a stack."""
+        """Yield each combination. A stack holds the untried providers of each depth."""
         if not all(rule.is_possible for rule in (self._coverage, self._subtrees) if rule):
             return
         order, options, chosen = self._order, self._tree.options, self._chosen
-        slots, spend, price = range(len(order)), self._budget.spend, 1 + len(order) // _SLOTS
+        slots, spend, price = (range(len(order)), self._budget.spend, 1 + len(order) // _SLOTS)
         untried = [iter(options[order[0]])]
         while untried:
             depth = len(untried) - 1
             slot = order[depth]
             if slot in chosen:
-                before = chosen.pop(slot)
-                if self._alone[depth]:
-                    self._isolated.discard(before)
+                previous = chosen.pop(slot)
+                if self._is_isolated[depth]:
+                    self._isolated_providers.discard(previous)
                 if self._tree.free:
-                    self._take(slot, before, -1)
+                    self._add_amounts(slot, previous, -1)
             for provider in untried[-1]:
                 spend(price)
                 if self._fits(depth, provider):
-                    self._put(depth, provider)
+                    self._choose_provider(depth, provider)
                     break
             else:
                 untried.pop()
@@ -394,49 +389,49 @@ class _Chooser:
             if depth + 1 < len(order):
                 untried.append(iter(options[order[depth + 1]]))
             else:
-                yield tuple([chosen[one] for one in slots])
+                yield tuple([chosen[index] for index in slots])
 
     def _fits(self, depth: int, provider: int) -> bool:
         return (
-            not (self._alone[depth] and provider in self._isolated)
-            and (not self._rules.one_of_a_tree or self._is_alone_in_its_tree(provider))
+            not (self._is_isolated[depth] and provider in self._isolated_providers)
+            and (not self._rules.one_of_a_tree or self._has_unused_tree(provider))
             and (not self._tree.free or self._has_capacity(self._order[depth], provider))
             and (self._coverage is None or self._coverage.allows(depth, provider))
             and (self._subtrees is None or self._subtrees.allows(depth, provider))
         )
 
-    def _put(self, depth: int, provider: int) -> None:
+    def _choose_provider(self, depth: int, provider: int) -> None:
         slot = self._order[depth]
         self._chosen[slot] = provider
         if self._coverage is not None:
             self._coverage.put(depth, provider)
         if self._subtrees is not None:
             self._subtrees.put(depth, provider)
-        if self._alone[depth]:
-            self._isolated.add(provider)
+        if self._is_isolated[depth]:
+            self._isolated_providers.add(provider)
         if self._tree.free:
-            self._take(slot, provider, 1)
+            self._add_amounts(slot, provider, 1)
 
-    def _is_alone_in_its_tree(self, provider: int) -> bool:
+    def _has_unused_tree(self, provider: int) -> bool:
         roots = self._tree.roots
         return all(
-            other == provider or roots[other] != roots[provider] for other in self._chosen.values()
+            key == provider or roots[key] != roots[provider] for key in self._chosen.values()
         )
 
     def _has_capacity(self, slot: int, provider: int) -> bool:
         for class_id, amount in self._rules.slots[slot].amounts:
             free = self._tree.free.get((provider, class_id))
             if free is not None:
-                together = self._taken[provider, class_id] + amount
-                if together > free.amount or together > free.max_unit:
+                total = self._used_amounts[provider, class_id] + amount
+                if total > free.amount or total > free.max_unit:
                     return False
         return True
 
-    def _take(self, slot: int, provider: int, sign: int) -> None:
+    def _add_amounts(self, slot: int, provider: int, sign: int) -> None:
         for class_id, amount in self._rules.slots[slot].amounts:
-            self._taken[provider, class_id] += sign * amount
+            self._used_amounts[provider, class_id] += sign * amount
 
 
-def _coverage(order: Sequence[int], tree: ProviderTree, rules: Rules) -> TraitCoverage:
+def _build_coverage(order: Sequence[int], tree: ProviderTree, rules: Rules) -> TraitCoverage:
     counted = [() if rules.slots[slot].suffix else tree.options[slot] for slot in order]
     return TraitCoverage(len(rules.trait_choices), tree.covers, counted)

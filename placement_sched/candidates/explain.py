@@ -1,7 +1,8 @@
-"""Report what each constraint of a search removed, and which fewest constraints block it.
+"""Explanation of a candidate search: removed trees and nearest misses.
 
-Counted are trees; a sharing provider without a compute node counts only if it serves. If every slot
-of a tree has a provider and they still do not serve together, that is the step ``combination``.
+Trees are counted. A sharing provider without a compute node counts only if it serves. If every slot
+of a tree has a provider but the providers do not serve together, the tree is rejected by the step
+``combination``.
 """
 
 from collections import defaultdict
@@ -53,8 +54,13 @@ from placement_sched.model.verdict import Remedy
 from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 
-#: In what amounts of a class are counted.
+#: Units of the amounts of a resource class.
 _UNITS = {"MEMORY_MB": " MB", "DISK_GB": " GB"}
+#: Actions that change the request, not the cloud.
+OF_REQUEST = frozenset({"ask", "ask_traits", "drop_constraint"})
+_TOGETHER = "no providers serve all groups and classes together"
+#: Host and node of a tree. Without a compute node, both are the name of the root.
+_Names = tuple[str, str]
 
 
 def changes_of(
@@ -66,151 +72,152 @@ def changes_of(
     alone: bool = True,
     memberships: Collection[str] = (),
 ) -> tuple[Remedy, ...]:
-    """Return the changes of which each is enough.
+    """Return alternative changes that each meet a constraint.
 
-    They are about the host, or about the ``provider`` of this name, which has ``room`` of a
-    resource class. ``rooms`` are what all providers have that may serve. Unless ``alone`` it is not
-    enough to change one provider: only changes of the request are returned. ``memberships`` are the
-    aggregates that the provider is in.
+    They name the host, or ``provider`` if it is set, whose inventory of the resource class is
+    ``room``. ``rooms`` are the inventories of all providers that may serve. Unless ``alone``,
+    changing a single provider is not enough, and only changes of the request are returned.
+    ``memberships`` are the aggregates of the provider.
     """
     if constraint.resource_class:
         name, amount = constraint.resource_class, constraint.amount
-        every = _of_amount(name, amount, room, rooms, provider)
+        changes = _advise_amount(name, amount, room, rooms, provider)
     elif constraint.kind == "member_of":
-        every = _of_membership(constraint.detail, provider, memberships)
+        changes = _advise_membership(constraint.detail, provider, memberships)
     else:
-        every = _OF_KIND[constraint.kind](constraint.detail, provider)
-    return tuple(one for one in every if alone or one.action in OF_REQUEST)
+        changes = _ADVISE_BY_KIND[constraint.kind](constraint.detail, provider)
+    return tuple(change for change in changes if alone or change.action in OF_REQUEST)
 
 
 def largest_below(room: UsedInventory, asked: int) -> int:
-    """Return the largest amount below ``asked`` that fits into what is free, 0 for none."""
+    """Return the largest amount below the requested one that fits, 0 for none."""
     inventory = room.inventory
-    most = min(inventory.capacity - room.used, inventory.max_unit, asked - 1)
-    most -= most % inventory.step_size
-    return most if most >= max(inventory.min_unit, 1) else 0
+    largest = min(inventory.capacity - room.used, inventory.max_unit, asked - 1)
+    largest -= largest % inventory.step_size
+    return largest if largest >= max(inventory.min_unit, 1) else 0
 
 
 def smallest_above(room: UsedInventory, asked: int) -> int:
-    """Return the smallest amount above ``asked`` that fits into what is free, 0 for none."""
+    """Return the smallest amount above the requested one that fits, 0 for none."""
     inventory = room.inventory
-    least = max(inventory.min_unit, asked + 1)
-    least += -least % inventory.step_size
-    return least if least <= min(inventory.capacity - room.used, inventory.max_unit) else 0
+    smallest = max(inventory.min_unit, asked + 1)
+    smallest += -smallest % inventory.step_size
+    return smallest if smallest <= min(inventory.capacity - room.used, inventory.max_unit) else 0
 
 
-def _of_amount(
+def _advise_amount(
     name: str,
-    asked: int,
+    amount: int,
     room: UsedInventory | None,
     rooms: Collection[UsedInventory],
     provider: str | None,
 ) -> Iterator[Remedy]:
-    values = _values(provider, resource_class=name)
+    values = _build_values(provider, resource_class=name)
     if room is None:
-        words = f"give {provider or 'it'} an inventory of at least {_amount(name, asked)}"
-        yield Remedy("add_inventory", words, {**values, "total": asked})
+        words = f"give {provider or 'it'} an inventory of at least {_format_amount(name, amount)}"
+        yield Remedy("add_inventory", words, {**values, "total": amount})
     else:
-        yield _of_inventory(name, asked, room, provider)
+        yield _advise_inventory(name, amount, room, provider)
     values = {"resource_class": name}
-    if most := max((largest_below(one, asked) for one in rooms), default=0):
-        words = f"ask for at most {_amount(name, most)}"
-        yield Remedy("ask", words, {**values, "amount": most, "instead_of": asked})
-    above = [found for one in rooms if (found := smallest_above(one, asked))]
-    if above:
-        words = f"ask for at least {_amount(name, min(above))}"
-        yield Remedy("ask", words, {**values, "amount": min(above), "instead_of": asked})
+    if largest := max((largest_below(item, amount) for item in rooms), default=0):
+        words = f"ask for at most {_format_amount(name, largest)}"
+        yield Remedy("ask", words, {**values, "amount": largest, "instead_of": amount})
+    larger = [fitting for item in rooms if (fitting := smallest_above(item, amount))]
+    if larger:
+        words = f"ask for at least {_format_amount(name, min(larger))}"
+        yield Remedy("ask", words, {**values, "amount": min(larger), "instead_of": amount})
 
 
-def _values(provider: str | None, **values: Any) -> dict[str, Any]:
+def _build_values(provider: str | None, **values: Any) -> dict[str, Any]:
     return values if provider is None else {**values, "provider": provider}
 
 
-def _of_inventory(name: str, asked: int, room: UsedInventory, provider: str | None) -> Remedy:
-    """Return what would have to change about an inventory so that the amount fits."""
-    inventory, values, parts = room.inventory, _values(provider, resource_class=name), []
+def _advise_inventory(name: str, amount: int, room: UsedInventory, provider: str | None) -> Remedy:
+    inventory, values, parts = room.inventory, _build_values(provider, resource_class=name), []
     changed: dict[str, Any] = dict(values)
     action = "set_inventory"
-    lacking = asked - (inventory.capacity - room.used)
-    if lacking > 0:
-        if asked <= inventory.capacity:
-            action, changed["amount"] = "free", lacking
-            parts.append(f"free {_amount(name, lacking)}")
+    missing = amount - (inventory.capacity - room.used)
+    if missing > 0:
+        if amount <= inventory.capacity:
+            action, changed["amount"] = "free", missing
+            parts.append(f"free {_format_amount(name, missing)}")
         else:
-            action, changed["amount"] = "add_capacity", lacking
-            parts.append(f"add capacity for {_amount(name, lacking)}")
-    units = _units(inventory, asked)
+            action, changed["amount"] = "add_capacity", missing
+            parts.append(f"add capacity for {_format_amount(name, missing)}")
+    units = _find_unit_changes(inventory, amount)
     if units:
         parts.append("set " + " and ".join(f"{key} of {name} to {n}" for key, n in units.items()))
-    where = f" on {provider}" if provider else ""
-    return Remedy(action, " and ".join(parts) + where, {**changed, **units})
+    location = f" on {provider}" if provider else ""
+    return Remedy(action, " and ".join(parts) + location, {**changed, **units})
 
 
-def _units(inventory: Inventory, asked: int) -> dict[str, int]:
-    """Return the fields that have to have another value, so that the amount obeys them."""
-    if obeys_units(inventory, asked):
+def _find_unit_changes(inventory: Inventory, requested: int) -> dict[str, int]:
+    """Return the fields to change so that the amount obeys them, with new values."""
+    if obeys_units(inventory, requested):
         return {}
     wanted = {
-        "min_unit": min(inventory.min_unit, asked),
-        "max_unit": max(inventory.max_unit, asked),
-        "step_size": inventory.step_size if asked % inventory.step_size == 0 else 1,
+        "min_unit": min(inventory.min_unit, requested),
+        "max_unit": max(inventory.max_unit, requested),
+        "step_size": inventory.step_size if requested % inventory.step_size == 0 else 1,
     }
     return {key: value for key, value in wanted.items() if value != getattr(inventory, key)}
 
 
-def _amount(name: str, amount: int) -> str:
+def _format_amount(name: str, amount: int) -> str:
     return f"{amount}{_UNITS.get(name, '')} of {name}"
 
 
-def _of_trait(detail: str, provider: str | None) -> Iterator[Remedy]:
+def _advise_trait(detail: str, provider: str | None) -> Iterator[Remedy]:
     if detail.startswith("!"):
         name = detail.removeprefix("!")
         words = f"remove trait {name} from {provider or 'its provider'}"
-        yield Remedy("remove_trait", words, _values(provider, traits=[name]))
+        yield Remedy("remove_trait", words, _build_values(provider, traits=[name]))
         words = f"ask without forbidding trait {name}"
     else:
         traits = detail.removeprefix("in:").split(",")
         named = " or ".join(traits)
         words = f"give {provider or 'its provider'} trait {named}"
-        yield Remedy("add_trait", words, _values(provider, traits=traits))
+        yield Remedy("add_trait", words, _build_values(provider, traits=traits))
         words = f"ask without trait {named}"
     yield Remedy("drop_constraint", words, {"constraint": "required", "detail": detail})
 
 
-def _of_membership(
+def _advise_membership(
     detail: str, provider: str | None, memberships: Collection[str]
 ) -> Iterator[Remedy]:
-    outside = detail.startswith("!")
+    is_forbidden = detail.startswith("!")
     uuids = detail.removeprefix("!").removeprefix("in:").split(",")
-    named, what = " or ".join(uuids), provider or "it"
-    if outside:
+    named, target = " or ".join(uuids), provider or "it"
+    if is_forbidden:
         uuids = [uuid for uuid in uuids if uuid in memberships] or uuids
         named = " or ".join(uuids)
-        words = f"remove {what} from aggregate {named}"
-        yield Remedy("leave_aggregate", words, _values(provider, aggregates=uuids))
-        yield Remedy("ask_traits", "ask for the traits that it needs", {"aggregates": uuids})
+        words = f"remove {target} from aggregate {named}"
+        yield Remedy("leave_aggregate", words, _build_values(provider, aggregates=uuids))
+        yield Remedy("ask_traits", "ask for its required traits", {"aggregates": uuids})
     else:
-        words = f"add {what} to aggregate {named}"
-        yield Remedy("join_aggregate", words, _values(provider, aggregates=uuids))
+        words = f"add {target} to aggregate {named}"
+        yield Remedy("join_aggregate", words, _build_values(provider, aggregates=uuids))
         words = f"ask without being confined to aggregate {named}"
         yield Remedy("drop_constraint", words, {"constraint": "member_of", "detail": detail})
 
 
-def _of_tree(detail: str, _provider: str | None) -> Iterator[Remedy]:
-    words = "name this host in the request, or none"
+def _advise_tree(detail: str, _provider: str | None) -> Iterator[Remedy]:
+    words = "name this host in the request, or no host"
     yield Remedy("drop_constraint", words, {"constraint": "in_tree", "detail": detail})
 
 
-#: The actions that change the request, not the cloud.
-OF_REQUEST = frozenset({"ask", "ask_traits", "drop_constraint"})
-_OF_KIND = {"required": _of_trait, "root_required": _of_trait, "in_tree": _of_tree}
+_ADVISE_BY_KIND = {
+    "required": _advise_trait,
+    "root_required": _advise_trait,
+    "in_tree": _advise_tree,
+}
 
 
 @dataclass(frozen=True)
 class TreeAdvice:
-    """Advice on one tree: the ``outcomes`` that reject it.
+    """Advice on how to change a tree, given the ``outcomes`` that reject it.
 
-    ``left`` are the uses of each slot that meet all constraints but those that reject the tree.
+    ``left`` are for each slot the uses that meet all constraints that do not reject the tree.
     """
 
     reasons: Reasons
@@ -225,13 +232,17 @@ class TreeAdvice:
 
     @cached_property
     def targets(self) -> Mapping[int, int]:
-        """The use that advice is about, for each slot: the one that lacks least."""
+        """The use that advice names for each slot: the use with the smallest shortage."""
         chosen: dict[int, int] = {}
         for slot in range(len(self.left)):
-            lacking = [one for one in self._failing(slot) if one.stage.constraint.resource_class]
+            shortages = [
+                outcome
+                for outcome in self._find_outcomes(slot)
+                if outcome.stage.constraint.resource_class
+            ]
 
-            def distance(use: int, stages: Sequence[StageOutcome] = lacking) -> tuple[int, ...]:
-                amounts = [self._lacks(one, use) for one in stages]
+            def distance(use: int, stages: Sequence[StageOutcome] = shortages) -> tuple[int, ...]:
+                amounts = [self._missing_amount(outcome, use) for outcome in stages]
                 return (
                     amounts.count(None),
                     sum(amount or 0 for amount in amounts),
@@ -241,31 +252,30 @@ class TreeAdvice:
                     use,
                 )
 
-            chosen[slot] = min(self._uses_of(slot), key=distance, default=self.root)
+            chosen[slot] = min(self._find_uses(slot), key=distance, default=self.root)
         return chosen
 
-    def _failing(self, slot: int) -> list[StageOutcome]:
-        return [one for one in self.outcomes if slot in one.failing_slots(self.tree)]
+    def _find_outcomes(self, slot: int) -> list[StageOutcome]:
+        return [outcome for outcome in self.outcomes if slot in outcome.failing_slots(self.tree)]
 
-    def _lacks(self, outcome: StageOutcome, use: int) -> int | None:
+    def _missing_amount(self, outcome: StageOutcome, use: int) -> int | None:
         room, amount = self.reasons.room(outcome, use), outcome.stage.constraint.amount
         return None if room is None else max(amount - room.inventory.capacity + room.used, 0)
 
-    def _uses_of(self, slot: int) -> list[int]:
-        """Return the uses of the tree that are left for a slot."""
+    def _find_uses(self, slot: int) -> list[int]:
         whole = self.reasons.checked.uses.of_tree(self.tree)
-        found: list[int] = (np.flatnonzero(self.left[slot][whole]) + whole.start).tolist()
-        return found
+        remaining: list[int] = (np.flatnonzero(self.left[slot][whole]) + whole.start).tolist()
+        return remaining
 
     def changes(self, outcome: StageOutcome, rejection: Rejection) -> tuple[Remedy, ...]:
-        """Return changes of which each is enough for a stage."""
-        stage, target = outcome.stage, self._target(outcome, rejection)
+        """Return alternative changes that each let the tree pass a stage."""
+        stage, target = outcome.stage, self._find_target(outcome, rejection)
         rooms: list[UsedInventory] = []
         own = None
         if stage.constraint.resource_class and target is not None:
             slots = outcome.failing_slots(self.tree)
-            every = sorted({use for slot in slots for use in self._uses_of(slot)})
-            rooms = [room for use in every if (room := self.reasons.room(outcome, use))]
+            uses = sorted({use for slot in slots for use in self._find_uses(slot)})
+            rooms = [room for use in uses if (room := self.reasons.room(outcome, use))]
             own = self.reasons.room(outcome, target)
         is_plain = target == self.root and len(rooms) < 2
         key = -1 if target is None else int(self.reasons.checked.uses.ids[target])
@@ -278,37 +288,35 @@ class TreeAdvice:
             memberships=self.reasons.memberships.get(key, frozenset()),
         )
 
-    def _target(self, outcome: StageOutcome, rejection: Rejection) -> int | None:
-        """Return the use that the advice for a stage is about, None if one is not enough."""
+    def _find_target(self, outcome: StageOutcome, rejection: Rejection) -> int | None:
+        """Return the use that advice for a stage names, None if a single use is not enough."""
         stage, slots = outcome.stage, outcome.failing_slots(self.tree)
         if stage.of_root:
             return self.root
         if stage.together:
-            return self._bearer(stage)
-        if not slots:  # a provider with a trait that the tree needs
-            about = set(rejection.uses)
-            return self.root if self.root in about else min(about)
-        about = {self.targets[slot] for slot in slots}
+            return self._find_trait_target(stage)
+        if not slots:  # the tree would lose a provider with a required trait
+            uses = set(rejection.uses)
+            return self.root if self.root in uses else min(uses)
+        uses = {self.targets[slot] for slot in slots}
         holds = self.reasons.checked.holds.get(stage.index)
         if holds is not None:
-            about = {use if holds[use] else self.root for use in about}
-        return about.pop() if len(about) == 1 else None
+            uses = {use if holds[use] else self.root for use in uses}
+        return uses.pop() if len(uses) == 1 else None
 
-    def _bearer(self, stage: Stage) -> int:
-        """Return the use that gets a trait which any of several providers may have."""
-        about = {self.targets[slot] for slot in stage.slots}
-        return self.root if self.root in about else min(about)
+    def _find_trait_target(self, stage: Stage) -> int:
+        uses = {self.targets[slot] for slot in stage.slots}
+        return self.root if self.root in uses else min(uses)
 
     def combines(self, rules: Rules, budget: Budget) -> bool:
-        """Return whether the tree is known to serve after the first change of each reason.
+        """Return whether the tree certainly serves after the first change of each reason.
 
-        False if its providers may not combine then. Raises :class:`TooComplex` if the budget does
-        not suffice.
+        Raises :class:`TooComplex` if the budget is exceeded.
         """
         if rules.subtrees:
             return False
         options = [
-            (self.targets[slot],) if self._failing(slot) else tuple(self._uses_of(slot))
+            (self.targets[slot],) if self._find_outcomes(slot) else tuple(self._find_uses(slot))
             for slot in range(len(self.left))
         ]
         stages = [stage for stage in self.reasons.checked.stages if stage.together]
@@ -321,47 +329,43 @@ class TreeAdvice:
     def _covers(
         self, options: Sequence[Sequence[int]], stages: Sequence[Stage]
     ) -> Mapping[int, int]:
-        """Return by use which of the stages its provider meets after the changes, as bits."""
+        """Return for each use the stages that its provider meets after the changes, as bits."""
         covers: dict[int, int] = defaultdict(int)
-        met, rejecting = self.reasons.checked.met, {one.stage.index for one in self.outcomes}
+        met, rejecting = (self.reasons.checked.met, {item.stage.index for item in self.outcomes})
         for bit, stage in enumerate(stages):
-            for use in {use for some in options for use in some}:
+            for use in {use for slot_uses in options for use in slot_uses}:
                 covers[use] |= int(met[stage.index, use]) << bit
             if stage.index in rejecting:
-                covers[self._bearer(stage)] |= 1 << bit
+                covers[self._find_trait_target(stage)] |= 1 << bit
         return covers
 
     def _free(
         self, options: Sequence[Sequence[int]], rules: Rules
     ) -> Mapping[InventoryIds, FreeCapacity]:
-        """Return by use and class what is free after the changes, at least."""
+        """Return by use and class a lower bound of the capacity that is free after the changes."""
         free: dict[InventoryIds, FreeCapacity] = {}
-        for slot, use, class_id, amount in _amounts(options, rules):
+        for slot, use, class_id, amount in _yield_amounts(options, rules):
             room = self.reasons.rooms.get((int(self.reasons.checked.uses.ids[use]), class_id))
-            now = room.inventory.capacity - room.used if room else 0
-            most = room.inventory.max_unit if room else MAX_INT
-            if self._failing(slot):
-                now, most = max(now, amount), max(most, amount)
-            known = free.get((use, class_id), FreeCapacity(now, most))
-            free[use, class_id] = FreeCapacity(max(known.amount, now), max(known.max_unit, most))
+            unused = room.inventory.capacity - room.used if room else 0
+            max_unit = room.inventory.max_unit if room else MAX_INT
+            if self._find_outcomes(slot):
+                unused, max_unit = max(unused, amount), max(max_unit, amount)
+            old = free.get((use, class_id), FreeCapacity(unused, max_unit))
+            free[use, class_id] = FreeCapacity(max(old.amount, unused), max(old.max_unit, max_unit))
         return free
 
 
-def _amounts(options: Sequence[Sequence[int]], rules: Rules) -> Iterator[tuple[int, int, int, int]]:
-    """Yield slot, use, class and amount of all that is requested."""
-    for slot, (some, one) in enumerate(zip(options, rules.slots, strict=True)):
-        for use in some:
-            for class_id, amount in one.amounts:
-                yield slot, use, class_id, amount
-
-
-_TOGETHER = "no providers serve all groups and classes together"
-#: The host and the node of a tree, which has its own name if it has no compute node.
-_Names = tuple[str, str]
+def _yield_amounts(
+    options: Sequence[Sequence[int]], rules: Rules
+) -> Iterator[tuple[int, int, int, int]]:
+    for index, (uses, slot) in enumerate(zip(options, rules.slots, strict=True)):
+        for use in uses:
+            for class_id, amount in slot.amounts:
+                yield index, use, class_id, amount
 
 
 class SearchRun(NamedTuple):
-    """A search to explain, and what it found. ``names`` are those of compute nodes."""
+    """A search to explain, with its candidates. ``names`` are the names of compute nodes."""
 
     connection: Connection
     source: ProviderSource
@@ -372,7 +376,7 @@ class SearchRun(NamedTuple):
 
     @property
     def rules(self) -> Rules:
-        """Return what must hold for a combination of providers."""
+        """Return the rules for combinations of providers."""
         return tree_search(self.search.query, self.search.names).rules
 
     @property
@@ -381,14 +385,14 @@ class SearchRun(NamedTuple):
         return {request.root_uuid for request in self.found.requests}
 
     def limit_step(self, before: int) -> reports.StepReport:
-        """Return the step of the hosts that a limit cut, of so many that would serve."""
+        """Return the step for hosts cut by a limit, of ``before`` that serve."""
         after = len(self.taken)
         limited = self.found.limited
         option = limiting_option(self.search.query.limit, self.settings) if limited else None
         return reports.StepReport("limit", str(after), before, after, option=option)
 
     def cut_step(self) -> reports.StepReport:
-        """Return the step by which a limit cut a tree that serves."""
+        """Return the step for a tree that serves but was cut by a limit."""
         step = self.limit_step(1)
         reason = "it changed while the request was evaluated; try again"
         changes: tuple[Remedy, ...] = ()
@@ -404,64 +408,61 @@ class SearchRun(NamedTuple):
 
 
 class _Trees:
-    """The trees of a search, checked, with the names of their hosts and nodes."""
+    """The checked trees of a search, with the names of their hosts and nodes."""
 
     def __init__(self, run: SearchRun, roots: Collection[int] | None = None) -> None:
         self.run = run
         self.checked = CheckedTrees.of(run.source, run.search, roots)
-        self.known = run.names.current(run.connection)
-        self._others: dict[int, _Names] = {}
+        self.node_names = run.names.current(run.connection)
+        self._root_names: dict[int, _Names] = {}
 
     def name(self, trees: Sequence[int]) -> list[_Names]:
-        """Return host and node of some trees; names of roots without a compute node are read."""
+        """Return host and node of trees. Names of roots without a compute node are loaded."""
         uuids = self.checked.uses.root_uuids[list(trees)].tolist()
-        found = list(map(self.known.get, uuids))
-        lacking = [tree for tree, one in zip(trees, found, strict=True) if one is None]
-        if new := [tree for tree in lacking if tree not in self._others]:
+        cached = list(map(self.node_names.get, uuids))
+        missing = [tree for tree, pair in zip(trees, cached, strict=True) if pair is None]
+        if unloaded := [tree for tree in missing if tree not in self._root_names]:
             ids = self.checked.uses.root_ids
-            names = names_of(self.run.connection, [int(ids[tree]) for tree in new])
-            for tree in new:
+            names = names_of(self.run.connection, [int(ids[tree]) for tree in unloaded])
+            for tree in unloaded:
                 name = names.get(int(ids[tree]), "")
-                self._others[tree] = (name, name)
+                self._root_names[tree] = (name, name)
         return [
-            self._others[tree] if one is None else one
-            for tree, one in zip(trees, found, strict=True)
+            self._root_names[tree] if host_and_node is None else host_and_node
+            for tree, host_and_node in zip(trees, cached, strict=True)
         ]
 
     def counted(self) -> NDArray[np.bool_]:
-        """Return which trees count: not those of sharing providers alone."""
-        uses, taken = self.checked.uses, self.run.taken
+        uses, candidate_roots = self.checked.uses, self.run.taken
         counted = ~uses.has_sharing_root
         for tree in np.flatnonzero(uses.has_sharing_root).tolist():
             uuid = uses.root_uuids[tree]
-            counted[tree] = uuid in self.known or uuid in taken
+            counted[tree] = uuid in self.node_names or uuid in candidate_roots
         return counted
 
     def shown(self, trees: Sequence[int], view: reports.View) -> list[tuple[int, _Names]]:
-        """Return the trees that a view shows, by host and node."""
         named = sorted(zip(self.name(trees), trees, strict=True))
-        some = [(tree, name) for name, tree in named if view.hosts is None or view.shows(*name)]
-        return some[: view.max_rejected or None]
+        visible = [(tree, name) for name, tree in named if view.hosts is None or view.shows(*name)]
+        return visible[: view.max_rejected or None]
 
-    def serving(self, standing: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which of these trees serve: their providers may be combined.
+    def serving(self, remaining: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which of these trees serve, so that their providers can be combined.
 
-        Trees that the search found serve. Others are tried if a limit cut them; which of them could
-        not be tried in time counts as serving.
+        Trees with candidates serve. If a limit cut the search, other trees are tried. A tree that
+        could not be tried within the budget counts as serving.
         """
         uses, run = self.checked.uses, self.run
         if run.search.is_single or (run.found.limited and always_combine(run.rules)):
-            return np.ones(len(standing), np.bool_)
+            return np.ones(len(remaining), np.bool_)
         taken = run.taken
-        serves = np.array([uuid in taken for uuid in uses.root_uuids[standing]], np.bool_)
+        serves = np.array([uuid in taken for uuid in uses.root_uuids[remaining]], np.bool_)
         if run.found.limited and not serves.all():
-            untried = standing[~serves]
+            untried = remaining[~serves]
             rejected = self.rejected(uses.root_ids[untried].tolist())
             serves[~serves] = [key not in rejected for key in uses.root_ids[untried].tolist()]
         return serves
 
     def rejected(self, roots: Sequence[int]) -> set[int]:
-        """Return the roots of trees whose providers do not serve together."""
         rejected = set()
         trees = self.combinable(roots)
         try:
@@ -474,16 +475,14 @@ class _Trees:
         return rejected
 
     def near_misses(self) -> reports.NearMisses:
-        """Return the nearest misses among the trees without candidates that count."""
         uses, run = self.checked.uses, self.run
-        counts, taken = self.counted(), run.taken
-        counts &= np.array([uuid not in taken for uuid in uses.root_uuids], np.bool_)
+        counts, candidate_roots = self.counted(), run.taken
+        counts &= np.array([uuid not in candidate_roots for uuid in uses.root_uuids], np.bool_)
         budget = explanation_budget(run.settings, int(counts.sum()))
         left_out = set(uses.root_ids[~counts].tolist())
         return near_misses(run.source, run.search, self.checked, budget, left_out)
 
     def combines(self, advice: TreeAdvice) -> bool:
-        """Return whether a tree is known to serve after the first change of each reason."""
         if always_combine(self.run.rules):
             return True
         budget = explanation_budget(self.run.settings, 1, shares=len(self.checked.uses))
@@ -493,9 +492,8 @@ class _Trees:
             return False
 
     def combinable(self, roots: Sequence[int]) -> ProviderTrees:
-        """Return these trees, which have a provider for each slot."""
         search = tree_search(self.run.search.query, self.run.search.names)
-        # Not bounded: no more is read than was looked at already, when the trees were checked.
+        # No budget is needed, because the same trees were already checked.
         return TreeReader(self.run.source, search, Budget(0), for_explanation=True).read(roots)
 
     def combination_step(
@@ -506,7 +504,6 @@ class _Trees:
         *,
         with_changes: bool = False,
     ) -> reports.StepReport:
-        """Return the step of trees whose providers do not serve together."""
         uses = self.checked.uses
         combinable = self.combinable([int(uses.root_ids[tree]) for tree, _ in trees])
         names = names_of(
@@ -517,69 +514,70 @@ class _Trees:
         numbers = {root: number for number, root in enumerate(combinable.roots.tolist())}
         rejected = []
         for tree, (host, node) in trees:
-            # Each has a share, so that a difficult tree leaves the others their reasons.
+            # A share for each tree, so that a difficult tree does not use up the budget.
             budget = explanation_budget(self.run.settings, len(trees), shares=len(trees))
             number = numbers.get(int(uses.root_ids[tree]))
             broken: list[BrokenRule] = []
             if number is not None:
-                called = TreeNames(classes, [names.get(key) for key in combinable.ids_of(number)])
-                whole = combinable.tree(number, with_all_free=True)
+                named = TreeNames(classes, [names.get(key) for key in combinable.ids_of(number)])
+                full_tree = combinable.tree(number, with_all_free=True)
                 with suppress(TooComplex):
-                    broken = list(broken_rules(whole, self.run.rules, called, budget))
-            reason = "; ".join(one.reason for one in broken) or _TOGETHER
-            found = (one.change() for one in broken) if with_changes else ()
-            changes = tuple(change for change in found if change)
+                    broken = list(broken_rules(full_tree, self.run.rules, named, budget))
+            reason = "; ".join(rule.reason for rule in broken) or _TOGETHER
+            suggestions = (rule.change() for rule in broken) if with_changes else ()
+            changes = tuple(change for change in suggestions if change)
             rejected.append(reports.Rejected(host, node, reason, changes))
-        detail = _named_rules(self.run.search)
+        detail = _format_rules(self.run.search)
         return reports.StepReport("combination", detail, before, after, tuple(rejected))
 
 
 def explain(run: SearchRun, view: reports.View) -> reports.CandidatesReport:
-    """Return what every constraint of a search removed; each tree counts for the first only.
+    """Report the trees that each constraint of a search removed. Each tree counts once.
 
-    Further trees than were found, which serve the request as well, were cut by the limit, which is
-    then the last step. A root without a compute node is named by its own name.
+    A tree counts for the first constraint that rejects it. If more trees serve than have
+    candidates, the last step is the limit that cut them. A root without a compute node is named by
+    its own name.
     """
     trees = _Trees(run)
     checked, counts = trees.checked, trees.counted()
     outcomes, _ = checked.outcomes()
     shown = []
-    number = before = int(counts.sum())
+    total = count_before = int(counts.sum())
     sizes = []
-    standing = counts
+    is_remaining = counts
     for outcome in outcomes:
-        gone = outcome.rejected[counts[outcome.rejected]]
-        standing[gone] = False
-        sizes.append((before, before - len(gone)))
-        before -= len(gone)
-        shown.append((outcome, trees.shown(gone.tolist(), view)))
-    every = [
-        (outcome, rejections(checked, outcome, [tree for tree, _ in some]))
-        for outcome, some in shown
+        removed = outcome.rejected[counts[outcome.rejected]]
+        is_remaining[removed] = False
+        sizes.append((count_before, count_before - len(removed)))
+        count_before -= len(removed)
+        shown.append((outcome, trees.shown(removed.tolist(), view)))
+    all_rejections = [
+        (outcome, rejections(checked, outcome, [tree for tree, _ in named]))
+        for outcome, named in shown
     ]
-    words = Reasons.of(run.connection, run.source, run.search, checked, every)
+    reasons = Reasons.of(run.connection, run.source, run.search, checked, all_rejections)
     steps = []
-    for (outcome, some), (_, named), size in zip(every, shown, sizes, strict=True):
+    for (outcome, in_stage), (_, named), size in zip(all_rejections, shown, sizes, strict=True):
         rejected = tuple(
-            reports.Rejected(host, node, words.reason(outcome, one))
-            for one, (_, (host, node)) in zip(some, named, strict=True)
+            reports.Rejected(host, node, reasons.reason(outcome, rejection))
+            for rejection, (_, (host, node)) in zip(in_stage, named, strict=True)
         )
         stage = outcome.stage
         steps.append(reports.StepReport(stage.kind, stage.detail, *size, rejected))
-    left = np.flatnonzero(standing)
-    serves = trees.serving(left)
+    remaining = np.flatnonzero(is_remaining)
+    serves = trees.serving(remaining)
     after = int(serves.sum())
-    if after < before:
-        apart = trees.shown(left[~serves].tolist(), view)
-        steps.append(trees.combination_step(apart, before, after))
-    taken = run.taken
-    if len(taken) < after:
+    if after < count_before:
+        not_combinable = trees.shown(remaining[~serves].tolist(), view)
+        steps.append(trees.combination_step(not_combinable, count_before, after))
+    candidate_roots = run.taken
+    if len(candidate_roots) < after:
         steps.append(run.limit_step(after))
-    misses = reports.NearMisses() if taken or after else trees.near_misses()
+    misses = reports.NearMisses() if candidate_roots or after else trees.near_misses()
     return reports.CandidatesReport(
         query=run.search.query.querystring(),
-        providers=number,
-        hosts=len(taken),
+        providers=total,
+        hosts=len(candidate_roots),
         steps=tuple(steps),
         nearest_misses=misses,
     )
@@ -588,7 +586,7 @@ def explain(run: SearchRun, view: reports.View) -> reports.CandidatesReport:
 class TreeRejection(NamedTuple):
     """The steps that reject a tree.
 
-    ``is_certain``: after the first change of each reason its providers serve together.
+    ``is_certain``: its providers serve together after the first change of each reason.
     """
 
     steps: tuple[reports.StepReport, ...]
@@ -596,81 +594,85 @@ class TreeRejection(NamedTuple):
 
 
 def each_refusal(run: SearchRun, roots: Collection[str]) -> dict[str, TreeRejection]:
-    """Return each step that rejects a tree, by the uuid of its root, for those rejected.
+    """Return all steps that reject each tree, by root uuid, for rejected trees only.
 
-    The steps are those of :func:`explain`, evaluated for these trees alone, also those after the
-    first that rejects a tree: a tree that a constraint rejects goes on as if it were not requested.
-    Only trees with providers left by every constraint are combined. The last step is ``limit`` if
-    no other rejects the tree.
+    The steps are the same as for :func:`explain` for these trees alone, and include the steps after
+    the first rejection: a rejected tree continues as if the constraint were not requested.
+    Combinations are checked only for trees that every constraint leaves a provider for each slot.
+    The last step is ``limit`` if no other step rejects the tree.
     """
-    out = set(roots) - run.taken
-    if not out:
+    rejected_uuids = set(roots) - run.taken
+    if not rejected_uuids:
         return {}
-    trees = _Trees(run, list(run.source.ids_of(out).values()))
+    trees = _Trees(run, list(run.source.ids_of(rejected_uuids).values()))
     checked, uses = trees.checked, trees.checked.uses
-    outcomes, left = checked.outcomes(relaxed=True)
-    every = [(one, rejections(checked, one, one.rejected.tolist())) for one in outcomes]
-    words = Reasons.of(run.connection, run.source, run.search, checked, every, range(len(uses.ids)))
+    outcomes, remaining = checked.outcomes(relaxed=True)
+    all_rejections = [
+        (item, rejections(checked, item, item.rejected.tolist())) for item in outcomes
+    ]
+    reasons = Reasons.of(
+        run.connection, run.source, run.search, checked, all_rejections, range(len(uses.ids))
+    )
     names = trees.name(range(len(uses)))
     steps: dict[int, list[reports.StepReport]] = {tree: [] for tree in range(len(uses))}
     advice: dict[int, TreeAdvice] = {}
-    for outcome, some in every:
+    for outcome, tree_rejections in all_rejections:
         stage = outcome.stage
-        for one in some:
-            tree = one.tree
+        for rejection in tree_rejections:
+            tree = rejection.tree
             if tree not in advice:
-                mine = [other for other in outcomes if tree in other.rejected]
-                advice[tree] = TreeAdvice(words, tree, mine, left)
-            changes = advice[tree].changes(outcome, one)
-            rejected = reports.Rejected(*names[tree], words.reason(outcome, one), changes)
+                rejecting = [item for item in outcomes if tree in item.rejected]
+                advice[tree] = TreeAdvice(reasons, tree, rejecting, remaining)
+            changes = advice[tree].changes(outcome, rejection)
+            rejected = reports.Rejected(*names[tree], reasons.reason(outcome, rejection), changes)
             steps[tree].append(reports.StepReport(stage.kind, stage.detail, 1, 0, (rejected,)))
-    uncertain = {tree for tree, one in advice.items() if not trees.combines(one)}
-    whole = np.array([tree for tree, some in steps.items() if not some], np.int64)
-    if not run.search.is_single and len(whole):
-        rejected_roots = trees.rejected(uses.root_ids[whole].tolist())
-        for tree in whole.tolist():
+    uncertain = {tree for tree, tree_advice in advice.items() if not trees.combines(tree_advice)}
+    unrejected = np.array([tree for tree, tree_steps in steps.items() if not tree_steps], np.int64)
+    if not run.search.is_single and len(unrejected):
+        rejected_roots = trees.rejected(uses.root_ids[unrejected].tolist())
+        for tree in unrejected.tolist():
             if int(uses.root_ids[tree]) in rejected_roots:
                 step = trees.combination_step([(tree, names[tree])], 1, 0, with_changes=True)
                 steps[tree].append(step)
     uuids = uses.root_uuids.tolist()
     return {
-        uuids[tree]: TreeRejection(tuple(some) or (run.cut_step(),), tree not in uncertain)
-        for tree, some in steps.items()
+        uuids[tree]: TreeRejection(tuple(tree_steps) or (run.cut_step(),), tree not in uncertain)
+        for tree, tree_steps in steps.items()
     }
 
 
 def first_steps(run: SearchRun) -> Iterator[tuple[tuple[str, str], list[str]]]:
-    """Yield each step of :func:`explain` that removes nodes, by kind and detail, with these.
+    """Yield kind and detail of each step of :func:`explain`, with the nodes that it removes.
 
-    They are uuids; there are no reasons, which are what costs most of an explanation.
+    Nodes are uuids. Reasons are left out because they are the expensive part of an explanation.
     """
     trees = _Trees(run)
     outcomes, _ = trees.checked.outcomes()
-    uuids, standing = trees.checked.uses.root_uuids, np.ones(len(trees.checked.uses), np.bool_)
-    steps = [((one.stage.kind, one.stage.detail), one.rejected) for one in outcomes]
-    for _, gone in steps:
-        standing[gone] = False
-    left = np.flatnonzero(standing)
-    if len(left):
-        combination = ("combination", _named_rules(run.search))
-        steps.append((combination, left[~trees.serving(left)]))
-    for name, gone in steps:
-        if some := [uuid for uuid in uuids[gone].tolist() if uuid in trees.known]:
-            yield name, some
+    uuids, is_remaining = trees.checked.uses.root_uuids, np.ones(len(trees.checked.uses), np.bool_)
+    steps = [((outcome.stage.kind, outcome.stage.detail), outcome.rejected) for outcome in outcomes]
+    for _, removed in steps:
+        is_remaining[removed] = False
+    remaining = np.flatnonzero(is_remaining)
+    if len(remaining):
+        combination = ("combination", _format_rules(run.search))
+        steps.append((combination, remaining[~trees.serving(remaining)]))
+    for name, removed in steps:
+        if nodes := [uuid for uuid in uuids[removed].tolist() if uuid in trees.node_names]:
+            yield name, nodes
 
 
 def near_misses_of(run: SearchRun) -> reports.NearMisses:
-    """Return the nearest misses among the trees without candidates, whether or not others have.
+    """Return the nearest misses among trees without candidates, even if others have any.
 
-    None of a search in trees that a limit cut: which of those without candidates would serve as
-    they are is not known.
+    Returns none for a search in trees that a limit cut, since trees without candidates may serve
+    unchanged.
     """
     if run.found.limited and not run.search.is_single:
         return reports.NearMisses()
     return _Trees(run).near_misses()
 
 
-def _named_rules(search: Search) -> str:
+def _format_rules(search: Search) -> str:
     query = search.query
     rules = ["group_policy=isolate"] if query.isolates else []
     rules += [f"same_subtree={','.join(suffixes)}" for suffixes in query.same_subtrees]

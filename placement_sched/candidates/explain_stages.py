@@ -1,8 +1,8 @@
-"""The constraints of a search as stages, and what each leaves of the providers of every tree.
+"""Stages of a candidate search, and the trees that each stage rejects.
 
-The masks are those of the search (``constraints``). Trees are counted. Group by group and
-constraint by constraint, each slot of the request loses the providers that do not meet it. A tree
-is rejected by the first constraint that leaves a slot without any.
+The search computes the masks (``constraints``). Trees are counted. Group by group and constraint by
+constraint, each slot of the request loses the providers that do not meet the constraint. A tree is
+rejected by the first constraint that leaves a slot without providers.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -36,14 +36,18 @@ from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.capacity import InventoryIds, UsedInventory
 
 _Numbers = NDArray[np.int64]
+#: Maximum number of providers that a reason names.
+_MAX_NAMED = 3
+#: The columns of an inventory that are read. The capacity takes the place of the total.
+_STOCK = ("capacity", "used", "min_unit", "max_unit", "step_size")
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One constraint, which has the row ``index`` of ``CheckedTrees.met``.
+    """A constraint, evaluated in row ``index`` of ``CheckedTrees.met``.
 
-    It must be met by the provider of each of ``slots``; with ``together``, by one provider of all
-    of them; with ``of_root``, by the root of the tree.
+    It must be met by the provider of each of ``slots``, with ``together`` by at least one provider,
+    and with ``of_root`` by the root of the tree.
     """
 
     index: int
@@ -60,23 +64,25 @@ class Stage:
 
     @property
     def detail(self) -> str:
-        """Return what is requested, and by which group."""
+        """Return the requested value and the group that requests it."""
         detail = self.constraint.detail
         return f"{detail} (group {self.suffix})" if self.suffix else detail
 
 
 def stages_of(search: Search) -> tuple[Stage, ...]:
-    """Return the constraints of a search in the order in which they are reported."""
-    suffixes = [one.slot.suffix for one in slots_of(search.query, search.names)]
+    """Return the constraints of a search in the order of reports."""
+    suffixes = [item.slot.suffix for item in slots_of(search.query, search.names)]
     stages: list[Stage] = []
     for group in search.query.groups:
         split = not serves_alone(group)
-        of_group = tuple(at for at, suffix in enumerate(suffixes) if suffix == group.suffix)
+        group_slots = tuple(
+            index for index, suffix in enumerate(suffixes) if suffix == group.suffix
+        )
         for position, constraint in enumerate(constraints_of(group)):
-            # The traits required come after the amounts.
+            # Required traits follow the amounts.
             trait = position - len(group.resources)
             together = split and 0 <= trait < len(group.traits.required)
-            slots = (of_group[position],) if split and constraint.resource_class else of_group
+            slots = (group_slots[position],) if split and constraint.resource_class else group_slots
             stages.append(Stage(len(stages), constraint, group.suffix, slots, together))
     for constraint in root_constraints_of(search.query.root):
         stages.append(Stage(len(stages), constraint, of_root=True))
@@ -85,12 +91,12 @@ def stages_of(search: Search) -> tuple[Stage, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeUses:
-    """The providers that each tree may use: its own, and those that share with it.
+    """The providers that each tree can use: its own and the providers that share with it.
 
-    One tree after the other by root, its providers by id. Of each tree: ``root_ids``,
-    ``root_uuids``, ``root_uses`` (the use of the root itself), ``starts`` (its first use), and
-    whether its root is a sharing provider. Of each use: ``ids`` of the provider, the number of the
-    tree, and whether the provider ``is_shared``.
+    Uses are sorted by tree (by root) and by provider id. For each tree: ``root_ids``,
+    ``root_uuids``, ``root_uses`` (the use of the root itself), ``starts`` (the first use), and
+    whether its root is a sharing provider. For each use: the provider's id in ``ids``, the number
+    of the tree in ``trees``, and whether the provider ``is_shared``.
     """
 
     root_ids: _Numbers
@@ -106,16 +112,16 @@ class TreeUses:
         return len(self.root_ids)
 
     def any_of_tree(self, mask: Mask) -> Mask:
-        """Return for each tree whether it has a use of which ``mask`` is true."""
+        """Return for each tree whether ``mask`` is true for any of its uses."""
         if len(self.ids) == len(self):  # each tree is its root
             return mask
-        found: Mask = np.logical_or.reduceat(mask, self.starts)
-        return found
+        has_any: Mask = np.logical_or.reduceat(mask, self.starts)
+        return has_any
 
     def of_each(self, trees: Mask) -> Mask:
-        """Return for each use what holds of its tree."""
-        found: Mask = trees if len(self.ids) == len(self) else trees[self.trees]
-        return found
+        """Return the value of its tree for each use."""
+        values: Mask = trees if len(self.ids) == len(self) else trees[self.trees]
+        return values
 
     def of_tree(self, tree: int) -> slice:
         """Return the uses of a tree."""
@@ -126,10 +132,10 @@ class TreeUses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageOutcome:
-    """What a stage rejected: the numbers of the ``rejected`` trees.
+    """The result of a stage: the numbers of the ``rejected`` trees.
 
-    ``blamed`` are the uses that the reason is about: the providers that were left, and do not meet
-    the constraint. ``failing`` has for each slot the trees that have no provider left for it.
+    ``blamed`` are the uses that the reason names: remaining providers that do not meet the
+    constraint. ``failing`` has for each slot the trees that have no remaining provider for it.
     """
 
     stage: Stage
@@ -138,17 +144,17 @@ class StageOutcome:
     failing: Mapping[int, Mask] = field(default_factory=dict)
 
     def failing_slots(self, tree: int) -> list[int]:
-        """Return the slots for which a tree has no provider left."""
+        """Return the slots for which a tree has no remaining provider."""
         return [slot for slot, trees in self.failing.items() if trees[tree]]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedTrees:
-    """All trees of a search, or some, with the constraints that each of their providers meets.
+    """All or some trees of a search, with the constraints that each provider meets.
 
-    ``met`` has a row for each stage, and a column for each use. Of a provider that only its tree
-    keeps from meeting a constraint on aggregates, ``holds`` of that stage is false: the reason is
-    about the root.
+    ``met`` has a row for each stage and a column for each use. ``holds`` of a stage on aggregates
+    is false if the provider itself meets the constraint and only its root does not, so that the
+    reason names the root.
     """
 
     stages: tuple[Stage, ...]
@@ -161,7 +167,7 @@ class CheckedTrees:
     def of(
         cls, source: ProviderSource, search: Search, roots: Collection[int] | None = None
     ) -> Self:
-        """Return all trees, or those of these roots, before any constraint."""
+        """Check all trees, or the trees with these roots."""
         stages = stages_of(search)
         with source.held(roots=roots or (), whole=roots is None) as (_, shape):
             checker = _Checker(shape, search, roots, len(stages))
@@ -171,17 +177,17 @@ class CheckedTrees:
         return cls(stages, slots, uses, checker.met, checker.holds)
 
     def outcomes(self, *, relaxed: bool = False) -> tuple[list[StageOutcome], list[Mask]]:
-        """Return what each stage rejects, and which uses are left for each slot after all.
+        """Return the outcome of each stage, and for each slot the uses that pass all stages.
 
-        A rejected tree is not looked at by later stages. With ``relaxed`` it goes on as if the
-        constraint were not requested.
+        Later stages skip a rejected tree. With ``relaxed``, it continues as if the constraint were
+        not requested.
         """
         run = _StageRun(self, relaxed)
         return list(run.outcomes()), run.left
 
 
 class _Checker:
-    """Checks which providers of which trees meet each constraint of a search."""
+    """Evaluation of all constraints of a search on the providers of trees."""
 
     def __init__(
         self, shape: TreeIndex, search: Search, roots: Collection[int] | None, stages: int
@@ -192,7 +198,6 @@ class _Checker:
         self.holds: dict[int, Mask] = {}
 
     def _set_uses(self, roots: Collection[int] | None, *, sharing: bool) -> None:
-        """Set the row of the provider of each use, of the root of its tree, and who is shared."""
         shape = self._shape
         if roots is None:
             root_rows = shape.roots
@@ -212,7 +217,6 @@ class _Checker:
         self._rows, self._trees, self._is_shared = rows, trees, is_shared
 
     def uses(self) -> TreeUses:
-        """Return the uses by trees."""
         shape, rows, trees = self._shape, self._rows, self._trees
         providers = shape.cloud.providers
         is_root = (rows == trees) & ~self._is_shared
@@ -232,50 +236,54 @@ class _Checker:
         )
 
     def check(self, search: Search) -> None:
-        """Note which uses meet each constraint, in the order of :func:`stages_of`."""
+        """Set the uses that meet each constraint, in the order of :func:`stages_of`."""
         first = 0
         for group in search.query.groups:
             self._check_group(group, first)
             first += len(list(constraints_of(group)))
-        for at, mask in enumerate(self._evaluator.each_trait(search.query.root, self._rows), first):
-            self.met[at] = mask
+        for index, mask in enumerate(
+            self._evaluator.each_trait(search.query.root, self._rows), first
+        ):
+            self.met[index] = mask
 
     def _check_group(self, group: RequestGroup, first: int) -> None:
-        own = CountedRoot.NONE if group.suffix else CountedRoot.OWN
-        other = CountedRoot.NONE if group.suffix else CountedRoot.OTHER
+        counted_own = CountedRoot.NONE if group.suffix else CountedRoot.OWN
+        counted_shared = CountedRoot.NONE if group.suffix else CountedRoot.OTHER
         rows, evaluator, shared = self._rows, self._evaluator, self._is_shared
         if shared.any():
-            for part, counted in ((~shared, own), (shared, other)):
-                for at, mask in enumerate(evaluator.each(group, counted, rows[part]), first):
-                    self.met[at, part] = mask
+            for part, counted in ((~shared, counted_own), (shared, counted_shared)):
+                for index, mask in enumerate(evaluator.each(group, counted, rows[part]), first):
+                    self.met[index, part] = mask
         else:
-            for at, mask in enumerate(evaluator.each(group, own, rows), first):
-                self.met[at] = mask
-        at = first + len(group.resources) + len(group.traits.required) + len(group.traits.forbidden)
+            for index, mask in enumerate(evaluator.each(group, counted_own, rows), first):
+                self.met[index] = mask
+        index = (
+            first + len(group.resources) + len(group.traits.required) + len(group.traits.forbidden)
+        )
         for uuids in group.aggregates.member_of:
-            self.holds[at] = ~evaluator.members_of(uuids)[rows]
-            at += 1
+            self.holds[index] = ~evaluator.members_of(uuids)[rows]
+            index += 1
         if group.aggregates.forbidden:
             members = evaluator.members_of(group.aggregates.forbidden)
-            if not group.suffix:  # nothing shares with a tree whose root is in one
-                self.met[at, shared] &= ~members[self._trees[shared]]
-            self.holds[at] = members[rows]
+            # No provider shares with a tree whose root is in a forbidden aggregate.
+            if not group.suffix:
+                self.met[index, shared] &= ~members[self._trees[shared]]
+            self.holds[index] = members[rows]
 
 
 class _StageRun:
-    """Applies one stage after the other."""
+    """Evaluation of all stages in order."""
 
     def __init__(self, checked: CheckedTrees, relaxed: bool) -> None:
         self._checked, self._relaxed = checked, relaxed
         self.left: list[Mask] = [np.ones(len(checked.uses.ids), np.bool_)] * checked.slots
-        #: The stages passed that one of the providers left must meet, and the trees that passed.
+        #: Earlier ``together`` stages, with the trees that passed each of them.
         self._together: list[tuple[Stage, Mask]] = []
 
     def outcomes(self) -> Iterator[StageOutcome]:
-        """Yield what each stage rejects."""
         standing = np.ones(len(self._checked.uses), np.bool_)
         for stage in self._checked.stages:
-            passes, blamed, failing = self._apply(stage)
+            passes, blamed, failing = self._apply_stage(stage)
             yield StageOutcome(
                 stage=stage,
                 rejected=np.flatnonzero(standing & ~passes),
@@ -285,55 +293,51 @@ class _StageRun:
             if not self._relaxed:
                 standing &= passes
 
-    def _apply(self, stage: Stage) -> tuple[Mask, Mask, dict[int, Mask]]:
-        """Return which trees pass a stage, the uses it blames, and the trees by failing slot."""
+    def _apply_stage(self, stage: Stage) -> tuple[Mask, Mask, dict[int, Mask]]:
+        """Return the trees that pass, the blamed uses, and for each slot the failing trees."""
         uses, met = self._checked.uses, self._checked.met[stage.index]
         blamed = np.zeros(len(met), np.bool_)
         if stage.of_root:
             blamed[uses.root_uses] = True
             return met[uses.root_uses], blamed, {}
         if stage.together:
-            blamed = self._union(stage.slots, self.left)
+            blamed = self._combine_slots(stage.slots, self.left)
             passes = uses.any_of_tree(blamed & met)
             self._together.append((stage, passes))
             return passes, blamed, {}
-        passes, failing, before = np.ones(len(uses), np.bool_), {}, list(self.left)
+        passes, failing, old = np.ones(len(uses), np.bool_), {}, list(self.left)
         for slot in stage.slots:
-            rest = before[slot] & met
-            serves = uses.any_of_tree(rest)
+            remaining = old[slot] & met
+            serves = uses.any_of_tree(remaining)
             failing[slot] = ~serves
             passes &= serves
             fails = uses.of_each(~serves)
-            blamed |= before[slot] & fails
-            self.left[slot] = rest | (before[slot] & fails) if self._relaxed else rest
-        for other, applies in self._together:
-            if not set(other.slots) & set(stage.slots):
+            blamed |= old[slot] & fails
+            self.left[slot] = remaining | (old[slot] & fails) if self._relaxed else remaining
+        for earlier, applies in self._together:
+            if not set(earlier.slots) & set(stage.slots):
                 continue
-            has = self._checked.met[other.index]
-            kept = uses.any_of_tree(self._union(other.slots, self.left) & has)
-            lost = applies & ~kept
+            has_trait = self._checked.met[earlier.index]
+            still_pass = uses.any_of_tree(self._combine_slots(earlier.slots, self.left) & has_trait)
+            lost = applies & ~still_pass
             if not self._relaxed:
                 lost &= passes
-            passes &= kept | ~applies
-            # The providers that the tree lost with this constraint.
-            bearers = self._union(other.slots, before) & has & ~met & uses.of_each(lost)
-            blamed |= bearers
+            passes &= still_pass | ~applies
+            # The providers with the trait that this constraint removed.
+            removed = (
+                self._combine_slots(earlier.slots, old) & has_trait & ~met & uses.of_each(lost)
+            )
+            blamed |= removed
             for slot in stage.slots if self._relaxed else ():
-                self.left[slot] = self.left[slot] | (before[slot] & bearers)
+                self.left[slot] = self.left[slot] | (old[slot] & removed)
         return passes, blamed, failing
 
-    def _union(self, slots: Sequence[int], of: Sequence[Mask]) -> Mask:
-        return reduce(or_, (of[slot] for slot in slots))
-
-
-#: Maximum number of providers that a reason names.
-_MAX_NAMED = 3
-#: The columns of an inventory that its rooms are made of; the capacity stands for the total.
-_STOCK = ("capacity", "used", "min_unit", "max_unit", "step_size")
+    def _combine_slots(self, slots: Sequence[int], masks: Sequence[Mask]) -> Mask:
+        return reduce(or_, (masks[slot] for slot in slots))
 
 
 class Rejection(NamedTuple):
-    """A tree that a stage rejects, by its number, and the uses that the reason is about."""
+    """A tree that a stage rejects, and the uses that the reason names."""
 
     tree: int
     uses: tuple[int, ...]
@@ -341,12 +345,11 @@ class Rejection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """Words for the rejections of some trees.
+    """Messages for the rejections of trees.
 
-    ``rooms`` are the inventories that reasons are about, by provider and class; ``names`` are the
-    names of the providers, by id. ``memberships`` are the aggregates of the search that providers
-    are in, for advice. ``tree_names`` are the names of providers whose trees are requested, by
-    uuid.
+    ``rooms`` are the inventories that reasons name, by provider and class. ``names`` are the names
+    of providers by id. ``memberships`` are the aggregates of the search that each provider is in,
+    for advice. ``tree_names`` are the names of providers whose trees are requested, by uuid.
     """
 
     checked: CheckedTrees
@@ -364,38 +367,38 @@ class Reasons:
         search: Search,
         checked: CheckedTrees,
         rejected: Sequence[tuple[StageOutcome, Sequence[Rejection]]],
-        others: Collection[int] = (),
+        advised_uses: Collection[int] = (),
     ) -> "Reasons":
-        """Return the words for these rejections; ``others`` are uses that advice may be about."""
+        """Build the messages for rejections and for advice on ``advised_uses``."""
         uses, classes = checked.uses, search.names.classes
         places: set[InventoryIds] = set()
-        named: set[int] = set(others)
-        for outcome, some in rejected:
+        named: set[int] = set(advised_uses)
+        for outcome, tree_rejections in rejected:
             name = outcome.stage.constraint.resource_class
-            about = {use for one in some for use in one.uses}
-            named |= about
+            blamed = {use for rejection in tree_rejections for use in rejection.uses}
+            named |= blamed
             if name:
-                ids = uses.ids[list(about)].tolist()
+                ids = uses.ids[list(blamed)].tolist()
                 places.update((key, classes[name]) for key in ids)
-        if not others:  # without advice roots are not named
+        if not advised_uses:  # reasons without advice do not name roots
             named -= set(uses.root_uses.tolist())
         ids = set(uses.ids[list(named)].tolist())
-        advised = uses.ids[list(others)].tolist()
-        requested = {classes[one] for group in search.query.groups for one, _ in group.resources}
+        advised = uses.ids[list(advised_uses)].tolist()
+        requested = {classes[name] for group in search.query.groups for name, _ in group.resources}
         places.update((key, class_id) for key in advised for class_id in requested)
         return cls(
             checked,
             search,
             read_rooms(source, search, places),
             names_of(connection, ids),
-            _memberships(source, search, advised) if others else {},
+            _find_memberships(source, search, advised) if advised_uses else {},
             resource_providers.names_of(
-                connection, [one.in_tree for one in search.query.groups if one.in_tree]
+                connection, [group.in_tree for group in search.query.groups if group.in_tree]
             ),
         )
 
     def reason(self, outcome: StageOutcome, rejection: Rejection) -> str:
-        """Return why a stage rejects a tree."""
+        """Return the reason why a stage rejects a tree."""
         constraint = outcome.stage.constraint
         if outcome.stage.of_root:
             return constraint.reason
@@ -403,9 +406,11 @@ class Reasons:
         if constraint.kind == "in_tree":
             name = self.tree_names.get(constraint.detail, constraint.detail)
             words = f"not in the tree of {name}"
-            return words if root in rejection.uses else f"{self._listed(rejection.uses)}: {words}"
+            return (
+                words if root in rejection.uses else f"{self._list_names(rejection.uses)}: {words}"
+            )
         if constraint.resource_class:
-            return self._shortage(outcome, rejection, root)
+            return self._describe_shortage(outcome, rejection, root)
         whole = self.checked.uses.of_tree(rejection.tree)
         number = whole.stop - whole.start
         if 1 < number == len(rejection.uses):
@@ -413,27 +418,26 @@ class Reasons:
         if rejection.uses == (root,):
             return constraint.reason
         several = "each of " if len(rejection.uses) > 1 else ""
-        return f"{several}{self._listed(rejection.uses)}: {constraint.reason}"
+        return f"{several}{self._list_names(rejection.uses)}: {constraint.reason}"
 
-    def _shortage(self, outcome: StageOutcome, rejection: Rejection, root: int) -> str:
-        """Return what providers lack of an amount: those that have any of the class."""
+    def _describe_shortage(self, outcome: StageOutcome, rejection: Rejection, root: int) -> str:
         constraint, uses = outcome.stage.constraint, rejection.uses
-        having = [use for use in uses if self.room(outcome, use) is not None]
-        if not having:
+        stocked = [use for use in uses if self.room(outcome, use) is not None]
+        if not stocked:
             words = f"{constraint.resource_class}: {why_not(None, 0, constraint.amount)}"
-            return words if root in uses else f"{words} on {self._listed(uses)}"
-        words = "; ".join(self._lacking(outcome, use, root) for use in having[:_MAX_NAMED])
-        more = len(having) - _MAX_NAMED
-        return f"{words}; and {more} more" if more > 0 else words
+            return words if root in uses else f"{words} on {self._list_names(uses)}"
+        words = "; ".join(self._describe(outcome, use, root) for use in stocked[:_MAX_NAMED])
+        omitted = len(stocked) - _MAX_NAMED
+        return f"{words}; and {omitted} more" if omitted > 0 else words
 
-    def _lacking(self, outcome: StageOutcome, use: int, root: int) -> str:
+    def _describe(self, outcome: StageOutcome, use: int, root: int) -> str:
         constraint, room = outcome.stage.constraint, self.room(outcome, use)
         inventory, used = (room.inventory, room.used) if room else (None, 0)
         words = f"{constraint.resource_class}: {why_not(inventory, used, constraint.amount)}"
         return words if use == root else f"{words} on {self.name(use)}"
 
     def room(self, outcome: StageOutcome, use: int) -> UsedInventory | None:
-        """Return what the provider of a use has of the class of a stage."""
+        """Return the inventory of the stage's class on the provider of a use."""
         class_id = self.search.names.classes[outcome.stage.constraint.resource_class]
         return self.rooms.get((int(self.checked.uses.ids[use]), class_id))
 
@@ -441,7 +445,7 @@ class Reasons:
         """Return the name of the provider of a use."""
         return self.names.get(int(self.checked.uses.ids[use]), "one provider")
 
-    def _listed(self, uses: Sequence[int]) -> str:
+    def _list_names(self, uses: Sequence[int]) -> str:
         names = [self.name(use) for use in uses]
         if len(names) > _MAX_NAMED:
             names[_MAX_NAMED:] = [f"{len(names) - _MAX_NAMED} more"]
@@ -451,40 +455,39 @@ class Reasons:
 def rejections(
     checked: CheckedTrees, outcome: StageOutcome, trees: Sequence[int]
 ) -> list[Rejection]:
-    """Return the rejections of these trees; a reason may be about the root in place of others."""
+    """Return the rejections of these trees. Reasons may name the root instead."""
     uses, holds = checked.uses, checked.holds.get(outcome.stage.index)
-    found = []
+    tree_rejections = []
     for tree in trees:
         whole = uses.of_tree(tree)
-        about = (np.flatnonzero(outcome.blamed[whole]) + whole.start).tolist()
+        blamed = (np.flatnonzero(outcome.blamed[whole]) + whole.start).tolist()
         if holds is not None:
             root = int(uses.root_uses[tree])
-            about = sorted({use if holds[use] else root for use in about})
-        found.append(Rejection(tree, tuple(about)))
-    return found
+            blamed = sorted({use if holds[use] else root for use in blamed})
+        tree_rejections.append(Rejection(tree, tuple(blamed)))
+    return tree_rejections
 
 
-def _memberships(
+def _find_memberships(
     source: ProviderSource, search: Search, ids: Collection[int]
 ) -> dict[int, frozenset[str]]:
-    """Return the aggregates named by a search that each of these providers is in itself."""
-    found: dict[int, set[str]] = {key: set() for key in ids}
+    memberships: dict[int, set[str]] = {key: set() for key in ids}
     with source.held(ids) as (cloud, shape):
-        rows = np.sort(cloud.rows_of(found))
+        rows = np.sort(cloud.rows_of(memberships))
         keys = cloud.providers.ids[rows]
         for uuid in {uuid for group in search.query.groups for uuid in group.aggregates.uuids}:
             members = shape.members_of(search.names.aggregate_ids([uuid]))
             for key in keys[members[rows]].tolist():
-                found[key].add(uuid)
-    return {key: frozenset(some) for key, some in found.items()}
+                memberships[key].add(uuid)
+    return {key: frozenset(uuids) for key, uuids in memberships.items()}
 
 
 def read_rooms(
     source: ProviderSource, search: Search, places: Collection[InventoryIds]
 ) -> dict[InventoryIds, UsedInventory]:
-    """Return what is at these places, and perhaps at more of the same providers.
+    """Return the inventories at these places, and possibly others of the same providers.
 
-    As the capacity rule has it: of an inventory whose total is all of its capacity.
+    The total of each returned inventory is its capacity.
     """
     rooms: dict[InventoryIds, UsedInventory] = {}
     if not places:
@@ -494,15 +497,15 @@ def read_rooms(
         rows = np.sort(cloud.rows_of(ids))
         for class_id in {class_id for _, class_id in places} & cloud.classes.keys():
             stock = cloud.classes[class_id].stock
-            at, there = stock.places(rows)
-            columns = [stock.values[name][at[there]].tolist() for name in _STOCK]
-            keys = cloud.providers.ids[rows[there]].tolist()
-            for key, whole, used, least, most, step in zip(keys, *columns, strict=True):
+            positions, has_inventory = stock.places(rows)
+            columns = [stock.values[name][positions[has_inventory]].tolist() for name in _STOCK]
+            keys = cloud.providers.ids[rows[has_inventory]].tolist()
+            for key, total, used, min_unit, max_unit, step in zip(keys, *columns, strict=True):
                 inventory = Inventory(
                     resource_class=names[class_id],
-                    total=int(whole),
-                    min_unit=least,
-                    max_unit=most,
+                    total=int(total),
+                    min_unit=min_unit,
+                    max_unit=max_unit,
                     step_size=step,
                 )
                 rooms[key, class_id] = UsedInventory(inventory, used)
@@ -510,7 +513,7 @@ def read_rooms(
 
 
 def names_of(connection: Connection, ids: Collection[int]) -> dict[int, str]:
-    """Return the names of these providers, by id."""
+    """Return the names of these providers by id."""
     columns = tables.resource_providers.c
     rows = rows_among(connection, select(columns.id, columns.name), columns.id, ids)
     return {key: name or "one provider" for key, name in rows}

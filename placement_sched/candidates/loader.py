@@ -1,7 +1,7 @@
-"""Provider columns that are loaded for one request, where a process has no provider cache.
+"""Provider columns loaded for a request, used without a provider cache.
 
-SQL narrows the providers or trees to those that may serve (``narrowing``). Their rows are loaded,
-and evaluated as the provider cache is.
+SQL narrows the providers or trees to a superset of the providers that may serve. Only their rows
+are loaded, and are evaluated like the rows of the provider cache.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -47,8 +47,11 @@ _PROVIDER = tables.resource_providers.c
 _TREE = tables.resource_providers.alias("tree").c
 _TRAITS, _AGGREGATES = tables.resource_provider_traits, tables.resource_provider_aggregates
 
-#: Maximum number of sets of traits that must be somewhere in a tree.
+#: Maximum number of trait sets that SQL checks for each tree.
 _MAX_TRAIT_SETS = 16
+_COLUMNS = resource_providers.c
+#: Kinds of rows of the statement that resolves names.
+_CLASS, _TRAIT, _AGGREGATE, _TOPOLOGY = range(4)
 
 
 def ids_alone(
@@ -58,12 +61,12 @@ def ids_alone(
     limit: int | None = None,
     after: int = 0,
 ) -> Sequence[int]:
-    """Return the ids, above ``after``, of providers that serve a request of one group alone.
+    """Return the ids, above ``after``, of providers that serve a request of a single group.
 
-    For a cloud in which every provider is a tree by itself.
+    Every provider of the cloud must be a tree of its own.
     """
     (group,) = query.groups
-    if _names_no_aggregate(group, names):
+    if _has_unknown_aggregates(group, names):
         return ()
     return connection.scalars(select_alone(query, names, limit, after)).all()
 
@@ -73,16 +76,16 @@ def select_alone(
 ) -> sa.Select[int]:
     """Return the statement of :func:`ids_alone`."""
     (group,) = query.groups
-    others = [*meets_traits(query.root, names.traits), *_conditions(group, names)]
+    conditions = [*meets_traits(query.root, names.traits), *_yield_conditions(group, names)]
     amounts = [*has_amounts((names.classes[name], amount) for name, amount in group.resources)]
     statement = (
         sa.select(_PROVIDER.id)
-        .where(_PROVIDER.root_provider_id.is_not(None), _PROVIDER.id > after, *planned(others))
+        .where(_PROVIDER.root_provider_id.is_not(None), _PROVIDER.id > after, *planned(conditions))
         .order_by(_PROVIDER.id)
     )
-    if others and amounts:
-        # The sums of allocations cost most. Without a limit, which keeps this statement apart,
-        # MariaDB makes them for all providers first.
+    if conditions and amounts:
+        # The sums of allocations are the most expensive part. The limit keeps MariaDB from merging
+        # the subquery and computing the sums for all providers first.
         narrowed = statement.limit(MAX_INT).subquery("narrowed")
         statement = (
             sa.select(_PROVIDER.id)
@@ -96,8 +99,8 @@ def roots(
     connection: Connection, search: TreeSearch, limit: int | None = None, after: int = 0
 ) -> list[int]:
     """Return the ids, above ``after``, of the roots that have the required traits."""
-    statement = _roots(search, after).limit(limit)
-    # A provider without a parent is a root. An index has them.
+    statement = _select_roots(search, after).limit(limit)
+    # A provider without a parent is a root. This condition can use an index.
     is_root = _TREE.parent_provider_id.is_(None), _TREE.root_provider_id.is_not(None)
     return list(connection.scalars(statement.where(*is_root)))
 
@@ -107,19 +110,19 @@ def serving_roots(
 ) -> list[int]:
     """Return the ids, above ``after``, of the roots of trees that may serve.
 
-    Each slot has a provider in the tree, or that shares with it.
+    Each slot has an own or a sharing provider.
     """
-    if any(_names_no_aggregate(slot.group, search.names) for slot in search.slots):
+    if any(_has_unknown_aggregates(slot.group, search.names) for slot in search.slots):
         return []
     has_sharing = search.names.topology.sharing
-    # A sharing provider might have the traits.
+    # A sharing provider can contribute the traits, so trees are not checked then.
     sets = search.rules.trait_choices[: 0 if has_sharing else _MAX_TRAIT_SETS]
-    pairs = _sharing_pairs() if has_sharing else None
+    pairs = _select_sharing_pairs() if has_sharing else None
     conditions = chain(
-        (_in_tree(has_any_trait(_PROVIDER.id, some)) for some in sets),
-        (_has_provider(slot, pairs) for slot in search.distinct_slots),
+        (_exists_in_tree(has_any_trait(_PROVIDER.id, trait_ids)) for trait_ids in sets),
+        (_build_slot_condition(slot, pairs) for slot in search.distinct_slots),
     )
-    statement = _roots(search, after).where(
+    statement = _select_roots(search, after).where(
         _TREE.id == _TREE.root_provider_id, *planned(conditions)
     )
     return list(connection.scalars(statement.limit(limit)))
@@ -128,53 +131,53 @@ def serving_roots(
 def trees_of_sharers(
     connection: Connection, shares: int, aggregates: Collection[int]
 ) -> Iterator[int]:
-    """Yield the ids of the providers in the trees of all that share via these aggregates.
+    """Yield the ids of all providers in the trees of sharing providers.
 
-    ``shares`` is the id of the trait of sharing providers.
+    Only sharing providers in any of these aggregates count. ``shares`` is the id of their trait.
     """
     sharer = tables.resource_providers.alias("sharer")
-    joined = _AGGREGATES.c
+    membership = _AGGREGATES.c
     statement = (
         sa.select(_PROVIDER.id)
         .distinct()
         .join(sharer, sharer.c.root_provider_id == _PROVIDER.root_provider_id)
         .join(_TRAITS, _TRAITS.c.resource_provider_id == sharer.c.id)
-        .join(_AGGREGATES, joined.resource_provider_id == sharer.c.id)
+        .join(_AGGREGATES, membership.resource_provider_id == sharer.c.id)
         .where(_TRAITS.c.trait_id == shares)
     )
-    for (key,) in rows_among(connection, statement, joined.aggregate_id, aggregates):
+    for (key,) in rows_among(connection, statement, membership.aggregate_id, aggregates):
         yield key
 
 
-def _roots(search: TreeSearch, after: int) -> sa.Select[int]:
+def _select_roots(search: TreeSearch, after: int) -> sa.Select[int]:
     conditions = meets_traits(search.root, search.names.traits, _TREE.id)
     return sa.select(_TREE.id).where(_TREE.id > after, *conditions).order_by(_TREE.id)
 
 
-def _has_provider(slot: SlotGroup, pairs: sa.CTE | None) -> Condition:
-    """Return whether a tree has, or shares, a provider for a slot."""
-    own = _in_tree(*_serves(slot, in_trees=not slot.slot.suffix))
+def _build_slot_condition(slot: SlotGroup, pairs: sa.CTE | None) -> Condition:
+    """Return the condition that a tree has an own or sharing provider for a slot."""
+    own = _exists_in_tree(*_yield_slot_conditions(slot, in_trees=not slot.slot.suffix))
     if pairs is None:
         return own
     sharing = sa.select(pairs.c.root_id).join(
         tables.resource_providers, _PROVIDER.id == pairs.c.provider_id
     )
-    return sa.or_(own, _TREE.id.in_(sharing.where(*_serves(slot, in_trees=False))))
+    return sa.or_(own, _TREE.id.in_(sharing.where(*_yield_slot_conditions(slot, in_trees=False))))
 
 
-def _in_tree(*conditions: Condition) -> Condition:
+def _exists_in_tree(*conditions: Condition) -> Condition:
     return sa.exists().where(_PROVIDER.root_provider_id == _TREE.id, *conditions)
 
 
-def _sharing_pairs() -> sa.CTE:
+def _select_sharing_pairs() -> sa.CTE:
     """Return the ids of sharing providers and of the roots of the trees that they share with.
 
-    A provider with the trait MISC_SHARES_VIA_AGGREGATE shares with every tree in which a provider
-    is in one of its aggregates (Placement documentation, "Modeling with Provider Trees").
+    A provider with the trait MISC_SHARES_VIA_AGGREGATE shares with every tree that has a provider
+    in any of its aggregates (Placement documentation, "Modeling with Provider Trees").
     """
     traits, shared = tables.traits, _AGGREGATES.alias("shared")
     joined, member = _AGGREGATES.alias("joined"), tables.resource_providers.alias("member")
-    # Few providers share. Planners do not know that, and would begin with the large aggregates.
+    # Few providers share, but query planners would start with the large aggregates.
     sharers = (
         sa.select(shared.c.resource_provider_id, shared.c.aggregate_id)
         .join(_TRAITS, _TRAITS.c.resource_provider_id == shared.c.resource_provider_id)
@@ -197,17 +200,16 @@ def _sharing_pairs() -> sa.CTE:
     )
 
 
-def _names_no_aggregate(group: RequestGroup, names: ResolvedNames) -> bool:
-    """Return whether a group requires an aggregate, and none of these exists."""
+def _has_unknown_aggregates(group: RequestGroup, names: ResolvedNames) -> bool:
     return not all(map(names.aggregate_ids, group.aggregates.member_of))
 
 
-def _conditions(
+def _yield_conditions(
     group: RequestGroup, names: ResolvedNames, *, in_trees: bool = False
 ) -> Iterator[Condition]:
-    """Yield the conditions on a provider that serves a group, but for the amounts.
+    """Yield the conditions on a provider that serves a group, except the amounts.
 
-    ``in_trees``: the aggregates of the root count, too.
+    With ``in_trees``, the aggregates of the root count, too.
     """
     if group.in_tree is not None:
         member = tables.resource_providers.alias("member")
@@ -215,37 +217,32 @@ def _conditions(
         yield _PROVIDER.root_provider_id == root.scalar_subquery()
     yield from meets_traits(group.traits, names.traits)
     for aggregates in least_sets(map(names.aggregate_ids, group.aggregates.member_of)):
-        yield _is_member(aggregates, in_trees=in_trees)
+        yield _build_membership(aggregates, in_trees=in_trees)
     if forbidden := names.aggregate_ids(group.aggregates.forbidden):
-        yield row_by_row(sa.not_(_is_member(forbidden, in_trees=in_trees)))
+        yield row_by_row(sa.not_(_build_membership(forbidden, in_trees=in_trees)))
 
 
-def _serves(slot: SlotGroup, *, in_trees: bool) -> Iterator[Condition]:
+def _yield_slot_conditions(slot: SlotGroup, *, in_trees: bool) -> Iterator[Condition]:
     """Yield the conditions on a provider that serves a slot, the amounts last.
 
-    SQLite evaluates them in this order, and the sums of allocations cost most.
+    SQLite evaluates them in this order, and the sums of allocations are expensive.
     """
-    yield from _conditions(slot.group, slot.names, in_trees=in_trees)
+    yield from _yield_conditions(slot.group, slot.names, in_trees=in_trees)
     yield from has_amounts(slot.slot.amounts)
 
 
-def _is_member(aggregates: frozenset[int], *, in_trees: bool) -> Condition:
-    itself = is_member(_PROVIDER.id, aggregates)
+def _build_membership(aggregates: frozenset[int], *, in_trees: bool) -> Condition:
+    own = is_member(_PROVIDER.id, aggregates)
     if not in_trees:
-        return itself
-    # Planners take an OR to hold for half of all providers.
-    return row_by_row(sa.or_(is_member(_PROVIDER.root_provider_id, aggregates), itself))
-
-
-_COLUMNS = resource_providers.c
-#: The kinds of rows of the statement that resolves names.
-_CLASS, _TRAIT, _AGGREGATE, _TOPOLOGY = range(4)
+        return own
+    # Query planners estimate that an OR holds for half of all providers.
+    return row_by_row(sa.or_(is_member(_PROVIDER.root_provider_id, aggregates), own))
 
 
 class LoadedProviders(ProviderSource):
-    """The providers that one request has loaded so far; each question loads what it needs.
+    """The providers that a request has loaded so far. Each method loads missing rows.
 
-    For one thread. Each statement sees the database at a moment of its own.
+    Not safe for several threads. Each SQL statement sees the database at a different time.
     """
 
     reads_cheaply = False
@@ -264,7 +261,7 @@ class LoadedProviders(ProviderSource):
     def held(
         self, providers: Iterable[int] = (), roots: Collection[int] = (), *, whole: bool = False
     ) -> Iterator[tuple[ProviderColumns, TreeIndex]]:
-        """Give the columns, with what they lack of these loaded."""
+        """Load missing rows of these providers, and return columns and tree index."""
         if not self._is_whole:
             if whole:
                 self._load_all()
@@ -276,38 +273,38 @@ class LoadedProviders(ProviderSource):
         yield self._cloud, self._shape[1]
 
     def _load_all(self) -> None:
-        for some in provider_state.read_all_providers(self._connection):
-            self._cloud.replace([row[0] for row in some.providers], some)
+        for batch in provider_state.read_all_providers(self._connection):
+            self._cloud.replace([row[0] for row in batch.providers], batch)
         self._is_whole = True
 
     def _load(self, ids: Iterable[int]) -> None:
-        lacking = [key for key in ids if key not in self._loaded]
-        if lacking:
-            rows = provider_state.read_providers(self._connection, lacking)
-            self._cloud.replace(lacking, rows)
-            self._loaded.update(lacking)
+        missing = [key for key in ids if key not in self._loaded]
+        if missing:
+            rows = provider_state.read_providers(self._connection, missing)
+            self._cloud.replace(missing, rows)
+            self._loaded.update(missing)
 
     def _load_trees(self, roots: Collection[int]) -> None:
-        """Load whole trees, and the whole trees of all providers that share with them."""
-        lacking = [root for root in roots if root not in self._loaded_trees]
-        if not lacking:
+        """Load whole trees, and the whole trees of providers that share with them."""
+        missing = [root for root in roots if root not in self._loaded_trees]
+        if not missing:
             return
-        self._loaded_trees.update(lacking)
-        members = self._members_of(lacking)
+        self._loaded_trees.update(missing)
+        members = self._find_members(missing)
         self._load(members)
-        joined = self._cloud.memberships
-        if self._sharing_trait is not None and len(joined.rows):
-            own = np.isin(joined.rows, self._cloud.rows_of(members))
-            aggregates = np.unique(joined.values["aggregate"][own]).tolist()
+        memberships = self._cloud.memberships
+        if self._sharing_trait is not None and len(memberships.rows):
+            own = np.isin(memberships.rows, self._cloud.rows_of(members))
+            aggregates = np.unique(memberships.values["aggregate"][own]).tolist()
             sharers = trees_of_sharers(self._connection, self._sharing_trait, aggregates)
             self._load(sharers)
 
-    def _members_of(self, roots: Collection[int]) -> list[int]:
+    def _find_members(self, roots: Collection[int]) -> list[int]:
         root = _COLUMNS.root_provider_id
         return [row[0] for row in rows_among(self._connection, select(_COLUMNS.id), root, roots)]
 
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
-        """Return the ids of all names used, read with one statement."""
+        """Resolve all names of a query with a single SQL statement."""
         names = resolve(self._connection, query)
         self._sharing_trait = names.traits.get(SHARES) if names.topology.sharing else None
         return names
@@ -318,35 +315,37 @@ class LoadedProviders(ProviderSource):
         return traits.ids_by_name(self._connection, [SHARES]).get(SHARES)
 
     def ids_of(self, uuids: Collection[str]) -> Mapping[str, int]:
-        """Return the ids of the providers of these uuids."""
+        """Return the ids of the providers with these uuids."""
         return ids_by(self._connection, _COLUMNS.uuid, uuids)
 
     def serving_alone(
         self, query: CandidatesQuery, names: ResolvedNames, limit: int | None
     ) -> tuple[CandidateProvider, ...]:
-        """Return the first providers, by id, that serve a request of one group alone."""
-        found: list[CandidateProvider] = []
+        """Return the first providers, by id, that serve a request of a single group."""
+        providers: list[CandidateProvider] = []
         after = 0
         while True:
-            lacking = None if limit is None else limit - len(found)
-            ids = ids_alone(self._connection, query, names, lacking, after)
-            found += self.serving_of(query, names, ids)
-            if lacking is None or len(ids) < lacking or len(found) == limit:
-                return tuple(found)
+            missing = None if limit is None else limit - len(providers)
+            ids = ids_alone(self._connection, query, names, missing, after)
+            providers += self.serving_of(query, names, ids)
+            if missing is None or len(ids) < missing or len(providers) == limit:
+                return tuple(providers)
             after = ids[-1]
 
-    def _ids_alone(self, query: CandidatesQuery, names: ResolvedNames) -> Sequence[int]:
+    def _find_ids_alone(self, query: CandidatesQuery, names: ResolvedNames) -> Sequence[int]:
         return ids_alone(self._connection, query, names)
 
     def whole_trees(self, providers: Sequence[CandidateProvider]) -> tuple[CandidateProvider, ...]:
-        """Return all providers of the trees that these are of."""
-        with self.held([one.id for one in providers]) as (cloud, _):
-            roots = np.unique(cloud.providers.roots[cloud.rows_of(one.id for one in providers)])
+        """Return all providers of the trees of these providers."""
+        with self.held([provider.id for provider in providers]) as (cloud, _):
+            roots = np.unique(
+                cloud.providers.roots[cloud.rows_of(provider.id for provider in providers)]
+            )
         with self.held(roots=roots[roots != 0].tolist()):
             return super().whole_trees(providers)
 
     def roots(self, search: TreeSearch, limit: int | None = None, after: int = 0) -> list[int]:
-        """Return the first roots after a root that are as required."""
+        """Return the first roots after a root that have the required traits."""
         return roots(self._connection, search, limit, after)
 
     def serving_roots(
@@ -356,35 +355,35 @@ class LoadedProviders(ProviderSource):
         return serving_roots(self._connection, search, limit, after)
 
     def contents(self, ids: Collection[int]) -> ProviderContents:
-        """Return what summaries show of the providers of these ids."""
+        """Return the values that summaries show of these providers."""
         if not self._cloud.names.traits:
             self._cloud.names = provider_state.read_names(self._connection, with_aggregates=False)
         return super().contents(ids)
 
 
 def resolve(connection: Connection, query: CandidatesQuery) -> ResolvedNames:
-    """Return the ids of all names used, found with one statement.
+    """Return the ids of all names of a query, read with a single SQL statement.
 
-    Raises :class:`UnknownNames` for classes and traits that do not exist, naming each of them.
+    Raises :class:`UnknownNames`, with all unknown names, if a class or trait does not exist.
     """
     wanted_traits = traits_of(query) | {SHARES}
     wanted_aggregates = {uuid for group in query.groups for uuid in group.aggregates.uuids}
-    statement = _statement(with_aggregates=bool(wanted_aggregates))
+    statement = _select_names(with_aggregates=bool(wanted_aggregates))
     values = {"traits": sorted(wanted_traits), "aggregates": sorted(wanted_aggregates)}
-    found: tuple[dict[str, int], ...] = ({}, {}, {}, {})
+    ids_by_kind: tuple[dict[str, int], ...] = ({}, {}, {}, {})
     for kind, number, name in connection.execute(statement, values).all():
-        found[kind][name] = number
-    classes, trait_ids, aggregates, shapes = found
-    topology = Topology(nested=bool(shapes["nested"]), sharing=bool(shapes["sharing"]))
+        ids_by_kind[kind][name] = number
+    classes, trait_ids, aggregates, topology_ids = ids_by_kind
+    topology = Topology(nested=bool(topology_ids["nested"]), sharing=bool(topology_ids["sharing"]))
     return checked(query, ResolvedNames(classes, trait_ids, aggregates, topology))
 
 
-# Each form is built once: building takes longer than executing.
+# Cached, because building the statement takes longer than executing it.
 @cache
-def _statement(*, with_aggregates: bool) -> sa.CompoundSelect[*tuple[Any, ...]]:
+def _select_names(*, with_aggregates: bool) -> sa.CompoundSelect[*tuple[Any, ...]]:
     traits, classes = tables.traits.c, tables.resource_classes.c
     shares = sa.select(traits.id).where(traits.name == SHARES).scalar_subquery()
-    # Each of these is answered by an index.
+    # Both conditions use an index.
     any_child = sa.exists().where(tables.resource_providers.c.parent_provider_id.is_not(None))
     any_sharing = sa.exists().where(tables.resource_provider_traits.c.trait_id == shares)
     named = traits.name.in_(sa.bindparam("traits", expanding=True))
@@ -395,9 +394,11 @@ def _statement(*, with_aggregates: bool) -> sa.CompoundSelect[*tuple[Any, ...]]:
         sa.select(sa.literal(_TOPOLOGY), sa.case((any_sharing, 1), else_=0), sa.literal("sharing")),
     ]
     if with_aggregates:
-        known = tables.placement_aggregates.c
-        named = known.uuid.in_(sa.bindparam("aggregates", expanding=True))
+        aggregates = tables.placement_aggregates.c
+        named = aggregates.uuid.in_(sa.bindparam("aggregates", expanding=True))
         parts.append(
-            sa.select(sa.literal(_AGGREGATE), known.id, in_unicode(known.uuid)).where(named)
+            sa.select(sa.literal(_AGGREGATE), aggregates.id, in_unicode(aggregates.uuid)).where(
+                named
+            )
         )
     return sa.union_all(*parts)

@@ -1,8 +1,8 @@
-"""The smallest sets of constraints without which a request on trees would have candidates.
+"""Smallest sets of constraints without which a request on trees would have candidates.
 
-The request is evaluated without one constraint, where that never helps without two, and so on.
-What every provider misses limits which sets may help, so that few are evaluated; all work for an
-explanation is paid from one budget.
+The request is evaluated without each constraint and, if that never helps, without each pair, and so
+on. The constraints that every provider misses limit the sets that can help, so that few sets are
+evaluated. All evaluations share a budget.
 """
 
 from collections import defaultdict
@@ -33,26 +33,31 @@ from placement_sched.model.candidates_query import (
 from placement_sched.model.explanation import NearMiss, NearMisses
 from placement_sched.model.verdict import Remedy
 
-#: The part of the search's budget that an explanation may spend, a quarter of a second's worth.
-_PART = 4
-#: Steps for each tree on top, several times what a tree without difficulties takes.
-_EACH = 100
+#: Divisor of the search's budget for an explanation, which allows about 0.25 seconds by default.
+_DIVISOR = 4
+#: Additional steps for each tree, several times the steps of a simple tree.
+_TREE_STEPS = 100
 
-#: The steps of another evaluation, and of each slot in it: about building and running statements.
-_EVALUATION = 1000
-_SLOT = 500
-#: The steps of each tree that is read for it.
-_READ = 5
+#: Steps of an evaluation, and of each slot in it, for building and running SQL statements.
+_EVALUATION_STEPS = 1000
+_SLOT_STEPS = 500
+#: Steps of each tree that is read for an evaluation.
+_READ_STEPS = 5
+#: Number of checks of a provider for a slot in one step of the budget.
+_CHECKS_PER_STEP = 8
+#: Maximum number of amounts of a class that a reason lists.
+_MAX_LISTED = 3
+_OTHER_TREE = "only its sharing providers match; reported under another tree"
 
 
 def explanation_budget(settings: Settings, trees: int, shares: int = 1) -> Budget:
-    """Return the budget of an explanation of so many trees, or one of so many shares of it.
+    """Return the budget for explaining this many trees, divided by ``shares``.
 
-    A request that no host can serve is always explained, so this is what each such request may
-    cost at most. Without bound where ``[placement] allocation_candidates_budget`` is 0.
+    Requests that no host can serve are always explained, so this bounds the cost of each such
+    request. There is no limit if ``[placement] allocation_candidates_budget`` is 0.
     """
     steps = settings.placement.allocation_candidates_budget
-    return Budget(((steps // _PART) + _EACH * trees) // shares or 1 if steps else 0)
+    return Budget(((steps // _DIVISOR) + _TREE_STEPS * trees) // shares or 1 if steps else 0)
 
 
 def near_misses(
@@ -64,60 +69,62 @@ def near_misses(
 ) -> NearMisses:
     """Return the smallest sets of terms without which trees would serve, most trees first.
 
-    Trees are left out by the ids of their roots. If the budget does not suffice,
-    those found by then of the current size, if any.
+    ``left_out`` are the root ids of trees to ignore. If the budget is exceeded, the result is
+    incomplete: the sets of the current size that were evaluated before.
     """
     if search.is_single:
-        return _of_single(checked, left_out)
-    patterns = tuple(_patterns(checked, left_out))
-    terms = tuple(_terms(search.query, checked.stages))
+        return _find_single_misses(checked, left_out)
+    patterns = tuple(_group_by_pattern(checked, left_out))
+    terms = tuple(_yield_terms(search.query, checked.stages))
     rules = (1 << len(terms)) - (1 << len(checked.stages))
-    found: list[NearMiss] = []
+    misses: list[NearMiss] = []
     complete = True
     try:
         blockers = _Blockers(search, checked.stages, patterns, budget)
         for size in range(1, len(terms) + 1 if patterns else 1):
-            for some in blockers.sets_of(size, rules):
-                dropped = [term for position, term in enumerate(terms) if some >> position & 1]
-                roots = blockers.trees_without(some)
-                looser = tree_search(_without(search.query, dropped), search.names)
-                budget.spend(_EVALUATION + _SLOT * len(looser.slots) + _READ * len(roots))
+            for term_set in blockers.sets_of(size, rules):
+                dropped = [term for position, term in enumerate(terms) if term_set >> position & 1]
+                roots = blockers.trees_without(term_set)
+                looser = tree_search(_drop_terms(search.query, dropped), search.names)
+                budget.spend(
+                    _EVALUATION_STEPS + _SLOT_STEPS * len(looser.slots) + _READ_STEPS * len(roots)
+                )
                 reader = TreeReader(source, looser, budget, for_explanation=True)
-                tried = reader.read(roots).check(budget)
-                if helped := tuple(root for root, serves in tried if serves):
+                checks = reader.read(roots).check(budget)
+                if helped := tuple(root for root, serves in checks if serves):
                     names = [term.name for term in dropped]
-                    found.append(NearMiss.of(names, len(helped), helped))
-            if found:
+                    misses.append(NearMiss.of(names, len(helped), helped))
+            if misses:
                 break
     except TooComplex:
         complete = False
-    return NearMisses.of(found, complete=complete)
+    return NearMisses.of(misses, complete=complete)
 
 
-def _of_single(checked: CheckedTrees, left_out: Collection[int]) -> NearMisses:
-    """Return the smallest sets of constraints that are all that a provider does not meet.
+def _find_single_misses(checked: CheckedTrees, left_out: Collection[int]) -> NearMisses:
+    """Return the smallest sets of constraints that a provider does not meet.
 
-    Only without all of them is it found, so that no other set can be smaller.
+    The provider serves only without all of these constraints, so no other set can be smaller.
     """
     ids = checked.uses.ids
     unmet = ~checked.met.T
     numbers = unmet.sum(axis=1)
     numbers[np.isin(ids, list(left_out)) | (numbers == 0)] = len(checked.stages) + 1
     nearest = np.flatnonzero(numbers == numbers.min(initial=len(checked.stages)))
-    patterns, which = np.unique(unmet[nearest], axis=0, return_inverse=True)
+    patterns, inverse = np.unique(unmet[nearest], axis=0, return_inverse=True)
     names = [(stage.kind, stage.detail) for stage in checked.stages]
-    found = []
+    misses = []
     for number, pattern in enumerate(patterns):
-        roots = tuple(ids[nearest[which.ravel() == number]].tolist())
-        terms = [names[at] for at in np.flatnonzero(pattern).tolist()]
-        found.append((np.flatnonzero(pattern).tolist(), NearMiss.of(terms, len(roots), roots)))
-    return NearMisses.of(miss for _, miss in sorted(found, key=itemgetter(0)))
+        roots = tuple(ids[nearest[inverse.ravel() == number]].tolist())
+        terms = [names[index] for index in np.flatnonzero(pattern).tolist()]
+        misses.append((np.flatnonzero(pattern).tolist(), NearMiss.of(terms, len(roots), roots)))
+    return NearMisses.of(miss for _, miss in sorted(misses, key=itemgetter(0)))
 
 
 class _Term(NamedTuple):
-    """A part of a request that can be left out, with its name ``(constraint, detail)``.
+    """A part of a request that can be dropped, with its name ``(constraint, detail)``.
 
-    A constraint has the ``suffix`` of its group (None: the root) and a group of only that.
+    A constraint has the ``suffix`` of its group (None: the root), and a group of its own.
     """
 
     name: tuple[str, str]
@@ -129,14 +136,13 @@ class _Term(NamedTuple):
 _POLICY = _Term(("group_policy", "isolate"))
 
 
-def _terms(query: CandidatesQuery, stages: Sequence[Stage]) -> Iterator[_Term]:
-    """Yield the terms of a request: one for each stage, in their order, then rules of groups."""
+def _yield_terms(query: CandidatesQuery, stages: Sequence[Stage]) -> Iterator[_Term]:
     constraints: list[tuple[str | None, RequestGroup]] = [
-        (group.suffix, one) for group in query.groups for one in _split(group)
+        (group.suffix, part) for group in query.groups for part in _split_group(group)
     ]
-    constraints += [(None, one) for one in _split(RequestGroup(traits=query.root))]
-    for stage, (suffix, one) in zip(stages, constraints, strict=True):
-        yield _Term((stage.kind, stage.detail), suffix, one)
+    constraints += [(None, part) for part in _split_group(RequestGroup(traits=query.root))]
+    for stage, (suffix, part) in zip(stages, constraints, strict=True):
+        yield _Term((stage.kind, stage.detail), suffix, part)
     if query.isolates:
         yield _POLICY
     for suffixes in dict.fromkeys(query.same_subtrees):
@@ -144,14 +150,14 @@ def _terms(query: CandidatesQuery, stages: Sequence[Stage]) -> Iterator[_Term]:
 
 
 def query_without(search: Search, names: Collection[tuple[str, str]]) -> CandidatesQuery:
-    """Return the query of a search without the terms of these names ``(constraint, detail)``."""
-    terms = _terms(search.query, stages_of(search))
-    return _without(search.query, [term for term in terms if term.name in names])
+    """Return the query of a search without the terms of these names."""
+    terms = _yield_terms(search.query, stages_of(search))
+    return _drop_terms(search.query, [term for term in terms if term.name in names])
 
 
 def amount_named(search: Search, name: tuple[str, str]) -> tuple[str, int] | None:
-    """Return the resource class and the amount of a term, None for a term of another kind."""
-    for term in _terms(search.query, stages_of(search)):
+    """Return the resource class and amount of a term, None for other kinds of terms."""
+    for term in _yield_terms(search.query, stages_of(search)):
         if term.name == name and term.constraint is not None and term.constraint.resources:
             return term.constraint.resources[0]
     return None
@@ -159,38 +165,38 @@ def amount_named(search: Search, name: tuple[str, str]) -> tuple[str, int] | Non
 
 def query_asking(search: Search, name: tuple[str, str], amount: int) -> CandidatesQuery:
     """Return the query of a search with another amount in the term of this name."""
-    terms = _terms(search.query, stages_of(search))
-    suffix, asked = next((one.suffix, one.constraint) for one in terms if one.name == name)
-    old = asked.resources if asked else ()
+    terms = _yield_terms(search.query, stages_of(search))
+    suffix, constraint = next((term.suffix, term.constraint) for term in terms if term.name == name)
+    old = constraint.resources if constraint else ()
 
-    def changed(group: RequestGroup) -> RequestGroup:
+    def replace_amount(group: RequestGroup) -> RequestGroup:
         if group.suffix != suffix:
             return group
         resources = [(key, amount if (key, n) in old else n) for key, n in group.resources]
         return replace(group, resources=tuple(resources))
 
-    return replace(search.query, groups=tuple(map(changed, search.query.groups)))
+    return replace(search.query, groups=tuple(map(replace_amount, search.query.groups)))
 
 
-def _without(query: CandidatesQuery, dropped: Sequence[_Term]) -> CandidatesQuery:
+def _drop_terms(query: CandidatesQuery, dropped: Sequence[_Term]) -> CandidatesQuery:
     constraints = {(term.suffix, term.constraint) for term in dropped}
     subtrees = {term.subtree for term in dropped}
 
-    def rest(suffix: str | None, group: RequestGroup) -> RequestGroup:
-        left = [one for one in _split(group) if (suffix, one) not in constraints]
-        return _joined(group.suffix, left)
+    def drop_from(suffix: str | None, group: RequestGroup) -> RequestGroup:
+        parts = [part for part in _split_group(group) if (suffix, part) not in constraints]
+        return _join_groups(group.suffix, parts)
 
     return replace(
         query,
-        groups=tuple(rest(group.suffix, group) for group in query.groups),
-        root=rest(None, RequestGroup(traits=query.root)).traits,
+        groups=tuple(drop_from(group.suffix, group) for group in query.groups),
+        root=drop_from(None, RequestGroup(traits=query.root)).traits,
         group_policy="none" if _POLICY in dropped else query.group_policy,
-        same_subtrees=tuple(one for one in query.same_subtrees if one not in subtrees),
+        same_subtrees=tuple(rule for rule in query.same_subtrees if rule not in subtrees),
     )
 
 
-def _split(group: RequestGroup) -> Iterator[RequestGroup]:
-    """Yield a group for each constraint of a group, in the order of ``constraints_of``."""
+def _split_group(group: RequestGroup) -> Iterator[RequestGroup]:
+    """Yield a group for each constraint, in the order of ``constraints_of``."""
     for amount in group.resources:
         yield RequestGroup(resources=(amount,))
     for any_of in group.traits.required:
@@ -205,32 +211,28 @@ def _split(group: RequestGroup) -> Iterator[RequestGroup]:
         yield RequestGroup(in_tree=group.in_tree)
 
 
-def _joined(suffix: str, some: Sequence[RequestGroup]) -> RequestGroup:
+def _join_groups(suffix: str, groups: Sequence[RequestGroup]) -> RequestGroup:
     return RequestGroup(
         suffix=suffix,
-        resources=tuple(amount for one in some for amount in one.resources),
+        resources=tuple(amount for group in groups for amount in group.resources),
         traits=TraitTerms(
-            tuple(any_of for one in some for any_of in one.traits.required),
-            frozenset().union(*(one.traits.forbidden for one in some)),
+            tuple(any_of for group in groups for any_of in group.traits.required),
+            frozenset().union(*(group.traits.forbidden for group in groups)),
         ),
         aggregates=AggregateTerms(
-            tuple(uuids for one in some for uuids in one.aggregates.member_of),
-            frozenset().union(*(one.aggregates.forbidden for one in some)),
+            tuple(uuids for group in groups for uuids in group.aggregates.member_of),
+            frozenset().union(*(group.aggregates.forbidden for group in groups)),
         ),
-        in_tree=next((one.in_tree for one in some if one.in_tree is not None), None),
+        in_tree=next((group.in_tree for group in groups if group.in_tree is not None), None),
     )
-
-
-#: So many checks of a pattern, each of one provider for one slot, are worth a step.
-_QUICK = 8
 
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """What blocks trees, the same for very many of them.
+    """The constraints that block trees, shared by many trees.
 
-    The constraints that the root misses; for each slot, the constraints that each provider which
-    might serve it misses; and the roots of the ``trees`` with this pattern.
+    Constraints are bits: the constraints that the ``root`` misses, and for each slot the
+    constraints that each provider misses. ``trees`` are root ids.
     """
 
     root: int
@@ -239,13 +241,13 @@ class _Pattern:
 
     @property
     def price(self) -> int:
-        return 1 + sum(map(len, self.slots)) // _QUICK
+        return 1 + sum(map(len, self.slots)) // _CHECKS_PER_STEP
 
 
 class _Blockers:
-    """Which constraints block which trees, and which of them may be dropped together.
+    """The constraints that block trees, and the sets of constraints that may be dropped.
 
-    Methods raise :class:`TooComplex` where the budget does not suffice.
+    Methods raise :class:`TooComplex` if the budget is exceeded.
     """
 
     def __init__(
@@ -253,154 +255,153 @@ class _Blockers:
     ) -> None:
         self._budget = budget
         self._together = [stage for stage in stages if stage.together]
-        self._lenient = _set_of(self._together)
-        self._mixing = _mixing(search, stages)
-        self._freeing = _freeing(search, stages)
+        self._together_bits = _stage_bits(self._together)
+        self._mixed = _find_mixed(search, stages)
+        self._freeing = _find_freeing(search, stages)
         self._patterns = patterns
-        missed = (mask for one in self._patterns for masks in one.slots for mask in masks)
-        roots = (one.root for one in self._patterns)
-        amounts = _set_of(stage for stage in stages if stage.constraint.resource_class)
+        missed = (mask for pattern in self._patterns for masks in pattern.slots for mask in masks)
+        roots = (pattern.root for pattern in self._patterns)
+        amounts = _stage_bits(stage for stage in stages if stage.constraint.resource_class)
         # The constraints that may matter.
-        self._relevant = reduce(or_, (*missed, *roots), amounts | self._lenient | self._mixing)
+        self._relevant = reduce(or_, (*missed, *roots), amounts | self._together_bits | self._mixed)
 
     def sets_of(self, size: int, rules: int) -> Iterator[int]:
-        """Yield each set of so many, constraints or ``rules``, without which trees might serve.
+        """Yield the sets of ``size`` constraints or ``rules`` without which trees might serve.
 
-        Whether they do, only the search shows; without any other set of this size they do not.
+        No other set of this size helps. The search decides whether they do.
         """
         yielded: set[int] = set()
-        for few in sorted(self._least(size), key=lambda some: (-some.bit_count(), some)):
-            others = tuple(_bits((self._relevant | rules) & ~few))
-            for more in combinations(others, size - few.bit_count()):
+        for core in sorted(
+            self._find_minimal_sets(size), key=lambda bits: (-bits.bit_count(), bits)
+        ):
+            optional = tuple(_yield_bits((self._relevant | rules) & ~core))
+            for extra in combinations(optional, size - core.bit_count()):
                 self._budget.spend(1)
-                whole = few | sum(more)
+                whole = core | sum(extra)
                 if whole not in yielded:
                     yielded.add(whole)
                     yield whole
 
     def trees_without(self, dropped: int) -> list[int]:
-        """Return the roots of the trees that might serve without some constraints."""
         self._budget.spend(sum(pattern.price for pattern in self._patterns))
         return [
             tree
             for pattern in self._patterns
-            if self._blocked_by(pattern, dropped) is None
+            if self._find_blockers(pattern, dropped) is None
             for tree in pattern.trees
         ]
 
-    def _least(self, most: int) -> set[int]:
-        """Return sets of at most so many constraints without which trees might serve.
+    def _find_minimal_sets(self, limit: int) -> set[int]:
+        """Return sets of at most ``limit`` constraints without which trees might serve.
 
-        Each such set is one of them, or contains one of them.
+        Any other such set contains a set of the result.
         """
-        found: set[int] = set()
+        minimal: set[int] = set()
         for pattern in self._patterns:
-            seen, open_sets = {0}, [0]
+            visited, open_sets = {0}, [0]
             while open_sets:
                 dropped = open_sets.pop()
                 self._budget.spend(pattern.price)
-                blockers = self._blocked_by(pattern, dropped)
+                blockers = self._find_blockers(pattern, dropped)
                 if blockers is None:
-                    found.add(dropped)
+                    minimal.add(dropped)
                     continue
-                more = {dropped | blocker for blocker in blockers} - seen
-                open_sets += (some for some in more if some.bit_count() <= most)
-                seen |= more
-        return found
+                unvisited = {dropped | blocker for blocker in blockers} - visited
+                open_sets += (bits for bits in unvisited if bits.bit_count() <= limit)
+                visited |= unvisited
+        return minimal
 
-    def _blocked_by(self, pattern: _Pattern, dropped: int) -> list[int] | None:
-        """Return sets of which one has to be dropped as well, or None where nothing blocks."""
+    def _find_blockers(self, pattern: _Pattern, dropped: int) -> list[int] | None:
+        """Return alternative sets to drop in addition, None if nothing blocks the pattern."""
         if missing := pattern.root & ~dropped:
             return [missing]
-        lenient = dropped | self._lenient
-        if dropped & self._mixing:
-            lenient |= self._mixing
+        ignored = dropped | self._together_bits
+        if dropped & self._mixed:
+            ignored |= self._mixed
         for masks, freeing in zip(pattern.slots, self._freeing, strict=True):
-            if not (dropped & freeing or any(not mask & ~lenient for mask in masks)):
-                return [*_bits(freeing), *self._missing(masks, lenient)]
+            if not (dropped & freeing or any(not mask & ~ignored for mask in masks)):
+                return [*_yield_bits(freeing), *self._yield_missing(masks, ignored)]
         for stage in self._together:
             bit = 1 << stage.index
-            having = [m for slot in stage.slots for m in pattern.slots[slot] if not m & bit]
-            if not (dropped & bit or any(not mask & ~lenient for mask in having)):
-                return [bit, *self._missing(having, lenient)]
+            with_trait = [m for slot in stage.slots for m in pattern.slots[slot] if not m & bit]
+            if not (dropped & bit or any(not mask & ~ignored for mask in with_trait)):
+                return [bit, *self._yield_missing(with_trait, ignored)]
         return None
 
-    def _missing(self, masks: Iterable[int], lenient: int) -> Iterator[int]:
-        for missing in {mask & ~lenient for mask in masks}:
-            if mixed := missing & self._mixing:
-                yield from (missing & ~mixed | one for one in _bits(self._mixing))
+    def _yield_missing(self, masks: Iterable[int], ignored: int) -> Iterator[int]:
+        for missing in {mask & ~ignored for mask in masks}:
+            if memberships := missing & self._mixed:
+                yield from (missing & ~memberships | bit for bit in _yield_bits(self._mixed))
             else:
                 yield missing
 
 
-def _patterns(checked: CheckedTrees, left_out: Collection[int]) -> Iterator[_Pattern]:
-    """Yield the patterns of the trees, which many trees share."""
+def _group_by_pattern(checked: CheckedTrees, left_out: Collection[int]) -> Iterator[_Pattern]:
     uses, stages = checked.uses, checked.stages
-    of_root = _set_of(stage for stage in stages if stage.of_root)
-    missed, which = _missed(checked.met)
-    pairs = np.unique(np.stack((uses.trees, which), axis=1), axis=0)
+    of_root = _stage_bits(stage for stage in stages if stage.of_root)
+    missed, inverse = _find_missed(checked.met)
+    pairs = np.unique(np.stack((uses.trees, inverse), axis=1), axis=0)
     bounds = np.searchsorted(pairs[:, 0], np.arange(len(uses) + 1)).tolist()
     numbers, root_ids = pairs[:, 1].tolist(), uses.root_ids.tolist()
-    roots = [missed[number] & of_root for number in which[uses.root_uses].tolist()]
+    roots = [missed[number] & of_root for number in inverse[uses.root_uses].tolist()]
     equal: dict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
     for tree, root in enumerate(root_ids):
         if root not in left_out:
-            every = tuple(numbers[bounds[tree] : bounds[tree + 1]])
-            equal[roots[tree], every].append(root)
-    for (of_this_root, every), some in equal.items():
+            misses = tuple(numbers[bounds[tree] : bounds[tree + 1]])
+            equal[roots[tree], misses].append(root)
+    for (of_this_root, misses), roots_with_pattern in equal.items():
         slots = []
         for slot in range(checked.slots):
-            concerned = _set_of(stage for stage in stages if slot in stage.slots)
-            slots.append(tuple(sorted({missed[number] & concerned for number in every})))
-        yield _Pattern(of_this_root, tuple(slots), tuple(some))
+            slot_stages = _stage_bits(stage for stage in stages if slot in stage.slots)
+            slots.append(tuple(sorted({missed[number] & slot_stages for number in misses})))
+        yield _Pattern(of_this_root, tuple(slots), tuple(roots_with_pattern))
 
 
-def _missed(met: NDArray[np.bool_]) -> tuple[list[int], NDArray[np.int64]]:
-    """Return sets of stages as bits, and which of these sets each use misses."""
-    columns, which = np.unique(~met, axis=1, return_inverse=True)
+def _find_missed(met: NDArray[np.bool_]) -> tuple[list[int], NDArray[np.int64]]:
+    """Return sets of stages as bits, and for each use the index of the set that it misses."""
+    columns, inverse = np.unique(~met, axis=1, return_inverse=True)
     packed = np.packbits(columns, axis=0, bitorder="little")
-    return [int.from_bytes(one.tobytes(), "little") for one in packed.T], which.ravel()
+    return [int.from_bytes(row.tobytes(), "little") for row in packed.T], inverse.ravel()
 
 
-def _mixing(search: Search, stages: Sequence[Stage]) -> int:
-    """Return the memberships that are required together, so that each depends on the others."""
+def _find_mixed(search: Search, stages: Sequence[Stage]) -> int:
+    """Return the required memberships that depend on each other, as bits."""
     group = search.query.group
     if group is None or len(group.aggregates.member_of) < 2 or not search.names.topology.nested:
         return 0
-    return _set_of(one for one in stages if one.constraint.kind == "member_of" and not one.suffix)
+    return _stage_bits(
+        stage for stage in stages if stage.constraint.kind == "member_of" and not stage.suffix
+    )
 
 
-def _freeing(search: Search, stages: Sequence[Stage]) -> tuple[int, ...]:
-    """Return for each slot the amount without which there is no slot, if several may serve."""
+def _find_freeing(search: Search, stages: Sequence[Stage]) -> tuple[int, ...]:
+    """Return for each slot the amount that removes the slot if it is dropped, as bits."""
     group = search.query.group
     split = group is not None and not serves_alone(group)
-    amounts = [one for one in stages if split and one.constraint.resource_class and not one.suffix]
+    amounts = [
+        stage for stage in stages if split and stage.constraint.resource_class and not stage.suffix
+    ]
     return tuple(
-        _set_of(one for one in amounts if one.slots == (slot,))
+        _stage_bits(stage for stage in amounts if stage.slots == (slot,))
         for slot in range(len(slots_of(search.query, search.names)))
     )
 
 
-def _set_of(stages: Iterable[Stage]) -> int:
+def _stage_bits(stages: Iterable[Stage]) -> int:
     return sum(1 << stage.index for stage in stages)
 
 
-def _bits(some: int) -> Iterator[int]:
-    while some:
-        last = some & -some
-        yield last
-        some ^= last
-
-
-#: How many amounts of a class are listed.
-_NAMED = 3
-_OTHER_TREE = "only its sharing providers match; reported under another tree"
+def _yield_bits(value: int) -> Iterator[int]:
+    while value:
+        lowest = value & -value
+        yield lowest
+        value ^= lowest
 
 
 class BrokenRule(NamedTuple):
-    """Why a rule keeps a tree from serving.
+    """The reason why a rule keeps a tree from serving.
 
-    ``change`` returns the smallest change after which it does not, None where none is known.
+    ``change`` returns the smallest change after which the tree serves, None if none was found.
     """
 
     reason: str
@@ -419,8 +420,8 @@ def broken_rules(
 ) -> Iterator[BrokenRule]:
     """Yield each rule without which the tree would serve.
 
-    Raises :class:`TooComplex` where the budget does not suffice to find them. A change for which it
-    does not is not known.
+    Raises :class:`TooComplex` if the budget is exceeded while rules are tried. If it is exceeded
+    while a change is computed, that change is None.
     """
     if can_serve(tree, rules, budget):
         yield BrokenRule(_OTHER_TREE)
@@ -428,30 +429,29 @@ def broken_rules(
     if rules.isolate and can_serve(tree, replace(rules, isolate=False), budget):
         yield BrokenRule(
             "no separate provider for each group with a suffix (group_policy=isolate)",
-            partial(_dropped, "ask with group_policy=none", "group_policy", "isolate"),
+            partial(_suggest_dropping, "ask with group_policy=none", "group_policy", "isolate"),
         )
     for subtree in rules.subtrees:
-        others = tuple(other for other in rules.subtrees if other != subtree)
-        if can_serve(tree, replace(rules, subtrees=others), budget):
+        other_rules = tuple(rule for rule in rules.subtrees if rule != subtree)
+        if can_serve(tree, replace(rules, subtrees=other_rules), budget):
             named = ",".join(rules.slots[slot].suffix for slot in subtree)
             words = f"ask without same_subtree={named}"
-            change = partial(_dropped, words, "same_subtree", named)
+            change = partial(_suggest_dropping, words, "same_subtree", named)
             yield BrokenRule(f"no providers in one subtree (same_subtree={named})", change)
     for class_id in sorted({class_id for _, class_id in tree.free}):
-        rest = {key: free for key, free in tree.free.items() if key[1] != class_id}
-        if can_serve(replace(tree, free=rest), rules, budget):
-            reason = f"{names.classes[class_id]}: {_too_much(tree, rules, class_id)}"
-            yield BrokenRule(reason, partial(_room, tree, rules, class_id, names, budget))
+        other_free = {key: free for key, free in tree.free.items() if key[1] != class_id}
+        if can_serve(replace(tree, free=other_free), rules, budget):
+            reason = f"{names.classes[class_id]}: {_describe_excess(tree, rules, class_id)}"
+            yield BrokenRule(reason, partial(_make_room, tree, rules, class_id, names, budget))
     if rules.trait_choices and can_serve(tree, replace(rules, trait_choices=()), budget):
         yield BrokenRule("no providers that have all required traits together")
 
 
-def _dropped(words: str, constraint: str, detail: str) -> Remedy:
+def _suggest_dropping(words: str, constraint: str, detail: str) -> Remedy:
     return Remedy("drop_constraint", words, {"constraint": constraint, "detail": detail})
 
 
-def _amounts(rules: Rules, class_id: int) -> dict[int, int]:
-    """Return the requested amounts of a class by slot."""
+def _requested_amounts(rules: Rules, class_id: int) -> dict[int, int]:
     return {
         position: amount
         for position, slot in enumerate(rules.slots)
@@ -460,35 +460,35 @@ def _amounts(rules: Rules, class_id: int) -> dict[int, int]:
     }
 
 
-def _too_much(tree: ProviderTree, rules: Rules, class_id: int) -> str:
-    amounts = _amounts(rules, class_id)
+def _describe_excess(tree: ProviderTree, rules: Rules, class_id: int) -> str:
+    amounts = _requested_amounts(rules, class_id)
     options = {provider for position in amounts for provider in tree.options[position]}
     free = sorted((tree.free[provider, class_id].amount for provider in options), reverse=True)
-    named = ", ".join(map(str, free[:_NAMED])) + (", ..." if len(free) > _NAMED else "")
+    named = ", ".join(map(str, free[:_MAX_LISTED])) + (", ..." if len(free) > _MAX_LISTED else "")
     return f"{' + '.join(map(str, amounts.values()))} requested, free on each provider: {named}"
 
 
-def _room(
+def _make_room(
     tree: ProviderTree, rules: Rules, class_id: int, names: TreeNames, budget: Budget
 ) -> Remedy | None:
-    """Return how much more room one provider would have to have, the one that needs least."""
-    amounts = _amounts(rules, class_id)
-    asked, best = sum(amounts.values()), None
+    """Return the additional capacity that a provider needs, for the provider that needs least."""
+    amounts = _requested_amounts(rules, class_id)
+    requested, best = sum(amounts.values()), None
     try:
-        for provider in sorted({one for at in amounts for one in tree.options[at]}):
+        for provider in sorted({key for slot in amounts for key in tree.options[slot]}):
             free = tree.free[provider, class_id]
 
             def serves(more: int, place: int = provider, now: FreeCapacity = free) -> bool:
                 room = FreeCapacity(now.amount + more, now.max_unit)
-                other = replace(tree, free={**tree.free, (place, class_id): room})
-                return can_serve(other, rules, budget)
+                changed_tree = replace(tree, free={**tree.free, (place, class_id): room})
+                return can_serve(changed_tree, rules, budget)
 
-            more = _least(serves, asked if best is None else best[0] - 1)
+            more = _find_least(serves, requested if best is None else best[0] - 1)
             if more is not None:
                 best = more, provider
     except TooComplex:
         return None
-    if best is None:  # one allocation may not take as much, however much is free
+    if best is None:  # a single allocation is limited by max_unit, regardless of what is free
         return None
     amount, provider = best
     name, host = names.classes[class_id], names.providers[provider] or "one provider"
@@ -496,11 +496,11 @@ def _room(
     return Remedy("make_room", words, {"resource_class": name, "amount": amount, "provider": host})
 
 
-def _least(serves: Callable[[int], bool], most: int) -> int | None:
-    """Return the least number from 1 to ``most`` that serves, where all above it do, too."""
-    if most < 1 or not serves(most):
+def _find_least(serves: Callable[[int], bool], limit: int) -> int | None:
+    """Return the smallest number from 1 to ``limit`` that serves, as all above it do."""
+    if limit < 1 or not serves(limit):
         return None
-    low, high = 1, most
+    low, high = 1, limit
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if serves(middle) else (middle + 1, high)

@@ -1,7 +1,7 @@
-"""A candidates query with its names resolved, split into slots that one provider each serves.
+"""Candidates query with resolved names, split into slots.
 
-A group with a suffix is one slot; the group without is a slot for each of its resource classes,
-since several providers of a tree may serve it together.
+A single provider serves a slot. A group with a suffix is a slot. The group without a suffix is a
+slot for each of its resource classes, since several providers of a tree can serve it together.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ class Topology:
 
     @property
     def flat(self) -> bool:
-        """Return whether every provider stands alone."""
+        """Return whether every provider is a tree of its own without sharing."""
         return not (self.nested or self.sharing)
 
 
@@ -30,7 +30,7 @@ class Topology:
 class ResolvedNames:
     """Ids of every resource class, and of the traits and aggregates that a request names.
 
-    An aggregate that does not exist has no id: it has no members.
+    An aggregate that does not exist has no id, and no members.
     """
 
     classes: Mapping[str, int]
@@ -39,18 +39,18 @@ class ResolvedNames:
     topology: Topology
 
     def aggregate_ids(self, uuids: Iterable[str]) -> frozenset[int]:
-        """Return the ids of those of these aggregates that exist."""
-        known = self.aggregates
-        return frozenset(known[uuid] for uuid in uuids if uuid in known)
+        """Return the ids of the existing aggregates among these uuids."""
+        ids = self.aggregates
+        return frozenset(ids[uuid] for uuid in uuids if uuid in ids)
 
     @property
     def class_names(self) -> dict[int, str]:
-        """Return the name of every resource class by its id."""
+        """Return the names of all resource classes by id."""
         return {number: name for name, number in self.classes.items()}
 
 
 def checked(query: CandidatesQuery, names: ResolvedNames) -> ResolvedNames:
-    """Return the names; raise :class:`UnknownNames` for those of the query that are not there."""
+    """Return ``names``. Raises :class:`UnknownNames` if they lack a name of the query."""
     words = "Invalid resource class in resources parameter: No such resource class"
     classes = {name for group in query.groups for name, _ in group.resources}
     _check("resource class", words, classes, names.classes)
@@ -63,14 +63,14 @@ def traits_of(query: CandidatesQuery) -> frozenset[str]:
     return query.root.names.union(*(group.traits.names for group in query.groups))
 
 
-def _check(kind: str, words: str, wanted: AbstractSet[str], known: Mapping[str, int]) -> None:
-    if lacking := sorted(wanted - known.keys()):
-        raise UnknownNames(f"{words} {', '.join(lacking)}.", kind=kind, names=lacking)
+def _check(kind: str, words: str, names: AbstractSet[str], ids: Mapping[str, int]) -> None:
+    if missing := sorted(names - ids.keys()):
+        raise UnknownNames(f"{words} {', '.join(missing)}.", kind=kind, names=missing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """A part of a request that one provider serves; ``amounts``, if any, are by class id."""
+    """Part of a request that a single provider serves, with its amounts by class id."""
 
     suffix: str
     amounts: tuple[tuple[int, int], ...]
@@ -78,11 +78,11 @@ class Slot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What must hold for a combination as a whole.
+    """The rules for a combination of providers.
 
     ``trait_choices``: the providers of the slots without suffix must together have a trait of each
-    set. ``subtrees``: of the providers of these slots, one must be above (or be) all others.
-    ``one_of_a_tree``: at most one provider of each tree, as before microversion 1.29.
+    set. ``subtrees``: a provider of these slots must be an ancestor of, or equal to, all others.
+    ``one_of_a_tree``: no two providers of a tree, as before microversion 1.29.
     """
 
     slots: tuple[Slot, ...]
@@ -94,7 +94,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotGroup:
-    """A slot, and the request group that its provider alone has to serve."""
+    """A slot, and the request group that its provider alone must serve."""
 
     slot: Slot
     group: RequestGroup
@@ -102,13 +102,13 @@ class SlotGroup:
 
     @property
     def demand(self) -> RequestGroup:
-        """Return what is requested, equal for slots that the same providers can serve."""
+        """Return the requirements, which are equal for slots that the same providers serve."""
         return replace(self.group, suffix="_" if self.slot.suffix else "")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TreeSearch:
-    """A request as it is searched for in provider trees: its slots, rules and root traits."""
+    """A request prepared for a search in trees: its slots, rules and root traits."""
 
     slots: tuple[SlotGroup, ...]
     rules: Rules
@@ -117,7 +117,7 @@ class TreeSearch:
 
     @cached_property
     def equal_slots(self) -> list[list[int]]:
-        """The positions of slots that the same providers can serve, together."""
+        """The positions of slots, grouped by equal requirements."""
         equal: dict[object, list[int]] = {}
         for position, slot in enumerate(self.slots):
             equal.setdefault(slot.demand, []).append(position)
@@ -125,20 +125,20 @@ class TreeSearch:
 
     @cached_property
     def distinct_slots(self) -> list[SlotGroup]:
-        """One slot of each of :attr:`equal_slots`."""
+        """The first slot of each group of :attr:`equal_slots`."""
         return [self.slots[positions[0]] for positions in self.equal_slots]
 
 
 def tree_search(
     query: CandidatesQuery, names: ResolvedNames, *, one_of_a_tree: bool = False
 ) -> TreeSearch:
-    """Return a request as it is searched for in trees."""
+    """Prepare a request for a search in trees."""
     slots = slots_of(query, names)
-    positions = {one.slot.suffix: position for position, one in enumerate(slots)}
+    positions = {item.slot.suffix: position for position, item in enumerate(slots)}
     group = query.group
     required = group.traits.required if group and not serves_alone(group) else ()
     rules = Rules(
-        slots=tuple(one.slot for one in slots),
+        slots=tuple(item.slot for item in slots),
         isolate=query.isolates,
         trait_choices=least_sets(
             frozenset(names.traits[name] for name in any_of) for any_of in required
@@ -152,7 +152,7 @@ def tree_search(
 
 
 def conditions_of(search: TreeSearch) -> int:
-    """Return about how many conditions are evaluated for each provider."""
+    """Return the approximate number of conditions evaluated for each provider."""
     groups = [slot.group for slot in search.distinct_slots]
     return sum(
         len(group.resources)
@@ -165,33 +165,33 @@ def conditions_of(search: TreeSearch) -> int:
 
 def slots_of(query: CandidatesQuery, names: ResolvedNames) -> tuple[SlotGroup, ...]:
     """Return the slots of a request in the order of its groups and classes."""
-    found = []
-    for group in (part for whole in query.groups for part in _split(whole)):
+    slots = []
+    for group in (part for query_group in query.groups for part in _split_group(query_group)):
         amounts = tuple((names.classes[name], amount) for name, amount in group.resources)
         slot = Slot(suffix=group.suffix, amounts=amounts)
-        found.append(SlotGroup(slot=slot, group=group, names=names))
-    return tuple(found)
+        slots.append(SlotGroup(slot=slot, group=group, names=names))
+    return tuple(slots)
 
 
 def serves_alone(group: RequestGroup) -> bool:
-    """Return whether one provider serves all of a group."""
+    """Return whether a single provider must serve the whole group."""
     return bool(group.suffix) or len(group.resources) <= 1
 
 
-def _split(group: RequestGroup) -> Iterator[RequestGroup]:
+def _split_group(group: RequestGroup) -> Iterator[RequestGroup]:
     if serves_alone(group):
         yield group
         return
-    # Each class may come from another provider; the traits required, from all of them together.
+    # A different provider may serve each class. Together they must have the required traits.
     traits = TraitTerms((), group.traits.forbidden)
     for amount in group.resources:
         yield replace(group, resources=(amount,), traits=traits)
 
 
 def distinct_subtrees(subtrees: Iterable[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
-    """Return the rules of subtrees, each once however its slots are ordered or repeated.
+    """Return the subtree rules without duplicates, regardless of the order of slots.
 
-    One does not follow from a larger one: the slot above all others may be in the larger only.
+    A rule does not follow from a rule with more slots, whose top may serve an additional slot.
     """
     distinct: dict[frozenset[int], tuple[int, ...]] = {}
     for slots in subtrees:
@@ -200,12 +200,12 @@ def distinct_subtrees(subtrees: Iterable[tuple[int, ...]]) -> tuple[tuple[int, .
 
 
 def least_sets(sets: Iterable[frozenset[int]]) -> tuple[frozenset[int], ...]:
-    """Return the sets, smallest first, without those that contain another one.
+    """Return the sets, smallest first, without sets that contain another set.
 
-    A provider that has (or is in) one of each of these has one of each of all.
+    A provider with an item of each returned set has an item of every set.
     """
-    least: list[frozenset[int]] = []
-    for one in sorted(set(sets), key=lambda one: (len(one), sorted(one))):
-        if not any(fewer <= one for fewer in least):
-            least.append(one)
-    return tuple(least)
+    minimal: list[frozenset[int]] = []
+    for items in sorted(set(sets), key=lambda items: (len(items), sorted(items))):
+        if not any(subset <= items for subset in minimal):
+            minimal.append(items)
+    return tuple(minimal)

@@ -1,11 +1,11 @@
-"""The allocation-candidates search, from top to bottom.
+"""Allocation candidate search.
 
 names -> constraints -> single providers, or trees -> combinations -> allocation requests
 
-A request of one group in a cloud of providers without trees is answered by a single question; any
-other is combined tree by tree, or for all trees of a kind at once, with the same constraints.
-Summaries of the providers found are made by ``summaries``, since the scheduler needs none;
-``explain`` reports what each constraint removed.
+A request of a single group in a cloud without trees is evaluated by a single query. Any other
+request is combined tree by tree, or for all trees of the same shape together, with the same
+constraints. ``summaries`` renders provider summaries, which the scheduler does not need.
+``explain`` reports the trees that each constraint removed.
 """
 
 from collections import defaultdict
@@ -32,19 +32,19 @@ from placement_sched.model.candidates_query import (
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A query with its names resolved, ready to be searched for or explained."""
+    """A query with resolved names."""
 
     query: CandidatesQuery
     names: ResolvedNames
 
     @property
     def is_single(self) -> bool:
-        """Return whether one provider serves the request: one group, and no provider in a tree."""
+        """Return whether the request is a single group in a cloud without trees."""
         return self.query.is_plain and self.names.topology.flat
 
 
 def prepare(source: ProviderSource, query: CandidatesQuery) -> Search:
-    """Return the search for ``query``; raises :class:`UnknownNames` for a class or trait."""
+    """Resolve the names of a query. Raises :class:`UnknownNames` for a class or trait."""
     return Search(query, source.resolve(query))
 
 
@@ -56,11 +56,11 @@ def find(
     *,
     one_of_a_tree: bool = False,
 ) -> Candidates:
-    """Return the candidates of a search: the first by provider id, or a fair sample.
+    """Find the candidates of a search: the first by provider id, or a random sample.
 
-    ``one_of_a_tree`` leaves out candidates with several providers of one tree, which callers
-    before microversion 1.29 would not understand. Raises :class:`TooComplex` for more combinations
-    or memberships than ``[placement] allocation_candidates_budget`` and ``max_member_of`` allow.
+    ``one_of_a_tree`` leaves out candidates with several providers of a tree, which clients before
+    microversion 1.29 do not understand. Raises :class:`TooComplex` if ``[placement]
+    allocation_candidates_budget`` or ``max_member_of`` is exceeded.
     """
     _check_memberships(search, settings)
     limit = effective_limit(search.query.limit, settings)
@@ -68,26 +68,26 @@ def find(
     if search.is_single:
         return _find_single(source, search, limit, sampling)
     in_turn = settings.placement.allocation_candidates_generation_strategy == "breadth-first"
-    reader = _reader(source, search, settings, one_of_a_tree=one_of_a_tree)
+    reader = _build_reader(source, search, settings, one_of_a_tree=one_of_a_tree)
     return _find_in_trees(search, reader, limit, in_turn=in_turn, random=sampling)
 
 
 def find_on(
     source: ProviderSource, search: Search, settings: Settings, roots: Collection[str]
 ) -> Candidates:
-    """Return the candidates on the trees of these roots, as :func:`find` does without a limit.
+    """Find the candidates on the trees of these roots without the limit of the query.
 
-    Of a tree with very many, only as many as ``[scheduler] max_placement_results`` are made.
+    At most ``[scheduler] max_placement_results`` candidates are returned for trees.
     """
     if search.is_single:
         serving = source.serving_of(search.query, search.names, source.ids_of(roots).values())
-        return _single_candidates(search, serving, limit=None)
+        return _build_single_candidates(search, serving, limit=None)
     only = sorted(source.ids_of(roots).values())
-    most = settings.scheduler.max_placement_results
-    return _find_in_trees(search, _reader(source, search, settings), most, only=only)
+    limit = settings.scheduler.max_placement_results
+    return _find_in_trees(search, _build_reader(source, search, settings), limit, only=only)
 
 
-def _reader(
+def _build_reader(
     source: ProviderSource, search: Search, settings: Settings, *, one_of_a_tree: bool = False
 ) -> TreeReader:
     steps = settings.placement.allocation_candidates_budget
@@ -99,25 +99,25 @@ def _reader(
 def _check_memberships(search: Search, settings: Settings) -> None:
     groups = list(search.query.groups)
     if not search.is_single:
-        groups = [one.group for one in slots_of(search.query, search.names)]
+        groups = [item.group for item in slots_of(search.query, search.names)]
     number = sum(len(group.aggregates.member_of) for group in groups)
-    most = settings.placement.max_member_of
-    if number > most:
+    limit = settings.placement.max_member_of
+    if number > limit:
         raise TooComplex(
-            f"The request has {number} sets of aggregates (member_of, for each class of the group "
-            f"without suffix), more than [placement] max_member_of allows: {most}."
+            f"The request has {number} sets of aggregates (member_of counts once for each class of "
+            f"the group without suffix), more than [placement] max_member_of allows: {limit}."
         )
 
 
 def effective_limit(requested: int | None, settings: Settings) -> int | None:
-    """Return the smaller of what the caller and the operator allow; None is without limit."""
+    """Return the smaller limit of the caller and the operator, None for no limit."""
     bound = settings.placement.max_allocation_candidates
     limits = [limit for limit in (requested, bound) if limit is not None and limit >= 0]
     return min(limits, default=None)
 
 
 def limiting_option(requested: int | None, settings: Settings) -> str:
-    """Return the option that sets the limit in effect, and where its value was overridden."""
+    """Return the option that sets the effective limit, and the source of an override."""
     group, name = "scheduler", "max_placement_results"
     if requested is None or 0 <= settings.placement.max_allocation_candidates < requested:
         group, name = "placement", "max_allocation_candidates"
@@ -129,18 +129,18 @@ def _find_single(
     source: ProviderSource, search: Search, limit: int | None, random: Random | None
 ) -> Candidates:
     if random is not None:
-        found = source.sampled_alone(search.query, search.names, limit, random)
+        providers = source.sampled_alone(search.query, search.names, limit, random)
     else:
-        found = source.serving_alone(search.query, search.names, limit)
-    return _single_candidates(search, found, limit=limit)
+        providers = source.serving_alone(search.query, search.names, limit)
+    return _build_single_candidates(search, providers, limit=limit)
 
 
-def _single_candidates(
+def _build_single_candidates(
     search: Search, providers: tuple[candidates_query.CandidateProvider, ...], *, limit: int | None
 ) -> Candidates:
     (group,) = search.query.groups
     layout = Layout(amounts=(dict(group.resources),), mappings={group.suffix: (0,)})
-    uuids, roots = zip([one.uuid for one in providers]), [one.root_uuid for one in providers]
+    uuids, roots = zip([item.uuid for item in providers]), [item.root_uuid for item in providers]
     return Candidates(
         requests=tuple(map(AllocationRequest._make, zip(repeat(layout), uuids, roots))),
         providers=providers,
@@ -157,7 +157,7 @@ def _find_in_trees(
     random: Random | None = None,
     only: Sequence[int] | None = None,
 ) -> Candidates:
-    found = CandidateBatches(
+    batches = CandidateBatches(
         reader=reader,
         layout_of=_Layouts(search, reader.search.slots),
         limit=limit,
@@ -165,36 +165,39 @@ def _find_in_trees(
         random=random,
         only=only,
     )
-    found.run()
+    batches.run()
     whole = not search.names.topology.sharing
-    providers, trees = reader.source.describe(found.serving, whole=whole)
+    providers, trees = reader.source.describe(batches.serving, whole=whole)
     return Candidates(
-        requests=tuple(found.requests), providers=providers, limited=found.lacking == 0, trees=trees
+        requests=tuple(batches.requests),
+        providers=providers,
+        limited=batches.lacking == 0,
+        trees=trees,
     )
 
 
 class _Layouts:
-    """The layouts of a search, each made once: an answer has few of them for many requests."""
+    """The layouts of a search, each built once, since many candidates share a layout."""
 
     def __init__(self, search: Search, slots: Sequence[SlotGroup]) -> None:
         self._class_names, self._slots = search.names.class_names, slots
-        self._made: dict[tuple[int, ...], Layout] = {}
+        self._cached: dict[tuple[int, ...], Layout] = {}
 
     def __call__(self, firsts: tuple[int, ...]) -> Layout:
-        """Return the layout of combinations, by the first slot that has each slot's provider."""
-        made = self._made.get(firsts)
-        if made is None:
-            made = self._made[firsts] = self._layout(firsts)
-        return made
+        """Return a layout. ``firsts`` are the first slots that have each slot's provider."""
+        layout = self._cached.get(firsts)
+        if layout is None:
+            layout = self._cached[firsts] = self._build_layout(firsts)
+        return layout
 
-    def _layout(self, firsts: tuple[int, ...]) -> Layout:
+    def _build_layout(self, firsts: tuple[int, ...]) -> Layout:
         places = {first: place for place, first in enumerate(dict.fromkeys(firsts))}
         amounts: tuple[dict[str, int], ...] = tuple({} for _ in places)
         mappings: dict[str, dict[int, None]] = defaultdict(dict)
-        for one, first in zip(self._slots, firsts, strict=True):
+        for item, first in zip(self._slots, firsts, strict=True):
             place = places[first]
-            mappings[one.slot.suffix][place] = None
-            for class_id, amount in one.slot.amounts:
+            mappings[item.slot.suffix][place] = None
+            for class_id, amount in item.slot.amounts:
                 name = self._class_names[class_id]
                 amounts[place][name] = amounts[place].get(name, 0) + amount
-        return Layout(amounts, {suffix: tuple(held) for suffix, held in mappings.items()})
+        return Layout(amounts, {suffix: tuple(indexes) for suffix, indexes in mappings.items()})

@@ -1,16 +1,17 @@
-"""Provider summaries: the bulk of an answer, remembered except for the usages.
+"""Provider summaries, rendered to JSON and cached except for the usages.
 
-What a provider has (capacities, traits) is remembered as JSON for as long as its generation is the
-same, since every change of it increments the generation. What does not is compared: parent and
-root, and the names of resource classes, which before microversion 1.7 could be changed. Usages are
-read, because deleting allocations increments nothing. Where the source describes a provider by the
-very same object until anything about it changes, usages included, whole summaries are remembered
-with that object. Bounded, per process, and correct beside other writers.
+Capacities and traits of a provider are cached as JSON as long as its generation is the same, since
+every change of them increments it. Values whose change does not increment the generation are
+compared: parent and root, and the names of resource classes, which can be changed before
+microversion 1.7. Usages are read each time, because deleting allocations does not increment the
+generation. If the source describes a provider by the same object until anything about it changes,
+usages included, whole summaries are cached with that object. The cache is bounded, belongs to the
+process, and is correct alongside other writers.
 
-Nothing is remembered where a provider may get the id of a deleted one (OpenStack placement's
-database on SQLite): created again, it may be equal in all that is compared, even in its times,
-which have a resolution of one second. Nor is anything remembered for another history of the
-database, where a generation may be that of other inventories.
+Nothing is cached if ids can be reused (OpenStack placement's database on SQLite): a recreated
+provider can be equal in all compared values, even in its times, which have a resolution of one
+second. The cache is also dropped when the history of the database changes, because a generation may
+then belong to other inventories.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,16 +28,18 @@ from placement_sched.db.failover import History
 from placement_sched.db.sql import AT_ONCE, batches
 from placement_sched.model.candidates_query import CandidateProvider
 
-#: How many providers' fragments a process keeps (some kilobytes each), and how many whole
-#: summaries: those of requests with a limit, which come often.
+#: Maximum number of cached fragments of a process (a few kilobytes each), and of whole summaries,
+#: which serve frequent requests with a limit.
 KEPT, KEPT_WHOLE = 100_000, 20_000
 #: A generation that no provider has.
 _NEVER = -1
+#: A summary in the newest form, in pieces of JSON: resources, traits, and its place in the tree.
+_Summary = tuple[bytes, bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryFields:
-    """What a summary shows in a microversion: which classes (None: all), traits, and the tree."""
+    """The fields of a summary in a microversion: resource classes (None: all), traits, tree."""
 
     classes: frozenset[int] | None
     traits: bool
@@ -45,11 +48,11 @@ class SummaryFields:
 
 @dataclass(frozen=True, slots=True)
 class _Fragment:
-    """What a summary shows of a provider as long as it does not change, in pieces of JSON.
+    """The unchanging part of a provider's summary, in pieces of JSON.
 
-    The newest form is ``opening``, ``resources`` with their usages, ``traits`` and ``tree``.
-    ``resource`` is the JSON of each class, with %d for the usage, and ``resources`` that of all
-    together. ``classes`` are the ids of the resources. An opening begins with a comma.
+    The newest form is ``opening``, ``resources`` with usages filled in, ``traits`` and ``tree``.
+    ``resource`` is the JSON of each class with %d for the usage, and ``resources`` that of all
+    classes together. ``classes`` are the class ids. An opening begins with a comma.
     """
 
     provider: CandidateProvider
@@ -61,27 +64,23 @@ class _Fragment:
     tree: bytes
 
     def summary(self, used: Iterable[int], fields: SummaryFields) -> bytes:
-        """Return the summary in an older form; ``used`` is what is used of each class."""
         resources = b",".join(
             piece % amount
-            for one, piece, amount in zip(self.classes, self.resource, used, strict=True)
-            if fields.classes is None or one in fields.classes
+            for class_id, piece, amount in zip(self.classes, self.resource, used, strict=True)
+            if fields.classes is None or class_id in fields.classes
         )
         traits = self.traits if fields.traits else b"}"
         tree = self.tree if fields.tree else b"}"
         return b"".join((self.opening, resources, traits, tree))
 
 
-#: A summary in the newest form, in pieces of JSON: resources, traits, and its place in the tree.
-_Summary = tuple[bytes, bytes, bytes]
-
-
 @dataclass(frozen=True, slots=True)
-class _Memory:
-    """Fragments by provider id, summaries by what they are of, and the names of classes in them.
+class _SummaryCache:
+    """Cached fragments by provider id, and whole summaries by provider description.
 
-    They were read in one ``history`` of the database. The key of a summary is the ``id()`` of the
-    description, which ``described`` holds by provider id, so that no other object has it meanwhile.
+    All are from the same ``history`` of the database, and use the class names in ``class_names``.
+    The key of a summary is the ``id()`` of the description. ``described`` references the
+    descriptions, so that no other object can get the same ``id()``.
     """
 
     history: History = None
@@ -90,11 +89,10 @@ class _Memory:
     summaries: dict[int, _Summary] = field(default_factory=dict)
     described: dict[int, CandidateProvider] = field(default_factory=dict)
 
-    def keep(self, made: Sequence[tuple[CandidateProvider, _Summary]]) -> None:
-        """Keep these summaries in the place of those of earlier descriptions."""
-        for provider, summary in made:
+    def keep(self, summaries: Sequence[tuple[CandidateProvider, _Summary]]) -> None:
+        for provider, summary in summaries:
             earlier = self.described.get(provider.id)
-            if earlier is not None:  # forgotten before another object may get its id()
+            if earlier is not None:  # before another object can get its id()
                 self.summaries.pop(id(earlier), None)
             self.described[provider.id] = provider
             self.summaries[id(provider)] = summary
@@ -104,11 +102,11 @@ class _Memory:
 
 
 class Summaries:
-    """Makes the ``provider_summaries`` object of an answer."""
+    """Renderer of the ``provider_summaries`` object of a response."""
 
     def __init__(self, kept: int = KEPT) -> None:
-        self._most = kept
-        self._memory = _Memory()
+        self._max_fragments = kept
+        self._cache = _SummaryCache()
         self._lock = Lock()
 
     def render(
@@ -118,103 +116,103 @@ class Summaries:
         class_names: Mapping[int, str],
         fields: SummaryFields,
     ) -> list[bytes]:
-        """Return the JSON object of summaries by provider uuid, in the order given, in pieces.
+        """Return the JSON object of summaries by provider uuid, in order, in pieces.
 
-        Only the resources are filled in: looking for their places in whole summaries takes ten
-        times as long.
+        Only usages are filled into cached JSON, which is ten times faster than searching whole
+        summaries for them.
         """
-        each: Sequence[tuple[bytes, ...]]
+        summaries: Sequence[tuple[bytes, ...]]
         if fields.classes is None and fields.traits and fields.tree:
-            each = self._newest(source, providers, class_names)
+            summaries = self._render_newest(source, providers, class_names)
         else:
-            fragments = self._fragments(source, providers, class_names)
-            used = source.used({one.provider.id: one.classes for one in fragments})
-            each = [(one.summary(used[one.provider.id], fields),) for one in fragments]
+            fragments = self._get_fragments(source, providers, class_names)
+            used = source.used({item.provider.id: item.classes for item in fragments})
+            summaries = [(item.summary(used[item.provider.id], fields),) for item in fragments]
         pieces: list[bytes] = []
-        for some in batches(each, AT_ONCE):
-            rendered = chain.from_iterable(some)
-            pieces += rendered if len(each) <= AT_ONCE else [b"".join(rendered)]
+        for batch in batches(summaries, AT_ONCE):
+            rendered = chain.from_iterable(batch)
+            pieces += rendered if len(summaries) <= AT_ONCE else [b"".join(rendered)]
         if pieces:
             pieces[0] = pieces[0].removeprefix(b",")
         return [b"{", *pieces, b"}"]
 
-    def _newest(
+    def _render_newest(
         self,
         source: ProviderSource,
         providers: Sequence[CandidateProvider],
         class_names: Mapping[int, str],
     ) -> Sequence[_Summary]:
-        """Return the summaries in the newest form, making at once those not in memory."""
-        memory = self._memory
-        held = memory.summaries if memory.agrees_with(source.history, class_names) else {}
-        # The very same: of one that is equal the usages may be others.
-        found: list[Any] = list(map(held.get, map(id, providers)))
-        if None not in found:
-            return found
-        lacking = [one for one, summary in zip(providers, found, strict=True) if summary is None]
-        fragments = self._fragments(source, lacking, class_names)
-        used = source.used({one.provider.id: one.classes for one in fragments})
-        made: dict[int, _Summary] = {}
-        for provider, one in zip(lacking, fragments, strict=True):
-            resources = one.opening + one.resources % used[provider.id]
-            made[id(provider)] = resources, one.traits, one.tree
-        if source.describes_once and len(made) <= KEPT_WHOLE:
-            lasting = [
-                (provider, made[id(provider)])
-                for provider, one in zip(lacking, fragments, strict=True)
-                if one.provider.generation != _NEVER
+        cache = self._cache
+        cached = cache.summaries if cache.agrees_with(source.history, class_names) else {}
+        # By identity, because an equal description may have other usages.
+        summaries: list[Any] = list(map(cached.get, map(id, providers)))
+        if None not in summaries:
+            return summaries
+        missing = [
+            key for key, summary in zip(providers, summaries, strict=True) if summary is None
+        ]
+        fragments = self._get_fragments(source, missing, class_names)
+        used = source.used({item.provider.id: item.classes for item in fragments})
+        rendered: dict[int, _Summary] = {}
+        for provider, fragment in zip(missing, fragments, strict=True):
+            resources = fragment.opening + fragment.resources % used[provider.id]
+            rendered[id(provider)] = resources, fragment.traits, fragment.tree
+        if source.describes_once and len(rendered) <= KEPT_WHOLE:
+            cacheable = [
+                (provider, rendered[id(provider)])
+                for provider, fragment in zip(missing, fragments, strict=True)
+                if fragment.provider.generation != _NEVER
             ]
-            self._remember(source.history, class_names, {}, lasting)
+            self._update_cache(source.history, class_names, {}, cacheable)
         return [
-            made[id(provider)] if summary is None else summary
-            for provider, summary in zip(providers, found, strict=True)
+            rendered[id(provider)] if summary is None else summary
+            for provider, summary in zip(providers, summaries, strict=True)
         ]
 
-    def _fragments(
+    def _get_fragments(
         self,
         source: ProviderSource,
         providers: Sequence[CandidateProvider],
         class_names: Mapping[int, str],
     ) -> Sequence[_Fragment]:
-        """Return a fragment of each provider, loading at once those not in memory."""
-        memory = self._memory
-        known = memory.fragments if memory.agrees_with(source.history, class_names) else {}
-        found: dict[int, _Fragment] = {}
+        cache = self._cache
+        cached = cache.fragments if cache.agrees_with(source.history, class_names) else {}
+        fragments: dict[int, _Fragment] = {}
         missing = []
         for provider in providers:
-            fragment = known.get(provider.id)
+            fragment = cached.get(provider.id)
             if fragment is not None and fragment.provider == provider:
-                found[provider.id] = fragment
+                fragments[provider.id] = fragment
             else:
                 missing.append(provider)
         if missing:
-            loaded = _load(source, missing, class_names)
-            found.update(loaded)
-            self._remember(source.history, class_names, loaded, ())
-        return [found[provider.id] for provider in providers]
+            loaded = _load_fragments(source, missing, class_names)
+            fragments.update(loaded)
+            self._update_cache(source.history, class_names, loaded, ())
+        return [fragments[provider.id] for provider in providers]
 
-    def _remember(
+    def _update_cache(
         self,
         history: History,
         class_names: Mapping[int, str],
         loaded: Mapping[int, _Fragment],
-        made: Sequence[tuple[CandidateProvider, _Summary]],
+        rendered: Sequence[tuple[CandidateProvider, _Summary]],
     ) -> None:
         with self._lock:
-            memory = self._memory
-            if (memory.history, memory.class_names) != (history, class_names):
-                known = memory if memory.agrees_with(history, class_names) else _Memory()
-                memory = replace(known, history=history, class_names=class_names)
-            if len(memory.fragments) + len(loaded) > self._most:
-                memory = _Memory(history, class_names)
-            if len(memory.summaries) + len(made) > KEPT_WHOLE:
-                memory = _Memory(history, class_names, memory.fragments)
-            memory.fragments.update(loaded)
-            memory.keep(made)
-            self._memory = memory
+            cache = self._cache
+            if (cache.history, cache.class_names) != (history, class_names):
+                base = cache if cache.agrees_with(history, class_names) else _SummaryCache()
+                cache = replace(base, history=history, class_names=class_names)
+            if len(cache.fragments) + len(loaded) > self._max_fragments:
+                cache = _SummaryCache(history, class_names)
+            if len(cache.summaries) + len(rendered) > KEPT_WHOLE:
+                cache = _SummaryCache(history, class_names, cache.fragments)
+            cache.fragments.update(loaded)
+            cache.keep(rendered)
+            self._cache = cache
 
 
-def _load(
+def _load_fragments(
     source: ProviderSource, providers: Sequence[CandidateProvider], class_names: Mapping[int, str]
 ) -> dict[int, _Fragment]:
     by_id = {provider.id: provider for provider in providers}
@@ -225,38 +223,40 @@ def _load(
     fragments = {}
     for key, provider in by_id.items():
         capacities = contents.capacities[key]
-        known = {one: amount for one, amount in capacities.items() if one in class_names}
-        # A class made after the names were read is left out here, and that is not remembered.
-        lasting = len(known) == len(capacities) and not contents.ids_recur
-        fragments[key] = _fragment(
-            provider if lasting else provider._replace(generation=_NEVER),
-            {one: (class_names[one], amount) for one, amount in known.items()},
+        amounts = {
+            class_id: amount for class_id, amount in capacities.items() if class_id in class_names
+        }
+        # Without a class that was created after the names were read, the fragment is not cached.
+        is_cacheable = len(amounts) == len(capacities) and not contents.ids_recur
+        fragments[key] = _build_fragment(
+            provider if is_cacheable else provider._replace(generation=_NEVER),
+            {class_id: (class_names[class_id], amount) for class_id, amount in amounts.items()},
             rendered[contents.traits[key]],
         )
     return fragments
 
 
-def _fragment(
+def _build_fragment(
     provider: CandidateProvider, capacities: Mapping[int, tuple[str, int]], traits_json: bytes
 ) -> _Fragment:
     parent = f'"{provider.parent_uuid}"' if provider.parent_uuid else "null"
     tree = f',"parent_provider_uuid":{parent},"root_provider_uuid":"{provider.root_uuid}"}}'
-    each, together = _resources_json(tuple(capacities.values()))
+    resource, resources = _render_resources(tuple(capacities.values()))
     return _Fragment(
         provider=provider,
         classes=tuple(capacities),
         opening=f',"{provider.uuid}":{{"resources":{{'.encode(),
-        resource=each,
-        resources=together,
+        resource=resource,
+        resources=resources,
         traits=traits_json,
         tree=tree.encode(),
     )
 
 
-@lru_cache(maxsize=10_000)  # hosts of one kind share them
-def _resources_json(capacities: tuple[tuple[str, int], ...]) -> tuple[tuple[bytes, ...], bytes]:
-    each = tuple(
+@lru_cache(maxsize=10_000)  # hosts of the same hardware share them
+def _render_resources(capacities: tuple[tuple[str, int], ...]) -> tuple[tuple[bytes, ...], bytes]:
+    parts = tuple(
         orjson.dumps(name).replace(b"%", b"%%") + b':{"capacity":%d,"used":%%d}' % capacity
         for name, capacity in capacities
     )
-    return each, b",".join(each)
+    return parts, b",".join(parts)

@@ -1,7 +1,7 @@
-"""What follows from where the providers of a cloud are: trees, memberships, and what shares.
+"""Index of provider trees, aggregate members and sharing providers.
 
-Made when first asked for, and again after a provider came, went or moved, or got other traits or
-aggregates; most changes are of what is used.
+It is built at the first use, and again after a provider was added, removed or moved, or its traits
+or aggregates changed. Most changes are of used amounts, and do not affect it.
 """
 
 from functools import cached_property
@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from placement_sched.candidates.columns import Mask, ProviderColumns, RowNumbers, in_ranges
 
-#: So many sets of aggregates are remembered with their members.
-_SETS = 32
+#: Maximum number of sets of aggregates whose members are cached.
+_MAX_CACHED_SETS = 32
 
 _Ids = NDArray[np.int64]
 
 
 class TreeIndex:
-    """The trees of a cloud, as long as its ``shape`` is the same."""
+    """The trees of a cloud, valid while its ``shape`` is the same."""
 
     def __init__(self, cloud: ProviderColumns, shares: int | None) -> None:
-        """``shares`` is the id of the trait of providers that share, None where there is none."""
+        """Index a cloud. ``shares`` is the id of the trait of sharing providers, if any."""
         self.cloud, self._shares = cloud, shares
         self._members: dict[frozenset[int], Mask] = {}
 
@@ -32,26 +32,26 @@ class TreeIndex:
 
     @cached_property
     def roots(self) -> RowNumbers:
-        """The rows of all providers that are roots."""
+        """The rows of all roots."""
         providers = self.cloud.providers
         return np.flatnonzero(providers.ids == providers.roots).astype(np.int32)
 
     @cached_property
     def sharers(self) -> RowNumbers:
-        """The rows of all providers that share."""
+        """The rows of all sharing providers."""
         if self._shares is None:
             return np.empty(0, np.int32)
         whole = slice(0, len(self.cloud))
-        found = self.cloud.traits.any_of(frozenset({self._shares}), whole)
-        return np.flatnonzero(found).astype(np.int32)
+        is_sharer = self.cloud.traits.any_of(frozenset({self._shares}), whole)
+        return np.flatnonzero(is_sharer).astype(np.int32)
 
     @cached_property
     def root_rows(self) -> RowNumbers:
-        """The row of each provider's root, -1 for one without."""
-        there, rows = self.cloud.places_of(self.cloud.providers.roots)
-        found = np.full(len(self.cloud), -1, np.int32)
-        found[there] = rows
-        return found
+        """The row of each provider's root, -1 for a provider without a root."""
+        has_root, rows = self.cloud.places_of(self.cloud.providers.roots)
+        root_rows = np.full(len(self.cloud), -1, np.int32)
+        root_rows[has_root] = rows
+        return root_rows
 
     @cached_property
     def _by_root(self) -> tuple[RowNumbers, _Ids]:
@@ -60,7 +60,7 @@ class TreeIndex:
         return order.astype(np.int32), roots[order]
 
     def rows_of_trees(self, roots: _Ids) -> RowNumbers:
-        """Return the rows of all providers whose root is one of these, ascending."""
+        """Return the rows of all providers in the trees of these roots, ascending."""
         order, sorted_roots = self._by_root
         if len(roots) == 1:
             first, last = np.searchsorted(sorted_roots, (roots[0], roots[0] + 1))
@@ -71,37 +71,39 @@ class TreeIndex:
         return np.sort(order[in_ranges(first, end)])
 
     def members_of(self, aggregates: frozenset[int]) -> Mask:
-        """Return for each provider whether it is in one of these aggregates itself."""
-        found = self._members.get(aggregates)
-        if found is None:
-            joined = self.cloud.memberships
-            found = np.zeros(len(self.cloud), np.bool_)
-            found[joined.rows[np.isin(joined.values["aggregate"], list(aggregates))]] = True
-            if len(self._members) >= _SETS:
+        """Return for each provider whether it is itself in any of these aggregates."""
+        members = self._members.get(aggregates)
+        if members is None:
+            memberships = self.cloud.memberships
+            members = np.zeros(len(self.cloud), np.bool_)
+            members[
+                memberships.rows[np.isin(memberships.values["aggregate"], list(aggregates))]
+            ] = True
+            if len(self._members) >= _MAX_CACHED_SETS:
                 self._members.clear()
-            self._members[aggregates] = found
-        return found
+            self._members[aggregates] = members
+        return members
 
     def of_roots(self, mask: Mask) -> Mask:
-        """Return for each provider whether something holds of its root."""
+        """Return the value of its root for each provider, False without a root."""
         roots = self.root_rows
         return mask[roots] & (roots >= 0)
 
     @cached_property
     def sharing(self) -> tuple[RowNumbers, RowNumbers]:
-        """What shares with which tree: rows of providers and of roots, pair by pair, by root.
+        """The rows of sharing providers and of the roots that each shares with, in pairs by root.
 
-        A provider that shares does so with every other tree of which a provider is in one of its
+        A sharing provider shares with every other tree that has a provider in any of its
         aggregates.
         """
-        joined, number = self.cloud.memberships, len(self.cloud)
-        of_sharers = np.isin(joined.rows, self.sharers)
-        aggregates = joined.values["aggregate"]
+        memberships, number = self.cloud.memberships, len(self.cloud)
+        of_sharers = np.isin(memberships.rows, self.sharers)
+        aggregates = memberships.values["aggregate"]
         pairs: list[_Ids] = []
         for aggregate in np.unique(aggregates[of_sharers]).tolist():
             members = aggregates == aggregate
-            sharing = joined.rows[members & of_sharers].astype(np.int64)
-            roots = np.unique(self.root_rows[joined.rows[members]]).astype(np.int64)
+            sharing = memberships.rows[members & of_sharers].astype(np.int64)
+            roots = np.unique(self.root_rows[memberships.rows[members]]).astype(np.int64)
             roots = roots[roots >= 0]
             pairs.append((roots[:, None] * number + sharing[None, :]).ravel())
         if not pairs:
@@ -109,20 +111,20 @@ class TreeIndex:
         keys = np.unique(np.concatenate(pairs))
         providers, roots = (keys % number).astype(np.int32), (keys // number).astype(np.int32)
         own = self.root_rows[providers]
-        others = (own >= 0) & (own != roots)
-        return providers[others], roots[others]
+        is_other_tree = (own >= 0) & (own != roots)
+        return providers[is_other_tree], roots[is_other_tree]
 
     def sharing_with(self, roots: RowNumbers) -> _Ids:
-        """Return the places in :attr:`sharing` of the pairs of these roots, ascending."""
+        """Return the positions in :attr:`sharing` of the pairs of these roots, ascending."""
         anchors = self.sharing[1]
         first = np.searchsorted(anchors, roots, "left")
         return in_ranges(first, np.searchsorted(anchors, roots, "right"))
 
     @cached_property
     def distinct_sharers(self) -> tuple[RowNumbers, _Ids]:
-        """The rows of the providers of :attr:`sharing`, each once, and the place of each pair's.
+        """The distinct providers of :attr:`sharing`, and the position of each pair's provider.
 
-        Few share, and each of them with many trees.
+        Few providers share, each with many trees.
         """
         distinct, places = np.unique(self.sharing[0], return_inverse=True)
         return distinct, places

@@ -1,4 +1,4 @@
-"""Provider trees as columns: which of their providers serve which slot of a request."""
+"""Provider trees as columns, with the slots that each provider serves."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,15 +22,15 @@ from placement_sched.candidates.tree_index import TreeIndex
 
 _Numbers = NDArray[np.int64]
 
-#: Number of conditions for each tree that cost nothing, and of further conditions for one step.
+#: Number of free conditions for each tree, and of further conditions in one step of the budget.
 _FREE_CONDITIONS, _CONDITIONS = 50, 2
-#: Number of providers that may serve a slot, and of trees that share a provider, for one step.
+#: Number of providers that may serve a slot, and of trees that share a provider, in one step.
 _NOTED, _SHARED_NOTED = 20, 5
 
 
 @dataclass(frozen=True)
 class _Uses:
-    """Providers that trees may use: the row of each, the number of the tree, and what it serves.
+    """Providers that trees can use: the row of the provider and the number of the tree.
 
     ``serves`` has a column for each of the search's ``distinct_slots``.
     """
@@ -40,11 +40,15 @@ class _Uses:
     serves: Mask
     is_shared: Mask
 
-    def of(self, some: Mask | _Numbers) -> "_Uses":
-        """Return some of the uses."""
-        return _Uses(self.rows[some], self.trees[some], self.serves[some], self.is_shared[some])
+    def of(self, selection: Mask | _Numbers) -> "_Uses":
+        return _Uses(
+            self.rows[selection],
+            self.trees[selection],
+            self.serves[selection],
+            self.is_shared[selection],
+        )
 
-    def with_others(self, others: "_Uses") -> "_Uses":
+    def merge(self, others: "_Uses") -> "_Uses":
         return _Uses(
             np.concatenate((self.rows, others.rows)),
             np.concatenate((self.trees, others.trees)),
@@ -54,13 +58,12 @@ class _Uses:
 
     @cached_property
     def starts(self) -> _Numbers:
-        """The first use of each tree, if these are in the order of trees."""
+        """The first use of each tree, if the uses are sorted by tree."""
         is_first = np.ones(len(self.trees), np.bool_)
         is_first[1:] = self.trees[1:] != self.trees[:-1]
         return np.flatnonzero(is_first)
 
     def of_trees(self, is_kept: Mask) -> "_Uses":
-        """Return the uses of some of the trees."""
         if is_kept.all():
             return self
         return self.of(np.repeat(is_kept, np.diff(self.starts, append=len(self.rows))))
@@ -68,14 +71,14 @@ class _Uses:
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderTrees:
-    """Trees that have a provider for every slot of a search, one after the other.
+    """Trees with a provider for every slot of a search.
 
-    Of each tree: the id and the uuid of its root, and in ``bounds`` its first provider; the last
-    bound is the end. Of each provider, in a tree by id: ``ids``, ``uuids``, which of the search's
-    ``distinct_slots`` it ``serves``, which of the sets of traits it ``covers``, whether it shares
-    with other trees, the id of its root if that is another tree (``homes``, else 0), the number in
-    the tree of its parent (-1 for none), and by class what is free and the greatest ``max_unit``.
-    ``parents`` and ``homes`` are zeros if no rule depends on them.
+    For each tree: the id and the uuid of its root, and in ``bounds`` the index of its first
+    provider. The last bound is the end. For each provider, sorted by id within a tree: ``ids``,
+    ``uuids``, the ``distinct_slots`` that it ``serves``, the trait sets that it ``covers``, whether
+    it shares with other trees, in ``homes`` the id of its root if that is another tree (else 0), in
+    ``parents`` the index of its parent within the tree (-1 for none), and by class the free amount
+    and ``max_unit``. ``parents`` and ``homes`` are zeros if no rule depends on them.
     """
 
     search: TreeSearch
@@ -96,22 +99,22 @@ class ProviderTrees:
 
     @cached_property
     def may_repeat(self) -> bool:
-        """Whether sharing providers alone may serve, and so several trees in the same way."""
+        """Whether sharing providers alone may serve, and so repeat in several trees."""
         return bool(self.serves[self.is_sharer].any(axis=0).all())
 
     @cached_property
     def keys(self) -> Sequence[bytes]:
-        """A key for each tree: trees with the same key have the same combinations, in numbers."""
+        """A key for each tree. Trees with equal keys have the same combinations, as numbers."""
         parts = [np.packbits(np.hstack((self.serves, self.covers)), axis=1)]
-        numbers = [self.is_sharer, *self._room.values()]
+        numbers = [self.is_sharer, *self._limits.values()]
         if self.search.rules.subtrees:
             numbers.append(self.parents)
         if self.search.rules.one_of_a_tree:
             numbers.append(self.homes)
-        is_used = [bool(each.any()) for each in numbers]
+        is_used = [bool(column.any()) for column in numbers]
         parts += [
-            each.astype(np.int64).reshape(-1, 1).view(np.uint8)
-            for each, used in zip(numbers, is_used, strict=True)
+            column.astype(np.int64).reshape(-1, 1).view(np.uint8)
+            for column, used in zip(numbers, is_used, strict=True)
             if used
         ]
         rows = np.hstack(parts)
@@ -120,51 +123,52 @@ class ProviderTrees:
         return [named + text[first:end] for first, end in pairwise(bounds)]
 
     @cached_property
-    def _room(self) -> Mapping[int, _Numbers]:
-        """What slots may take together of each class, 0 if that is no less than they request.
+    def _limits(self) -> Mapping[int, _Numbers]:
+        """The limit of each provider, by resource class.
 
-        The amount is one more, so that 0 says nothing else.
+        It is 0 if the provider fits all slots that it can serve together, else its capacity plus 1.
         """
         rules, distinct = self.search.rules, self.search.distinct_slots
         sizes = np.array([len(positions) for positions in self.search.equal_slots], np.int64)
         is_plain = np.array([not slot.slot.suffix for slot in distinct], np.bool_)
-        found = {}
-        for class_id, (free, most) in self.free.items():
+        limits = {}
+        for class_id, (free, max_unit) in self.free.items():
             amounts = np.array([dict(slot.slot.amounts).get(class_id, 0) for slot in distinct])
             served = self.serves & (amounts > 0)
             is_contested = served @ sizes > 1
             if rules.isolate:  # a provider serves one group with a suffix at most
                 is_contested &= (served & is_plain).any(axis=1)
-            total, room = served @ (sizes * amounts), np.minimum(free, most)
-            found[class_id] = np.where(is_contested & (room < total), room + 1, 0)
-        return found
+            total, capacity = served @ (sizes * amounts), np.minimum(free, max_unit)
+            limits[class_id] = np.where(is_contested & (capacity < total), capacity + 1, 0)
+        return limits
 
     def ids_of(self, number: int) -> list[int]:
         """Return the ids of the providers of a tree."""
-        found: list[int] = self.ids[slice(*self.bounds[number : number + 2].tolist())].tolist()
-        return found
+        ids: list[int] = self.ids[slice(*self.bounds[number : number + 2].tolist())].tolist()
+        return ids
 
     def tree(self, number: int, *, with_all_free: bool = False) -> ProviderTree:
-        """Return a tree, with numbers from 0 in place of its providers.
+        """Return a tree, with indexes in place of its providers.
 
-        ``free`` has what limits a provider, or all amounts of classes that several slots request.
+        ``free`` contains the amounts that limit a provider, or all amounts of classes that several
+        slots request.
         """
         rows = slice(*self.bounds[number : number + 2].tolist())
         serves, search = self.serves[rows], self.search
         options: list[tuple[int, ...]] = [()] * len(search.slots)
         for positions, served in zip(search.equal_slots, serves.T, strict=True):
-            some = tuple(np.flatnonzero(served).tolist())
+            indexes = tuple(np.flatnonzero(served).tolist())
             for position in positions:
-                options[position] = some
+                options[position] = indexes
         covers: dict[int, int] = {}
         if search.rules.trait_choices:
-            for one, sets in enumerate(self.covers[rows]):
-                covers[one] = sum(1 << bit for bit in np.flatnonzero(sets).tolist())
+            for index, sets in enumerate(self.covers[rows]):
+                covers[index] = sum(1 << bit for bit in np.flatnonzero(sets).tolist())
         return ProviderTree(
             options=tuple(options),
             free=dict(self._free(rows, with_all=with_all_free)),
             covers=covers,
-            lineage=_lineage(self.parents[rows].tolist()) if search.rules.subtrees else {},
+            lineage=_build_lineage(self.parents[rows].tolist()) if search.rules.subtrees else {},
             roots=dict(enumerate(self.homes[rows].tolist())) if search.rules.one_of_a_tree else {},
         )
 
@@ -174,18 +178,18 @@ class ProviderTrees:
         if with_all:
             for class_id, columns in self.free.items():
                 amounts = zip(*(column[rows].tolist() for column in columns), strict=True)
-                for one, (free, most) in enumerate(amounts):
-                    yield (one, class_id), FreeCapacity(free, most)
+                for index, (free, max_unit) in enumerate(amounts):
+                    yield (index, class_id), FreeCapacity(free, max_unit)
             return
-        for class_id, room in self._room.items():
-            for one, amount in enumerate(room[rows].tolist()):
+        for class_id, limits in self._limits.items():
+            for index, amount in enumerate(limits[rows].tolist()):
                 if amount:
-                    yield (one, class_id), FreeCapacity(amount - 1, amount - 1)
+                    yield (index, class_id), FreeCapacity(amount - 1, amount - 1)
 
     def check(self, budget: Budget) -> Iterator[tuple[int, bool]]:
-        """Yield the root of each tree, and whether the tree can serve; each kind is tried once.
+        """Yield the root of each tree, and whether it can serve. Each shape is tried once.
 
-        Raises :class:`TooComplex` if the budget does not suffice.
+        Raises :class:`TooComplex` if the budget is exceeded.
         """
         serving: dict[bytes, bool] = {}
         for number, (root, key) in enumerate(zip(self.roots.tolist(), self.keys, strict=True)):
@@ -196,11 +200,11 @@ class ProviderTrees:
 
 @dataclass(frozen=True, slots=True)
 class TreeReader:
-    """Reads trees for a search; raises :class:`TooComplex` beyond the budget.
+    """Loader of the trees of a search, which raises :class:`TooComplex` beyond the budget.
 
-    A tree that only sharing providers serve is left out if an earlier tree has the same. With
-    ``for_explanation`` no tree is left out that has a provider for every slot, even one that lacks
-    a trait.
+    A tree that only sharing providers serve is left out if an earlier tree has the same providers.
+    With ``for_explanation``, every tree with a provider for each slot is returned, even without a
+    required trait.
     """
 
     source: ProviderSource
@@ -214,32 +218,31 @@ class TreeReader:
         conditions = max(0, conditions_of(self.search) - _FREE_CONDITIONS)
         self.budget.spend(len(roots) * conditions // _CONDITIONS)
         with self.source.held(roots=roots) as (cloud, shape):
-            there, root_rows = cloud.places_of(np.fromiter(roots, np.int64, len(roots)))
+            exists, root_rows = cloud.places_of(np.fromiter(roots, np.int64, len(roots)))
             order = np.argsort(root_rows)
-            numbers = np.flatnonzero(there)[order]
-            uses = self._complete(shape, self._uses(shape, root_rows[order], numbers))
-            return self._columns(shape, uses, np.array(roots, np.int64))
+            numbers = np.flatnonzero(exists)[order]
+            uses = self._keep_complete(shape, self._find_uses(shape, root_rows[order], numbers))
+            return self._build_trees(shape, uses, np.array(roots, np.int64))
 
-    def _uses(self, shape: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
-        """Return the providers that serve a slot of the trees of these ascending roots."""
+    def _find_uses(self, shape: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
         rows = shape.rows_of_trees(shape.cloud.providers.ids[roots])
         trees = numbers[np.searchsorted(roots, shape.root_rows[rows])]
         serves = masks_of(shape, self.search, rows, CountedRoot.OWN)
         has_slot: Mask = np.logical_or.reduce(serves, axis=1)
         uses = _Uses(rows, trees, serves, np.zeros(len(rows), np.bool_)).of(has_slot)
         if self.search.names.topology.sharing:
-            uses = uses.with_others(self._shared(shape, roots, numbers))
+            uses = uses.merge(self._find_shared_uses(shape, roots, numbers))
         if self.search.rules.subtrees:
-            uses = uses.with_others(_ancestors(shape, uses))
+            uses = uses.merge(_find_ancestors(shape, uses))
         return uses.of(np.lexsort((uses.rows, uses.trees)))
 
-    def _shared(self, shape: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
-        """Return the providers that share with these trees, and serve a slot of them."""
+    def _find_shared_uses(self, shape: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
+        """Return the providers that share with these trees and serve any of their slots."""
         pairs = shape.sharing_with(roots)
         self.budget.spend(len(pairs) // _SHARED_NOTED)
-        sharers, anchors = (each[pairs] for each in shape.sharing)
-        distinct, places = shape.distinct_sharers
-        serves = masks_of(shape, self.search, distinct, CountedRoot.OTHER)[places[pairs]]
+        sharers, anchors = (rows[pairs] for rows in shape.sharing)
+        distinct, positions = shape.distinct_sharers
+        serves = masks_of(shape, self.search, distinct, CountedRoot.OTHER)[positions[pairs]]
         evaluator = ConstraintEvaluator(shape, self.search.names)
         for bit, slot in enumerate(self.search.distinct_slots):
             serves[:, bit] &= admits(slot, evaluator, anchors)
@@ -247,8 +250,8 @@ class TreeReader:
         has_slot: Mask = np.logical_or.reduce(serves, axis=1)
         return _Uses(sharers, trees, serves, np.ones(len(pairs), np.bool_)).of(has_slot)
 
-    def _complete(self, shape: TreeIndex, uses: _Uses) -> _Uses:
-        """Leave the trees that may serve, and spend what it costs to note their providers."""
+    def _keep_complete(self, shape: TreeIndex, uses: _Uses) -> _Uses:
+        """Keep only trees that may serve, and spend the steps for their providers."""
         if self.search.names.topology.sharing and not self.for_explanation and len(uses.rows):
             uses = uses.of_trees(self._is_new(shape, uses))
         if not len(uses.rows):
@@ -269,7 +272,7 @@ class TreeReader:
         return uses.of_trees(is_complete)
 
     def _is_new(self, shape: TreeIndex, uses: _Uses) -> Mask:
-        """Return for each tree whether none before it has the same, of sharing providers alone."""
+        """Return which trees have own providers, or shared providers unlike any earlier tree."""
         starts, ids = uses.starts, shape.cloud.providers.ids[uses.rows]
         has_own = np.logical_or.reduceat(~uses.is_shared, starts)
         is_new = np.ones(len(starts), np.bool_)
@@ -281,7 +284,7 @@ class TreeReader:
             self._pools.add(key)
         return is_new
 
-    def _columns(self, shape: TreeIndex, uses: _Uses, roots: _Numbers) -> ProviderTrees:
+    def _build_trees(self, shape: TreeIndex, uses: _Uses, roots: _Numbers) -> ProviderTrees:
         cloud, rules, rows, starts = shape.cloud, self.search.rules, uses.rows, uses.starts
         providers, zeros = cloud.providers, np.zeros(len(rows), np.int64)
         covers = np.zeros((len(rows), len(rules.trait_choices)), np.bool_)
@@ -290,14 +293,14 @@ class TreeReader:
         covers &= uses.serves.any(axis=1, keepdims=True)
         is_sharer = np.zeros(len(rows), np.bool_)
         if self.search.names.topology.sharing:
-            # Also of those that share with trees which are not in the columns yet.
+            # Providers that share only with trees that are not loaded count, too.
             is_sharer = np.isin(rows, shape.sharers)
-        found = roots[uses.trees[starts]]
+        tree_roots = roots[uses.trees[starts]]
         homes = np.where(uses.is_shared, providers.roots[rows], 0) if rules.one_of_a_tree else zeros
         return ProviderTrees(
             search=self.search,
-            roots=found,
-            root_uuids=providers.uuids[cloud.rows_of(found)],
+            roots=tree_roots,
+            root_uuids=providers.uuids[cloud.rows_of(tree_roots)],
             bounds=np.append(starts, len(rows)),
             ids=providers.ids[rows],
             uuids=providers.uuids[rows],
@@ -305,77 +308,77 @@ class TreeReader:
             covers=covers,
             is_sharer=is_sharer,
             homes=homes,
-            parents=_parents(shape, uses) if rules.subtrees else zeros,
-            free={class_id: _free(shape, rows, class_id) for class_id in self._repeated()},
+            parents=_find_parents(shape, uses) if rules.subtrees else zeros,
+            free={
+                class_id: _read_free(shape, rows, class_id) for class_id in self._repeated_classes()
+            },
         )
 
-    def _repeated(self) -> list[int]:
-        """Return the classes that several slots request."""
+    def _repeated_classes(self) -> list[int]:
         slots = self.search.rules.slots
         classes = [class_id for slot in slots for class_id, _ in slot.amounts]
         return sorted({class_id for class_id in classes if classes.count(class_id) > 1})
 
 
-def _free(shape: TreeIndex, rows: RowNumbers, class_id: int) -> tuple[_Numbers, _Numbers]:
-    """Return what is free of a class on each provider, and its ``max_unit``; 0 if it has none."""
+def _read_free(shape: TreeIndex, rows: RowNumbers, class_id: int) -> tuple[_Numbers, _Numbers]:
+    """Return the free amount of a class and its ``max_unit`` for each provider, 0 for none."""
     columns = shape.cloud.classes.get(class_id)
-    free, most = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    free, max_unit = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     if columns is not None:
-        places, there = columns.stock.places(rows)
-        values, at = columns.stock.values, places[there]
-        free[there] = whole_capacities(values["capacity"][at]) - values["used"][at]
-        most[there] = values["max_unit"][at]
-    return free, most
+        positions, has_inventory = columns.stock.places(rows)
+        values, selected = columns.stock.values, positions[has_inventory]
+        free[has_inventory] = (
+            whole_capacities(values["capacity"][selected]) - values["used"][selected]
+        )
+        max_unit[has_inventory] = values["max_unit"][selected]
+    return free, max_unit
 
 
 def _parent_rows(shape: TreeIndex, rows: RowNumbers) -> _Numbers:
-    """Return the row of the parent of each provider, -1 for none."""
-    there, found = shape.cloud.places_of(shape.cloud.providers.parents[rows])
+    has_parent, parent_rows = shape.cloud.places_of(shape.cloud.providers.parents[rows])
     parents = np.full(len(rows), -1, np.int64)
-    parents[there] = found
+    parents[has_parent] = parent_rows
     return parents
 
 
-def _ancestors(shape: TreeIndex, uses: _Uses) -> _Uses:
-    """Return the providers above these that are not among them, tree by tree."""
+def _find_ancestors(shape: TreeIndex, uses: _Uses) -> _Uses:
     number = len(shape.cloud)
     below = uses.trees * number + uses.rows
-    seen = known = np.unique(below)
+    visited = initial = np.unique(below)
     while len(below):
         parents = _parent_rows(shape, (below % number).astype(np.int32))
         has_parent = parents >= 0
         above = np.unique((below // number * number + parents)[has_parent])
-        # A provider that moves between two statements may be above itself.
-        below = np.setdiff1d(above, seen, assume_unique=True)
-        seen = np.union1d(seen, below)
-    keys = np.setdiff1d(seen, known, assume_unique=True)
+        # A provider that moves between two SQL statements may be its own ancestor.
+        below = np.setdiff1d(above, visited, assume_unique=True)
+        visited = np.union1d(visited, below)
+    keys = np.setdiff1d(visited, initial, assume_unique=True)
     serves = np.zeros((len(keys), uses.serves.shape[1]), np.bool_)
     rows = (keys % number).astype(np.int32)
     return _Uses(rows, keys // number, serves, np.zeros(len(keys), np.bool_))
 
 
-def _parents(shape: TreeIndex, uses: _Uses) -> _Numbers:
-    """Return the number in its tree of the parent of each provider, -1 for none."""
+def _find_parents(shape: TreeIndex, uses: _Uses) -> _Numbers:
+    """Return the index of each provider's parent within its tree, -1 for none."""
     number, rows = len(shape.cloud), _parent_rows(shape, uses.rows)
     if not len(rows):
         return rows
     keys = uses.trees * number + uses.rows
     order = np.argsort(keys)
     wanted = uses.trees * number + rows
-    places = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
+    positions = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)]
     starts = uses.starts
     first = np.repeat(starts, np.diff(starts, append=len(keys)))
-    return np.where((rows >= 0) & (keys[places] == wanted), places - first, -1)
+    return np.where((rows >= 0) & (keys[positions] == wanted), positions - first, -1)
 
 
-def _lineage(parents: Sequence[int]) -> dict[int, frozenset[int]]:
-    """Return each provider of a tree with all above it, by their numbers."""
-    found: dict[int, frozenset[int]] = {}
-    for one in range(len(parents)):
-        line: set[int] = set()
-        above = one
-        while above >= 0 and above not in line:
-            line.add(above)
+def _build_lineage(parents: Sequence[int]) -> dict[int, frozenset[int]]:
+    lineage: dict[int, frozenset[int]] = {}
+    for index in range(len(parents)):
+        ancestors: set[int] = set()
+        above = index
+        while above >= 0 and above not in ancestors:
+            ancestors.add(above)
             above = parents[above]
-        found[one] = frozenset(line)
-    return found
+        lineage[index] = frozenset(ancestors)
+    return lineage

@@ -1,1 +1,1 @@
-"""What JSON documents may hold, in JSON Schema: one definition for the APIs, reports and files."""
+"""JSON Schemas of the documents of APIs, reports and files."""

@@ -1,4 +1,4 @@
-"""What the changes of a question may be: ``{"drain": [...]}`` and its like, one of each object."""
+"""Schemas of simulated changes: ``{"drain": [...]}`` and others, each object with one key."""
 
 from placement_sched.limits import (
     MAX_AGGREGATE_METADATA,
@@ -12,7 +12,7 @@ from placement_sched.schemas.parts import AMOUNT, COUNT, NAME, a_list, a_mapping
 
 _HOSTS = a_list(NAME, minItems=1, maxItems=MAX_CHANGED_HOSTS)
 
-#: By key, what a change may be.
+#: The schema of each kind of change, by its key.
 KINDS: Json = {
     "drain": _HOSTS,
     "remove": _HOSTS,
@@ -43,7 +43,7 @@ KINDS: Json = {
     ),
 }
 
-#: A list of changes. An unknown key is left to the reader, which names the nearest known one.
+#: A list of changes. The reader rejects an unknown key and suggests the nearest valid key.
 CHANGES: Json = or_null(
     a_list(
         {"type": "object", "properties": KINDS, "minProperties": 1, "maxProperties": 1},

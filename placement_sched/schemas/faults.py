@@ -1,4 +1,4 @@
-"""Faults that the checker of JSON schemas (jsonschema_rs) finds in a document."""
+"""Faults that the JSON Schema validator (jsonschema_rs) finds in a document."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,20 +9,65 @@ import jsonschema_rs
 
 from placement_sched.model.document import Json, is_larger
 
-#: Maximum number of values of a document, with its keys, in which all faults are compared: the
-#: checker makes every fault before it returns one.
+#: Maximum number of values and keys of a document for which all faults are compared, because the
+#: validator collects all of them first.
 MAX_COMPARED = 1000
 #: Maximum number of faults that are compared.
 MAX_FAULTS = 100
 
 Keys = tuple[str | int, ...]
+#: A fault in an error and in responses of the scheduler API, with its ``problem`` in words and its
+#: ``path``. A fault of a schema also has ``keyword``, ``value`` and ``expected``.
+FaultData = Mapping[str, Any]
+_COUNTED = {"Length": "characters", "Items": "items", "Properties": "properties"}
+#: The phrases of the library jsonschema, by keyword.
+_PHRASES = {
+    "minimum": "{value} is less than the minimum of {expected!r}",
+    "maximum": "{value} is greater than the maximum of {expected!r}",
+    "exclusiveMinimum": "{value} is less than or equal to the minimum of {expected!r}",
+    "exclusiveMaximum": "{value} is greater than or equal to the maximum of {expected!r}",
+    "required": "{expected!r} is a required property",
+    "pattern": "{value} does not match {expected!r}",
+    "format": "{value} is not a {expected!r}",
+    "uniqueItems": "{value} has non-unique elements",
+    "anyOf": "{value} is not valid under any of the given schemas",
+}
+_TYPES = {
+    "array": "a list",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "null": "null",
+    "number": "a number",
+    "object": "keys with values",
+    "string": "a text",
+}
+_FORMATS = {"uuid": "a UUID", "date-time": "a time"}
+#: Descriptions of the patterns of values that are entered in forms.
+_PATTERNS = {
+    "^[^\\x00-\\x1f\\x7f]*$": "a text without control characters",
+    "^[A-Z0-9_]+$": "capital letters, digits and _",
+    "^[1-9][0-9]{0,8}$": "a whole number, 1 or more",
+}
+#: Plain descriptions by keyword. The second table is for keywords with the value 1.
+_PLAIN = {
+    "required": "the key {expected!r} is missing",
+    "anyOf": "{value} has none of the accepted forms",
+    "pattern": "{value} is not of the form {expected!r}",
+}
+_PLAIN_OF_ONE = {
+    "minLength": "expected a text that is not empty",
+    "minItems": "expected at least one entry, not {value}",
+    "minProperties": "expected at least one entry, not {value}",
+    "maxProperties": "expected one key, not the keys of {value}",
+}
 
 
 class Fault(NamedTuple):
-    """A value of a document that does not fit its schema.
+    """A value of a document that does not match its schema.
 
-    ``keys`` lead to the value; ``keyword`` is that of ``schema`` which does not hold, ``expected``
-    its value: for ``required`` the missing key, for ``additionalProperties`` the unknown keys.
+    ``keys`` lead to the value. ``keyword`` is the keyword of ``schema`` that is violated, and
+    ``expected`` its value, except for ``required`` the missing key and for ``additionalProperties``
+    the unknown keys.
     """
 
     keys: Keys
@@ -31,54 +76,54 @@ class Fault(NamedTuple):
     expected: Any
     schema_path: Keys
     schema: Json
-    #: The checker's own description.
+    #: The message of the validator.
     message: str
-    #: Why each of the alternatives of ``anyOf`` does not hold.
+    #: The faults of the alternatives of ``anyOf``.
     alternatives: "tuple[Fault, ...]" = ()
 
 
 def faults_in(
     checker: Any, document: Any, root: Json, compared: int = MAX_COMPARED
 ) -> Iterator[Fault]:
-    """Yield the faults of a document by its schema ``root``; of a large one only the first.
+    """Yield the faults of a document, or the first fault of a large document.
 
-    A document of more than ``compared`` values is large.
+    ``root`` is the schema. A document of more than ``compared`` values and keys is large.
     """
     if not is_larger(document, compared):
         for error in islice(checker.iter_errors(document), MAX_FAULTS):
-            yield _fault(error, document, root)
+            yield _build_fault(error, document, root)
         return
     try:
         checker.validate(document)
     except jsonschema_rs.ValidationError as first:
-        yield _fault(first, document, root)
+        yield _build_fault(first, document, root)
 
 
 def worst(faults: Iterable[Fault]) -> Fault | None:
-    """Return the fault that says most: the outermost, and of the alternatives the innermost.
+    """Return the most helpful fault: the outermost, and of alternatives the innermost.
 
-    It is the choice of ``best_match`` of the library jsonschema, whose messages OpenStack's
-    placement shows.
+    The choice is that of ``best_match`` of the library jsonschema, whose messages OpenStack's
+    placement returns.
     """
-    fault = max(faults, key=_relevance, default=None)
+    fault = max(faults, key=_rank, default=None)
     while fault is not None and fault.alternatives:
-        inner = sorted(fault.alternatives, key=_relevance)
-        if len(inner) > 1 and _relevance(inner[0]) == _relevance(inner[1]):
+        inner = sorted(fault.alternatives, key=_rank)
+        if len(inner) > 1 and _rank(inner[0]) == _rank(inner[1]):
             break
         fault = inner[0]
     return fault
 
 
-def _relevance(fault: Fault) -> tuple[Any, ...]:
+def _rank(fault: Fault) -> tuple[Any, ...]:
     order = list(fault.schema).index(fault.keyword) if fault.keyword in fault.schema else 0
     return (-len(fault.keys), fault.keys, not fault.alternatives, fault.keyword == "type", -order)
 
 
-def _fault(error: Any, document: Any, root: Json) -> Fault:
-    keys, value = _found_at(error, document)
+def _build_fault(error: Any, document: Any, root: Json) -> Fault:
+    keys, value = _locate(error, document)
     kind = error.kind
     *path, keyword = error.schema_path
-    schema = _schema_at(root, path)
+    schema = _find_schema(root, path)
     expected = schema.get(keyword)
     if kind.name == "propertyNames":
         value = kind.error.instance
@@ -95,11 +140,11 @@ def _fault(error: Any, document: Any, root: Json) -> Fault:
         schema_path=tuple(path),
         schema=schema,
         message=error.message,
-        alternatives=tuple(_fault(inner, document, root) for inner in alternatives),
+        alternatives=tuple(_build_fault(inner, document, root) for inner in alternatives),
     )
 
 
-def _schema_at(root: Json, path: Sequence[str | int]) -> Json:
+def _find_schema(root: Json, path: Sequence[str | int]) -> Json:
     schema: Any = root
     for step in path:
         schema = resolved(root, schema[step]) if step == "$ref" else _step_into(schema, step)
@@ -107,42 +152,41 @@ def _schema_at(root: Json, path: Sequence[str | int]) -> Json:
 
 
 def resolved(root: Json, reference: str) -> Json:
-    """Return the part of a schema that a ``$ref`` names."""
+    """Return the part of a schema that a ``$ref`` refers to."""
     schema: Any = root
     for step in reference.removeprefix("#/").split("/"):
         schema = schema[step]
     return dict(schema)
 
 
-def _found_at(error: Any, document: Any) -> tuple[list[str | int], Any]:
-    """Return the keys of a document that lead to what an error is about, and the value there.
+def _locate(error: Any, document: Any) -> tuple[list[str | int], Any]:
+    """Return the keys that lead to the value of an error, and the value.
 
-    Of several keys that the path may mean, one is taken under which that value is.
+    A path may be read as different keys. A reading with the right value is preferred.
     """
-    meant = _meant(error.instance_path, document)
-    first = next(meant)
-    others = [candidate for candidate in meant if candidate[1] == error.instance]
-    return others[0] if others and first[1] != error.instance else first
+    readings = _yield_readings(error.instance_path, document)
+    first = next(readings)
+    matches = [candidate for candidate in readings if candidate[1] == error.instance]
+    return matches[0] if matches and first[1] != error.instance else first
 
 
 def _step_into(container: Any, step: str | int) -> Any:
-    """Return what a step of a path leads to, in a list or a mapping."""
     return container[next(_keys_of(container, step))]
 
 
-def _meant(path: Sequence[str | int], value: Any) -> Iterator[tuple[list[str | int], Any]]:
-    """Yield the keys that a path may mean, with the value that they lead to."""
+def _yield_readings(path: Sequence[str | int], value: Any) -> Iterator[tuple[list[str | int], Any]]:
+    """Yield the keys that a path may stand for, with the value that they lead to."""
     if not path:
         yield [], value
         return
-    step, *rest = path
+    step, *remaining_path = path
     for key in _keys_of(value, step):
-        for keys, inner in _meant(rest, value[key]):
+        for keys, inner in _yield_readings(remaining_path, value[key]):
             yield [key, *keys], inner
 
 
 def _keys_of(container: Any, step: str | int) -> Iterator[str | int]:
-    """Yield the keys that one step may mean; of a list, and of a name, it is the step itself."""
+    """Yield the keys that a step may stand for. In a list, a step is an index."""
     if isinstance(step, str):
         if isinstance(container, dict) and step in container:
             yield step
@@ -153,51 +197,32 @@ def _keys_of(container: Any, step: str | int) -> Iterator[str | int]:
 
 
 def _is_index(key: Any, step: int) -> bool:
-    """Return whether the checker takes a key for an index: it names "1", "+1" and "01" alike."""
+    """Return whether the validator reports a key as an index, such as "1", "+1" and "01"."""
     if not isinstance(key, str):
         return False
     digits = key.removeprefix("+")
-    # As texts, since Python makes no number of more than 4300 digits.
+    # Compared as text, since Python rejects integers of more than 4300 digits.
     return digits.isascii() and digits.isdigit() and (digits.lstrip("0") or "0") == str(step)
 
 
-#: A fault as an error carries it, and as the scheduler API shows it: its ``problem`` in words and
-#: its ``path``; of a fault against a schema the ``keyword``, ``value`` and ``expected``, too.
-FaultData = Mapping[str, Any]
-
-_COUNTED = {"Length": "characters", "Items": "items", "Properties": "properties"}
-#: The phrases of the library jsonschema by keyword, for a value and the keyword's own value.
-_PHRASES = {
-    "minimum": "{value} is less than the minimum of {expected!r}",
-    "maximum": "{value} is greater than the maximum of {expected!r}",
-    "exclusiveMinimum": "{value} is less than or equal to the minimum of {expected!r}",
-    "exclusiveMaximum": "{value} is greater than or equal to the maximum of {expected!r}",
-    "required": "{expected!r} is a required property",
-    "pattern": "{value} does not match {expected!r}",
-    "format": "{value} is not a {expected!r}",
-    "uniqueItems": "{value} has non-unique elements",
-    "anyOf": "{value} is not valid under any of the given schemas",
-}
-
-
 def phrase(fault: Fault, show: Callable[[Any], str]) -> str:
-    """Return a fault in the words of the library jsonschema, which OpenStack's placement uses.
+    """Describe a fault in the words of the library jsonschema, as OpenStack's placement does.
 
-    ``show`` returns a value as the message has it. Clients match these phrases.
+    ``show`` formats a value for the message. Clients match these phrases.
     """
     value, expected, keyword = show(fault.value), fault.expected, fault.keyword
     if keyword == "type":
-        return f"{value} is not of type {', '.join(map(repr, _listed(expected)))}"
+        return f"{value} is not of type {', '.join(map(repr, _as_list(expected)))}"
     if keyword == "enum":
         return f"{value} is not one of [{', '.join(map(in_json, expected))}]"
     if keyword == "additionalProperties":
-        return _unknown_keys(fault)
+        return _describe_unknown_keys(fault)
     if keyword in _PHRASES:
         return _PHRASES[keyword].format(value=value, expected=expected)
-    return _size(keyword, value, expected) or fault.message
+    return _describe_size(keyword, value, expected) or fault.message
 
 
-def _size(keyword: str, value: str, expected: int) -> str | None:
+def _describe_size(keyword: str, value: str, expected: int) -> str | None:
     bound, noun = keyword[:3], _COUNTED.get(keyword[3:])
     if noun is None:
         return None
@@ -209,16 +234,16 @@ def _size(keyword: str, value: str, expected: int) -> str | None:
         words = "does not have enough properties" if bound == "min" else "has too many properties"
     else:
         words = "is too short" if bound == "min" else "is too long"
-    at_most = f"; {_at_most(expected, noun)}" if bound == "max" else ""
+    at_most = f"; {_format_limit(expected, noun)}" if bound == "max" else ""
     return f"{value} {words}{at_most}"
 
 
-def _at_most(limit: int, noun: str) -> str:
+def _format_limit(limit: int, noun: str) -> str:
     singular = noun.removesuffix("s").replace("propertie", "property")
     return f"at most {limit} {singular if limit == 1 else noun}"
 
 
-def _unknown_keys(fault: Fault) -> str:
+def _describe_unknown_keys(fault: Fault) -> str:
     keys, patterns = sorted(fault.expected), fault.schema.get("patternProperties")
     names = ", ".join(map(repr, keys))
     if patterns:
@@ -230,92 +255,62 @@ def _unknown_keys(fault: Fault) -> str:
 
 
 def in_json(value: Any) -> str:
-    """Return a value as JSON has it, but a text in single quotes, as messages quote it."""
+    """Return a value as JSON, but text in single quotes, as in other messages."""
     return repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _listed(values: Any) -> list[Any]:
+def _as_list(values: Any) -> list[Any]:
     return values if isinstance(values, list) else [values]
 
 
-_TYPES = {
-    "array": "a list",
-    "boolean": "true or false",
-    "integer": "a whole number",
-    "null": "null",
-    "number": "a number",
-    "object": "keys with values",
-    "string": "a text",
-}
-_FORMATS = {"uuid": "a UUID", "date-time": "a time"}
-#: What is expected by patterns that values of forms can miss.
-_PATTERNS = {
-    "^[^\\x00-\\x1f\\x7f]*$": "a text without control characters",
-    "^[A-Z0-9_]+$": "capital letters, digits and _",
-    "^[1-9][0-9]{0,8}$": "a whole number, 1 or more",
-}
 _EXPECTED: Mapping[str, Callable[[Any], str | None]] = {
-    "type": lambda kinds: either([_TYPES[kind] for kind in _listed(kinds)]),
+    "type": lambda kinds: either([_TYPES[kind] for kind in _as_list(kinds)]),
     "format": lambda name: _FORMATS.get(name, f"a {name}"),
     "minimum": "{} or more".format,
     "maximum": "{} or less".format,
     "exclusiveMinimum": "more than {}".format,
-    "maxLength": lambda limit: _at_most(limit, "characters"),
-    "maxItems": lambda limit: _at_most(limit, "items"),
+    "maxLength": lambda limit: _format_limit(limit, "characters"),
+    "maxItems": lambda limit: _format_limit(limit, "items"),
     "enum": lambda choices: either([str(choice) for choice in choices if choice is not None]),
     "pattern": _PATTERNS.get,
 }
 
 
 class Expectation(NamedTuple):
-    """A value as it was given, and what is expected in its place: ``a whole number``."""
+    """A value, and the description of the expected value: ``a whole number``."""
 
     value: str
     expected: str
 
 
 def expectation(fault: FaultData) -> Expectation | None:
-    """Return which value does not fit, and what does; None for what is wrong in another way."""
-    words = _EXPECTED.get(fault.get("keyword", ""))
-    expected = words(fault["expected"]) if words else None
+    """Return the value and the expected value of a fault, None if it has neither."""
+    describe = _EXPECTED.get(fault.get("keyword", ""))
+    expected = describe(fault["expected"]) if describe else None
     return None if expected is None else Expectation(fault["value"], expected)
 
 
-#: Plain words by keyword; the second where the keyword's value is 1.
-_PLAIN = {
-    "required": "the key {expected!r} is missing",
-    "anyOf": "{value} has none of the forms that are accepted here",
-    "pattern": "{value} is not of the form {expected!r}",
-}
-_PLAIN_OF_ONE = {
-    "minLength": "expected a text that is not empty",
-    "minItems": "expected at least one entry, not {value}",
-    "minProperties": "expected at least one entry, not {value}",
-    "maxProperties": "expected one key, not those of {value}",
-}
-
-
 def plain_reason(fault: FaultData) -> str:
-    """Return a fault in plain words; what is plain already as it is."""
+    """Describe a fault in plain words, without change if it is plain already."""
     keyword, expected = fault.get("keyword", ""), fault.get("expected")
     problem: str = fault["problem"]
-    if keyword in {"type", "format"} and (known := expectation(fault)):
-        return f"expected {known.expected}, not {known.value}"
+    if keyword in {"type", "format"} and (details := expectation(fault)):
+        return f"expected {details.expected}, not {details.value}"
     if keyword == "additionalProperties" and problem.startswith("Additional"):
-        more = problem.partition(")")[2]  # the keys that there are, or that may be meant
-        names = _listed(expected)
-        return f"unknown key{'s' * (len(names) > 1)} {', '.join(map(repr, names))}{more}"
+        suffix = problem.partition(")")[2]  # the valid keys or the nearest valid key
+        names = _as_list(expected)
+        return f"unknown key{'s' * (len(names) > 1)} {', '.join(map(repr, names))}{suffix}"
     words = _PLAIN.get(keyword) or (_PLAIN_OF_ONE.get(keyword) if expected == 1 else None)
     return problem if words is None else words.format(**fault)
 
 
 def either(names: list[str]) -> str:
-    """Return names as a sentence has them: ``a, b or c``."""
-    *most, last = names
-    return f"{', '.join(most)} or {last}" if most else last
+    """Join names with commas and a final or: ``a, b or c``."""
+    *leading, last = names
+    return f"{', '.join(leading)} or {last}" if leading else last
 
 
 def bare(value: str) -> str:
-    """Return a value without the quotes that a text has in messages."""
+    """Return a value without the quotes around text in messages."""
     quoted = len(value) > 1 and value[0] == value[-1] == "'"
     return value[1:-1] if quoted else value

@@ -1,4 +1,4 @@
-"""Properties of flavors, images, aggregates, services, groups and providers, as requests take them.
+"""Properties of flavors, images, aggregates, services, groups and providers in requests.
 
 Sources: compute, image and placement API references.
 """
@@ -13,16 +13,16 @@ from placement_sched.schemas.parts import AMOUNT, COUNT
 _TEXT: Json = {"type": "string", "maxLength": 255}
 _NAMED: Json = {"type": "string", "minLength": 1, "maxLength": 255}
 
-#: A name that people give, for which databases keep no other: printable, no blank at either end.
+#: A name given by users: printable, without leading or trailing blanks, which databases ignore.
 NAME: Json = {**_NAMED, "format": "printable-name"}
-#: A name of traits, resource classes and consumer types.
+#: A name of a trait, resource class or consumer type.
 SYMBOL: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength": 255}
 
 DESCRIPTION: Json = {"type": ["string", "null"], "maxLength": 65535, "format": "printable"}
 FLAVOR_ID: Json = {**_NAMED, "pattern": names.FLAVOR_ID}
-#: What a flavor multiplies bandwidth by.
+#: Bandwidth multiplier of a flavor.
 RXTX_FACTOR: Json = {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_FLOAT}
-#: A key of extra specs and of metadata, and a value of either.
+#: A key and a value of extra specs and metadata.
 KEY: Json = {"pattern": names.KEY}
 VALUE: Json = _TEXT
 
@@ -32,13 +32,13 @@ DISABLED_REASON: Json = _NAMED
 SERVICE_STATUS: Json = {"type": "string", "enum": ["enabled", "disabled"]}
 GROUP_POLICY: Json = {"type": "string", "enum": list(POLICIES)}
 
-#: A name of an image's tag.
+#: A tag of an image.
 TAG: Json = {**_TEXT, "format": "printable-name"}
 PROPERTY_NAME: Json = NAME
-#: As long as glance's own table keeps it on MariaDB.
+#: As long as in glance's own table on MariaDB.
 PROPERTY: Json = {"type": "string", "maxLength": 65535}
 _IMAGE_ID: Json = {"type": ["null", "string"], "pattern": names.UUID}
-#: Properties that name other images.
+#: Properties that refer to other images.
 IMAGE_IDS: Json = {"kernel_id": _IMAGE_ID, "ramdisk_id": _IMAGE_ID}
 IMAGE: Json = {
     "name": {"type": ["null", "string"], "maxLength": 255},
@@ -53,7 +53,7 @@ IMAGE: Json = {
     "min_disk": AMOUNT,
 }
 
-#: An inventory, but for its allocation ratio.
+#: An inventory without its allocation ratio.
 INVENTORY: Json = {
     "total": COUNT,
     "reserved": AMOUNT,

@@ -1,4 +1,4 @@
-"""The formats that JSON schemas name, each with the function that reads a text of it."""
+"""Readers of the formats that JSON Schemas name."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -9,22 +9,22 @@ from ipaddress import ip_address
 from typing import Any, TypeVar
 
 from placement_sched.errors import Invalid
-from placement_sched.model import names as names_module
+from placement_sched.model import names
 from placement_sched.model.names import canonical, read_uuid
 
 T = TypeVar("T")
 
-_SHOWN = 60
+_MAX_SHOWN = 60
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_LIKE_UUID = re.compile(names_module.LIKE_UUID)
-#: Before it no cloud reported, and MariaDB's earliest date is not much older.
+_LIKE_UUID = re.compile(names.LIKE_UUID)
+#: No host reports an earlier time, and MariaDB's earliest date is only a little earlier.
 _EARLIEST = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as the tables keep it
 
 
 class DocumentError(Exception):
-    """A wrong value in a document: what is wrong, and the keys that lead to it.
+    """An invalid value in a document, with the keys that lead to it.
 
-    With ``at_key`` it is the last key itself that is wrong, not the value under it.
+    With ``at_key``, the last key itself is invalid, not its value.
     """
 
     def __init__(self, what: str, *keys: str | int, at_key: bool = False) -> None:
@@ -34,11 +34,11 @@ class DocumentError(Exception):
         self.at_key = at_key
 
     def under(self, *keys: str | int) -> "DocumentError":
-        """Return the same error as seen from the value that holds the wrong one."""
+        """Return the same error with these keys before its own."""
         return DocumentError(self.what, *keys, *self.keys, at_key=self.at_key)
 
     def at_path(self, start: str = "$") -> Invalid:
-        """Return the error with its JSON path; the document itself is at ``start``."""
+        """Return the error with its JSON path, with the document itself at ``start``."""
         for key in self.keys:
             start += f".{key}" if _PLAIN_KEY.fullmatch(str(key)) else f"[{key!r}]"
         return Invalid(self.what, at=start, code="scheduler.bad_value")
@@ -54,13 +54,13 @@ def located(*keys: str | int) -> Iterator[None]:
 
 
 def shown(value: Any) -> str:
-    """Return a value as messages show it, cut where it is long."""
+    """Return a value as text for a message, cut if it is long."""
     text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 def read(reader: Callable[[Any], T], value: Any, path: str = "$") -> T:
-    """Return what a reader of a format makes of a value; raises :class:`Invalid` with its path."""
+    """Convert a value with a reader. Raises :class:`Invalid` with its JSON path."""
     try:
         return reader(value)
     except DocumentError as error:
@@ -68,28 +68,28 @@ def read(reader: Callable[[Any], T], value: Any, path: str = "$") -> T:
 
 
 def uuid(value: Any) -> str:
-    """Return a uuid in lower case with hyphens."""
-    found = read_uuid(value)
-    if found is None:
+    """Return a UUID in lower case with hyphens."""
+    normalized = read_uuid(value)
+    if normalized is None:
         raise DocumentError(f"{shown(value)} is not a uuid")
-    return found
+    return normalized
 
 
 def usual_uuid(text: str) -> str:
-    """Return the UUID of a path as the database keeps it; any other text as it is.
+    """Return a UUID in a path as stored in the database, and any other text unchanged.
 
-    Nothing has such a text for its UUID, so that a path with it is answered with 404, not 400.
+    No object has another text as its UUID, so that such a path is answered with 404, not 400.
     """
     return read_uuid(text) or text
 
 
 def in_seconds(moment: datetime | None) -> str | None:
-    """Return a time as servers and images show it."""
+    """Format a time as in the responses for servers and images."""
     return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def moment(value: Any) -> datetime:
-    """Return an ISO 8601 time as naive UTC without a fraction; without a zone it is UTC."""
+    """Parse an ISO 8601 time to naive UTC without fractions. The default zone is UTC."""
     try:
         parsed = datetime.fromisoformat(value)
         if parsed.tzinfo is not None:
@@ -101,52 +101,50 @@ def moment(value: Any) -> datetime:
     return parsed.replace(microsecond=0)
 
 
-def _address(value: str) -> str:
+def _normalize_address(value: str) -> str:
     try:
         return str(ip_address(value))
     except ValueError:
         raise DocumentError(f"{shown(value)} is not an IP address") from None
 
 
-def _checked(is_right: Callable[[str], bool], what: str, value: str) -> str:
-    if not is_right(value):
-        raise DocumentError(f"{shown(value)} {what}")
+def _check_text(is_valid: Callable[[str], bool], problem: str, value: str) -> str:
+    if not is_valid(value):
+        raise DocumentError(f"{shown(value)} {problem}")
     return value
 
 
-def _member(names: Collection[str], aliases: Mapping[str, str], value: str) -> str:
-    """Return the name of a member of one of nova's enumerations, in any case or an alias."""
-    found = value.lower()
-    if found not in names and found not in aliases:
-        raise DocumentError(f"{shown(value)} is not one of {', '.join(sorted(names))}")
-    return aliases.get(found, found)
+def _find_member(members: Collection[str], aliases: Mapping[str, str], value: str) -> str:
+    """Return the name of a member of a nova enumeration, in any case or by alias."""
+    name = value.lower()
+    if name not in members and name not in aliases:
+        raise DocumentError(f"{shown(value)} is not one of {', '.join(sorted(members))}")
+    return aliases.get(name, name)
 
 
-#: What reads a text of each format; raises :class:`DocumentError`.
+#: The reader of each format. Readers raise :class:`DocumentError`.
 READERS: Mapping[str, Callable[[str], Any]] = {
     "uuid": uuid,
-    # As POST /placement/allocations accepts it.
+    # The same as for POST /placement/allocations.
     "consumer-uuid": lambda value: (canonical if _LIKE_UUID.fullmatch(value) else uuid)(value),
     "moment": moment,
-    "ip-address": _address,
-    # MariaDB ignores blanks at the end when it compares.
-    "name": partial(_checked, lambda value: value == value.strip(), "begins or ends with a blank"),
-    "printable": partial(
-        _checked, names_module.is_printable, "has characters that are not printable"
+    "ip-address": _normalize_address,
+    # MariaDB ignores trailing blanks in comparisons.
+    "name": partial(
+        _check_text, lambda value: value == value.strip(), "begins or ends with a blank"
     ),
+    "printable": partial(_check_text, names.is_printable, "has characters that are not printable"),
     "printable-name": partial(
-        _checked, names_module.is_printable_name, "is not printable, or begins or ends with a blank"
+        _check_text, names.is_printable_name, "is not printable, or begins or ends with a blank"
     ),
-    "architecture": partial(_member, names_module.ARCHITECTURES, names_module.ARCHITECTURE_ALIASES),
-    "hypervisor-type": partial(
-        _member, names_module.HYPERVISOR_TYPES, names_module.HYPERVISOR_TYPE_ALIASES
-    ),
-    "vm-mode": partial(_member, names_module.VM_MODES, names_module.VM_MODE_ALIASES),
-    "monitor-metric": partial(_member, names_module.MONITOR_METRICS, {}),
+    "architecture": partial(_find_member, names.ARCHITECTURES, names.ARCHITECTURE_ALIASES),
+    "hypervisor-type": partial(_find_member, names.HYPERVISOR_TYPES, names.HYPERVISOR_TYPE_ALIASES),
+    "vm-mode": partial(_find_member, names.VM_MODES, names.VM_MODE_ALIASES),
+    "monitor-metric": partial(_find_member, names.MONITOR_METRICS, {}),
 }
 
 
-def _holds(reader: Callable[[str], Any], value: object) -> bool:
+def _has_format(reader: Callable[[str], Any], value: object) -> bool:
     try:
         if isinstance(value, str):
             reader(value)
@@ -155,7 +153,7 @@ def _holds(reader: Callable[[str], Any], value: object) -> bool:
     return True
 
 
-#: Whether a value has the format, as validators of JSON Schema ask for it.
+#: The check of each format for JSON Schema validators.
 CHECKS: Mapping[str, Callable[[object], bool]] = {
-    name: partial(_holds, reader) for name, reader in READERS.items()
+    name: partial(_has_format, reader) for name, reader in READERS.items()
 }

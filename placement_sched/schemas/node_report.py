@@ -1,7 +1,7 @@
-"""A host's report: what it may hold, and what applies where it leaves something out.
+"""Compute node reports: their schema, defaults and parsing.
 
-The keys are nova's ComputeNode fields; ``reserved`` and ``inventories`` are ours. The structured
-parts may have any of the forms in which nova keeps them.
+The keys are the fields of nova's ComputeNode, and our own ``reserved`` and ``inventories``.
+Structured values are accepted in every form that nova stores.
 """
 
 import json
@@ -26,23 +26,23 @@ from placement_sched.schemas.formats import DocumentError, located, read
 from placement_sched.schemas.parts import AMOUNT, a_list, a_mapping, an_object, or_null
 from placement_sched.schemas.reader import Conversion, Reader
 
-#: Where a serialised nova object keeps its fields (oslo.versionedobjects).
+#: Key of the fields of a serialised nova object (oslo.versionedobjects).
 _NOVA_DATA = "nova_object.data"
-#: Metrics are kept in 64 bits: a CPU time is in nanoseconds.
+#: Metrics have 64 bits, because CPU times are in nanoseconds.
 _MAX_METRIC = 2**63 - 1
-#: A whole number of more digits is out of any range here.
+#: Whole numbers. More digits are outside of every accepted range.
 _DIGITS = re.compile("[0-9]{1,19}")
-#: A provider is named as the hypervisor, and placement's column has room for so much.
+#: The length of placement's column for the provider name, which is that of the hypervisor.
 _MAX_PROVIDER_NAME = 200
-#: Statistics that host states count with.
+#: Statistics that host states use as numbers.
 _COUNTED = ("num_instances", "io_workload", "failed_builds")
-#: What may be given as the JSON string that nova stores.
+#: Keys whose values may be the JSON string that nova stores.
 _STRINGS = ("metrics", "numa_topology")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """What applies where a report is silent: the time now (naive UTC) and allocation ratios."""
+    """The values for missing keys of a report: the time now (naive UTC) and allocation ratios."""
 
     now: datetime
     cpu_allocation_ratio: float = 4.0
@@ -52,20 +52,22 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """One report: the node it describes (version 0), and whether its inventories are to follow."""
+    """A report: its compute node (version 0), and whether to update the inventories."""
 
     node: ComputeNode
     inventories: bool
 
 
 def _nova_object(inner: Json) -> Json:
-    """Return the schema of a plain object, or of the nova object that holds its fields."""
+    """Return the schema of a plain object, or of the nova object that contains it."""
     wrapped = {"type": "object", "required": [_NOVA_DATA]}
     within = {"properties": {_NOVA_DATA: inner}}
     return {"if": wrapped, "then": within, "else": inner, "x-nova": inner}
 
 
-def _unwrapped(inner: Json, conversion: Callable[[Json | None], Conversion | None]) -> Conversion:
+def _unwrap_conversion(
+    inner: Json, conversion: Callable[[Json | None], Conversion | None]
+) -> Conversion:
     convert = conversion(inner) or (lambda value: value)
 
     def unwrap(value: Any) -> Any:
@@ -87,7 +89,7 @@ _METRIC_VALUE: Json = {"type": "integer", "minimum": -_MAX_METRIC, "maximum": _M
 _METRIC = an_object(
     {
         "name": {"type": "string", "format": "monitor-metric"},
-        # Read apart: what it may be depends on the name.
+        # Converted separately, because the range depends on the name.
         "value": {"type": ["integer", "number"]},
         "numa_membw_values": or_null(a_mapping(_LABEL, _METRIC_VALUE)),
         "source": or_null(parts.TEXT),
@@ -132,7 +134,7 @@ _HV_SPEC: Json = {
     **dict.fromkeys(("minItems", "maxItems"), 3),
 }
 
-#: A report, its JSON strings decoded.
+#: A report with decoded JSON strings.
 REPORT: Json = an_object(
     {
         "uuid": parts.UUID,
@@ -161,11 +163,11 @@ REPORT: Json = an_object(
     *("uuid", "host", "hypervisor_hostname", "vcpus", "memory_mb"),
 )
 
-_report = Reader(REPORT, {"x-nova": _unwrapped})
-_metric_value = Reader(_METRIC_VALUE)
-_topology = Reader(_TOPOLOGY, {"x-nova": _unwrapped})
+_report_reader = Reader(REPORT, {"x-nova": _unwrap_conversion})
+_metric_value_reader = Reader(_METRIC_VALUE)
+_topology_reader = Reader(_TOPOLOGY, {"x-nova": _unwrap_conversion})
 
-_LEFT_OUT: Json = {
+_DEFAULTS: Json = {
     **dict.fromkeys(("cell_uuid", "host_ip", "disk_available_least")),
     **dict.fromkeys(("hypervisor_version", "vcpus_used", "memory_mb_used"), 0),
     **dict.fromkeys(("local_gb", "local_gb_used"), 0),
@@ -174,149 +176,151 @@ _LEFT_OUT: Json = {
 
 
 def parse(document: Any, defaults: Defaults, at: str = "$") -> NodeReport:
-    """Return the report that ``document``, decoded JSON at the JSON path ``at``, makes.
+    """Parse ``document``, decoded JSON at the JSON path ``at``.
 
-    Raises :class:`Invalid` with the JSON path of what is unknown, of a wrong type or out of range.
+    Raises :class:`Invalid` with the JSON path of a value that is unknown, has a wrong type or is
+    out of range.
     """
     return read(partial(read_report, defaults=defaults), document, at)
 
 
 def read_report(document: Any, defaults: Defaults) -> NodeReport:
-    """Return the report that a document makes; raises :class:`DocumentError`."""
-    given = _report(_decoded(document))
-    inventories: bool = given.pop("inventories", True)
-    local_gb = given.get("local_gb", 0)
+    """Parse a document. Raises :class:`DocumentError`."""
+    body = _report_reader(_decode_strings(document))
+    inventories: bool = body.pop("inventories", True)
+    local_gb = body.get("local_gb", 0)
     fields = {
-        **_LEFT_OUT,
+        **_DEFAULTS,
         "version": 0,
-        "free_ram_mb": given["memory_mb"] - given.get("memory_mb_used", 0),
-        # A null is kept: the host does not know, which is not that all is free.
-        "free_disk_gb": local_gb - given.get("local_gb_used", 0),
-        **given,
-        "last_seen_up": given.get("last_seen_up") or defaults.now,
-        "cpu_info": _cpu_info(given.get("cpu_info")),
-        "supported_hv_specs": tuple(map(tuple, given.get("supported_hv_specs") or ())),
-        "stats": {key: str(value) for key, value in (given.get("stats") or {}).items()},
-        "reserved": given.get("reserved") or {},
-        "metrics": _every(_metric, given, "metrics"),
-        "pci_device_pools": _every(_pool, given, "pci_device_pools"),
-        "numa_topology": _numa_topology(given.get("numa_topology")),
+        "free_ram_mb": body["memory_mb"] - body.get("memory_mb_used", 0),
+        # null is preserved: an unknown value does not mean that all is free.
+        "free_disk_gb": local_gb - body.get("local_gb_used", 0),
+        **body,
+        "last_seen_up": body.get("last_seen_up") or defaults.now,
+        "cpu_info": _format_cpu_info(body.get("cpu_info")),
+        "supported_hv_specs": tuple(map(tuple, body.get("supported_hv_specs") or ())),
+        "stats": {key: str(value) for key, value in (body.get("stats") or {}).items()},
+        "reserved": body.get("reserved") or {},
+        "metrics": _read_list(_read_metric, body, "metrics"),
+        "pci_device_pools": _read_list(_read_pool, body, "pci_device_pools"),
+        "numa_topology": _complete_topology(body.get("numa_topology")),
     }
     for ratio in RATIOS.values():
-        fields[ratio] = given.get(ratio) or getattr(defaults, ratio)
+        fields[ratio] = body.get(ratio) or getattr(defaults, ratio)
     for name, total in REPORTED_TOTALS.items():
         reserved = fields["reserved"].get(name, 0)
         if reserved > fields[total]:
-            what = f"{reserved} is more than {total} has ({fields[total]})"
-            raise DocumentError(what, "reserved", name)
+            problem = f"{reserved} is more than {total} ({fields[total]})"
+            raise DocumentError(problem, "reserved", name)
     return NodeReport(node=ComputeNode(**fields), inventories=inventories)
 
 
 def numa_topology(value: Any) -> ReportedTopology | None:
-    """Return ``{"cells": [...]}`` with every key of each cell, from any form nova gives it."""
-    return _numa_topology(_topology(_from_json(value) if isinstance(value, str) else value))
+    """Return ``{"cells": [...]}`` with every key of each cell, from any form of nova."""
+    return _complete_topology(
+        _topology_reader(_parse_json(value) if isinstance(value, str) else value)
+    )
 
 
-def _decoded(document: Any) -> Any:
+def _decode_strings(document: Any) -> Any:
     if not isinstance(document, dict):
         return document
-    found = dict(document)
+    decoded = dict(document)
     for key in _STRINGS:
-        if isinstance(text := found.get(key), str):
-            # An empty string stands for no metrics, as for nova.
-            found[key] = None if key == "metrics" and not text else _from_json(text, key)
-    if isinstance(stats := found.get("stats"), dict):
-        # nova keeps numbers as strings of digits.
-        found["stats"] = stats | {
+        if isinstance(text := decoded.get(key), str):
+            # In nova, an empty string means no metrics.
+            decoded[key] = None if key == "metrics" and not text else _parse_json(text, key)
+    if isinstance(stats := decoded.get("stats"), dict):
+        # nova stores numbers as strings of digits.
+        decoded["stats"] = stats | {
             key: int(text)
             for key in _COUNTED
             if isinstance(text := stats.get(key), str) and _DIGITS.fullmatch(text)
         }
-    return found
+    return decoded
 
 
-def _from_json(text: str, *keys: str) -> Any:
-    """Return what a string of JSON says; Python's own reader accepts NaN as well."""
+def _parse_json(text: str, *keys: str) -> Any:
+    """Parse a JSON string. orjson is used because Python's parser accepts NaN."""
     try:
-        found = orjson.loads(text)
+        value = orjson.loads(text)
     except ValueError:
         raise DocumentError("the string is not JSON", *keys) from None
-    if is_deeper(found, MAX_JSON_DEPTH):
+    if is_deeper(value, MAX_JSON_DEPTH):
         raise DocumentError(f"the JSON is nested more than {MAX_JSON_DEPTH} deep", *keys)
-    return found
+    return value
 
 
-def _cpu_info(value: Any) -> str:
-    """Return the JSON string that nova keeps; an empty one stands for nothing known."""
+def _format_cpu_info(value: Any) -> str:
+    """Return the JSON string that nova stores. An empty string means no information."""
     if value in (None, ""):
         return "{}"
     if isinstance(value, dict):
         return json.dumps(value)
-    if not isinstance(_from_json(value, "cpu_info"), dict):
+    if not isinstance(_parse_json(value, "cpu_info"), dict):
         raise DocumentError("the string is not the JSON of an object", "cpu_info")
     return str(value)
 
 
-def _every(read: Callable[[Json], Json], given: Json, key: str) -> tuple[Json, ...]:
-    found = []
-    for index, item in enumerate(given.get(key) or ()):
+def _read_list(convert: Callable[[Json], Json], body: Json, key: str) -> tuple[Json, ...]:
+    items = []
+    for index, item in enumerate(body.get(key) or ()):
         with located(key, index):
-            found.append(read(item))
-    return tuple(found)
+            items.append(convert(item))
+    return tuple(items)
 
 
-def _metric(found: Json) -> Json:
-    """Return a metric with a whole value, with values by NUMA node, or with both.
+def _read_metric(metric: Json) -> Json:
+    """Return a metric with an integer value, with values by NUMA node, or with both.
 
-    nova-compute stores percentages as fractions, 1.0 for 100, and always writes their decimal
-    point. nova cuts off what is left of the product (0.29 counts as 28), and so do we, to weigh
-    hosts as it does.
+    nova-compute stores percentages as fractions with a decimal point: 1.0 is 100. As in nova, the
+    product is truncated (0.29 becomes 28), so that hosts are weighed equally.
     """
-    found = dict(found)
-    if found.get("timestamp") is not None:
-        found["timestamp"] = found["timestamp"].isoformat()
-    if "value" in found:
-        value = found["value"]
-        if isinstance(value, float) and found["name"] in names.PERCENT_METRICS:
+    metric = dict(metric)
+    if metric.get("timestamp") is not None:
+        metric["timestamp"] = metric["timestamp"].isoformat()
+    if "value" in metric:
+        value = metric["value"]
+        if isinstance(value, float) and metric["name"] in names.PERCENT_METRICS:
             value = int(value * 100) if math.isfinite(value * 100) else value
         with located("value"):
-            found["value"] = _metric_value(value)
-    elif "numa_membw_values" not in found:
+            metric["value"] = _metric_value_reader(value)
+    elif "numa_membw_values" not in metric:
         raise DocumentError("'value' or 'numa_membw_values' is required")
-    return found
+    return metric
 
 
-def _pool(found: Json) -> Json:
-    """Return a pool with its tags beside its own keys, given so or gathered under ``tags``."""
-    pool = {"numa_node": None, **found}
+def _read_pool(document: Json) -> Json:
+    """Return a pool with all tags as its own keys, whether or not they are in ``tags``."""
+    pool = {"numa_node": None, **document}
     tags = pool.pop("tags", None) or {}
-    if twice := sorted(tags.keys() & pool.keys()):
-        raise DocumentError("the pool has this key already", "tags", twice[0])
+    if duplicates := sorted(tags.keys() & pool.keys()):
+        raise DocumentError("the pool has this key already", "tags", duplicates[0])
     own = _POOL["properties"]
-    others = {key: value for key, value in {**pool, **tags}.items() if key not in own}
-    return pool | {key: None if value is None else str(value) for key, value in others.items()}
+    tag_values = {key: value for key, value in {**pool, **tags}.items() if key not in own}
+    return pool | {key: None if value is None else str(value) for key, value in tag_values.items()}
 
 
-def _numa_topology(found: Json | None) -> ReportedTopology | None:
-    if found is None:
+def _complete_topology(topology: Json | None) -> ReportedTopology | None:
+    if topology is None:
         return None
-    cells = [_whole_cell(cell) for cell in found["cells"]]
+    cells = [_complete_cell(cell) for cell in topology["cells"]]
     if len({cell["id"] for cell in cells}) != len(cells):
         raise DocumentError("two cells have the same id", "numa_topology", "cells")
     return ReportedTopology({"cells": cells})
 
 
-def _whole_cell(cell: Mapping[str, Any]) -> Json:
+def _complete_cell(cell: Mapping[str, Any]) -> Json:
     network = cell.get("network_metadata") or {}
     return {
         "id": cell["id"],
-        "cpuset": _cpu_list(cell["cpuset"]),
-        "pcpuset": _cpu_list(cell.get("pcpuset", ())),
+        "cpuset": _sort_cpus(cell["cpuset"]),
+        "pcpuset": _sort_cpus(cell.get("pcpuset", ())),
         "memory": cell["memory"],
         "cpu_usage": cell.get("cpu_usage", 0),
         "memory_usage": cell.get("memory_usage", 0),
-        "pinned_cpus": _cpu_list(cell.get("pinned_cpus", ())),
-        "siblings": [_cpu_list(group) for group in cell.get("siblings", ())],
+        "pinned_cpus": _sort_cpus(cell.get("pinned_cpus", ())),
+        "siblings": [_sort_cpus(group) for group in cell.get("siblings", ())],
         "mempages": [{"used": 0, "reserved": 0, **pages} for pages in cell.get("mempages", ())],
         "network_metadata": {
             "physnets": sorted(network.get("physnets", ())),
@@ -326,5 +330,5 @@ def _whole_cell(cell: Mapping[str, Any]) -> Json:
     }
 
 
-def _cpu_list(cpus: Any) -> list[int]:
+def _sort_cpus(cpus: Any) -> list[int]:
     return sorted(set(cpus))

@@ -1,4 +1,4 @@
-"""Schemas of which others are made, and flavors and images as requests and records have them."""
+"""Common parts of schemas, and flavors and images in requests and records."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from placement_sched.limits import MAX_EXTRA_SPECS, MAX_REQUEST_IMAGE_PROPERTIES
 from placement_sched.model.document import Json
 from placement_sched.model.provider import MAX_INT
 
-#: Host, node and project names as nova's columns keep them.
+#: Names of hosts, nodes and projects, as in nova's columns.
 NAME: Json = {
     "type": "string",
     "minLength": 1,
@@ -24,7 +24,7 @@ COUNT: Json = {"type": "integer", "minimum": 1, "maximum": MAX_INT}
 
 
 def an_object(properties: Json, *required: str) -> Json:
-    """Return the schema of an object with these keys and no others."""
+    """Build the schema of an object with only these keys."""
     return {
         "type": "object",
         "properties": properties,
@@ -34,33 +34,33 @@ def an_object(properties: Json, *required: str) -> Json:
 
 
 def a_mapping(names: Json, values: Json) -> Json:
-    """Return the schema of an object whose keys are free."""
+    """Build the schema of an object with arbitrary keys."""
     return {"type": "object", "propertyNames": names, "additionalProperties": values}
 
 
 def a_list(items: Json, **limits: Any) -> Json:
-    """Return the schema of a list."""
+    """Build the schema of a list."""
     return {"type": "array", "items": items, **limits}
 
 
 def or_null(schema: Json) -> Json:
-    """Return the schema of the same value or null, so that errors inside keep their place."""
+    """Extend a schema by null. Errors inside the value keep their path."""
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    changed: Json = {**schema, "type": [*kinds, "null"]}
+    extended: Json = {**schema, "type": [*kinds, "null"]}
     if "enum" in schema:
-        changed["enum"] = [*schema["enum"], None]
-    return changed
+        extended["enum"] = [*schema["enum"], None]
+    return extended
 
 
 def or_id(schema: Json) -> Json:
-    """Return the schema of the same object, or the id or name of a stored one."""
+    """Extend the schema of an object by the id or name of a stored object."""
     return {**schema, "type": [schema["type"], "string"], "minLength": 1, "maxLength": 255}
 
 
-#: How a list is narrowed to a page: at most ``limit`` after the one that ``marker`` names.
+#: Parameters of a page of a list: at most ``limit`` entries after the entry ``marker``.
 PAGING: Json = {"limit": {"type": "string", "pattern": "^[1-9][0-9]{0,8}$"}, "marker": UUID}
 
-#: nova's Flavor: memory and swap in MB, disks in GB. The compute API writes no swap as "".
+#: nova's Flavor: memory and swap in MB, disks in GB. In the compute API, "" means no swap.
 FLAVOR: Json = an_object(
     {
         "id": {"type": ["string", "integer", "null"]},
@@ -81,15 +81,15 @@ FLAVOR: Json = an_object(
     }
 )
 
-#: What a property may be: glance keeps text, up to 65 535 bytes, other clients send what JSON has
-#: for it.
+#: A property. glance stores text of up to 65 535 bytes. Other clients also send JSON numbers,
+#: booleans and null.
 _PROPERTY: Json = {"type": ["string", "number", "boolean", "null"], "maxLength": 65535}
-#: The properties that nova keeps as lists of objects, under their names of then and now.
+#: Properties that nova stores as lists of objects, with their old and new names.
 _LISTS = ("block_device_mapping", "img_block_device_mapping", "img_mappings", "mappings")
 
 _SIZE: Json = {"type": ["integer", "null"], "minimum": 0}
 
-#: glance's image: ``min_ram`` in MB, ``min_disk`` in GB, properties as they are kept.
+#: glance's image: ``min_ram`` in MB, ``min_disk`` in GB, properties as stored.
 IMAGE: Json = an_object(
     {
         **dict.fromkeys(("id", "name", "status", "visibility", "owner"), NULLABLE_TEXT),

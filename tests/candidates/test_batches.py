@@ -99,7 +99,12 @@ def noted(monkeypatch):
 
 
 def _small(monkeypatch):
-    for name, size in (("_FEW", 1), ("_SOME", 1), ("_MANY", 2), ("_GROWTH", 2)):
+    for name, size in (
+        ("_MIN_BATCH", 1),
+        ("_MIN_NEXT_BATCH", 1),
+        ("_MAX_BATCH", 2),
+        ("_GROWTH", 2),
+    ):
         monkeypatch.setattr(batches, name, size)
 
 
@@ -206,8 +211,8 @@ def test_last_batch_is_all_that_is_left(database, settings, noted):
 def test_trees_that_may_serve_are_read_in_as_many_batches_as_are_needed(
     database, settings, noted, monkeypatch
 ):
-    monkeypatch.setattr(batches, "_FEW", 2)
-    monkeypatch.setattr(batches, "_SOME", 1)
+    monkeypatch.setattr(batches, "_MIN_BATCH", 2)
+    monkeypatch.setattr(batches, "_MIN_NEXT_BATCH", 1)
     load(database, _cloud(40, set(range(0, 40, 2))))
     with database.read() as connection:
         cheap = source_of(connection).reads_cheaply
@@ -224,7 +229,7 @@ def test_trees_that_seem_to_serve_and_do_not_are_followed_by_more(
     database, settings, noted, monkeypatch
 ):
     # Each has a card for each slot, but it is the same one: only the last tree has two.
-    monkeypatch.setattr(batches, "_FEW", 2)
+    monkeypatch.setattr(batches, "_MIN_BATCH", 2)
     alone = [member for number in range(2, 30) for member in _tree(number, "A")]
     last = _tree(0, "AB", prefix="last ")
     cloud = Cloud((*_cloud(2, set()).hosts, *alone, *last))
@@ -241,7 +246,7 @@ def test_each_tree_is_as_likely_as_another_in_a_sample(
 ):
     serving = range(0, 6 * every, every)
     load(sqlite_database, _cloud(6 * every, set(serving)))
-    monkeypatch.setattr(batches, "_FEW", 4)
+    monkeypatch.setattr(batches, "_MIN_BATCH", 4)
     options = sqlite_settings.overridden({**SHUFFLED, **BREADTH_FIRST, MOST: 2})
     drawn = Counter(
         root

@@ -81,7 +81,7 @@ def _serves(tree, rules, chosen):
 @pytest.mark.parametrize("many", [0, 1000], ids=["narrowed", "as they are"])
 @pytest.mark.parametrize("isolate", [False, True])
 def test_what_is_found_is_what_trying_everything_finds(many, isolate, monkeypatch):
-    monkeypatch.setattr(combine, "_MANY", many)
+    monkeypatch.setattr(combine, "_MIN_TO_CHECK", many)
     found_any = 0
     for seed in range(TREES):
         dice = Random(seed)

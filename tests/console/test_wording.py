@@ -79,7 +79,7 @@ def test_the_api_itself_says_it_as_before(browser):
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ({"keyword": "anyOf", "value": "1"}, "none of the forms"),
+        ({"keyword": "anyOf", "value": "1"}, "none of the accepted forms"),
         ({"keyword": "pattern", "value": "'a b'", "expected": "^[A-Z0-9_]+$"}, "capital letters,"),
         ({"keyword": "exclusiveMinimum", "value": "0", "expected": 0}, "more than 0"),
         ({}, "something of another kind"),

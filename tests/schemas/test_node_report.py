@@ -447,7 +447,7 @@ BAD = [
     ),
     ("$.reserved.PCPU", a_report(reserved={"PCPU": 1}), "not one of VCPU, MEMORY_MB, DISK_GB"),
     ("$.reserved.VCPU", a_report(reserved={"VCPU": -1}), "not within"),
-    ("$.reserved.VCPU", a_report(reserved={"VCPU": 9}), "more than vcpus has"),
+    ("$.reserved.VCPU", a_report(reserved={"VCPU": 9}), "more than vcpus"),
     ("$.last_seen_up", a_report(last_seen_up="now"), "ISO 8601"),
     ("$.last_seen_up", a_report(last_seen_up=1767225600), "not a string"),
     ("$.inventories", a_report(inventories="no"), "not a boolean"),

@@ -118,7 +118,7 @@ def test_digits_are_text_where_only_text_may_be():
     schema = an_object({"a": NAME, "b": a_list(NAME), "c": INTEGER, "d": {**NAME, AS_GIVEN: True}})
     given = {"a": 1, "b": [2], "c": 3, "d": 4}
     assert read(schema, given, digits_as_text=True) == {"a": "1", "b": ["2"], "c": 3, "d": "4"}
-    with pytest.raises(Invalid, match=r"True is not a string; quotes make it one \(at \$\.a\)"):
+    with pytest.raises(Invalid, match=r"True is not a string; put it in quotes \(at \$\.a\)"):
         read(schema, {"a": True}, digits_as_text=True)
 
 

@@ -208,7 +208,7 @@ def test_what_a_limit_cut_is_counted_with_it_where_it_takes_too_long_to_try(
 def test_what_the_search_could_try_and_the_explanation_cannot_is_reported_without_a_reason(
     sqlite_database, sqlite_settings, monkeypatch
 ):
-    monkeypatch.setattr(near_misses_module, "_PART", 20)
+    monkeypatch.setattr(near_misses_module, "_DIVISOR", 20)
     load(sqlite_database, Cloud(tuple(_nics("CN0", 6, 4))))
     _, reported = _reported(sqlite_database, sqlite_settings.overridden({BUDGET: 20_000}), CROWDED)
     last = reported.steps[-1]

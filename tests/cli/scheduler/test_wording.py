@@ -43,7 +43,7 @@ FILES = [
     ("- drain: [cn1, cn2]", "f:1: drain: there is no host 'cn2'; did you mean 'cn1'?"),
     (
         '[{"drain": ["cn1"]},\n {"drain": ["cn1"], "remove": ["cn1"]}]',
-        'f:2: expected one key, not those of {"drain": ["cn1"], "remove": ["cn1"]}',
+        'f:2: expected one key, not the keys of {"drain": ["cn1"], "remove": ["cn1"]}',
     ),
     ("flavors: []\nchanges: {a: 1}", "f:2: changes: expected a list, not keys with values"),
     ("chnages: []", "f:1: unknown key 'chnages'; did you mean 'changes'?"),

@@ -30,7 +30,7 @@ def test_a_document_is_kept_as_it_is(small):
         ("flavor: {vcpus: true}", "True is not an integer"),
         ("flavor: {vcpus: [1]}", "[1] is not an integer"),
         ("flavor: {extra_specs: {a: true}}", "True is not a string or a number"),
-        ("image: {name: 5}", "5 is not a string; quotes make it one (at instances.0.image.name)"),
+        ("image: {name: 5}", "5 is not a string; put it in quotes (at instances.0.image.name)"),
         ("image: {properties: 7}", "7 is not an object"),
         ("image: {properties: {a: [1]}}", "[1] is not a string, a number or a boolean"),
         ("image: {min_ram: many}", "'many' is not an integer"),
