@@ -30,8 +30,8 @@ _COLUMNS = change_counters.c
 HELD = frozenset({"host_aggregates", "resource_classes"})
 #: Number of shares of a subject: holders on two nodes conflict once in 16 times.
 _SHARES = 16
-#: The version of a share restarts at 0 after this value, so that the column never overflows.
-_MAX_SHARE_VERSION = 1_000_000
+#: Modulus of the version of a share, so that the column never overflows.
+_MODULUS = 1_000_000
 
 
 def version(connection: Connection, subject: str) -> int:
@@ -96,9 +96,7 @@ def bump_all(connection: Connection, subjects: Sequence[str]) -> None:
     # All writers lock in the same order, so that they cannot deadlock.
     locked = select(_COLUMNS.subject).where(is_named).order_by(_COLUMNS.subject).with_for_update()
     existing = set(connection.scalars(locked))
-    missing = [
-        {"subject": subject, "version": 0} for subject in subjects if subject not in existing
-    ]
+    missing = [{"subject": name, "version": 0} for name in subjects if name not in existing]
     insert_missing(connection, change_counters, missing)
     connection.execute(_raise_versions(connection, subjects))
 
@@ -143,9 +141,7 @@ def share(connection: Connection, subject: str) -> None:
         raise AssertionError(f"Subject {subject} has no shares: add it to HELD")
     chosen = random.choice(_shares(subject))  # noqa: S311 - so that conflicts are rare
     change = update(change_counters).where(_COLUMNS.subject == chosen)
-    if not connection.execute(
-        change.values(version=(_COLUMNS.version + 1) % _MAX_SHARE_VERSION)
-    ).rowcount:
+    if not connection.execute(change.values(version=(_COLUMNS.version + 1) % _MODULUS)).rowcount:
         # A bump changes only existing shares, so the first holder changes the subject's row too.
         rows = [{"subject": name, "version": 0} for name in (subject, *_shares(subject))]
         insert_missing(connection, change_counters, rows)

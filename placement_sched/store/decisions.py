@@ -30,7 +30,7 @@ _PLACE = insert(decision_places)
 #: Attributes of a decision, and of its request ids, that have columns of the same name.
 _KEPT = ("uuid", "outcome", "kind", "policy", "flavor", "project_id")
 _IDS = ("request_id", "global_request_id")
-#: The columns of a list: without the documents, which are large.
+#: The columns of a list, without the large documents.
 _SUMMARY = tuple(_COLUMNS[name] for name in (*_KEPT, *_IDS, "created_at"))
 #: Filters that compare a column of the same name for equality.
 _EQUAL = ("outcome", "kind", "project_id", "policy", "flavor", "global_request_id")

@@ -31,8 +31,7 @@ _SORT_KEYS = "name status container_format disk_format size id created_at update
 SORT_KEYS = tuple(_SORT_KEYS.split())
 #: The default order of a list; ties are broken by id.
 NEWEST_FIRST = (("created_at", True), ("id", True))
-#: Pages of at most this many images are read without measuring their size: they stay within
-#: ``MAX_IMAGE_PAGE_CHARACTERS``, or exceed it by little.
+#: Maximum number of images in a page that is read without measuring its size.
 _MAX_UNMEASURED = 26
 
 
@@ -107,7 +106,7 @@ def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> StoredI
     rows = connection.execute(query.with_for_update() if lock else query).all()
     if lock and rows:
         certify(connection, _IMAGES.protected, _IMAGES.uuid == uuid)
-    return next(iter(_load_details(connection, rows)), None)
+    return next(iter(_load(connection, rows)), None)
 
 
 def called(connection: Connection, name_or_uuid: str) -> tuple[StoredImage, ...]:
@@ -116,14 +115,12 @@ def called(connection: Connection, name_or_uuid: str) -> tuple[StoredImage, ...]
     uuid = name_or_uuid.lower()
     either = sa.or_(_IMAGES.uuid == uuid, _IMAGES.name == name_or_uuid)
     rows = connection.execute(select(images).where(either).order_by(_IMAGES.uuid)).all()
-    return _load_details(connection, [row for row in rows if row.uuid == uuid] or rows)
+    return _load(connection, [row for row in rows if row.uuid == uuid] or rows)
 
 
 def all_images(connection: Connection) -> tuple[StoredImage, ...]:
     """Return all images, by uuid."""
-    return _load_details(
-        connection, connection.execute(select(images).order_by(_IMAGES.uuid)).all()
-    )
+    return _load(connection, connection.execute(select(images).order_by(_IMAGES.uuid)).all())
 
 
 def all_names(connection: Connection) -> tuple[str, ...]:
@@ -131,7 +128,7 @@ def all_names(connection: Connection) -> tuple[str, ...]:
     return tuple(connection.scalars(select(_IMAGES.name).where(_IMAGES.name.is_not(None))))
 
 
-def _load_details(connection: Connection, rows: Sequence[Row[Any]]) -> tuple[StoredImage, ...]:
+def _load(connection: Connection, rows: Sequence[Row[Any]]) -> tuple[StoredImage, ...]:
     """Return the images of rows, in the same order, with properties and tags."""
     ids = [row.id for row in rows]
     query = select(image_properties).order_by(_PROPERTIES.name)
@@ -197,37 +194,35 @@ _OPERATORS = MappingProxyType(
 _NULLS = MappingProxyType({"name": "", "container_format": "", "disk_format": "", "size": -1})
 
 
-def search(
-    connection: Connection, image_query: ImageSearch
-) -> tuple[tuple[StoredImage, ...], bool]:
+def search(connection: Connection, filters: ImageSearch) -> tuple[tuple[StoredImage, ...], bool]:
     """Return the images that match, in order, and whether there are more after them.
 
     A page may end before its limit, at ``MAX_IMAGE_PAGE_CHARACTERS``. Raises :class:`Invalid` if
     the marker is not an image that the viewer may see.
     """
-    order = [(_column(key), descends) for key, descends in image_query.order]
-    all_visible = ImageSearch(viewer=image_query.viewer, visibility="all")
-    is_marker = and_(_IMAGES.uuid == image_query.marker, _is_visible(all_visible))
-    limit = image_query.limit
+    order = [(_column(key), descends) for key, descends in filters.order]
+    all_visible = ImageSearch(viewer=filters.viewer, visibility="all")
+    is_marker = and_(_IMAGES.uuid == filters.marker, _is_visible(all_visible))
+    limit = filters.limit
     is_small = limit is not None and limit <= _MAX_UNMEASURED
     length = sa.literal(0) if is_small else _measure(connection)
     query = sql.page(
         connection,
-        select(images, length.label("length")).where(*_conditions(image_query)),
+        select(images, length.label("length")).where(*_conditions(filters)),
         [
             (sa.func.coalesce(key, _NULLS[key.name]) if key.name in _NULLS else key, descends)
             for key, descends in order
         ],
         # One row more than the page shows whether the list continues.
         limit=None if limit is None else limit + 1,
-        marked=None if image_query.marker is None else is_marker,
-        missing=f"Invalid marker: image {image_query.marker} could not be found",
+        marked=None if filters.marker is None else is_marker,
+        missing=f"Invalid marker: image {filters.marker} could not be found",
     )
     rows = connection.execute(query).all()
     lengths = accumulate(int(row.length) for row in rows)
     fitting = 1 + sum(length < MAX_IMAGE_PAGE_CHARACTERS for length in lengths)
     page = rows[: fitting if limit is None else min(fitting, limit)]
-    return _load_details(connection, page), len(page) < len(rows)
+    return _load(connection, page), len(page) < len(rows)
 
 
 def _measure(connection: Connection) -> ColumnElement[int]:
@@ -240,31 +235,29 @@ def _measure(connection: Connection) -> ColumnElement[int]:
         properties.where(_PROPERTIES.image_id == _IMAGES.id),
         tags.where(_TAGS.image_id == _IMAGES.id),
     )
-    properties_length, tags_length = (
+    properties_size, tags_size = (
         sa.func.coalesce(part.correlate(images).scalar_subquery(), 0) for part in sums
     )
-    return properties_length + tags_length
+    return properties_size + tags_size
 
 
-def _conditions(image_query: ImageSearch) -> list[ColumnElement[bool]]:
+def _conditions(filters: ImageSearch) -> list[ColumnElement[bool]]:
     return [
-        _is_visible(image_query),
+        _is_visible(filters),
         # Booleans are stored as integers.
         *(
-            _column(name).in_(
-                [int(value) if isinstance(value, bool) else value for value in values]
-            )
-            for name, values in image_query.anyof.items()
+            _column(name).in_([int(v) if isinstance(v, bool) else v for v in values])
+            for name, values in filters.anyof.items()
         ),
         *(
             _OPERATORS[bound.operator](_column(bound.attribute), bound.value)
-            for bound in image_query.bounds
+            for bound in filters.bounds
         ),
-        *_with_all(_TAGS.image_id, _TAGS.tag, image_query.tags),
+        *_with_all(_TAGS.image_id, _TAGS.tag, filters.tags),
         *_with_all(
             _PROPERTIES.image_id,
             sa.tuple_(_PROPERTIES.name, _PROPERTIES.value),
-            image_query.properties.items(),
+            filters.properties.items(),
         ),
     ]
 
@@ -283,15 +276,13 @@ def _with_all(
     return [_IMAGES.id.in_(matching.having(sa.func.count() == len(keys)))]
 
 
-def _is_visible(image_query: ImageSearch) -> ColumnElement[bool]:
-    viewer, visibility = image_query.viewer, image_query.visibility
+def _is_visible(filters: ImageSearch) -> ColumnElement[bool]:
+    viewer, visibility = filters.viewer, filters.visibility
     has_visibility = sa.true() if visibility in {None, "all"} else _IMAGES.visibility == visibility
     if viewer.is_admin:
         return has_visibility
-    open_visibilities = [PUBLIC] if visibility is None else [PUBLIC, COMMUNITY]
-    is_allowed = sa.or_(
-        _IMAGES.owner == viewer.project_id, _IMAGES.visibility.in_(open_visibilities)
-    )
+    visibilities = [PUBLIC] if visibility is None else [PUBLIC, COMMUNITY]
+    is_allowed = sa.or_(_IMAGES.owner == viewer.project_id, _IMAGES.visibility.in_(visibilities))
     return and_(is_allowed, has_visibility)
 
 

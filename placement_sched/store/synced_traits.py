@@ -27,14 +27,10 @@ _REBIND = (
 
 def read(connection: Connection) -> TraitRecord:
     """Return the recorded traits by provider, with their aggregates."""
-    provider_id = resource_providers.c.id
+    key = resource_providers.c.id
     query = select(
-        _COLUMNS.provider_uuid,
-        _COLUMNS.trait,
-        _COLUMNS.aggregate_uuid,
-        _COLUMNS.provider_id,
-        provider_id,
-    ).outerjoin_from(synced_traits, resource_providers, provider_id == _COLUMNS.provider_id)
+        _COLUMNS.provider_uuid, _COLUMNS.trait, _COLUMNS.aggregate_uuid, _COLUMNS.provider_id, key
+    ).outerjoin_from(synced_traits, resource_providers, key == _COLUMNS.provider_id)
     pairs, outlived = {}, set()
     for provider, trait, aggregate, recorded_id, existing_id in connection.execute(query):
         if recorded_id == existing_id:

@@ -20,7 +20,7 @@ from placement_sched.store.compute import host_changes, services
 _COLUMNS = compute_nodes.c
 _VERSIONS = select(_COLUMNS.uuid, _COLUMNS.version, _COLUMNS.last_seen_up)
 #: The columns of a report whose change raises the version.
-_REPORT_COLUMNS = ("host", "hypervisor_hostname", "cell_uuid", "report")
+_REPORTED = ("host", "hypervisor_hostname", "cell_uuid", "report")
 _HOSTS = select(_COLUMNS.host)
 _NODES = select(*(column for column in _COLUMNS if column.name != "id"))
 
@@ -161,11 +161,9 @@ def see(connection: Connection, moments: Mapping[str, datetime], now: datetime) 
 
     One statement for each moment (and each 30 000 hosts), the earliest first.
     """
-    seen = _COLUMNS.last_seen_up
-    for moment, hosts in sorted(
-        sql.grouped((last_seen, host) for host, last_seen in moments.items()).items()
-    ):
-        is_wrong = or_(seen < moment, and_(seen > now, seen != moment))
+    last_seen = _COLUMNS.last_seen_up
+    for moment, hosts in sorted(sql.grouped((at, host) for host, at in moments.items()).items()):
+        is_wrong = or_(last_seen < moment, and_(last_seen > now, last_seen != moment))
         change = update(compute_nodes).where(is_wrong)
         change = change.values(last_seen_up=moment)
         sql.change_among(connection, change, _COLUMNS.host, sorted(hosts))
@@ -189,13 +187,11 @@ def unlike(connection: Connection, nodes: Sequence[ComputeNode]) -> dict[str, tu
     For a new node these are all columns. Nodes that differ only in their heartbeat are omitted.
     """
     uuids = [node.uuid for node in nodes]
-    recorded_rows = {
-        row.uuid: row for row in sql.rows_among(connection, _NODES, _COLUMNS.uuid, uuids)
-    }
+    stored = {row.uuid: row for row in sql.rows_among(connection, _NODES, _COLUMNS.uuid, uuids)}
     differing = {}
     for row in map(row_of, nodes):
-        old = recorded_rows.get(row["uuid"])
-        names = tuple(c for c in _REPORT_COLUMNS if old is None or row[c] != getattr(old, c))
+        old = stored.get(row["uuid"])
+        names = tuple(c for c in _REPORTED if old is None or row[c] != getattr(old, c))
         if names:
             differing[row["uuid"]] = names
     return differing
@@ -236,29 +232,25 @@ def write(
     """
     rows = {node.uuid: row_of(node) for node in nodes}
     query = _NODES.order_by(_COLUMNS.id).with_for_update()
-    recorded_rows = {
-        row.uuid: row for row in sql.rows_among(connection, query, _COLUMNS.uuid, rows)
-    }
-    if after is not None and after != {uuid: row.version for uuid, row in recorded_rows.items()}:
+    stored = {row.uuid: row for row in sql.rows_among(connection, query, _COLUMNS.uuid, rows)}
+    if after is not None and after != {uuid: row.version for uuid, row in stored.items()}:
         raise _concurrent_update("reported")
-    new = [row for uuid, row in rows.items() if uuid not in recorded_rows]
+    new = [row for uuid, row in rows.items() if uuid not in stored]
     changed = [
         row
         for uuid, row in rows.items()
-        if uuid in recorded_rows
-        and any(row[key] != getattr(recorded_rows[uuid], key) for key in _REPORT_COLUMNS)
+        if uuid in stored and any(row[key] != getattr(stored[uuid], key) for key in _REPORTED)
     ]
-    _check_names(connection, [*new, *changed], recorded_rows)
+    _check_names(connection, [*new, *changed], stored)
     _insert(connection, new, now)
-    _change(connection, changed, recorded_rows, now)
+    _change(connection, changed, stored, now)
     came_from = {
-        row["uuid"]: recorded_rows[row["uuid"]].host
+        row["uuid"]: stored[row["uuid"]].host
         for row in changed
-        if row["host"] != recorded_rows[row["uuid"]].host
+        if row["host"] != stored[row["uuid"]].host
     }
     is_renamed = any(
-        row["hypervisor_hostname"] != recorded_rows[row["uuid"]].hypervisor_hostname
-        for row in changed
+        row["hypervisor_hostname"] != stored[row["uuid"]].hypervisor_hostname for row in changed
     )
     if new or came_from or is_renamed:
         services.note_enabled_change(connection)
@@ -266,8 +258,7 @@ def write(
     moments = {
         node.uuid: node.last_seen_up
         for node in nodes
-        if node.uuid not in reported_uuids
-        and node.last_seen_up != recorded_rows[node.uuid].last_seen_up
+        if node.uuid not in reported_uuids and node.last_seen_up != stored[node.uuid].last_seen_up
     }
     services.note_heartbeats(connection, _COLUMNS.uuid, moments)
     changed_hosts = {
@@ -334,7 +325,7 @@ def _first_version(row: Mapping[str, Any]) -> int:
     A node that is deleted and created again with another report thus gets a version that no
     process has cached.
     """
-    text = "\0".join(str(row[key]) for key in _REPORT_COLUMNS)
+    text = "\0".join(str(row[key]) for key in _REPORTED)
     return zlib.crc32(text.encode()) & 0x3FFFFFFF
 
 
@@ -348,7 +339,7 @@ def _change(
         return
     differing = [
         key
-        for key in _REPORT_COLUMNS
+        for key in _REPORTED
         if any(row[key] != getattr(old_rows[row["uuid"]], key) for row in rows)
     ]
     values = [

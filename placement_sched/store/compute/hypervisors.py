@@ -56,16 +56,12 @@ def matching(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
 def whole(connection: Connection, hypervisors: Collection[Hypervisor]) -> Iterator[WholeHypervisor]:
     """Yield hypervisors with the reports of their hosts, without nodes deleted since."""
     for batch in sql.batches(hypervisors, sql.AT_ONCE):
-        reports = nodes.by_uuids(connection, [hypervisor.uuid for hypervisor in batch])
+        reports = nodes.by_uuids(connection, [entry.uuid for entry in batch])
         node_by_uuid = {node.uuid: node for node in reports}
-        for hypervisor in batch:
-            if node := node_by_uuid.get(hypervisor.uuid):
+        for entry in batch:
+            if node := node_by_uuid.get(entry.uuid):
                 yield WholeHypervisor(
-                    id=hypervisor.id,
-                    uuid=hypervisor.uuid,
-                    name=hypervisor.name,
-                    service=hypervisor.service,
-                    node=node,
+                    id=entry.id, uuid=entry.uuid, name=entry.name, service=entry.service, node=node
                 )
 
 
@@ -75,14 +71,11 @@ def _has_key(key: int | str) -> ColumnElement[bool]:
 
 def _read(connection: Connection, query: Select[Any]) -> tuple[Hypervisor, ...]:
     rows = connection.execute(query).all()
-    services_by_host = services.by_hosts(connection, {row.host for row in rows})
+    by_host = services.by_hosts(connection, {row.host for row in rows})
     return tuple(
         Hypervisor(
-            id=row.id,
-            uuid=row.uuid,
-            name=row.hypervisor_hostname,
-            service=services_by_host[row.host],
+            id=row.id, uuid=row.uuid, name=row.hypervisor_hostname, service=by_host[row.host]
         )
         for row in rows
-        if row.host in services_by_host
+        if row.host in by_host
     )
