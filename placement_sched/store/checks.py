@@ -1,4 +1,4 @@
-"""Invariant checks: rows that need an operator's attention, one statement per invariant."""
+"""Invariant checks: rows that need an operator's attention."""
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
@@ -95,7 +95,7 @@ def _without_inventory() -> Select[Any]:
 
 
 def with_names(query: Select[Any], of: Any) -> Select[Any]:
-    """Join provider and resource class; drops rows without them (other invariants)."""
+    """Join provider and resource class, dropping rows without them (other invariants)."""
     query = query.join(resource_providers, _PROVIDERS.id == of.resource_provider_id)
     return query.join(resource_classes, resource_classes.c.id == of.resource_class_id)
 
@@ -175,7 +175,7 @@ def _not_claimed() -> Select[Any]:
 
 
 def _not_recorded() -> Select[Any]:
-    """Return a query of the instances with allocations of a decision's claim but without a record.
+    """Return a query of instances with allocations of a claim but without a record.
 
     A consumer created after the decision does not belong to its claim: the instance was deleted
     and a client allocated again for the same uuid. While the database of a nova cell is
@@ -309,7 +309,7 @@ def _misplaced_instances() -> Select[Any]:
 
 
 class _Child(NamedTuple):
-    """A provider that has a parent; ``existing_parent_id`` is None if that is missing."""
+    """A provider with a parent; ``existing_parent_id`` is None if the parent is missing."""
 
     id: int
     uuid: str
@@ -358,7 +358,7 @@ def _children(connection: Connection) -> Mapping[int, _Child]:
 def _find_topmost(
     child: _Child, children: Mapping[int, _Child], topmost_ids: dict[int, int | None]
 ) -> int | None:
-    """Return the id of the topmost ancestor, None for a loop; caches it in ``topmost_ids``."""
+    """Return the id of the topmost ancestor, cached in ``topmost_ids``, or None for a loop."""
     path, current = dict[int, None](), child.id
     while current in children and current not in topmost_ids and current not in path:
         path[current] = None

@@ -46,7 +46,7 @@ def _hosts(connection: Connection, since: datetime) -> dict[str, int]:
 
 
 def _zones() -> sa.Subquery:
-    """Return a subquery of the zone of each compute node that has one, by node uuid."""
+    """Return a subquery of the zones of compute nodes, by node uuid."""
     node, member, metadata = compute_nodes.c, host_aggregate_hosts.c, host_aggregate_metadata.c
     return (
         select(node.uuid, func.min(metadata.value).label("zone"))

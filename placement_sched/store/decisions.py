@@ -66,7 +66,7 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
 
 
 def by_uuid(connection: Connection, uuid: str) -> Decision:
-    """Return a decision; raises :class:`NotFound` if it does not exist."""
+    """Return a decision, or raise :class:`NotFound` if it does not exist."""
     row = connection.execute(select(decisions).where(_COLUMNS.uuid == uuid)).first()
     if row is None:
         raise NotFound(f"No decision with uuid {uuid} found", code="scheduler.not_found")
@@ -100,10 +100,7 @@ def count(connection: Connection, wanted: DecisionsWanted) -> int:
 
 
 def recent_names(connection: Connection, column: str, most: int = 1000) -> set[str]:
-    """Return the flavors, policies or hosts (``column``) named in the newest decisions.
-
-    ``most`` is the number of decisions that are read.
-    """
+    """Return the flavors, policies or hosts (``column``) of the ``most`` newest decisions."""
     newest = select(_COLUMNS.uuid, _COLUMNS.flavor, _COLUMNS.policy)
     recent = newest.order_by(_COLUMNS.id.desc()).limit(most).subquery()
     if column == "host":
@@ -155,10 +152,8 @@ def requests_of_instances(connection: Connection, uuids: Collection[str]) -> dic
     placed_by = _decision_uuids(connection, uuids)
     query = select(_COLUMNS.uuid, _COLUMNS.request)
     rows = sql.rows_among(connection, query, _COLUMNS.uuid, set(placed_by.values()))
-    requests: dict[str, Document] = {row.uuid: orjson.loads(row.request) for row in rows}
-    return {
-        uuid: requests[decision] for uuid, decision in placed_by.items() if decision in requests
-    }
+    loaded: dict[str, Document] = {row.uuid: orjson.loads(row.request) for row in rows}
+    return {uuid: loaded[decision] for uuid, decision in placed_by.items() if decision in loaded}
 
 
 def _decision_uuids(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
@@ -175,7 +170,7 @@ def _decision_uuids(connection: Connection, uuids: Collection[str]) -> dict[str,
 def purge(
     connection: Connection, before: datetime, most: int, wanted: DecisionsWanted | None = None
 ) -> int:
-    """Delete the ``most`` oldest decisions made before a time; return the number deleted.
+    """Delete the ``most`` oldest decisions made before a time and return their number.
 
     ``wanted`` limits the deletion to matching decisions. Their shadow results are deleted too.
     """

@@ -46,7 +46,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageSearch:
-    """The filters and the order of an image list; ``viewer`` limits it to visible images.
+    """The filters and the order of a list of images that ``viewer`` may see.
 
     ``visibility`` None is the default list: public images and the viewer's own. An image must match
     one of the values in ``anyof`` for each attribute, and have all ``tags`` and ``properties``.
@@ -66,13 +66,13 @@ class ImageSearch:
 
 
 def add(connection: Connection, image: StoredImage) -> None:
-    """Create an image; raises :class:`Duplicate` if the uuid is already used."""
+    """Create an image, or raise :class:`Duplicate` if the uuid is already used."""
     with sql.refused_as(Duplicate(f"Image ID {image.uuid} already exists!")):
         add_many(connection, [image])
 
 
 def add_many(connection: Connection, new: Sequence[StoredImage]) -> None:
-    """Create images; the caller has checked that their uuids are unused."""
+    """Create images with unused uuids."""
     sql.insert_rows(connection, images, [_values(image, int) for image in new])
     ids = sql.ids_by(connection, _IMAGES.uuid, [image.uuid for image in new])
     numbered = [(ids[image.uuid], image) for image in new]
@@ -110,7 +110,7 @@ def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> StoredI
 
 
 def called(connection: Connection, name_or_uuid: str) -> tuple[StoredImage, ...]:
-    """Return the image with this uuid; if there is none, all images with this name, by uuid."""
+    """Return the image with this uuid, or else all images with this name, by uuid."""
     # Stored uuids are in lower case.
     uuid = name_or_uuid.lower()
     either = sa.or_(_IMAGES.uuid == uuid, _IMAGES.name == name_or_uuid)
@@ -265,7 +265,7 @@ def _conditions(filters: ImageSearch) -> list[ColumnElement[bool]]:
 def _with_all(
     image_id: ColumnElement[int], key: ColumnElement[Any], keys: Collection[Any]
 ) -> list[ColumnElement[bool]]:
-    """Return the condition that an image has all of the keys; no condition for no keys.
+    """Return the condition that an image has all keys, if there are any.
 
     Keys are unique per image, so counting is enough. With a condition per key, PostgreSQL plans
     the joins of 200 keys for half a minute.

@@ -45,7 +45,7 @@ class Census:
 
 
 def take(connection: Connection) -> Census:
-    """Return all counts, in one statement."""
+    """Return all counts, in a single statement."""
     providers = select(_PROVIDERS.id)
     roots = providers.where(_PROVIDERS.parent_provider_id.is_(None))
     reported = exists().where(is_same_uuid(tables.compute_nodes.c.uuid, _PROVIDERS.uuid))

@@ -1,4 +1,4 @@
-"""Shadow results: nova's choice for each instance that the scheduler evaluated in parallel."""
+"""Shadow results: nova's choice for each instance evaluated in parallel."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime

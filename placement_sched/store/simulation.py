@@ -69,7 +69,7 @@ def remove_hosts(connection: Connection, hosts: Collection[str], roots: Collecti
 
 
 def add_services(connection: Connection, uuids: Mapping[str, str], now: datetime) -> None:
-    """Create enabled compute services that are up; ``uuids`` are their uuids by host."""
+    """Create enabled compute services that are up, with ``uuids`` by host."""
     times = dict.fromkeys(("last_seen_up", "created_at", "updated_at"), now)
     common = {"binary": COMPUTE_BINARY, "disabled": 0, "forced_down": 0, **times}
     rows = [{"uuid": uuid, "host": host, **common} for host, uuid in uuids.items()]
@@ -130,27 +130,24 @@ def _add_providers(
     named: Sequence[Mapping[str, tuple[str, str]]],
     now: datetime,
 ) -> dict[int, list[int]]:
-    """Add the providers of trees, level by level; return the ids of the copies by id."""
+    """Add the providers of trees, level by level, and return the ids of the copies by id."""
     created: dict[str, Provider] = {}
     done: set[str] = set()
     while len(done) < len(like):
         level = [
-            provider
-            for provider in like
-            if provider.uuid not in done
-            and (provider.parent_uuid is None or provider.parent_uuid in done)
+            node
+            for node in like
+            if node.uuid not in done and (node.parent_uuid is None or node.parent_uuid in done)
         ]
         rows = []
-        for provider in level:
+        for node in level:
             for names in named:
-                parent = created[names[provider.parent_uuid][0]] if provider.parent_uuid else None
-                rows.append(resource_providers.NewProvider(*names[provider.uuid], parent))
+                parent = created[names[node.parent_uuid][0]] if node.parent_uuid else None
+                rows.append(resource_providers.NewProvider(*names[node.uuid], parent))
         resource_providers.create_many(connection, rows, now)
         created |= resource_providers.by_uuids(connection, [row.uuid for row in rows])
-        done |= {provider.uuid for provider in level}
-    return {
-        provider.id: [created[names[provider.uuid][0]].id for names in named] for provider in like
-    }
+        done |= {node.uuid for node in level}
+    return {node.id: [created[names[node.uuid][0]].id for names in named] for node in like}
 
 
 def put_inventory(

@@ -35,7 +35,7 @@ def by_uuid(connection: Connection, uuid: str) -> NovaCell | None:
 
 
 def put(connection: Connection, found: Collection[NovaCell], now: datetime) -> None:
-    """Set the names and disabled flags of cells; their reachability is unchanged."""
+    """Set the names and disabled flags of cells, but not their reachability."""
     rows = [
         {
             "uuid": cell.uuid,
@@ -51,7 +51,7 @@ def put(connection: Connection, found: Collection[NovaCell], now: datetime) -> N
 
 
 def remove(connection: Connection, uuids: Collection[str]) -> int:
-    """Delete cells; return the number deleted."""
+    """Delete cells and return their number."""
     return sql.change_among(connection, delete(cells), _COLUMNS.uuid, sorted(uuids))
 
 
@@ -62,7 +62,7 @@ def note_read(connection: Connection, uuids: Collection[str], now: datetime) -> 
 
 
 def note_away(connection: Connection, uuid: str, failure: str, now: datetime) -> None:
-    """Record that a cell's database is unreachable and why; keep the time of the first failure."""
+    """Record the latest failure of a cell's database and the time of the first failure."""
     row = update(cells).where(_COLUMNS.uuid == uuid)
     connection.execute(row.values(failure=failure[:_MAX_FAILURE]))
     connection.execute(row.where(_COLUMNS.away_since.is_(None)).values(away_since=now))

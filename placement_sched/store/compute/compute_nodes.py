@@ -41,7 +41,7 @@ class Written:
 
 
 def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> ComputeNode:
-    """Return a node, locked if ``lock`` is set; raises :class:`NotFound`."""
+    """Return a node, locked if ``lock`` is set, or raise :class:`NotFound`."""
     query = _NODES.where(_COLUMNS.uuid == uuid)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
@@ -135,8 +135,8 @@ def is_cell(connection: Connection, cell_uuid: str) -> bool:
 
 def is_last(connection: Connection, node: ComputeNode) -> bool:
     """Return whether the node is the only node of its host."""
-    others = select(_COLUMNS.id).where(_COLUMNS.host == node.host, _COLUMNS.uuid != node.uuid)
-    return connection.execute(others.limit(1)).first() is None
+    query = select(_COLUMNS.id).where(_COLUMNS.host == node.host, _COLUMNS.uuid != node.uuid)
+    return connection.execute(query.limit(1)).first() is None
 
 
 def cells_of_hosts(connection: Connection, hosts: Collection[str]) -> dict[str, set[str | None]]:
@@ -171,7 +171,7 @@ def see(connection: Connection, moments: Mapping[str, datetime], now: datetime) 
 
 
 def remove_many(connection: Connection, uuids: Collection[str]) -> int:
-    """Delete nodes; return the number deleted."""
+    """Delete nodes and return their number."""
     wanted = sorted(uuids)
     hosts = {host for (host,) in sql.rows_among(connection, _HOSTS, _COLUMNS.uuid, wanted)}
     deleted = sql.change_among(connection, delete(compute_nodes), _COLUMNS.uuid, wanted)
@@ -205,7 +205,7 @@ def remove(connection: Connection, node: ComputeNode) -> None:
 
 
 def remove_of_host(connection: Connection, host: str) -> tuple[str, ...]:
-    """Delete all nodes of a host; return their uuids."""
+    """Delete all nodes of a host and return their uuids."""
     query = select(_COLUMNS.uuid).where(_COLUMNS.host == host).order_by(_COLUMNS.id)
     uuids = tuple(connection.scalars(query.with_for_update()))
     if uuids:
@@ -222,7 +222,7 @@ def write(
     *,
     after: Mapping[str, int] | None = None,
 ) -> Written:
-    """Write reports of nodes; the number of statements does not depend on their number.
+    """Write reports of nodes, with a constant number of statements.
 
     A report equal to the last one changes only the heartbeat, not ``version`` or ``updated_at``.
     ``after`` contains the versions that the caller read before the reports.

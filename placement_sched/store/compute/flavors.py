@@ -58,12 +58,12 @@ def flavorid_of_name(connection: Connection, name: str) -> str | None:
 
 
 def add(connection: Connection, flavor: Flavor, now: datetime) -> None:
-    """Create a flavor; the caller has checked that id and name are unused."""
+    """Create a flavor with an unused id and an unused name."""
     connection.execute(insert(flavors), {**_row(flavor), "created_at": now})
 
 
 def add_many(connection: Connection, new: Sequence[Flavor], now: datetime) -> None:
-    """Create flavors with extra specs; the caller has checked that ids and names are unused."""
+    """Create flavors with extra specs, with unused ids and names."""
     if not new:
         return
     connection.execute(insert(flavors), [{**_row(flavor), "created_at": now} for flavor in new])
@@ -72,7 +72,7 @@ def add_many(connection: Connection, new: Sequence[Flavor], now: datetime) -> No
 
 
 def change(connection: Connection, row_id: int, flavor: Flavor, now: datetime) -> None:
-    """Update the flavor with this row id; its flavor id stays."""
+    """Update the flavor with this row id, except its flavor id."""
     values = {**_row(flavor), "updated_at": now}
     connection.execute(update(flavors).where(_FLAVORS.id == row_id).values(values))
     connection.execute(delete(flavor_extra_specs).where(_SPECS.flavor_id == row_id))
@@ -131,7 +131,7 @@ def remove(connection: Connection, row_id: int) -> None:
 def set_extra_specs(
     connection: Connection, row_id: int, changes: Mapping[str, str], now: datetime
 ) -> None:
-    """Set extra specs of a flavor; other extra specs stay."""
+    """Set extra specs of a flavor and keep other extra specs."""
     if changes:
         old = delete(flavor_extra_specs).where(_SPECS.flavor_id == row_id)
         connection.execute(old.where(_SPECS.key.in_(changes)))
@@ -175,13 +175,13 @@ def is_for(connection: Connection, row_id: int, project_id: str) -> bool:
 
 
 def add_project(connection: Connection, row_id: int, project_id: str, now: datetime) -> None:
-    """Give a project access to a flavor; the caller has checked that it has none."""
+    """Give a project without access to a flavor access to it."""
     row = {"flavor_id": row_id, "project_id": project_id, "created_at": now}
     connection.execute(insert(flavor_projects), row)
 
 
 def remove_project(connection: Connection, row_id: int, project_id: str) -> bool:
-    """Remove a project's access to a flavor; return whether it had access."""
+    """Remove a project's access to a flavor and return whether it had access."""
     statement = delete(flavor_projects).filter_by(flavor_id=row_id, project_id=project_id)
     return bool(connection.execute(statement).rowcount)
 
@@ -227,7 +227,7 @@ class FlavorsWanted:
 
     ``is_public`` None lists public and private flavors. Private flavors that the project
     ``project_id`` has access to count as public. The list begins after the flavor with the id
-    ``marker``; with ``confined``, it may not be a private flavor of other projects.
+    ``marker``. With ``confined``, it may not be a private flavor of other projects.
     """
 
     is_public: bool | None = True
@@ -319,7 +319,7 @@ def keep_embedded(connection: Connection, texts: Mapping[str, str]) -> None:
 
 
 def read_embedded(connection: Connection, digests: Iterable[str]) -> dict[str, Json]:
-    """Return flavors by digest; the values are shared and must not be changed."""
+    """Return flavors by digest, as shared values that must not be changed."""
     requested = set(digests)
     # A digest identifies one text, so cached flavors never become outdated.
     cached = {digest: flavor for digest in requested if (flavor := _CACHE.get(digest)) is not None}

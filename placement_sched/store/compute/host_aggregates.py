@@ -58,7 +58,7 @@ def id_of_name(connection: Connection, name: str) -> int | None:
 
 
 def snapshot(connection: Connection) -> tuple[HostAggregate, ...]:
-    """Return all aggregates by id, without timestamps, in one statement.
+    """Return all aggregates by id, without timestamps, in a single statement.
 
     With several statements, a reader that commits each statement could combine the aggregates of
     one moment with the hosts of another.
@@ -85,14 +85,14 @@ def snapshot(connection: Connection) -> tuple[HostAggregate, ...]:
 
 
 def add(connection: Connection, uuid: str, name: str, now: datetime) -> int:
-    """Create an empty aggregate and return its id; the caller has checked the name."""
+    """Create an empty aggregate with an unused name and return its id."""
     row = {"uuid": uuid, "name": name, "created_at": now}
     connection.execute(insert(host_aggregates), row)
     return int(connection.scalars(select(_AGGREGATES.id).where(_AGGREGATES.uuid == uuid)).one())
 
 
 def change(connection: Connection, aggregate_id: int, **values: str | datetime) -> None:
-    """Set columns of an aggregate; the caller has checked that a new name is unused."""
+    """Set columns of an aggregate, possibly to an unused name."""
     row = update(host_aggregates).where(_AGGREGATES.id == aggregate_id)
     connection.execute(row.values(values))
 
@@ -100,7 +100,7 @@ def change(connection: Connection, aggregate_id: int, **values: str | datetime) 
 def change_metadata(
     connection: Connection, aggregate_id: int, changes: Mapping[str, str | None], now: datetime
 ) -> None:
-    """Set metadata keys, and remove keys whose value is None; other keys stay."""
+    """Set metadata keys, remove keys whose value is None, and keep other keys."""
     if not changes:
         return
     old = delete(host_aggregate_metadata).where(_METADATA.aggregate_id == aggregate_id)
@@ -116,7 +116,7 @@ def change_metadata(
 def add_hosts(
     connection: Connection, aggregate_id: int, hosts: Iterable[str], now: datetime
 ) -> None:
-    """Add hosts to an aggregate; the caller has checked that it has none of them."""
+    """Add hosts to an aggregate that has none of them."""
     row = {"aggregate_id": aggregate_id, "created_at": now}
     rows = [{**row, "host": host} for host in sorted(hosts)]
     sql.insert_rows(connection, host_aggregate_hosts, rows)
@@ -129,7 +129,7 @@ def remove_host(connection: Connection, aggregate_id: int, host: str) -> None:
 
 
 def remove_host_everywhere(connection: Connection, host: str) -> int:
-    """Remove a host from all aggregates; return the number of aggregates."""
+    """Remove a host from all aggregates and return the number of aggregates."""
     return connection.execute(delete(host_aggregate_hosts).where(_HOSTS.host == host)).rowcount
 
 
@@ -141,7 +141,7 @@ def remove(connection: Connection, aggregate_id: int) -> None:
 
 
 def note_change(connection: Connection) -> None:
-    """Record a change of aggregates; serializes writers until the transaction ends."""
+    """Record a change of aggregates and serialize writers until the transaction ends."""
     change_counters.bump(connection, SUBJECT)
 
 

@@ -64,7 +64,7 @@ class ServedNode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProviderInTree:
-    """A provider of a tree with all details; ``used`` is by resource class."""
+    """A provider of a tree with all details (``used`` by resource class)."""
 
     provider: Provider
     inventories: tuple[Inventory, ...]
@@ -145,7 +145,7 @@ def trait_names(connection: Connection) -> dict[int, str]:
 
 
 def traits_of_trees(connection: Connection, roots: Roots) -> dict[int, Sequence[int]]:
-    """Return the distinct trait ids of each tree by root id; equal lists are shared."""
+    """Return the distinct trait ids of each tree by root id, sharing equal lists."""
     ids = func.aggregate_strings(sa.cast(_CARRIED.trait_id, sa.String), ",")
     carried = select(_CARRIED.resource_provider_id, ids)
     if roots is not None:

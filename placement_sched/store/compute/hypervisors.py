@@ -20,7 +20,7 @@ _HYPERVISORS = select(_NODES.id, _NODES.uuid, _NODES.hypervisor_hostname, _NODES
 
 
 def get(connection: Connection, key: int | str) -> Hypervisor:
-    """Return the hypervisor with this id (int) or uuid (str); raises :class:`NotFound`."""
+    """Return the hypervisor with this id (int) or uuid (str), or raise :class:`NotFound`."""
     hypervisors = _read(connection, _HYPERVISORS.where(_has_key(key)))
     if not hypervisors:
         raise NotFound(f"Hypervisor with ID '{key}' could not be found.")

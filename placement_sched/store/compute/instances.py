@@ -51,7 +51,7 @@ class Named(NamedTuple):
 
 
 def by_uuid(connection: Connection, uuid: str) -> Instance:
-    """Return an instance; raises :class:`NotFound` if it does not exist."""
+    """Return an instance, or raise :class:`NotFound` if it does not exist."""
     matches = by_uuids(connection, [uuid])
     if not matches:
         raise NotFound(f"No instance with uuid {uuid} found", code="scheduler.not_found")
@@ -139,7 +139,7 @@ def record(connection: Connection, recorded: Sequence[Instance], now: datetime) 
 
 
 def _serialize_parts(recorded: Iterable[Instance]) -> dict[int, str]:
-    """Return the JSON of flavors and images by object id, as instances of a request share them."""
+    """Return the JSON of flavors and images, which instances share, by object id."""
     parts = (part for each in recorded for part in (each.flavor, each.image) if part is not None)
     shared = {id(part): part for part in parts}
     return {key: storable(part) for key, part in shared.items()}
@@ -148,7 +148,7 @@ def _serialize_parts(recorded: Iterable[Instance]) -> dict[int, str]:
 def note_decision(
     connection: Connection, uuids: Iterable[str], decision_uuid: str, now: datetime
 ) -> None:
-    """Set the decision that placed instances; the rest of their records stays."""
+    """Set the decision that placed instances."""
     statement = sa.update(instances).values(decision_uuid=decision_uuid, updated_at=now)
     sql.change_among(connection, statement, _COLUMNS.uuid, uuids)
 
@@ -239,7 +239,7 @@ def uuids_on_host(connection: Connection, host: str) -> frozenset[str]:
 
 
 def add(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Create instances; records that another request has created since stay unchanged.
+    """Create instances, except instances that another request has recorded since.
 
     A row has all columns but ``id``.
     """
@@ -260,7 +260,7 @@ def change(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def remove(connection: Connection, uuids: Iterable[str]) -> int:
-    """Delete the records of instances; return the number deleted."""
+    """Delete the records of instances and return their number."""
     return sql.change_among(connection, sa.delete(instances), _COLUMNS.uuid, set(uuids))
 
 
@@ -281,7 +281,7 @@ def short_id(*candidates: str | int | None) -> str | None:
 
 
 def of_rows(connection: Connection, rows: Iterable[Row[Any]]) -> tuple[Instance, ...]:
-    """Return the instances of table rows; each shared flavor is read once."""
+    """Return the instances of table rows, reading each shared flavor once."""
     records = [row._asdict() for row in rows]
     digests = {row["flavor_digest"] for row in records} - {None}
     flavors = flavors_module.read_embedded(connection, digests) if digests else {}
@@ -376,7 +376,7 @@ NEWEST_FIRST = (("created_at", True),)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServersWanted:
-    """The filters and the order of a server list; None does not filter.
+    """The filters (None: no filter) and the order of a server list.
 
     ``name`` is a case-sensitive part of the name. ``equal`` contains values by column,
     ``power_state`` is nova's number. ``statuses`` are alternatives. ``default_zone`` is the zone of
@@ -399,7 +399,7 @@ class ServersWanted:
 
 
 def search_servers(connection: Connection, wanted: ServersWanted) -> tuple[Instance, ...]:
-    """Return the instances that match, in order; with a marker, in two statements.
+    """Return the instances that match, in order.
 
     Raises :class:`Invalid` if the marker is not a server.
     """

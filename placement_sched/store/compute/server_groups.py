@@ -1,4 +1,4 @@
-"""Server groups; their members are the instances whose records name them."""
+"""Server groups and their members: the instances whose records name the group."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -55,7 +55,7 @@ def search(
     offset: int = 0,
     limit: int | None = None,
 ) -> tuple[ServerGroup, ...]:
-    """Return the groups of a project, or all, with members, oldest first; in two statements.
+    """Return the groups of a project, or all, with members, oldest first.
 
     The list begins after the group ``marker`` and skips ``offset`` groups. After an unknown marker
     the list is empty.
@@ -95,7 +95,7 @@ def is_as_placed(connection: Connection, group: ServerGroup, own: Collection[str
 
 
 def lock(connection: Connection, uuid: str) -> bool:
-    """Lock the row of a group until the transaction ends; return whether it exists.
+    """Lock the row of a group until the transaction ends and return whether it exists.
 
     Requests that add a member or delete the group lock it first, so that no member refers to a
     deleted group.
@@ -168,7 +168,7 @@ def put(connection: Connection, groups: Collection[ServerGroup], now: datetime) 
 
 
 def remove(connection: Connection, uuid: str) -> None:
-    """Delete a locked group; its members belong to no group afterwards."""
+    """Delete a locked group and remove its members from it."""
     statement = update(instances).where(_INSTANCES.server_group == uuid).values(server_group=None)
     connection.execute(statement)
     connection.execute(delete(server_groups).where(_GROUPS.uuid == uuid))

@@ -32,7 +32,7 @@ def by_hosts(
     binary: str = COMPUTE_BINARY,
     lock: bool = False,
 ) -> dict[str, Service]:
-    """Return the services of a binary, by host, for hosts that have one.
+    """Return the services of a binary, by host.
 
     ``lock`` locks their rows in order of id, so that no other request disables or enables them
     before the transaction ends.
@@ -44,7 +44,7 @@ def by_hosts(
 
 
 def get(connection: Connection, key: int | str, *, lock: bool = False) -> Service:
-    """Return the service with this id (int) or uuid (str); raises :class:`NotFound`."""
+    """Return the service with this id (int) or uuid (str), or raise :class:`NotFound`."""
     column = _COLUMNS.id if isinstance(key, int) else _COLUMNS.uuid
     query = _SERVICES.where(column == key)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
@@ -64,7 +64,7 @@ def search(
 def beat(
     connection: Connection, heartbeats: Mapping[str, datetime], now: datetime
 ) -> dict[str, Service]:
-    """Record heartbeats of hosts; return their locked compute services as they were before.
+    """Record heartbeats of hosts and return their locked compute services as they were before.
 
     Missing compute services are created, enabled. The number of statements does not depend on the
     number of hosts.

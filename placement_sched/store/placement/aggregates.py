@@ -43,7 +43,7 @@ _BY_UUID = BySpelling.of(
 
 
 def by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[str, ...]]:
-    """Return generation and aggregate uuids of a provider; raises :class:`NotFound`."""
+    """Return generation and aggregate uuids of a provider, or raise :class:`NotFound`."""
     rows = _BY_UUID.rows(connection, uuid)
     return rows[0][1], tuple(aggregate for _, _, aggregate in rows if aggregate is not None)
 
@@ -60,7 +60,7 @@ def of_provider(connection: Connection, provider_id: int) -> tuple[str, ...]:
 def replace(
     connection: Connection, provider_id: int, uuids: Collection[str], now: datetime
 ) -> bool:
-    """Replace a provider's aggregates, creating missing ones; return whether they changed.
+    """Replace a provider's aggregates, creating missing rows, and return if they changed.
 
     The caller has locked the provider, and raises its generation if the microversion requires it.
     """

@@ -77,15 +77,15 @@ def first_with_room(
         if claim.allocations.keys() <= ids.keys()
     }
     amounts = iter(wants_of(connection, list(claims_by_number.values()), ids))
-    amounts_by_number = {
+    amounts_of = {
         number: list(islice(amounts, sum(map(len, claim.allocations.values()))))
         for number, claim in claims_by_number.items()
     }
     stock = capacity.read(
-        connection, {entry.place for requested in amounts_by_number.values() for entry in requested}
+        connection, {entry.place for requested in amounts_of.values() for entry in requested}
     )
     locked_ids = set(locked)
-    for number, requested in amounts_by_number.items():
+    for number, requested in amounts_of.items():
         if not capacity.fits(stock, requested, held):
             continue
         provider_ids = {entry.place[0] for entry in requested} - locked_ids
@@ -184,7 +184,7 @@ def of_several(
 
 
 def of_provider(connection: Connection, uuid: str) -> tuple[int, tuple[Taken, ...]]:
-    """Return generation and allocations of a provider; raises :class:`NotFound`."""
+    """Return generation and allocations of a provider, or raise :class:`NotFound`."""
     rows = _OF_PROVIDER.rows(connection, uuid)
     allocations = tuple(
         Taken(consumer, generation, name, used, changed)
@@ -200,7 +200,7 @@ def everything(connection: Connection) -> tuple[Allocation, ...]:
 
 
 def remove(connection: Connection, uuids: Collection[str]) -> int:
-    """Delete all allocations of consumers, and the consumers; return the number of allocations.
+    """Delete consumers with their allocations and return the number of allocations.
 
     Raises no provider generation, as OpenStack placement.
     """
@@ -234,14 +234,13 @@ def replace(
     allocations, but not of providers that a consumer moves away from.
 
     ``recorded`` allocations already exist elsewhere: they need an inventory, but no free capacity.
-    Their rows are dated before the inventories, so that the invariant checks recognize inventories
-    that may have been reduced below their allocations.
+    Their rows are dated before the inventories, which the invariant checks interpret as inventories
+    reduced after the allocation.
 
     ``decided`` marks a claim of the scheduler, recorded with its decision. The consumers that it
     creates are distinguishable from others.
 
-    ``named_at`` is the JSON path at which a request names the consumers, which limits their
-    amounts.
+    ``named_at`` is the JSON path of the consumers in a request, which limits their amounts.
 
     Raises :class:`Invalid` for an unknown provider or class, :class:`ConcurrentUpdate` for a
     generation conflict, :class:`CapacityExceeded`, and, with ``named_at``, :class:`TooComplex` if
@@ -263,7 +262,7 @@ def replace(
 def replace_by_first(
     connection: Connection, claim: ConsumerClaim, others: Iterable[ConsumerClaim], now: datetime
 ) -> int:
-    """Replace a consumer's allocations by its claim, or else by the first of ``others`` that fits.
+    """Replace a consumer's allocations by its claim, or else by the first other that fits.
 
     ``others`` are of the same consumer and owner, and are used only if the claim does not fit.
     Returns the number of the written claim: 0 for the first, then 1, 2, ... A claim is rejected
@@ -292,18 +291,18 @@ class _Prepared:
     provider_ids: Mapping[str, int]
     owners: Mapping[str, Owner]
     records: Mapping[str, Record]
-    held: Sequence[holders.HeldAmount]
+    current: Sequence[holders.HeldAmount]
 
     @property
     def released_provider_ids(self) -> set[int]:
         """The ids of the providers of consumers that give up all allocations."""
-        return {row.place[0] for row in self.held if row.consumer not in self.owners}
+        return {row.place[0] for row in self.current if row.consumer not in self.owners}
 
     @property
     def own_amounts(self) -> dict[InventoryIds, int]:
         """The sum of the consumers' current allocations by inventory."""
         sums: dict[InventoryIds, int] = defaultdict(int)
-        for row in self.held:
+        for row in self.current:
             sums[row.place] += row.used
         return sums
 
@@ -316,7 +315,7 @@ def _prepare(
     decided: bool,
     named_at: str | None = None,
 ) -> _Prepared:
-    """Create and lock the consumers of claims; raises :class:`ConcurrentUpdate`."""
+    """Create and lock the consumers of claims, or raise :class:`ConcurrentUpdate`."""
     ordered = sorted(claims, key=lambda claim: claim.consumer)
     holding = [claim for claim in ordered if claim.allocations]
     requested = sorted({uuid for claim in holding for uuid in claim.allocations})
@@ -328,15 +327,15 @@ def _prepare(
     records = holders.lock(connection, expected)
     missing = {uuid: owner for uuid, owner in owners.items() if uuid not in records}
     records |= holders.create(connection, missing, now, decided=decided)
-    held = holders.held_so_far(connection, [claim.consumer for claim in ordered], named_at)
-    _check_generations(ordered, records, {claim.consumer for claim in held})
+    current = holders.held_so_far(connection, [claim.consumer for claim in ordered], named_at)
+    _check_generations(ordered, records, {claim.consumer for claim in current})
     refuse_unknown(requested, {uuid for kind, uuid in ids if kind == PROVIDER})
     provider_ids = {uuid: number for (kind, uuid), number in ids.items() if kind == PROVIDER}
-    return _Prepared(holding, provider_ids, owners, records, held)
+    return _Prepared(holding, provider_ids, owners, records, current)
 
 
 def _lock(connection: Connection, prepared: _Prepared, amounts: Collection[Want]) -> set[int]:
-    """Lock the requested and released providers and return their ids; raises :class:`Invalid`."""
+    """Lock the requested and released providers and return their ids."""
     requested = {entry.place[0]: entry.provider_uuid for entry in amounts}
     locked = set(providers.lock(connection, requested.keys() | prepared.released_provider_ids))
     refuse_unknown(sorted(requested.values()), {requested[i] for i in locked & requested.keys()})
@@ -355,7 +354,9 @@ def _write(
     ``times`` contains the times of allocations that are dated before ``now``.
     """
     owners, records = prepared.owners, prepared.records
-    _rewrite(connection, prepared.held, [(entry, times.get(entry.place, now)) for entry in amounts])
+    _rewrite(
+        connection, prepared.current, [(entry, times.get(entry.place, now)) for entry in amounts]
+    )
     holders.finish(connection, {uuid: records[uuid] for uuid in owners}, owners, now)
     holders.remove(connection, [records[uuid] for uuid in records.keys() - owners.keys()])
     bumped = prepared.released_provider_ids | {entry.place[0] for entry in amounts}
@@ -373,8 +374,8 @@ def check_generations(
     ordered = sorted(claims, key=lambda claim: claim.consumer)
     uuids = [claim.consumer for claim in ordered]
     records = holders.lock(connection, uuids)
-    held = holders.held_so_far(connection, uuids, named_at)
-    _check_generations(ordered, records, {row.consumer for row in held})
+    current = holders.held_so_far(connection, uuids, named_at)
+    _check_generations(ordered, records, {row.consumer for row in current})
 
 
 def refuse_unknown(requested: Iterable[str], existing: Container[str]) -> None:
@@ -403,11 +404,11 @@ def _check_generations(
 
 def _rewrite(
     connection: Connection,
-    held: Collection[holders.HeldAmount],
+    current: Collection[holders.HeldAmount],
     amounts: Iterable[tuple[Want, datetime]],
 ) -> None:
     """Delete the current allocations and insert the requested amounts with their times."""
-    for batch in sql.batches(sorted({row.consumer for row in held})):
+    for batch in sql.batches(sorted({row.consumer for row in current})):
         connection.execute(_DELETE, {"consumers": batch})
     rows = [
         {

@@ -44,7 +44,7 @@ class Associations:
     def ensure(
         self, connection: Connection, names: Collection[str], now: datetime
     ) -> dict[str, int]:
-        """Return the ids of names, creating missing ones."""
+        """Return the ids of names, creating missing rows."""
         ids = self.ids(connection, names)
         if missing := sorted(set(names) - ids.keys()):
             rows = [{self._name.name: name, "created_at": now} for name in missing]
@@ -75,7 +75,7 @@ class Associations:
         names_by_provider_id: Mapping[int, Collection[str]],
         now: datetime,
     ) -> frozenset[int]:
-        """Replace the members of each provider; return the ids of the providers that changed.
+        """Replace the members of each provider and return the ids of the providers that changed.
 
         Missing members are created. The caller has locked the providers, and raises the generations
         of the changed providers. The number of statements does not depend on the number of
@@ -100,7 +100,7 @@ class Associations:
     def add(
         self, connection: Connection, name: str, provider_ids: Iterable[int], now: datetime
     ) -> frozenset[int]:
-        """Add a member, created if missing, to providers; return the ids of those that lacked it.
+        """Add a member, created if missing, and return the ids of the providers that lacked it.
 
         Locks these providers and raises the generations of the providers that lacked it.
         """
@@ -117,7 +117,7 @@ class Associations:
     def remove(
         self, connection: Connection, name: str, provider_ids: Iterable[int], now: datetime
     ) -> frozenset[int]:
-        """Remove a member from providers; return the ids of the providers that had it.
+        """Remove a member from providers and return the ids of the providers that had it.
 
         Locks the providers and raises the generations of the providers that had it.
         """

@@ -79,7 +79,7 @@ def _bigint(amount: int) -> ColumnElement[int]:
 def overfull(owned: sa.FromClause, used: ColumnElement[int] | None = None) -> ColumnElement[bool]:
     """Return the condition that allocations exceed the capacity of inventories ``owned``.
 
-    ``used`` is their allocated amount; if None, it is summed here. A reshape may reserve more than
+    ``used`` is their allocated amount (None: summed here). A reshape may reserve more than
     the total. Such an inventory has a negative capacity and is overfull only if it has allocations.
     """
     if used is None:

@@ -124,17 +124,17 @@ class ChangeLog(Protocol):
         """Return the reason why the log is unreliable, or None."""
 
     def begin(self, connection: Connection) -> Any:
-        """Return a position; :meth:`read` reports everything that is committed after it."""
+        """Return a position from which :meth:`read` reports all later commits."""
 
     def read(self, connection: Connection, position: Any) -> Changes:
-        """Return the changes committed after a position, with one statement."""
+        """Return the changes committed after a position, with a single statement."""
 
     def read_late_rows(self, connection: Connection, position: Any) -> Changes:
         """Return changes that :meth:`read` missed because of long transactions."""
 
 
 def begin(connection: Connection) -> LogPosition:
-    """Return the current position; must be called before all providers are loaded.
+    """Return the current position, to be read before all providers are loaded.
 
     Raises database errors.
     """
@@ -150,7 +150,7 @@ def begin(connection: Connection) -> LogPosition:
 
 
 def read(connection: Connection, position: LogPosition) -> Changes:
-    """Return the changes committed since a position, except late rows, with one statement."""
+    """Return the changes committed since a position, except late rows."""
     rows = _rows(connection, position.after + 1)
     if len(rows) >= MAX_ROWS or sum(map(len, rows)) >= MAX_CHARACTERS:
         return Changes(position, is_in_doubt=True)
@@ -191,7 +191,7 @@ def _changes(position: LogPosition, providers: Iterable[int]) -> Changes:
 
 
 def _advance(position: LogPosition, rows: Mapping[str, int]) -> LogPosition:
-    """Return the position after ``rows``; rows older than the overlap are only counted."""
+    """Return the position after ``rows``, only counting rows older than the overlap."""
     now, last = monotonic(), max(rows.values())
     steps, points, after = list(position.steps), list(position.points), position.after
     if steps[-1][1] != last:
@@ -248,7 +248,7 @@ def _before(connection: Connection, seconds: float) -> int:
 
 
 def trim(connection: Connection, keep: timedelta = KEEP) -> int:
-    """Delete rows older than ``keep``, but never the newest row; return the number deleted.
+    """Delete rows older than ``keep``, except the newest row, and return their number.
 
     Several processes may call it concurrently. Each statement takes some milliseconds.
     """

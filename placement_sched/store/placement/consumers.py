@@ -55,7 +55,7 @@ Ids = dict[tuple[str, str], int]
 
 
 def ids_of(connection: Connection, wanted: Mapping[str, Collection[str]]) -> Ids:
-    """Return the ids of existing rows, by kind and name, with one statement.
+    """Return the ids of existing rows, by kind and name.
 
     ``wanted`` contains names by kind. Each further few thousand names need one more statement.
     """
@@ -123,7 +123,7 @@ class Owner(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A locked consumer row; generation None: created by this transaction."""
+    """A locked consumer row (generation None: created by this transaction)."""
 
     id: int
     generation: int | None
@@ -186,9 +186,8 @@ def create(
 ) -> dict[str, Record]:
     """Create missing consumers, and return all consumers, locked.
 
-    Consumers of a claim with a recorded decision (``decided``) get an ``updated_at``, others do
-    not: a consumer that a client creates again in the second of the decision is thus
-    distinguishable.
+    Only consumers of a claim with a recorded decision (``decided``) get an ``updated_at``, which
+    distinguishes them from consumers that clients create again within the same second.
 
     A consumer created concurrently is returned with its current generation. Raises
     :class:`ConcurrentUpdate` if others create and delete a consumer faster than it can be locked.
@@ -216,7 +215,7 @@ def _insert(
     owners_by_uuid: Mapping[str, Owner],
     times: Mapping[str, datetime | None],
 ) -> dict[str, Record]:
-    """Insert missing consumers with these times; return the inserted ones."""
+    """Insert missing consumers with these times and return the inserted rows."""
     rows = [
         {"uuid": uuid, **owner._asdict(), "generation": _FIRST_GENERATION, **times}
         for uuid, owner in owners_by_uuid.items()

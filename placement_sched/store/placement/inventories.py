@@ -69,7 +69,7 @@ def of_provider(connection: Connection, provider_id: int) -> tuple[Inventory, ..
 
 
 def by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[Inventory, ...]]:
-    """Return generation and inventories of a provider; raises :class:`NotFound`."""
+    """Return generation and inventories of a provider, or raise :class:`NotFound`."""
     rows = _BY_UUID.rows(connection, uuid)
     provider_inventories = tuple(
         Inventory(**dict(zip(_FIELDS, values, strict=True)))
@@ -119,42 +119,42 @@ def put(
     connection: Connection,
     by_provider_id: Mapping[int, Sequence[Inventory]],
     now: datetime,
-    found: HeldByPlace | None = None,
+    existing: HeldByPlace | None = None,
 ) -> None:
     """Insert or update inventories of providers that the caller has locked.
 
     Unchanged inventories keep the time of their last change. The number of statements does not
-    depend on the number of inventories. ``found`` is the result of :func:`find` for these
+    depend on the number of inventories. ``existing`` is the result of :func:`find` for these
     providers.
     """
-    if found is None:
-        found = find(connection, by_provider_id)
-    _change(connection, found, by_provider_id, now)
+    if existing is None:
+        existing = find(connection, by_provider_id)
+    _change(connection, existing, by_provider_id, now)
 
 
 def remove(
     connection: Connection,
     names_by_provider_id: Mapping[int, Collection[str]],
-    found: HeldByPlace | None = None,
+    existing: HeldByPlace | None = None,
 ) -> frozenset[int]:
-    """Delete existing inventories of classes; return the ids of the providers that had any.
+    """Delete existing inventories of classes and return the ids of the providers that had any.
 
     The caller has locked the providers and raises the generations of the providers that had any.
-    Raises :class:`InUse` if an inventory has allocations. ``found`` is the result of :func:`find`
-    for these providers.
+    Raises :class:`InUse` if an inventory has allocations. ``existing`` is the result of
+    :func:`find` for these providers.
     """
-    if found is None:
-        found = find(connection, names_by_provider_id)
+    if existing is None:
+        existing = find(connection, names_by_provider_id)
     wanted = [
         (number, name) for number, names in names_by_provider_id.items() for name in sorted(names)
     ]
-    return _remove(connection, found, [place for place in wanted if place in found])
+    return _remove(connection, existing, [place for place in wanted if place in existing])
 
 
 def replace_many(
     connection: Connection, by_provider_id: Mapping[int, Sequence[Inventory]], now: datetime
 ) -> frozenset[int]:
-    """Set the inventories of these classes; return the ids of the changed providers.
+    """Set the inventories of these classes and return the ids of the changed providers.
 
     Inventories of other classes stay. The caller has locked the providers and raises the
     generations of the changed providers. The number of statements does not depend on the number of
@@ -166,7 +166,7 @@ def replace_many(
 def set_ratios(
     connection: Connection, by_provider_id: Mapping[int, Mapping[str, float]], now: datetime
 ) -> frozenset[int]:
-    """Set allocation ratios of existing inventories; return the ids of the changed providers.
+    """Set allocation ratios of existing inventories and return the ids of the changed providers.
 
     Ratios are by class. The caller has locked the providers and raises the generations of the
     changed providers. A ratio may reduce the capacity below the allocations. The number of
@@ -175,9 +175,9 @@ def set_ratios(
     existing = find(connection, by_provider_id)
     wanted = {
         provider_id: [
-            dataclasses.replace(held.inventory, allocation_ratio=ratio)
+            dataclasses.replace(old.inventory, allocation_ratio=ratio)
             for name, ratio in ratios.items()
-            if (held := existing.get((provider_id, name))) is not None
+            if (old := existing.get((provider_id, name))) is not None
         ]
         for provider_id, ratios in by_provider_id.items()
     }
@@ -240,7 +240,7 @@ def _put(connection: Connection, pairs: Sequence[tuple[int, Inventory]], now: da
 def _remove(
     connection: Connection, existing: HeldByPlace, places: Collection[tuple[int, str]]
 ) -> frozenset[int]:
-    """Delete existing inventories; return the ids of the providers that had any."""
+    """Delete existing inventories and return the ids of the providers that had any."""
     if not places:
         return frozenset()
     # The class ids were read before: until microversion 1.7 classes can be renamed concurrently.

@@ -1,4 +1,4 @@
-"""Search of resource providers with one statement for any filters."""
+"""Search of resource providers."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ MAX_PLANNED = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderQuery:
-    """The filters of a provider list; None and empty values do not filter.
+    """The filters of a provider list, ignoring None and empty values.
 
     ``in_tree`` is the uuid of any provider of the tree. ``resources`` are amounts by class that
     must be free on the provider itself.
@@ -156,7 +156,7 @@ def _with_aggregates(connection: Connection, terms: AggregateTerms) -> Iterator[
 
 
 def has_amounts(amounts: Iterable[tuple[int, int]]) -> Iterator[Condition]:
-    """Yield the conditions that a provider has free amounts, in groups that are planned jointly."""
+    """Yield the conditions that a provider has free amounts, grouped for the planner."""
     for number, batch in enumerate(batches(amounts, MAX_PLANNED)):
         yield row_by_row(_has_amounts(batch)) if number else _has_amounts(batch)
 

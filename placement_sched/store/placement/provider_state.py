@@ -1,4 +1,4 @@
-"""Bulk reads of all scheduling data of providers, one statement for thousands of providers.
+"""Bulk reads of the scheduling data of providers, thousands per statement.
 
 Each row is a text with JSON arrays of numbers for about ten providers, because a row costs more
 than text with drivers written in Python. The first number of an array is its kind.
@@ -35,7 +35,7 @@ Row = Sequence[Any]
 
 @dataclass(frozen=True, slots=True)
 class ProviderRows:
-    """Rows of providers and their details; each row begins with the provider id.
+    """Rows of providers and their details, each beginning with the provider id.
 
     ``providers``: id, uuid, generation, root id and parent id (0 for none). ``inventories``: id,
     class, total, reserved, min_unit, max_unit, step_size, ratio. ``used``: id, class, sum of all
@@ -73,17 +73,12 @@ class KnownNames:
 
 
 def read_providers(connection: Connection, ids: Collection[int]) -> ProviderRows:
-    """Return the rows of the existing providers with these ids.
-
-    One statement for some thousands of providers.
-    """
+    """Return the rows of existing providers, some thousands per statement."""
     rows = ProviderRows()
-    is_postgresql = connection.dialect.name == "postgresql"
+    is_array = connection.dialect.name == "postgresql"
     statement = _statement(connection.dialect.name, whole=False)
     for batch in batches(sorted(ids), AT_ONCE // 2):
-        _read_into(
-            connection, statement, {"ids": array_text(batch) if is_postgresql else batch}, rows
-        )
+        _read_into(connection, statement, {"ids": array_text(batch) if is_array else batch}, rows)
     return rows
 
 
@@ -106,12 +101,8 @@ def read_sums(connection: Connection) -> dict[int, Sums]:
 
     Allocations without an inventory are ignored.
     """
-    providers, stock, usage = (
-        tables.resource_providers.c,
-        tables.inventories.c,
-        tables.allocations.c,
-    )
-    batch, generation = providers.id // BATCH, sa.func.coalesce(providers.generation, 0)
+    provider, stock, usage = tables.resource_providers.c, tables.inventories.c, tables.allocations.c
+    batch, generation = provider.id // BATCH, sa.func.coalesce(provider.generation, 0)
     query = sa.select(batch, sa.func.count(), sa.func.sum(generation)).group_by(batch)
     allocation_batch = usage.resource_provider_id // BATCH
     is_same_inventory = sa.and_(
@@ -147,7 +138,7 @@ def _ignores_case(connection: Connection) -> bool:
 
 
 def read_names(connection: Connection, *, with_aggregates: bool = True) -> KnownNames:
-    """Return the ids of all names, in one statement."""
+    """Return the ids of all names, in a single statement."""
     reuse = uses_ids_again(connection, tables.resource_providers)
     columns = (
         tables.resource_classes.c.name,
@@ -242,7 +233,7 @@ def _statement(dialect: str, *, whole: bool) -> sa.CompoundSelect[*tuple[Any, ..
 
 
 def _joined(dialect: str, values: Iterable[ColumnElement[Any]]) -> ColumnElement[str]:
-    """Return values as one text, separated by commas."""
+    """Return values as a text, separated by commas."""
     if dialect != "sqlite":
         return sa.func.concat_ws(sa.literal_column("','"), *values, type_=sa.Text())
     text, *remaining = (_text(dialect, value) for value in values)

@@ -44,7 +44,7 @@ def create(
 
 
 def _is_same(uuid: str | None, other: str | None) -> bool:
-    """Return whether two uuids are equal, in any spelling; None equals only None."""
+    """Return whether two uuids are equal in any spelling, or both None."""
     if uuid is None or other is None:
         return uuid is other
     return canonical(uuid) == canonical(other)
@@ -80,7 +80,7 @@ def _lock_unchanged(connection: Connection, expected: Collection[Provider]) -> N
 def move(
     connection: Connection, uuid: str, parent_uuid: str | None, *, anywhere: bool, now: datetime
 ) -> None:
-    """Move a provider and its descendants to another parent; None makes it a root.
+    """Move a provider and its descendants to another parent (None: make it a root).
 
     Unless ``anywhere`` (1.37 and later), only roots can be moved. Generations stay, as they do not
     cover the position in the tree. Raises :class:`NotFound` for the provider, and :class:`Invalid`

@@ -1,4 +1,4 @@
-"""Reshape: moves of inventories and allocations between providers in one write."""
+"""Reshape: moves of inventories and allocations between providers."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -65,15 +65,9 @@ def write(
     filled = [provider_id for provider_id, stock in wanted.items() if stock]
     resource_providers.bump_generations(connection, filled, now)
     allocations.replace(connection, claims, now)
-    remaining = {
-        (provider_id, inventory.resource_class)
-        for provider_id, stock in wanted.items()
-        for inventory in stock
-    }
+    remaining = {(key, row.resource_class) for key, stock in wanted.items() for row in stock}
     gone = sql.grouped(existing.keys() - remaining)
     # In the order of the request: the error names the first inventory in use.
-    to_remove = {
-        provider_id: set(gone[provider_id]) for provider_id in wanted if provider_id in gone
-    }
+    to_remove = {key: set(gone[key]) for key in wanted if key in gone}
     inventories.remove(connection, to_remove, existing)
     resource_providers.bump_generations(connection, wanted, now)

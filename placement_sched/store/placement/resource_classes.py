@@ -48,7 +48,7 @@ def all_by_id(connection: Connection) -> dict[int, str]:
 
 
 def ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
-    """Return the ids of existing names; the database is read only for custom classes."""
+    """Return the ids of existing names, reading the database only for custom classes."""
     return _ids(connection, _IDS, names)
 
 
@@ -75,7 +75,7 @@ def _ids(
 
 
 def by_name(connection: Connection, name: str) -> ResourceClass:
-    """Return a resource class; raises :class:`NotFound` if it does not exist."""
+    """Return a resource class, or raise :class:`NotFound` if it does not exist."""
     row = connection.execute(_CLASSES.where(_COLUMNS.name == name)).one_or_none()
     # MariaDB ignores the case of names.
     if row is None or row.name != name:
@@ -89,7 +89,7 @@ def all_classes(connection: Connection) -> tuple[ResourceClass, ...]:
 
 
 def add(connection: Connection, name: str, now: datetime) -> None:
-    """Create a custom class; raises :class:`Duplicate` if the name is already used."""
+    """Create a custom class, or raise :class:`Duplicate` if the name is already used."""
     # Ids of custom classes are consecutive: writers lock the first row.
     first = select(_COLUMNS.id).where(_COLUMNS.id == 0)
     connection.execute(first.with_for_update())
@@ -111,14 +111,14 @@ def _add(connection: Connection, name: str, now: datetime) -> None:
 
 
 def rename(connection: Connection, old: ResourceClass, name: str, now: datetime) -> None:
-    """Rename a custom class; raises :class:`Duplicate` if the name is already used."""
+    """Rename a custom class, or raise :class:`Duplicate` if the name is already used."""
     statement = update(resource_classes).where(_COLUMNS.id == old.id)
     with sql.refused_as(_duplicate(f"Resource class already exists: {name}")):
         connection.execute(statement.values(name=name, updated_at=now))
 
 
 def remove(connection: Connection, gone: ResourceClass) -> None:
-    """Delete a class; raises :class:`InUse` if a provider has an inventory of it."""
+    """Delete a class, or raise :class:`InUse` if a provider has an inventory of it."""
     change_counters.exclude(connection, [SUBJECT])
     query = select(_COLUMNS.id).where(_COLUMNS.id == gone.id)
     if connection.scalar(query.with_for_update()) is None:

@@ -28,7 +28,7 @@ GENERATION_CHANGED = (
 
 @dataclass(frozen=True, slots=True)
 class NewProvider:
-    """A provider to create; without a parent it becomes a root."""
+    """A provider to create, as a root if it has no parent."""
 
     uuid: str
     name: str
@@ -74,10 +74,9 @@ class BySpelling:
     def of(cls, query: Select[Any], column: Column[str] = _COLUMNS.uuid) -> "BySpelling":
         """Return both forms of a query, for the uuid in ``column``."""
         uuid = bindparam("uuid", type_=column.type)
-        any_spelling = column.in_([uuid, bindparam("canonical", type_=column.type)])
+        either = column.in_([uuid, bindparam("canonical", type_=column.type)])
         return cls(
-            FrequentStatement(query.where(column == uuid)),
-            FrequentStatement(query.where(any_spelling)),
+            FrequentStatement(query.where(column == uuid)), FrequentStatement(query.where(either))
         )
 
     def found(self, connection: Connection, uuid: str) -> Sequence[Any]:
@@ -88,7 +87,7 @@ class BySpelling:
         return self.either.rows(connection, uuids)
 
     def rows(self, connection: Connection, uuid: str) -> list[Any]:
-        """Return the rows of the provider with this uuid; the first column must be the uuid.
+        """Return the rows of the provider with this uuid, which must be the first column.
 
         Raises :class:`NotFound` if there are no rows.
         """
@@ -140,7 +139,7 @@ def all_providers(connection: Connection) -> tuple[Provider, ...]:
 
 
 def by_uuid(connection: Connection, uuid: str) -> Provider:
-    """Return a provider; raises :class:`NotFound` if it does not exist."""
+    """Return a provider, or raise :class:`NotFound` if it does not exist."""
     return _select_by_spelling(uuid, _BY_UUID.found(connection, uuid))
 
 
@@ -165,7 +164,7 @@ def spelled(uuid: str) -> dict[str, str]:
 def meant(uuid: str, stored: Collection[str]) -> str:
     """Return the stored uuid that equals a uuid: the same spelling, or else another spelling.
 
-    Raises :class:`NotFound`. MariaDB ignores case, but also a space at the end.
+    Raises :class:`NotFound`. MariaDB finds uuids in any case, but also with trailing spaces.
     """
     if uuid in stored:
         return uuid
@@ -296,7 +295,7 @@ def create_many(
 
 
 def rename(connection: Connection, provider: Provider, *, name: str, now: datetime) -> None:
-    """Rename a provider; raises :class:`Duplicate` if the name is already used.
+    """Rename a provider, or raise :class:`Duplicate` if the name is already used.
 
     The generation stays, as it does not cover the name. A provider that already has the name does
     not change.
@@ -312,18 +311,15 @@ def rename(connection: Connection, provider: Provider, *, name: str, now: dateti
 
 
 def by_names(connection: Connection, names: Iterable[str]) -> tuple[Provider, ...]:
-    """Return the providers with these names; MariaDB ignores the case of names."""
+    """Return the providers with these names (MariaDB ignores case)."""
     return tuple(
         map(Provider._make, sql.rows_among(connection, PROVIDERS, _COLUMNS.name, set(names)))
     )
 
 
 def rename_many(connection: Connection, names: Mapping[int, str], now: datetime) -> None:
-    """Rename providers by id; raises :class:`Duplicate` if a name is already used."""
-    rows = [
-        {"b_id": provider_id, "name": names[provider_id], "updated_at": now}
-        for provider_id in sorted(names)
-    ]
+    """Rename providers by id, or raise :class:`Duplicate` if a name is already used."""
+    rows = [{"b_id": key, "name": names[key], "updated_at": now} for key in sorted(names)]
     statement = update(resource_providers).where(_COLUMNS.id == bindparam("b_id"))
     try:
         if rows:

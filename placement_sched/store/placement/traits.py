@@ -70,7 +70,7 @@ def by_names(connection: Connection, names: Iterable[str]) -> tuple[Trait, ...]:
 
 
 def carried_by(connection: Connection, uuid: str) -> Carried:
-    """Return the traits of a provider; raises :class:`NotFound`."""
+    """Return the traits of a provider, or raise :class:`NotFound`."""
     rows = _WITH_TRAITS.rows(connection, uuid)
     _, provider_id, generation, *_ = rows[0]
     provider_traits = tuple(Trait._make(row[3:]) for row in rows if row[3] is not None)
@@ -78,7 +78,7 @@ def carried_by(connection: Connection, uuid: str) -> Carried:
 
 
 def by_name(connection: Connection, name: str) -> Trait:
-    """Return a trait; raises :class:`NotFound` if it does not exist."""
+    """Return a trait, or raise :class:`NotFound` if it does not exist."""
     if not (matching := by_names(connection, [name])):
         raise _not_found(name)
     return matching[0]
@@ -91,7 +91,7 @@ def search(
     prefix: str | None = None,
     associated: bool | None = None,
 ) -> tuple[Trait, ...]:
-    """Return the traits with these names, with a prefix, or that any provider (no provider) has.
+    """Return the traits with these names, with a prefix, or with (without) providers.
 
     Names are compared exactly, as by every other function of this module.
     """
@@ -119,13 +119,13 @@ def add_missing(connection: Connection, names: Iterable[str], now: datetime) -> 
 
 
 def ensure(connection: Connection, name: str, now: datetime) -> bool:
-    """Create a trait unless it exists; return whether it was created."""
+    """Create a trait unless it exists and return whether it was created."""
     row = {"name": name, "created_at": now}
     return not ids_by_name(connection, [name]) and sql.inserted(connection, traits, row)
 
 
 def remove(connection: Connection, trait: Trait) -> None:
-    """Delete a trait; raises :class:`InUse` if a provider has it."""
+    """Delete a trait, or raise :class:`InUse` if a provider has it."""
     in_use = InUse(f"The trait {trait.name} is in use by a resource provider.")
     users = select(_ON_PROVIDERS.trait_id).where(_ON_PROVIDERS.trait_id == trait.id).limit(1)
     if connection.scalar(users) is not None:
@@ -148,7 +148,7 @@ def replace(
     wanted: Collection[int],
     now: datetime,
 ) -> bool:
-    """Replace the traits ``held`` of a provider by ``wanted``, by id; return whether they differ.
+    """Replace the trait ids ``held`` of a provider by ``wanted`` and return if they differ.
 
     The caller has locked the provider and raises its generation.
     """

@@ -41,7 +41,7 @@ _OF_PROVIDER = BySpelling.of(
 
 @dataclass(frozen=True, slots=True)
 class TypeUsage:
-    """Usage of the consumers of one type: their number, and the amounts by class."""
+    """Usage of the consumers of a type: their number, and the amounts by class."""
 
     consumer_type: str
     consumers: int
@@ -103,8 +103,10 @@ def _amounts(*, by_user: bool) -> FrequentStatement:
     Joins the class names after summing: a join per allocation takes PostgreSQL 20 % of the time.
     """
     class_id = allocations.c.resource_class_id
-    held = _held((class_id, func.sum(allocations.c.used).label("amount")), by_user=by_user)
-    sums = held.group_by(class_id).subquery("sums")
+    allocated = _select_allocated(
+        (class_id, func.sum(allocations.c.used).label("amount")), by_user=by_user
+    )
+    sums = allocated.group_by(class_id).subquery("sums")
     named = select(resource_classes.c.name, sums.c.amount).join_from(
         sums, resource_classes, resource_classes.c.id == sums.c.resource_class_id
     )
@@ -113,7 +115,7 @@ def _amounts(*, by_user: bool) -> FrequentStatement:
 
 @cache
 def _by_type(*, by_user: bool, by_type: bool, untyped: bool) -> sa.CompoundSelect[Any]:
-    """Return the statement of sums by type and class; rows without a class count consumers."""
+    """Return the statement of sums by type and class, and of counts in rows without class."""
     columns = (
         # Counted by id: sorting by uuid would take long.
         consumers.c.id.label("consumer"),
@@ -121,16 +123,16 @@ def _by_type(*, by_user: bool, by_type: bool, untyped: bool) -> sa.CompoundSelec
         resource_classes.c.name.label("resource_class"),
         allocations.c.used,
     )
-    held = (
-        _held(columns, by_user=by_user)
+    allocated = (
+        _select_allocated(columns, by_user=by_user)
         .join(resource_classes, resource_classes.c.id == allocations.c.resource_class_id)
         .outerjoin(consumer_types, consumer_types.c.id == consumers.c.consumer_type_id)
     )
     if by_type:
-        held = held.where(consumer_types.c.name == bindparam("type"))
+        allocated = allocated.where(consumer_types.c.name == bindparam("type"))
     if untyped:
-        held = held.where(consumers.c.consumer_type_id.is_(None))
-    rows = held.cte("held").c
+        allocated = allocated.where(consumers.c.consumer_type_id.is_(None))
+    rows = allocated.cte("held").c
     sums = select(
         rows.consumer_type, rows.resource_class, func.sum(rows.used).label("amount")
     ).group_by(rows.consumer_type, rows.resource_class)
@@ -140,8 +142,8 @@ def _by_type(*, by_user: bool, by_type: bool, untyped: bool) -> sa.CompoundSelec
     return sa.union_all(sums, counts)
 
 
-def _held(columns: Sequence[ColumnElement[Any]], *, by_user: bool) -> Select[Any]:
-    held = (
+def _select_allocated(columns: Sequence[ColumnElement[Any]], *, by_user: bool) -> Select[Any]:
+    query = (
         select(*columns)
         .select_from(allocations)
         .join(consumers, consumers.c.uuid == allocations.c.consumer_id)
@@ -149,6 +151,6 @@ def _held(columns: Sequence[ColumnElement[Any]], *, by_user: bool) -> Select[Any
         .where(projects.c.external_id == bindparam("project"))
     )
     if not by_user:
-        return held
-    owned = held.join(users, users.c.id == consumers.c.user_id)
+        return query
+    owned = query.join(users, users.c.id == consumers.c.user_id)
     return owned.where(users.c.external_id == bindparam("user"))
