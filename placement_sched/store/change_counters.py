@@ -32,6 +32,7 @@ HELD = frozenset({"host_aggregates", "resource_classes"})
 _SHARES = 16
 #: Modulus of the version of a share, so that the column never overflows.
 _MODULUS = 1_000_000
+_SECOND = text("INTERVAL 1 SECOND")
 
 
 def version(connection: Connection, subject: str) -> int:
@@ -152,9 +153,6 @@ def exclude(connection: Connection, subjects: Iterable[str]) -> None:
     """Prevent other nodes from bumping, sharing or excluding subjects, as :func:`share` does."""
     if certifies(connection):
         bump_all(connection, sorted(set(subjects)))
-
-
-_SECOND = text("INTERVAL 1 SECOND")
 
 
 def certify(connection: Connection, column: Column[Any], rows: sql.Condition) -> None:

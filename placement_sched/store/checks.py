@@ -58,6 +58,11 @@ MAY_BE_CLAIMED = sa.or_(
     sa.and_(_CONSUMERS.created_at == _DECISIONS.created_at, _CONSUMERS.updated_at.is_not(None)),
 )
 IS_CLAIM = sa.and_(_DECISIONS.outcome == SELECTED, _DECISIONS.kind == SELECT)
+_HOLDER = _HELD.consumer_id.label("consumer")
+_CONSUMER_ID = allocations.c.consumer_id
+_ROOT = resource_providers.alias("root")
+_OF_PROVIDER = resource_providers.c.id == allocations.c.resource_provider_id
+_OF_ROOT = _ROOT.c.id == resource_providers.c.root_provider_id
 
 
 def over_capacity() -> Select[Any]:
@@ -205,7 +210,6 @@ def _not_recorded() -> Select[Any]:
     )
 
 
-_HOLDER = _HELD.consumer_id.label("consumer")
 #: The statement of each invariant, which returns a row for each violation.
 _QUERIES: Mapping[Invariant, Select[Any]] = {
     Invariant.OVER_CAPACITY: over_capacity(),
@@ -366,12 +370,6 @@ def _find_topmost(
     topmost = topmost_ids.get(current, None if current in path else current)
     topmost_ids.update(dict.fromkeys(path, topmost))
     return topmost
-
-
-_CONSUMER_ID = allocations.c.consumer_id
-_ROOT = resource_providers.alias("root")
-_OF_PROVIDER = resource_providers.c.id == allocations.c.resource_provider_id
-_OF_ROOT = _ROOT.c.id == resource_providers.c.root_provider_id
 
 
 def orphans(connection: Connection, provider_id: int | None = None) -> tuple[str, ...]:

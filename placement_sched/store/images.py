@@ -33,6 +33,18 @@ SORT_KEYS = tuple(_SORT_KEYS.split())
 NEWEST_FIRST = (("created_at", True), ("id", True))
 #: Maximum number of images in a page that is read without measuring its size.
 _MAX_UNMEASURED = 26
+_OPERATORS = MappingProxyType(
+    {
+        "gt": operator.gt,
+        "gte": operator.ge,
+        "eq": operator.eq,
+        "neq": operator.ne,
+        "lt": operator.lt,
+        "lte": operator.le,
+    }
+)
+#: Values that NULL is sorted as: databases differ in the position of NULL.
+_NULLS = MappingProxyType({"name": "", "container_format": "", "disk_format": "", "size": -1})
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,20 +190,6 @@ def _values(source: Row[Any] | StoredImage, flag: type[int]) -> dict[str, Any]:
     """Return the columns that rows and images share, with flags as bool or int."""
     values = {name: getattr(source, name) for name in _COLUMNS}
     return values | {name: flag(values[name]) for name in _FLAGS}
-
-
-_OPERATORS = MappingProxyType(
-    {
-        "gt": operator.gt,
-        "gte": operator.ge,
-        "eq": operator.eq,
-        "neq": operator.ne,
-        "lt": operator.lt,
-        "lte": operator.le,
-    }
-)
-#: Values that NULL is sorted as: databases differ in the position of NULL.
-_NULLS = MappingProxyType({"name": "", "container_format": "", "disk_format": "", "size": -1})
 
 
 def search(connection: Connection, filters: ImageSearch) -> tuple[tuple[StoredImage, ...], bool]:

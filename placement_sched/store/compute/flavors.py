@@ -31,6 +31,15 @@ _PROJECTS = flavor_projects.c
 _ATTRIBUTES = {attribute.name for attribute in fields(Flavor)}
 #: The columns whose values are those of a flavor's attributes.
 _PLAIN = tuple(c.name for c in _FLAVORS if c.name in _ATTRIBUTES - {"id", "is_public"})
+_TEXTS = ("flavorid", "name", "description")
+#: Attributes that are equal for all flavors, and so do not affect the order.
+_CONSTANT = ("disabled", "vcpu_weight")
+#: The sort keys of nova: all columns.
+SORT_KEYS = (*_TEXTS, *_CONSTANT, *sorted({str(c.name) for c in _FLAVORS} - {*_TEXTS}))
+_COLUMNS = embedded_flavors.c
+#: The cached flavors of this process by digest, and their maximum number.
+_CACHE: dict[str, Json] = {}
+_MAX_CACHED = 10_000
 
 
 def by_flavorid(connection: Connection, flavorid: str) -> Flavor | None:
@@ -213,14 +222,6 @@ def _read(connection: Connection, condition: Any) -> tuple[Flavor, ...]:
     return tuple(of_row(row, extra_specs[row_id]) for row_id, row in rows.items())
 
 
-_TEXTS = ("flavorid", "name", "description")
-#: Attributes that are equal for all flavors, and so do not affect the order.
-_CONSTANT = ("disabled", "vcpu_weight")
-
-#: The sort keys of nova: all columns.
-SORT_KEYS = (*_TEXTS, *_CONSTANT, *sorted({str(c.name) for c in _FLAVORS} - {*_TEXTS}))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorsWanted:
     """The filters and the order of a flavor list.
@@ -295,12 +296,6 @@ def _is_marker(wanted: FlavorsWanted, marker: str) -> ColumnElement[bool]:
         _FLAVORS.flavorid == marker, _FLAVORS.flavorid.startswith(marker, autoescape=True)
     )
     return and_(is_marker, _is_accessible(wanted)) if wanted.confined else is_marker
-
-
-_COLUMNS = embedded_flavors.c
-#: The cached flavors of this process by digest, and their maximum number.
-_CACHE: dict[str, Json] = {}
-_MAX_CACHED = 10_000
 
 
 def digest_of_flavor(text: str) -> str:

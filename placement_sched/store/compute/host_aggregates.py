@@ -40,6 +40,12 @@ _TAGGED_HOSTS: Select[Any] = (
     .where(_METADATA.key == POLICY_KEY)
     .order_by(_AGGREGATES.id)
 )
+_ADVANCE_SEQUENCE = select(
+    func.setval(
+        func.pg_get_serial_sequence(host_aggregates.name, "id"),
+        select(func.max(_AGGREGATES.id)).scalar_subquery(),
+    )
+)
 
 
 def all_aggregates(connection: Connection) -> tuple[HostAggregate, ...]:
@@ -196,14 +202,6 @@ def replace(
     for entry in wanted:
         old_aggregate = None if entry.id in recreated else here.get(entry.id)
         _change_members(connection, old_aggregate, entry, now)
-
-
-_ADVANCE_SEQUENCE = select(
-    func.setval(
-        func.pg_get_serial_sequence(host_aggregates.name, "id"),
-        select(func.max(_AGGREGATES.id)).scalar_subquery(),
-    )
-)
 
 
 def _change_members(

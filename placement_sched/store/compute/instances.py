@@ -27,7 +27,7 @@ from placement_sched.model.aggregates import ZONE_KEY
 from placement_sched.model.document import storable
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.store.change_counters import certify
-from placement_sched.store.compute import flavors as flavors_module
+from placement_sched.store.compute.flavors import digest_of_flavor, read_embedded
 
 _COLUMNS = instances.c
 _MAX_ID_LENGTH = 255
@@ -39,6 +39,43 @@ _RECORDED = tuple(
     for attribute in fields(Instance)
     if attribute.name not in {"uuid", "decision_uuid", "created_at", "updated_at"}
 )
+#: All statuses that a server can have.
+_STATUSES = frozenset(
+    (UNKNOWN, *(s for plain, by_task in STATUSES.values() for s in (plain, *by_task.values())))
+)
+_CONSTANT = (
+    "access_ip_v4",
+    "access_ip_v6",
+    "auto_disk_config",
+    "availability_zone",
+    "config_drive",
+    "display_description",
+    "hostname",
+    "kernel_id",
+    "key_name",
+    "launch_index",
+    "launched_at",
+    "locked",
+    "locked_by",
+    "power_state",
+    "progress",
+    "ramdisk_id",
+    "root_device_name",
+    "terminated_at",
+)
+#: nova's sort keys of servers and their columns here. None: the value is equal for all servers, so
+#: the key does not affect the order.
+SORT_KEYS: Mapping[str, str | None] = MappingProxyType(
+    {
+        **dict.fromkeys(_CONSTANT),
+        **{name: name for name in ("created_at", "display_name", "host", "node", "project_id")},
+        **{name: name for name in ("task_state", "updated_at", "user_id", "uuid", "vm_state")},
+        "image_ref": "image_id",
+        "instance_type_id": "flavorid",
+    }
+)
+#: The default order: newest first, as in nova.
+NEWEST_FIRST = (("created_at", True),)
 
 
 class Named(NamedTuple):
@@ -228,9 +265,7 @@ def _parse_kept(text: str) -> Kept:
     record = Kept(*values)
     if flavor is None:
         return record
-    return record._replace(
-        flavor_digest=flavors_module.digest_of_flavor(flavor), has_own_flavor=True
-    )
+    return record._replace(flavor_digest=digest_of_flavor(flavor), has_own_flavor=True)
 
 
 def uuids_on_host(connection: Connection, host: str) -> frozenset[str]:
@@ -284,7 +319,7 @@ def of_rows(connection: Connection, rows: Iterable[Row[Any]]) -> tuple[Instance,
     """Return the instances of table rows, reading each shared flavor once."""
     records = [row._asdict() for row in rows]
     digests = {row["flavor_digest"] for row in records} - {None}
-    flavors = flavors_module.read_embedded(connection, digests) if digests else {}
+    flavors = read_embedded(connection, digests) if digests else {}
     for row in records:
         for name in ("flavor", "image"):
             row[name] = None if row[name] is None else orjson.loads(row[name])
@@ -333,45 +368,6 @@ def _select_unallocated(no_owner: str, cell_uuid: str | None) -> Select[Any]:
     nodes = compute_nodes.c
     is_on_node = sa.and_(nodes.host == _COLUMNS.host, nodes.hypervisor_hostname == _COLUMNS.node)
     return query.join(compute_nodes, is_on_node).where(nodes.cell_uuid == cell_uuid)
-
-
-#: All statuses that a server can have.
-_STATUSES = frozenset(
-    (UNKNOWN, *(s for plain, by_task in STATUSES.values() for s in (plain, *by_task.values())))
-)
-_CONSTANT = (
-    "access_ip_v4",
-    "access_ip_v6",
-    "auto_disk_config",
-    "availability_zone",
-    "config_drive",
-    "display_description",
-    "hostname",
-    "kernel_id",
-    "key_name",
-    "launch_index",
-    "launched_at",
-    "locked",
-    "locked_by",
-    "power_state",
-    "progress",
-    "ramdisk_id",
-    "root_device_name",
-    "terminated_at",
-)
-#: nova's sort keys of servers and their columns here. None: the value is equal for all servers, so
-#: the key does not affect the order.
-SORT_KEYS: Mapping[str, str | None] = MappingProxyType(
-    {
-        **dict.fromkeys(_CONSTANT),
-        **{name: name for name in ("created_at", "display_name", "host", "node", "project_id")},
-        **{name: name for name in ("task_state", "updated_at", "user_id", "uuid", "vm_state")},
-        "image_ref": "image_id",
-        "instance_type_id": "flavorid",
-    }
-)
-#: The default order: newest first, as in nova.
-NEWEST_FIRST = (("created_at", True),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,100 +16,17 @@ from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Invalid
 from placement_sched.limits import MAX_HELD_AMOUNTS
 from placement_sched.model.provider import UNCHECKED, Allocation, Consumer, ConsumerClaim, Taken
 from placement_sched.store.placement import capacity, consumers, inventories
-from placement_sched.store.placement import consumers as holders
 from placement_sched.store.placement import resource_classes as classes
 from placement_sched.store.placement import resource_providers as providers
 from placement_sched.store.placement.capacity import InventoryIds, Want
 from placement_sched.store.placement.consumers import PROVIDER, Owner, Record
 from placement_sched.store.placement.resource_providers import BySpelling
 
-
-def wants_of(
-    connection: Connection, claims: Sequence[ConsumerClaim], provider_ids: Mapping[str, int]
-) -> list[Want]:
-    """Return all requested amounts of claims, in order, with provider and class ids.
-
-    Raises :class:`Invalid` for an unknown resource class.
-    """
-    requested = [
-        (claim.consumer, uuid, name, amount)
-        for claim in claims
-        for uuid, amounts in claim.allocations.items()
-        for name, amount in amounts.items()
-    ]
-    class_ids = classes.ids_by_name(connection, {name for _, _, name, _ in requested})
-    for consumer, _, name, _ in requested:
-        if name not in class_ids:
-            raise Invalid(
-                f"Unable to allocate inventory for consumer {consumer}: "
-                f"No such resource class {name}."
-            )
-    return [
-        Want(consumer, (provider_ids[uuid], class_ids[name]), uuid, name, amount)
-        for consumer, uuid, name, amount in requested
-    ]
-
-
-def first_with_room(
-    connection: Connection,
-    claims: Iterable[ConsumerClaim],
-    held: Mapping[InventoryIds, int],
-    locked: Collection[int],
-    full: CapacityExceeded,
-) -> tuple[int, list[Want]]:
-    """Return the first claim that fits, by number from 1 on, with its requested amounts.
-
-    The claim's providers are locked afterwards, in addition to the ids ``locked``. A read without
-    locks excludes claims that cannot fit. The others are locked and checked one by one. ``held`` is
-    as in :func:`capacity.check`. Providers are locked in order of id: a provider with a lower id
-    could cause a deadlock, so the claim is skipped if another transaction has locked that provider,
-    or if the server cannot skip locked rows.
-
-    Raises ``full`` if no claim fits.
-    """
-    all_claims = tuple(claims)
-    uuids = sorted({uuid for claim in all_claims for uuid in claim.allocations})
-    id_rows = consumers.ids_of(connection, {consumers.PROVIDER: uuids})
-    ids = {uuid: number for (_, uuid), number in id_rows.items()}
-    claims_by_number = {
-        number: claim
-        for number, claim in enumerate(all_claims, start=1)
-        if claim.allocations.keys() <= ids.keys()
-    }
-    amounts = iter(wants_of(connection, list(claims_by_number.values()), ids))
-    amounts_of = {
-        number: list(islice(amounts, sum(map(len, claim.allocations.values()))))
-        for number, claim in claims_by_number.items()
-    }
-    stock = capacity.read(
-        connection, {entry.place for requested in amounts_of.values() for entry in requested}
-    )
-    locked_ids = set(locked)
-    for number, requested in amounts_of.items():
-        if not capacity.fits(stock, requested, held):
-            continue
-        provider_ids = {entry.place[0] for entry in requested} - locked_ids
-        may_deadlock = bool(provider_ids) and min(provider_ids) < max(locked_ids)
-        if may_deadlock and not has_skip_locked(connection):
-            continue
-        locked_now = providers.lock(connection, provider_ids, without_waiting=may_deadlock).keys()
-        locked_ids |= locked_now
-        if locked_now != provider_ids:
-            continue
-        try:
-            capacity.check(connection, requested, held)
-        except CapacityExceeded:  # another transaction has claimed since the read
-            continue
-        return number, requested
-    raise full
-
-
 _COLUMNS = tables.allocations.c
 #: The resolution of stored times.
 _RESOLUTION = timedelta(seconds=1)
-
 # The statements of every claim are built once: building takes longer than sending.
-_DELETE = delete(tables.allocations).where(holders.OF_CONSUMERS)
+_DELETE = delete(tables.allocations).where(consumers.OF_CONSUMERS)
 _INSERT = insert(tables.allocations)
 _ALLOCATIONS: Select[Any] = (
     select(
@@ -157,6 +74,86 @@ _OF_PROVIDER = BySpelling.of(
 )
 
 
+def wants_of(
+    connection: Connection, claims: Sequence[ConsumerClaim], provider_ids: Mapping[str, int]
+) -> list[Want]:
+    """Return all requested amounts of claims, in order, with provider and class ids.
+
+    Raises :class:`Invalid` for an unknown resource class.
+    """
+    requested = [
+        (claim.consumer, uuid, name, amount)
+        for claim in claims
+        for uuid, amounts in claim.allocations.items()
+        for name, amount in amounts.items()
+    ]
+    class_ids = classes.ids_by_name(connection, {name for _, _, name, _ in requested})
+    for consumer, _, name, _ in requested:
+        if name not in class_ids:
+            raise Invalid(
+                f"Unable to allocate inventory for consumer {consumer}: "
+                f"No such resource class {name}."
+            )
+    return [
+        Want(consumer, (provider_ids[uuid], class_ids[name]), uuid, name, amount)
+        for consumer, uuid, name, amount in requested
+    ]
+
+
+def first_with_room(
+    connection: Connection,
+    claims: Iterable[ConsumerClaim],
+    held: Mapping[InventoryIds, int],
+    locked: Collection[int],
+    full: CapacityExceeded,
+) -> tuple[int, list[Want]]:
+    """Return the first claim that fits, by number from 1 on, with its requested amounts.
+
+    The claim's providers are locked afterwards, in addition to the ids ``locked``. A read without
+    locks excludes claims that cannot fit. The others are locked and checked one by one. ``held`` is
+    as in :func:`capacity.check`. Providers are locked in order of id: a provider with a lower id
+    could cause a deadlock, so the claim is skipped if another transaction has locked that provider,
+    or if the server cannot skip locked rows.
+
+    Raises ``full`` if no claim fits.
+    """
+    all_claims = tuple(claims)
+    uuids = sorted({uuid for claim in all_claims for uuid in claim.allocations})
+    id_rows = consumers.ids_of(connection, {PROVIDER: uuids})
+    ids = {uuid: number for (_, uuid), number in id_rows.items()}
+    claims_by_number = {
+        number: claim
+        for number, claim in enumerate(all_claims, start=1)
+        if claim.allocations.keys() <= ids.keys()
+    }
+    amounts = iter(wants_of(connection, list(claims_by_number.values()), ids))
+    amounts_of = {
+        number: list(islice(amounts, sum(map(len, claim.allocations.values()))))
+        for number, claim in claims_by_number.items()
+    }
+    stock = capacity.read(
+        connection, {entry.place for requested in amounts_of.values() for entry in requested}
+    )
+    locked_ids = set(locked)
+    for number, requested in amounts_of.items():
+        if not capacity.fits(stock, requested, held):
+            continue
+        provider_ids = {entry.place[0] for entry in requested} - locked_ids
+        may_deadlock = bool(provider_ids) and min(provider_ids) < max(locked_ids)
+        if may_deadlock and not has_skip_locked(connection):
+            continue
+        locked_now = providers.lock(connection, provider_ids, without_waiting=may_deadlock).keys()
+        locked_ids |= locked_now
+        if locked_now != provider_ids:
+            continue
+        try:
+            capacity.check(connection, requested, held)
+        except CapacityExceeded:  # another transaction has claimed since the read
+            continue
+        return number, requested
+    raise full
+
+
 def of_consumer(connection: Connection, uuid: str) -> tuple[Allocation, ...]:
     """Return the allocations of a consumer, for every spelling of its uuid."""
     return tuple(map(_allocation, _OF_CONSUMER.found(connection, uuid)))
@@ -177,9 +174,9 @@ def of_several(
     """
     if len(uuids) < 2:
         return of_consumers(connection, uuids)
-    query = _ALLOCATIONS.order_by(None).order_by(*holders.BY_CONSUMER).limit(MAX_HELD_AMOUNTS + 1)
+    query = _ALLOCATIONS.order_by(None).order_by(*consumers.BY_CONSUMER).limit(MAX_HELD_AMOUNTS + 1)
     rows = list(sql.rows_among(connection, query, _COLUMNS.consumer_id, uuids))
-    holders.refuse_too_many_held(len(rows), named_at)
+    consumers.refuse_too_many_held(len(rows), named_at)
     return tuple(map(_allocation, rows))
 
 
@@ -204,12 +201,12 @@ def remove(connection: Connection, uuids: Collection[str]) -> int:
 
     Raises no provider generation, as OpenStack placement.
     """
-    records = holders.lock(connection, uuids)
+    records = consumers.lock(connection, uuids)
     count = sum(
         connection.execute(_DELETE, {"consumers": batch}).rowcount
         for batch in sql.batches(sorted(uuids))
     )
-    holders.remove(connection, records.values())
+    consumers.remove(connection, records.values())
     return count
 
 
@@ -291,7 +288,7 @@ class _Prepared:
     provider_ids: Mapping[str, int]
     owners: Mapping[str, Owner]
     records: Mapping[str, Record]
-    current: Sequence[holders.HeldAmount]
+    current: Sequence[consumers.HeldAmount]
 
     @property
     def released_provider_ids(self) -> set[int]:
@@ -319,15 +316,15 @@ def _prepare(
     ordered = sorted(claims, key=lambda claim: claim.consumer)
     holding = [claim for claim in ordered if claim.allocations]
     requested = sorted({uuid for claim in holding for uuid in claim.allocations})
-    ids = holders.ids_of(connection, {**holders.owner_names(holding), PROVIDER: requested})
-    owners = holders.owners(connection, holding, ids, now)
+    ids = consumers.ids_of(connection, {**consumers.owner_names(holding), PROVIDER: requested})
+    owners = consumers.owners(connection, holding, ids, now)
     # Consumers that the caller expects to be new are not locked but created. Those that exist
     # after all are locked then.
     expected = [c.consumer for c in ordered if c.generation is not None or not c.allocations]
-    records = holders.lock(connection, expected)
+    records = consumers.lock(connection, expected)
     missing = {uuid: owner for uuid, owner in owners.items() if uuid not in records}
-    records |= holders.create(connection, missing, now, decided=decided)
-    current = holders.held_so_far(connection, [claim.consumer for claim in ordered], named_at)
+    records |= consumers.create(connection, missing, now, decided=decided)
+    current = consumers.held_so_far(connection, [claim.consumer for claim in ordered], named_at)
     _check_generations(ordered, records, {claim.consumer for claim in current})
     refuse_unknown(requested, {uuid for kind, uuid in ids if kind == PROVIDER})
     provider_ids = {uuid: number for (kind, uuid), number in ids.items() if kind == PROVIDER}
@@ -357,8 +354,8 @@ def _write(
     _rewrite(
         connection, prepared.current, [(entry, times.get(entry.place, now)) for entry in amounts]
     )
-    holders.finish(connection, {uuid: records[uuid] for uuid in owners}, owners, now)
-    holders.remove(connection, [records[uuid] for uuid in records.keys() - owners.keys()])
+    consumers.finish(connection, {uuid: records[uuid] for uuid in owners}, owners, now)
+    consumers.remove(connection, [records[uuid] for uuid in records.keys() - owners.keys()])
     bumped = prepared.released_provider_ids | {entry.place[0] for entry in amounts}
     providers.bump_generations(connection, bumped, now)
 
@@ -373,8 +370,8 @@ def check_generations(
     """
     ordered = sorted(claims, key=lambda claim: claim.consumer)
     uuids = [claim.consumer for claim in ordered]
-    records = holders.lock(connection, uuids)
-    current = holders.held_so_far(connection, uuids, named_at)
+    records = consumers.lock(connection, uuids)
+    current = consumers.held_so_far(connection, uuids, named_at)
     _check_generations(ordered, records, {row.consumer for row in current})
 
 
@@ -404,7 +401,7 @@ def _check_generations(
 
 def _rewrite(
     connection: Connection,
-    current: Collection[holders.HeldAmount],
+    current: Collection[consumers.HeldAmount],
     amounts: Iterable[tuple[Want, datetime]],
 ) -> None:
     """Delete the current allocations and insert the requested amounts with their times."""

@@ -52,43 +52,16 @@ _IDS_BY_NAME = sa.union_all(
 
 #: An id by kind and name.
 Ids = dict[tuple[str, str], int]
-
-
-def ids_of(connection: Connection, wanted: Mapping[str, Collection[str]]) -> Ids:
-    """Return the ids of existing rows, by kind and name.
-
-    ``wanted`` contains names by kind. Each further few thousand names need one more statement.
-    """
-    parts = [sql.batches(wanted.get(kind, ()), sql.SIZE // len(COLUMNS)) for kind in COLUMNS]
-    return {
-        (kind, name): number
-        for batches in zip_longest(*parts, fillvalue=())
-        for kind, name, number in connection.execute(
-            _IDS_BY_NAME, dict(zip(COLUMNS, batches, strict=True))
-        )
-    }
-
-
-def as_kept(connection: Connection, kind: str, name: str) -> str | None:
-    """Return the stored name that the database considers equal to a name, or None."""
-    stored: str | None = connection.scalar(select(COLUMNS[kind]).where(COLUMNS[kind] == name))
-    return stored
-
-
 _CONSUMER_ID = allocations.c.consumer_id
-
 #: The generation of a consumer that this transaction has just created, if the database does not
 #: return inserted rows. No committed row has it, so it identifies the rows of this transaction.
 _UNFINISHED = -1
 #: The generation of a consumer after its first allocations.
 _FIRST_GENERATION = 1
-
 #: Maximum number of attempts to create a consumer that other writers delete before it is locked.
 _MAX_ATTEMPTS = 10
-
 #: Number of claims per statement: with four values each, they fit on every database.
 _CLAIMS_PER_STATEMENT = 5_000
-
 _LOCK = (
     select(consumers)
     .where(consumers.c.uuid.in_(bindparam("uuids", expanding=True)))
@@ -112,6 +85,42 @@ _FINISH = (
     .values(generation=_FIRST_GENERATION)
 )
 _DELETE = sa.delete(consumers).where(_BY_ID)
+#: The order of an index, so that a limit can end the scan early.
+BY_CONSUMER = (_CONSUMER_ID, allocations.c.id)
+OF_CONSUMERS = _CONSUMER_ID.in_(bindparam("consumers", expanding=True))
+_HELD = (
+    select(
+        _CONSUMER_ID,
+        allocations.c.resource_provider_id,
+        allocations.c.resource_class_id,
+        allocations.c.used,
+    )
+    .where(OF_CONSUMERS)
+    .order_by(*BY_CONSUMER)
+    .with_for_update()
+)
+_HELD_LIMITED = _HELD.limit(bindparam("most", type_=Integer))
+
+
+def ids_of(connection: Connection, wanted: Mapping[str, Collection[str]]) -> Ids:
+    """Return the ids of existing rows, by kind and name.
+
+    ``wanted`` contains names by kind. Each further few thousand names need one more statement.
+    """
+    parts = [sql.batches(wanted.get(kind, ()), sql.SIZE // len(COLUMNS)) for kind in COLUMNS]
+    return {
+        (kind, name): number
+        for batches in zip_longest(*parts, fillvalue=())
+        for kind, name, number in connection.execute(
+            _IDS_BY_NAME, dict(zip(COLUMNS, batches, strict=True))
+        )
+    }
+
+
+def as_kept(connection: Connection, kind: str, name: str) -> str | None:
+    """Return the stored name that the database considers equal to a name, or None."""
+    stored: str | None = connection.scalar(select(COLUMNS[kind]).where(COLUMNS[kind] == name))
+    return stored
 
 
 class Owner(NamedTuple):
@@ -274,24 +283,6 @@ def remove(connection: Connection, records: Iterable[Record]) -> None:
     """Delete locked consumers."""
     for batch in sql.batches(record.id for record in records):
         connection.execute(_DELETE, {"ids": batch})
-
-
-#: The order of an index, so that a limit can end the scan early.
-BY_CONSUMER = (_CONSUMER_ID, allocations.c.id)
-OF_CONSUMERS = _CONSUMER_ID.in_(bindparam("consumers", expanding=True))
-
-_HELD = (
-    select(
-        _CONSUMER_ID,
-        allocations.c.resource_provider_id,
-        allocations.c.resource_class_id,
-        allocations.c.used,
-    )
-    .where(OF_CONSUMERS)
-    .order_by(*BY_CONSUMER)
-    .with_for_update()
-)
-_HELD_LIMITED = _HELD.limit(bindparam("most", type_=Integer))
 
 
 class HeldAmount(NamedTuple):

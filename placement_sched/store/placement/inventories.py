@@ -45,6 +45,8 @@ _BY_UUID = BySpelling.of(
     .outerjoin(resource_classes, resource_classes.c.id == _COLUMNS.resource_class_id)
     .order_by(_COLUMNS.resource_class_id)
 )
+#: Number of classes per statement, in addition to some 10 000 providers.
+_CLASSES_PER_STATEMENT = 1000
 
 
 class HeldInventory(NamedTuple):
@@ -54,8 +56,6 @@ class HeldInventory(NamedTuple):
     inventory: Inventory
 
 
-#: Number of classes per statement, in addition to some 10 000 providers.
-_CLASSES_PER_STATEMENT = 1000
 #: Existing inventories by provider id and class name.
 HeldByPlace = Mapping[tuple[int, str], HeldInventory]
 
