@@ -59,7 +59,7 @@ def write(
     left them. Raises the errors of :func:`allocations.replace`, and :class:`InUse` if a removed
     inventory still has allocations.
     """
-    # Read once, as nobody else changes the inventories of a locked provider.
+    # Read once, as no other transaction changes the inventories of a locked provider.
     existing = inventories.find(connection, wanted)
     inventories.put(connection, wanted, now, existing)
     filled = [provider_id for provider_id, stock in wanted.items() if stock]

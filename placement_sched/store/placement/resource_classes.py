@@ -24,8 +24,7 @@ FIRST_CUSTOM_ID = 10000
 #: Maximum number of ids to try if writers without our lock use the next id.
 _MAX_ATTEMPTS = 10
 
-#: The ids of standard classes are their positions, in every database. Every start creates missing
-#: ones.
+#: The ids of standard classes are their positions, in every database. They are created at start.
 _STANDARD_IDS = {name: number for number, name in enumerate(os_resource_classes.STANDARDS)}
 
 _COLUMNS = resource_classes.c
