@@ -1,14 +1,13 @@
-"""Change counters: how one process learns that another changed what it remembers.
+"""Change counters: versions by which a process notices changes by another process.
 
-A writer bumps the counter of a subject in the transaction that changes the subject; a reader keeps
-what it made of the subject together with the version it read *before* loading it, and loads again
-once the version is another.
+A writer bumps the counter of a subject in the transaction that changes the subject. A reader
+caches a value with the version that it read *before* loading the value, and loads again when the
+version differs.
 
-On MariaDB and MySQL a lock must change a row to be a lock: the nodes of a Galera cluster (or of
-MySQL's group replication) learn of no lock, but let only one of two transactions be committed
-that changed the same row, and start the other one again (doc/decisions/0022). A bump changes a row
-of itself. Who holds a subject changes one of its *shares*, so that many may hold it at once, and a
-bump changes all of them.
+A Galera cluster (or MySQL's group replication) does not replicate locks. It commits only one of
+two concurrent transactions that changed the same row, and the other transaction is retried
+(doc/decisions/0022). A bump therefore changes a row. A holder of a subject changes one of its
+*shares*, so that holders do not conflict, and a bump changes all shares.
 """
 
 import random
@@ -23,92 +22,93 @@ from placement_sched.db.sql import certifies, insert_missing
 from placement_sched.db.tables import change_counters
 
 T = TypeVar("T")
-#: The version of a subject, in the history of the database that it is of.
+#: The version of a subject, with the history of the database that it belongs to.
 SubjectVersion = tuple[History, int]
 
 _COLUMNS = change_counters.c
-#: The subjects that may be held: only they have shares.
+#: The subjects that :func:`hold` accepts: only these have shares.
 HELD = frozenset({"host_aggregates", "resource_classes"})
-#: How many shares one subject has: two that hold it on different nodes meet in one of so many.
+#: Number of shares of a subject: holders on two nodes conflict once in 16 times.
 _SHARES = 16
-#: A share's version says only that the row changed: it begins again before the column is full.
-_ROUND = 1_000_000
+#: Modulus of the version of a share, so that the column never overflows.
+_MODULUS = 1_000_000
+_SECOND = text("INTERVAL 1 SECOND")
 
 
 def version(connection: Connection, subject: str) -> int:
-    """Return the version of a subject; 0 before its first change."""
-    found = connection.scalar(select(_COLUMNS.version).where(_COLUMNS.subject == subject))
-    return int(found or 0)
+    """Return the version of a subject, 0 before its first change."""
+    value = connection.scalar(select(_COLUMNS.version).where(_COLUMNS.subject == subject))
+    return int(value or 0)
 
 
 class VersionedCache(Generic[T]):
-    """A value that one process keeps as long as the version of a subject is the same.
+    """A cached value that is reloaded when the version of its subject changes.
 
-    Each use reads the version, one row, and loads the value again only if it is another. It is read
-    before the value: a change that comes between is loaded under the older version, so that the
-    next use loads once more. ``load`` takes a connection and the version.
+    Each use reads the version (one row). It is read before the value is loaded: a change in
+    between is cached under the older version, so the next use loads again. ``load`` takes a
+    connection and the version.
     """
 
     def __init__(self, subject: str, load: Callable[[Connection, SubjectVersion], T]) -> None:
         self._subject, self._load = subject, load
-        self._known: tuple[SubjectVersion, T] | None = None
+        self._cached: tuple[SubjectVersion, T] | None = None
 
     def current(self, connection: Connection) -> T:
-        """Return the value as it is now."""
-        now = history_of(connection), version(connection, self._subject)
-        known = self._known
-        if known is None or known[0] != now:
-            known = self._known = now, self._load(connection, now)
-        return known[1]
+        """Return the value, loaded again if the version has changed."""
+        current_version = history_of(connection), version(connection, self._subject)
+        cached = self._cached
+        if cached is None or cached[0] != current_version:
+            cached = self._cached = current_version, self._load(connection, current_version)
+        return cached[1]
 
     @property
     def last(self) -> T | None:
-        """The value that was loaded last; None if there is none yet."""
-        return self._known and self._known[1]
+        """The value loaded last, or None before the first load."""
+        return self._cached and self._cached[1]
 
 
 def versions(connection: Connection, prefix: str) -> dict[str, int]:
-    """Return the versions of all subjects that begin so, by subject, where they ever changed."""
-    begins_so = _COLUMNS.subject.startswith(prefix, autoescape=True)
-    found = connection.execute(select(_COLUMNS.subject, _COLUMNS.version).where(begins_so))
-    return dict(map(tuple, found.all()))
+    """Return the versions of all changed subjects with a prefix, by subject."""
+    has_prefix = _COLUMNS.subject.startswith(prefix, autoescape=True)
+    rows = connection.execute(select(_COLUMNS.subject, _COLUMNS.version).where(has_prefix))
+    return dict(map(tuple, rows.all()))
 
 
 def bump(connection: Connection, subject: str) -> None:
     """Raise the version of a subject.
 
-    The row stays locked until the transaction ends, so writers that bump first take turns, and
-    what they read afterwards no other of them changes under their hands.
+    The row stays locked until the transaction ends: concurrent writers that bump before they read
+    are serialized.
     """
-    rise = _rise(connection, [subject])
-    if not connection.execute(rise).rowcount:
+    statement = _raise_versions(connection, [subject])
+    if not connection.execute(statement).rowcount:
         insert_missing(connection, change_counters, [{"subject": subject, "version": 0}])
-        connection.execute(rise)
+        connection.execute(statement)
 
 
 def bump_all(connection: Connection, subjects: Sequence[str]) -> None:
-    """Raise the versions of several subjects, as :func:`bump` does; one is one statement."""
+    """Raise the versions of several subjects, each once, as :func:`bump` does."""
     if not subjects:
         return
     if len(subjects) == 1:
         bump(connection, subjects[0])
         return
-    some = _COLUMNS.subject.in_(subjects)
-    # In one order for all writers, so that no two wait for each other.
-    locked = select(_COLUMNS.subject).where(some).order_by(_COLUMNS.subject).with_for_update()
-    there = set(connection.scalars(locked))
-    missing = [{"subject": one, "version": 0} for one in subjects if one not in there]
+    is_named = _COLUMNS.subject.in_(subjects)
+    # All writers lock in the same order, so that they cannot deadlock.
+    locked = select(_COLUMNS.subject).where(is_named).order_by(_COLUMNS.subject).with_for_update()
+    existing = set(connection.scalars(locked))
+    missing = [{"subject": name, "version": 0} for name in subjects if name not in existing]
     insert_missing(connection, change_counters, missing)
-    connection.execute(_rise(connection, subjects))
+    connection.execute(_raise_versions(connection, subjects))
 
 
-def _rise(connection: Connection, subjects: Iterable[str]) -> Update:
-    """Return what raises the versions of subjects, and changes the shares of those that hold."""
+def _raise_versions(connection: Connection, subjects: Iterable[str]) -> Update:
+    """Return the statement that raises the versions of subjects and of their shares."""
     rows = list(subjects)
     if certifies(connection):
         rows += [share for subject in HELD.intersection(rows) for share in _shares(subject)]
-    rise = update(change_counters).where(_COLUMNS.subject.in_(rows))
-    return rise.values(version=_COLUMNS.version + 1)
+    statement = update(change_counters).where(_COLUMNS.subject.in_(rows))
+    return statement.values(version=_COLUMNS.version + 1)
 
 
 def _shares(subject: str) -> list[str]:
@@ -116,55 +116,54 @@ def _shares(subject: str) -> list[str]:
 
 
 def hold(connection: Connection, subject: str) -> int:
-    """Return the version of a subject and keep it from being bumped until the transaction ends.
+    """Return the version of a subject and prevent bumps until the transaction ends.
 
-    For code that derives something from the subject and must not miss a change that is under way.
-    Several may hold at once.
+    For code that derives data from the subject and must not miss a concurrent change. Several
+    transactions may hold a subject at the same time.
     """
     query = select(_COLUMNS.version).where(_COLUMNS.subject == subject).with_for_update(read=True)
-    found = connection.scalar(query)
-    if found is None:
+    value = connection.scalar(query)
+    if value is None:
         insert_missing(connection, change_counters, [{"subject": subject, "version": 0}])
-        found = connection.scalar(query)
+        value = connection.scalar(query)
     share(connection, subject)
-    return int(found or 0)
+    return int(value or 0)
 
 
 def share(connection: Connection, subject: str) -> None:
-    """Let no other node bump a subject meanwhile, where a lock keeps writers here from it.
+    """Prevent other nodes from bumping a subject until the transaction ends.
 
-    Does nothing where locks are all that is needed.
+    For callers that already hold a lock against writers on this node. Does nothing on databases
+    whose locks are sufficient.
     """
     if not certifies(connection):
         return
     if subject not in HELD:
-        raise AssertionError(f"{subject} has no shares: name it in HELD")
-    mine = random.choice(_shares(subject))  # noqa: S311 - so that few meet
-    change = update(change_counters).where(_COLUMNS.subject == mine)
-    if not connection.execute(change.values(version=(_COLUMNS.version + 1) % _ROUND)).rowcount:
-        # A bump changes those shares that are there: the first to hold changes what all do.
-        rows = [{"subject": one, "version": 0} for one in (subject, *_shares(subject))]
+        raise AssertionError(f"Subject {subject} has no shares: add it to HELD")
+    chosen = random.choice(_shares(subject))  # noqa: S311 - so that conflicts are rare
+    change = update(change_counters).where(_COLUMNS.subject == chosen)
+    if not connection.execute(change.values(version=(_COLUMNS.version + 1) % _MODULUS)).rowcount:
+        # A bump changes only existing shares, so the first holder changes the subject's row too.
+        rows = [{"subject": name, "version": 0} for name in (subject, *_shares(subject))]
         insert_missing(connection, change_counters, rows)
-        connection.execute(_rise(connection, [subject]))
+        connection.execute(_raise_versions(connection, [subject]))
 
 
 def exclude(connection: Connection, subjects: Iterable[str]) -> None:
-    """Let no other node bump, share or exclude these subjects meanwhile; else as :func:`share`."""
+    """Prevent other nodes from bumping, sharing or excluding subjects, as :func:`share` does."""
     if certifies(connection):
         bump_all(connection, sorted(set(subjects)))
 
 
-_SECOND = text("INTERVAL 1 SECOND")
-
-
 def certify(connection: Connection, column: Column[Any], rows: sql.Condition) -> None:
-    """Let other nodes see the lock of rows that the caller has locked; else it does nothing.
+    """Make the lock of rows that the caller has locked visible to other Galera nodes.
 
-    ``column`` has numbers or times; where it has none, 0 or the present time remains there.
+    Changes ``column`` (numbers or times) and changes it back. NULL becomes 0 or the current time.
+    Does nothing on databases whose locks are sufficient.
     """
     if not sql.certifies(connection):
         return
-    step, least = (1, 0) if isinstance(column.type, Integer) else (_SECOND, func.utc_timestamp())
-    known: Any = func.coalesce(column, least)
-    for other in (known + step, known - step):
-        connection.execute(update(column.table).where(rows).values({column.name: other}))
+    step, default = (1, 0) if isinstance(column.type, Integer) else (_SECOND, func.utc_timestamp())
+    current: Any = func.coalesce(column, default)
+    for value in (current + step, current - step):
+        connection.execute(update(column.table).where(rows).values({column.name: value}))

@@ -1,4 +1,4 @@
-"""Rows that an operator has to act on: each question is one statement, whatever a cloud's size."""
+"""Invariant checks: rows that need an operator's attention."""
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
@@ -29,7 +29,7 @@ from placement_sched.model.decision import SELECT, SELECTED
 from placement_sched.model.provider import INSTANCE_TYPE
 from placement_sched.store.placement.capacity import overfull
 
-#: The records of instances may lack what nova wrote so short a time before its cell was last read.
+#: Instance records may lack changes that nova made this long before its cell was last read.
 LAG = timedelta(seconds=60)
 
 _HELD, _OWNED, _PROVIDERS = allocations.c, inventories.c, resource_providers.c
@@ -39,9 +39,9 @@ _SAME_INVENTORY = sa.and_(
     _HELD.resource_provider_id == _OWNED.resource_provider_id,
     _HELD.resource_class_id == _OWNED.resource_class_id,
 )
-#: When an allocation was last written.
+#: The time at which an allocation was last written.
 WRITTEN = func.coalesce(_HELD.updated_at, _HELD.created_at)
-#: Columns of an inventory's last change and of its creation.
+#: The times of an inventory's last change and of its creation.
 INVENTORY_TIMES = (
     func.coalesce(_OWNED.updated_at, _OWNED.created_at).label("changed"),
     _OWNED.created_at.label("made"),
@@ -51,38 +51,43 @@ _NAMES = (
     _PROVIDERS.name,
     resource_classes.c.name.label("resource_class"),
 )
-#: A consumer that a decision's claim may have made. Both are made in one transaction, at equal
-#: times; a consumer of the same second that no claim made has no ``updated_at``.
+#: The consumer may have been created by the claim of the decision. A claim creates both in one
+#: transaction, with equal times. Consumers created otherwise have no ``updated_at``.
 MAY_BE_CLAIMED = sa.or_(
     _CONSUMERS.created_at < _DECISIONS.created_at,
     sa.and_(_CONSUMERS.created_at == _DECISIONS.created_at, _CONSUMERS.updated_at.is_not(None)),
 )
 IS_CLAIM = sa.and_(_DECISIONS.outcome == SELECTED, _DECISIONS.kind == SELECT)
+_HOLDER = _HELD.consumer_id.label("consumer")
+_CONSUMER_ID = allocations.c.consumer_id
+_ROOT = resource_providers.alias("root")
+_OF_PROVIDER = resource_providers.c.id == allocations.c.resource_provider_id
+_OF_ROOT = _ROOT.c.id == resource_providers.c.root_provider_id
 
 
 def over_capacity() -> Select[Any]:
-    """Return the inventories of which more is allocated than they have.
+    """Return a query of the inventories whose allocations exceed their capacity.
 
     ``changed`` is the time of the inventory's last change, ``made`` that of its creation,
-    ``written`` that of the last allocation. Last are the inventories that may have shrunk below
-    their allocations, so that a limit cuts these.
+    ``written`` that of the last allocation. Inventories that may have been reduced below their
+    allocations come last, so that a limit drops them first.
     """
-    # An amount below zero, which no API writes, makes no room for the others.
-    taken = func.sum(sa.case((_HELD.used > 0, _HELD.used), else_=0))
-    here = select(func.coalesce(taken, 0)).where(_SAME_INVENTORY).correlate(inventories)
-    used = here.scalar_subquery()
-    last = select(func.max(WRITTEN)).where(_SAME_INVENTORY).correlate(inventories)
+    # A negative amount, which no API writes, must not offset other allocations.
+    positive_sum = func.sum(sa.case((_HELD.used > 0, _HELD.used), else_=0))
+    sums = select(func.coalesce(positive_sum, 0)).where(_SAME_INVENTORY).correlate(inventories)
+    used = sums.scalar_subquery()
+    last_written = select(func.max(WRITTEN)).where(_SAME_INVENTORY).correlate(inventories)
     changed = func.coalesce(_OWNED.updated_at, _OWNED.created_at)
     shrunk = sa.or_(
-        changed > last.scalar_subquery(),
-        sa.and_(changed == last.scalar_subquery(), _OWNED.created_at < changed),
+        changed > last_written.scalar_subquery(),
+        sa.and_(changed == last_written.scalar_subquery(), _OWNED.created_at < changed),
     )
     query: Select[Any] = select(
         *_NAMES,
         *(_OWNED[name] for name in ("total", "reserved", "allocation_ratio")),
         used.label("used"),
         *INVENTORY_TIMES,
-        last.scalar_subquery().label("written"),
+        last_written.scalar_subquery().label("written"),
     )
     query = with_names(query.select_from(inventories), _OWNED).where(overfull(inventories, used))
     return query.order_by(sa.case((shrunk, 1), else_=0))
@@ -95,33 +100,33 @@ def _without_inventory() -> Select[Any]:
 
 
 def with_names(query: Select[Any], of: Any) -> Select[Any]:
-    """Join provider and class; a row without either belongs to another invariant."""
+    """Join provider and resource class, dropping rows without them (other invariants)."""
     query = query.join(resource_providers, _PROVIDERS.id == of.resource_provider_id)
     return query.join(resource_classes, resource_classes.c.id == of.resource_class_id)
 
 
 def rows_without(owner: Table, column: Column[Any], *shown: Any, by: str = "id") -> Select[Any]:
-    """Return ``shown`` of the rows whose ``column`` refers to no row of ``owner``."""
+    """Return a query of rows whose ``column`` refers to no row of ``owner``."""
     query = select(*shown).select_from(column.table).outerjoin(owner, owner.c[by] == column)
     return query.where(owner.c[by].is_(None), column.is_not(None))
 
 
 def with_provider(query: Select[Any], number: Column[Any]) -> Select[Any]:
-    """Add uuid and name of the provider of this number, where it exists."""
+    """Add the uuid and name of the provider with this id, NULL if it does not exist."""
     names = (_PROVIDERS.uuid.label("provider"), _PROVIDERS.name)
     return query.outerjoin(resource_providers, _PROVIDERS.id == number).add_columns(*names)
 
 
 def _spelled_twice(uuid: Column[Any], name: str) -> Select[Any]:
-    """Return the uuids that several rows have, in upper or lower case, with hyphens or without."""
-    same = func.replace(func.lower(uuid), "-", "")
-    shown = func.lower(func.min(uuid)).label(name)
-    query = select(shown, func.count().label("times")).group_by(same)
+    """Return the uuids that several rows have, ignoring case and hyphens."""
+    normalized = func.replace(func.lower(uuid), "-", "")
+    spelling = func.lower(func.min(uuid)).label(name)
+    query = select(spelling, func.count().label("times")).group_by(normalized)
     return query.having(func.count() > 1)
 
 
 def _allocated_twice() -> Select[Any]:
-    # Found before the names are joined: MariaDB takes four times as long the other way round.
+    # Grouped before the names are joined: MariaDB takes four times as long in the other order.
     place = (_HELD.consumer_id, _HELD.resource_provider_id, _HELD.resource_class_id)
     query = select(*place, func.count().label("times")).group_by(*place)
     twice = query.having(func.count() > 1).subquery().c
@@ -134,11 +139,11 @@ def _without_allocations() -> Select[Any]:
     return query.where(_HELD.id.is_(None))
 
 
-def _of_groups() -> dict[Invariant, Select[Any]]:
+def _group_queries() -> dict[Invariant, Select[Any]]:
     of_group = (_GROUPS.uuid.label("group"), _GROUPS.name)
     is_member = _INSTANCES.server_group == _GROUPS.uuid
     members = select(*of_group).join(instances, is_member).where(_INSTANCES.host.is_not(None))
-    most = func.coalesce(_GROUPS.max_server_per_host, 1)
+    limit = func.coalesce(_GROUPS.max_server_per_host, 1)
     hosts = func.count(_INSTANCES.host.distinct())
     return {
         Invariant.UNKNOWN_GROUP: select(
@@ -151,16 +156,16 @@ def _of_groups() -> dict[Invariant, Select[Any]]:
         .group_by(*of_group)
         .having(hosts > 1),
         Invariant.ANTI_AFFINITY: members.add_columns(
-            _INSTANCES.host, func.count().label("members"), most.label("most")
+            _INSTANCES.host, func.count().label("members"), limit.label("most")
         )
         .where(_GROUPS.policy == ANTI_AFFINITY)
         .group_by(*of_group, _GROUPS.max_server_per_host, _INSTANCES.host)
-        .having(func.count() > most),
+        .having(func.count() > limit),
     }
 
 
 def _not_claimed() -> Select[Any]:
-    """Return the instances that a decision placed, and that hold no allocations."""
+    """Return a query of the instances that a decision placed but that have no allocations."""
     holds = sa.exists().where(is_same_uuid(_HELD.consumer_id, _INSTANCES.uuid))
     is_placed = sa.exists().where(
         _PLACES.decision_uuid == _DECISIONS.uuid, _PLACES.instance_uuid == _INSTANCES.uuid
@@ -175,11 +180,11 @@ def _not_claimed() -> Select[Any]:
 
 
 def _not_recorded() -> Select[Any]:
-    """Return the instances that hold what a decision claimed for them, and have no record.
+    """Return a query of instances with allocations of a claim but without a record.
 
-    A consumer that was made after the decision is not the one of its claim: the instance was
-    deleted, and a client has allocated again for the same uuid. While the database of a nova's cell
-    does not answer, records of its instances may be missing here.
+    A consumer created after the decision does not belong to its claim: the instance was deleted
+    and a client allocated again for the same uuid. While the database of a nova cell is
+    unreachable, records of its instances may be missing.
     """
     is_away = sa.exists().where(
         _NODES.host == _PLACES.host,
@@ -205,9 +210,8 @@ def _not_recorded() -> Select[Any]:
     )
 
 
-_HOLDER = _HELD.consumer_id.label("consumer")
-#: A statement for each invariant, which returns a row for each violation.
-_QUESTIONS: Mapping[Invariant, Select[Any]] = {
+#: The statement of each invariant, which returns a row for each violation.
+_QUERIES: Mapping[Invariant, Select[Any]] = {
     Invariant.OVER_CAPACITY: over_capacity(),
     Invariant.NO_INVENTORY: _without_inventory(),
     Invariant.NO_PROVIDER: rows_without(
@@ -238,7 +242,7 @@ _QUESTIONS: Mapping[Invariant, Select[Any]] = {
     ),
     Invariant.CONSUMER_TWICE: _spelled_twice(_CONSUMERS.uuid, "consumer"),
     Invariant.PROVIDER_TWICE: _spelled_twice(_PROVIDERS.uuid, "provider"),
-    **_of_groups(),
+    **_group_queries(),
     Invariant.NOT_CLAIMED: _not_claimed(),
     Invariant.NOT_RECORDED: _not_recorded(),
 }
@@ -247,42 +251,42 @@ _QUESTIONS: Mapping[Invariant, Select[Any]] = {
 def violations(
     connection: Connection, most: int
 ) -> Iterator[tuple[Invariant, Mapping[str, object]]]:
-    """Yield at most ``most`` violations of each invariant, with the values of its sentence.
+    """Yield at most ``most`` violations of each invariant, with the values for its message.
 
     If there are more, the database chooses: an order would make it find all of them first. Only
-    inventories over their capacity have one.
+    inventories over their capacity are ordered.
     """
-    for invariant, query in _QUESTIONS.items():
+    for invariant, query in _QUERIES.items():
         for row in connection.execute(query.limit(most)).mappings().all():
             yield invariant, {str(name): value for name, value in row.items()}
     yield from _broken_trees(connection)
-    for about in _elsewhere(connection, most):
+    for about in _iterate_misplaced(connection, most):
         yield Invariant.ANOTHER_HOST, about
 
 
-def _elsewhere(connection: Connection, most: int) -> Iterator[Mapping[str, object]]:
-    """Yield the instances that hold resources of hosts, but none of their recorded host.
+def _iterate_misplaced(connection: Connection, most: int) -> Iterator[Mapping[str, object]]:
+    """Yield the instances with allocations from hosts, but none from their recorded host.
 
-    A host's tree is one whose root is a compute node: what else an instance holds, as of a shared
-    storage, says nothing about its host. An instance in a task may be on its way. One of a nova
-    whose cells are read is named only if its cell was read after its allocations were written.
+    Only trees whose root is a compute node count: allocations from shared storage do not indicate
+    a host. Instances with a task state are skipped, as they may be moving. An instance of a nova
+    cell is reported only if its cell was read after its allocations were written.
     """
-    number = 0
-    for row in connection.execute(_instances_elsewhere()).mappings():
-        if number == most:
+    count = 0
+    for row in connection.execute(_misplaced_instances()).mappings():
+        if count == most:
             return
-        known = row["written"] is not None and row["read_at"] is not None
-        if row["of_cells"] and not (known and row["written"] < row["read_at"] - LAG):
+        has_times = row["written"] is not None and row["read_at"] is not None
+        if row["of_cells"] and not (has_times and row["written"] < row["read_at"] - LAG):
             continue
-        number += 1
+        count += 1
         yield {name: row[name] for name in ("instance", "host", "node", "there")}
 
 
-def _instances_elsewhere() -> Select[Any]:
-    # nova moves a node of ironic to another nova-compute and leaves its instances recorded at the
-    # first one: of these the node alone says where an instance is.
+def _misplaced_instances() -> Select[Any]:
+    # nova moves an ironic node to another nova-compute, but its instances stay recorded on the
+    # first one. For them only the node is compared.
     is_baremetal = _NODES.report.like('%"hypervisor_type":"ironic"%')
-    at_home = sa.and_(
+    is_at_home = sa.and_(
         sa.or_(_NODES.host == _INSTANCES.host, is_baremetal),
         sa.or_(_INSTANCES.node.is_(None), _NODES.hypervisor_hostname == _INSTANCES.node),
     )
@@ -304,116 +308,111 @@ def _instances_elsewhere() -> Select[Any]:
         .outerjoin(cells, cells.c.uuid == _NODES.cell_uuid)
         .where(_INSTANCES.host.is_not(None), _INSTANCES.task_state.is_(None))
         .group_by(_INSTANCES.uuid, _INSTANCES.host, _INSTANCES.node)
-        .having(func.sum(sa.case((at_home, 1), else_=0)) == 0)
+        .having(func.sum(sa.case((is_at_home, 1), else_=0)) == 0)
     )
 
 
 class _Child(NamedTuple):
-    """A provider that has a parent; ``found`` is that parent's number, None if it is missing."""
+    """A provider with a parent; ``existing_parent_id`` is None if the parent is missing."""
 
     id: int
     uuid: str
     name: str
     root_id: int | None
     parent_id: int
-    found: int | None
+    existing_parent_id: int | None
 
 
 def _broken_trees(connection: Connection) -> Iterator[tuple[Invariant, Mapping[str, object]]]:
-    """Yield unknown parents, loops, and roots that are not the end of the way up.
+    """Yield unknown parents, loops, and roots that are not the topmost provider of their tree.
 
-    Only the providers that have a parent are read: most of a cloud has none.
+    Only providers with a parent are read, as most providers of a cloud are roots.
     """
     roots = select(_PROVIDERS.uuid, _PROVIDERS.name, _PROVIDERS.root_provider_id, _PROVIDERS.id)
-    wrong = sa.or_(
+    has_wrong_root = sa.or_(
         _PROVIDERS.root_provider_id.is_(None), _PROVIDERS.root_provider_id != _PROVIDERS.id
     )
-    for uuid, name, root, number in connection.execute(
-        roots.where(_PROVIDERS.parent_provider_id.is_(None), wrong)
+    for uuid, name, root_id, provider_id in connection.execute(
+        roots.where(_PROVIDERS.parent_provider_id.is_(None), has_wrong_root)
     ).all():
-        about = {"provider": uuid, "name": name}
-        yield Invariant.WRONG_ROOT, {**about, "number": root, "real": number}
+        values = {"provider": uuid, "name": name}
+        yield Invariant.WRONG_ROOT, {**values, "number": root_id, "real": provider_id}
     children = _children(connection)
-    ends: dict[int, int | None] = {}
+    topmost_ids: dict[int, int | None] = {}
     for child in children.values():
-        about = {"provider": child.uuid, "name": child.name}
-        if child.found is None:
-            yield Invariant.NO_PARENT, {**about, "number": child.parent_id}
+        values = {"provider": child.uuid, "name": child.name}
+        if child.existing_parent_id is None:
+            yield Invariant.NO_PARENT, {**values, "number": child.parent_id}
             continue
-        real = _root_of(child, children, ends)
-        if real is None:
-            yield Invariant.PARENT_LOOP, about
-        elif real != child.root_id:
-            yield Invariant.WRONG_ROOT, {**about, "number": child.root_id, "real": real}
+        topmost_id = _find_topmost(child, children, topmost_ids)
+        if topmost_id is None:
+            yield Invariant.PARENT_LOOP, values
+        elif topmost_id != child.root_id:
+            yield Invariant.WRONG_ROOT, {**values, "number": child.root_id, "real": topmost_id}
 
 
 def _children(connection: Connection) -> Mapping[int, _Child]:
-    parent, number = resource_providers.alias("parent"), _PROVIDERS.parent_provider_id
+    parent, parent_id = resource_providers.alias("parent"), _PROVIDERS.parent_provider_id
     columns = (_PROVIDERS.id, _PROVIDERS.uuid, _PROVIDERS.name, _PROVIDERS.root_provider_id)
-    query = select(*columns, number, parent.c.id).outerjoin(parent, parent.c.id == number)
-    rows = connection.execute(query.where(number.is_not(None))).all()
+    query = select(*columns, parent_id, parent.c.id).outerjoin(parent, parent.c.id == parent_id)
+    rows = connection.execute(query.where(parent_id.is_not(None))).all()
     return {row[0]: _Child(*row) for row in rows}
 
 
-def _root_of(
-    child: _Child, children: Mapping[int, _Child], ends: dict[int, int | None]
+def _find_topmost(
+    child: _Child, children: Mapping[int, _Child], topmost_ids: dict[int, int | None]
 ) -> int | None:
-    """Return the number at the end of the way up, None if that is a loop; note it in ``ends``."""
-    way, at = dict[int, None](), child.id
-    while at in children and at not in ends and at not in way:
-        way[at] = None
-        at = children[at].parent_id
-    end = ends.get(at, None if at in way else at)
-    ends.update(dict.fromkeys(way, end))
-    return end
-
-
-_ORPHANS_HOLDER = allocations.c.consumer_id
-_ROOT = resource_providers.alias("root")
-_OF_PROVIDER = resource_providers.c.id == allocations.c.resource_provider_id
-_OF_ROOT = _ROOT.c.id == resource_providers.c.root_provider_id
+    """Return the id of the topmost ancestor, cached in ``topmost_ids``, or None for a loop."""
+    path, current = dict[int, None](), child.id
+    while current in children and current not in topmost_ids and current not in path:
+        path[current] = None
+        current = children[current].parent_id
+    topmost = topmost_ids.get(current, None if current in path else current)
+    topmost_ids.update(dict.fromkeys(path, topmost))
+    return topmost
 
 
 def orphans(connection: Connection, provider_id: int | None = None) -> tuple[str, ...]:
-    """Return the orphans that hold something of a provider, or of any compute node's tree.
+    """Return the orphaned consumers with allocations from a provider, or from any node's tree.
 
-    A consumer of another type than instances are is none of compute's, and no orphan.
+    An orphan is a consumer without an instance record. Consumers of other types than instances do
+    not belong to compute and are never orphans.
     """
-    return tuple(connection.scalars(_orphans(provider_id).order_by(_ORPHANS_HOLDER)))
+    return tuple(connection.scalars(_orphans(provider_id).order_by(_CONSUMER_ID)))
 
 
 def still_orphans(
     connection: Connection, uuids: Collection[str], provider_id: int | None = None
 ) -> frozenset[str]:
-    """Return those of these consumers that are orphans."""
-    rows = sql.rows_among(connection, _orphans(provider_id), _ORPHANS_HOLDER, uuids)
+    """Return the consumers that are still orphans."""
+    rows = sql.rows_among(connection, _orphans(provider_id), _CONSUMER_ID, uuids)
     return frozenset(row.consumer_id for row in rows)
 
 
 def _orphans(provider_id: int | None) -> Select[Any]:
     query = (
-        select(_ORPHANS_HOLDER)
+        select(_CONSUMER_ID)
         .distinct()
-        .outerjoin(consumers, consumers.c.uuid == _ORPHANS_HOLDER)
+        .outerjoin(consumers, consumers.c.uuid == _CONSUMER_ID)
         .outerjoin(consumer_types, consumer_types.c.id == consumers.c.consumer_type_id)
         .where(
             sa.or_(consumer_types.c.id.is_(None), consumer_types.c.name == INSTANCE_TYPE),
-            ~sa.exists().where(is_same_uuid(instances.c.uuid, _ORPHANS_HOLDER)),
+            ~sa.exists().where(is_same_uuid(instances.c.uuid, _CONSUMER_ID)),
         )
     )
-    held = allocations.c.resource_provider_id
+    provider = allocations.c.resource_provider_id
     if provider_id is not None:
-        return query.where(held == provider_id)
+        return query.where(provider == provider_id)
     return (
-        query.join(resource_providers, resource_providers.c.id == held)
+        query.join(resource_providers, resource_providers.c.id == provider)
         .join(_ROOT, _ROOT.c.id == resource_providers.c.root_provider_id)
         .join(compute_nodes, is_same_uuid(compute_nodes.c.uuid, _ROOT.c.uuid))
     )
 
 
 def holders(connection: Connection, roots: Collection[str]) -> tuple[str, ...]:
-    """Return the consumers with allocations of the trees of these root providers, by uuid."""
-    query = select(_ORPHANS_HOLDER).distinct().join(resource_providers, _OF_PROVIDER)
+    """Return the uuids of consumers with allocations from the trees of root providers."""
+    query = select(_CONSUMER_ID).distinct().join(resource_providers, _OF_PROVIDER)
     rows = sql.rows_among(connection, query.join(_ROOT, _OF_ROOT), _ROOT.c.uuid, roots)
     return tuple(sorted({row.consumer_id for row in rows}))
 
@@ -421,34 +420,35 @@ def holders(connection: Connection, roots: Collection[str]) -> tuple[str, ...]:
 def on_other_hosts(
     connection: Connection, uuids: Collection[str] | None = None
 ) -> dict[str, dict[str, frozenset[str]]]:
-    """Return recorded instances with allocations of several hosts, if one is their own.
+    """Return recorded instances with allocations from their own host and from others.
 
-    By instance uuid and name of each other host: the root providers of the allocations.
+    The result maps instance uuid to host name (other hosts only) to the uuids of the root
+    providers of the allocations.
     """
     node = compute_nodes.alias()
-    columns = (_ORPHANS_HOLDER, node.c.host, _ROOT.c.uuid, instances.c.host.label("own"))
+    columns = (_CONSUMER_ID, node.c.host, _ROOT.c.uuid, instances.c.host.label("own"))
     query = (
         select(*columns)
         .distinct()
         .join(resource_providers, _OF_PROVIDER)
         .join(_ROOT, _OF_ROOT)
         .join(node, is_same_uuid(node.c.uuid, _ROOT.c.uuid))
-        .join(instances, is_same_uuid(instances.c.uuid, _ORPHANS_HOLDER))
+        .join(instances, is_same_uuid(instances.c.uuid, _CONSUMER_ID))
     )
-    several = (
-        select(_ORPHANS_HOLDER)
+    has_several_roots = (
+        select(_CONSUMER_ID)
         .join(resource_providers, _OF_PROVIDER)
-        .group_by(_ORPHANS_HOLDER)
+        .group_by(_CONSUMER_ID)
         .having(sa.func.count(sa.distinct(resource_providers.c.root_provider_id)) > 1)
     )
     if uuids is None:
-        rows = connection.execute(query.where(_ORPHANS_HOLDER.in_(several))).all()
+        rows = connection.execute(query.where(_CONSUMER_ID.in_(has_several_roots))).all()
     else:
-        rows = list(sql.rows_among(connection, query, _ORPHANS_HOLDER, uuids))
-    at_home = {row.consumer_id for row in rows if row.host == row.own}
-    found: dict[str, dict[str, frozenset[str]]] = {}
+        rows = list(sql.rows_among(connection, query, _CONSUMER_ID, uuids))
+    consumers_at_home = {row.consumer_id for row in rows if row.host == row.own}
+    roots_by_instance: dict[str, dict[str, frozenset[str]]] = {}
     for row in rows:
-        if row.host != row.own and row.consumer_id in at_home:
-            hosts = found.setdefault(row.consumer_id, {})
+        if row.host != row.own and row.consumer_id in consumers_at_home:
+            hosts = roots_by_instance.setdefault(row.consumer_id, {})
             hosts[row.host] = hosts.get(row.host, frozenset()) | {row.uuid}
-    return found
+    return roots_by_instance

@@ -1,4 +1,4 @@
-"""The figures of the whole cloud, each a sum that the database makes."""
+"""Figures of the whole cloud, each summed by the database."""
 
 from datetime import datetime, timedelta
 
@@ -23,36 +23,36 @@ from placement_sched.store.placement.capacity import whole_capacity
 
 
 def read(connection: Connection, now: datetime, down_time: int, default_zone: str) -> CloudFigures:
-    """Return the figures of this moment, in five statements.
+    """Return the current figures, in five statements.
 
-    A service is up while it was seen in the last ``down_time`` seconds. What no zone has is in
-    ``default_zone``, as are providers that are not of a known compute node.
+    A service is up if it was seen in the last ``down_time`` seconds. Hosts without a zone, and
+    providers that belong to no compute node, count for ``default_zone``.
     """
-    held, owned = allocations.c, inventories.c
-    whole = func.sum(whole_capacity(connection, inventories))
-    capacity = _by_zone(connection, owned, whole, default_zone)
-    used = _by_zone(connection, held, func.sum(held.used), default_zone)
+    used_columns, columns = allocations.c, inventories.c
+    total_capacity = func.sum(whole_capacity(connection, inventories))
+    capacity = _by_zone(connection, columns, total_capacity, default_zone)
+    used = _by_zone(connection, used_columns, func.sum(used_columns.used), default_zone)
     hosts = _hosts(connection, now - timedelta(seconds=down_time))
     return CloudFigures(hosts, capacity, {**dict.fromkeys(capacity, 0), **used})
 
 
 def _hosts(connection: Connection, since: datetime) -> dict[str, int]:
     service = services.c
-    seen = sa.and_(service.forced_down == 0, service.last_seen_up >= since)
-    state = sa.case((service.disabled != 0, "disabled"), (seen, "up"), else_="down")
+    is_up = sa.and_(service.forced_down == 0, service.last_seen_up >= since)
+    state = sa.case((service.disabled != 0, "disabled"), (is_up, "up"), else_="down")
     query = select(state, func.count()).where(service.binary == COMPUTE_BINARY).group_by(state)
-    found = {row[0]: row[1] for row in connection.execute(query)}
-    return {name: found.get(name, 0) for name in ("up", "down", "disabled")}
+    counts = {row[0]: row[1] for row in connection.execute(query)}
+    return {name: counts.get(name, 0) for name in ("up", "down", "disabled")}
 
 
 def _zones() -> sa.Subquery:
-    """Return the zone of each compute node that has one, by its uuid."""
-    node, member, tag = compute_nodes.c, host_aggregate_hosts.c, host_aggregate_metadata.c
+    """Return a subquery of the zones of compute nodes, by node uuid."""
+    node, member, metadata = compute_nodes.c, host_aggregate_hosts.c, host_aggregate_metadata.c
     return (
-        select(node.uuid, func.min(tag.value).label("zone"))
+        select(node.uuid, func.min(metadata.value).label("zone"))
         .join(host_aggregate_hosts, member.host == node.host)
-        .join(host_aggregate_metadata, tag.aggregate_id == member.aggregate_id)
-        .where(tag.key == ZONE_KEY)
+        .join(host_aggregate_metadata, metadata.aggregate_id == member.aggregate_id)
+        .where(metadata.key == ZONE_KEY)
         .group_by(node.uuid)
         .subquery()
     )
@@ -60,22 +60,22 @@ def _zones() -> sa.Subquery:
 
 def _by_zone(
     connection: Connection,
-    of: sa.ColumnCollection[str, sa.ColumnElement[int]],
+    columns: sa.ColumnCollection[str, sa.ColumnElement[int]],
     amount: sa.ColumnElement[int],
     default_zone: str,
 ) -> ZonedAmounts:
-    """Return an amount, summed by resource class and by the zone of the tree of its provider."""
+    """Return an amount summed by resource class and by the zone of the provider's tree."""
     names = resource_classes.all_by_id(connection)
     provider, root, zones = resource_providers.c, resource_providers.alias("roots"), _zones()
     query = (
-        select(of.resource_class_id, zones.c.zone, amount)
-        .join(resource_providers, provider.id == of.resource_provider_id)
+        select(columns.resource_class_id, zones.c.zone, amount)
+        .join(resource_providers, provider.id == columns.resource_provider_id)
         .join(root, root.c.id == provider.root_provider_id)
         .outerjoin(zones, is_same_uuid(zones.c.uuid, root.c.uuid))
-        .group_by(of.resource_class_id, zones.c.zone)
+        .group_by(columns.resource_class_id, zones.c.zone)
     )
     return {
-        (names[key], default_zone if zone is None else zone): int(summed)
-        for key, zone, summed in connection.execute(query)
-        if key in names
+        (names[class_id], default_zone if zone is None else zone): int(total)
+        for class_id, zone, total in connection.execute(query)
+        if class_id in names
     }

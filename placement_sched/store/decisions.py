@@ -1,4 +1,4 @@
-"""Decisions: every answer that was given, kept for a while."""
+"""Recorded decisions of the scheduler."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -27,17 +27,17 @@ from placement_sched.store import shadow_results
 _COLUMNS = decisions.c
 _PLACES = decision_places.c
 _PLACE = insert(decision_places)
-#: What a decision keeps in columns of the same names, and what of its request's ids.
+#: Attributes of a decision, and of its request ids, that have columns of the same name.
 _KEPT = ("uuid", "outcome", "kind", "policy", "flavor", "project_id")
 _IDS = ("request_id", "global_request_id")
-#: What a list shows, without the documents, which are large.
+#: The columns of a list, without the large documents.
 _SUMMARY = tuple(_COLUMNS[name] for name in (*_KEPT, *_IDS, "created_at"))
-#: What of the decisions wanted has to be equal to a column of its name.
+#: Filters that compare a column of the same name for equality.
 _EQUAL = ("outcome", "kind", "project_id", "policy", "flavor", "global_request_id")
 
 
 def record(connection: Connection, decision: Decision, now: datetime) -> None:
-    """Write a decision down, and the instances that it was about."""
+    """Record a decision and its instances."""
     connection.execute(
         insert(decisions).values(
             **{name: getattr(decision, name) for name in _KEPT}
@@ -46,9 +46,9 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
             request_digest=decision.digest,
             request=storable(decision.request),
             selections=storable(decision.answer),
-            funnel=_written(decision.funnel),
-            best=_written(decision.best or None),
-            conditions=_written(decision.conditions and decision.conditions.as_json()),
+            funnel=_to_json(decision.funnel),
+            best=_to_json(decision.best or None),
+            conditions=_to_json(decision.conditions and decision.conditions.as_json()),
             created_at=now,
         )
     )
@@ -66,7 +66,7 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
 
 
 def by_uuid(connection: Connection, uuid: str) -> Decision:
-    """Return the decision of this uuid; raises :class:`NotFound`."""
+    """Return a decision, or raise :class:`NotFound` if it does not exist."""
     row = connection.execute(select(decisions).where(_COLUMNS.uuid == uuid)).first()
     if row is None:
         raise NotFound(f"No decision with uuid {uuid} found", code="scheduler.not_found")
@@ -80,14 +80,14 @@ def search(
     marker: str | None = None,
     limit: int | None = None,
 ) -> tuple[DecisionSummary, ...]:
-    """Return decisions, the newest first, in two statements.
+    """Return decisions, newest first, in two statements.
 
-    They begin after the decision of uuid ``marker``; after one that is gone there is nothing,
-    as only the oldest go.
+    The list begins after the decision ``marker``. After a deleted marker the list is empty, as only
+    the oldest decisions are deleted.
     """
-    query = _among(select(*_SUMMARY), wanted)
-    at = select(_COLUMNS.id).where(_COLUMNS.uuid == marker).scalar_subquery()
-    keys = None if marker is None else [at]
+    query = _filter(select(*_SUMMARY), wanted)
+    marker_id = select(_COLUMNS.id).where(_COLUMNS.uuid == marker).scalar_subquery()
+    keys = None if marker is None else [marker_id]
     query = sql.page_after(query, [(_COLUMNS.id, True)], keys, limit=limit)
     rows = connection.execute(query).all()
     places = _places(connection, [row.uuid for row in rows])
@@ -95,72 +95,71 @@ def search(
 
 
 def count(connection: Connection, wanted: DecisionsWanted) -> int:
-    """Return how many decisions there are of those wanted."""
-    return connection.scalar(_among(select(func.count()), wanted)) or 0
+    """Return the number of decisions that match the filters."""
+    return connection.scalar(_filter(select(func.count()), wanted)) or 0
 
 
 def recent_names(connection: Connection, column: str, most: int = 1000) -> set[str]:
-    """Return the flavors, policies or hosts (``column``) that the newest decisions name."""
+    """Return the flavors, policies or hosts (``column``) of the ``most`` newest decisions."""
     newest = select(_COLUMNS.uuid, _COLUMNS.flavor, _COLUMNS.policy)
-    some = newest.order_by(_COLUMNS.id.desc()).limit(most).subquery()
+    recent = newest.order_by(_COLUMNS.id.desc()).limit(most).subquery()
     if column == "host":
-        query = select(_PLACES.host).where(_PLACES.decision_uuid.in_(select(some.c.uuid)))
+        query = select(_PLACES.host).where(_PLACES.decision_uuid.in_(select(recent.c.uuid)))
     else:
-        query = select(some.c[column])
+        query = select(recent.c[column])
     return {name for name in connection.scalars(query.distinct()) if name is not None}
 
 
 def funnels(connection: Connection, uuids: Collection[str]) -> dict[str, KeptFunnel]:
-    """Return the funnel that each of these decisions keeps, and the best hosts beside it."""
+    """Return the recorded funnel and best hosts of decisions, by uuid."""
     query = select(_COLUMNS.uuid, _COLUMNS.funnel, _COLUMNS.best)
     return {
-        row.uuid: KeptFunnel(_read(row.funnel), tuple(_read(row.best) or ()))
+        row.uuid: KeptFunnel(_from_json(row.funnel), tuple(_from_json(row.best) or ()))
         for row in sql.rows_among(connection, query, _COLUMNS.uuid, uuids)
     }
 
 
-def _among(query: Select[Any], wanted: DecisionsWanted) -> Select[Any]:
-    """Return the query of these decisions alone."""
+def _filter(query: Select[Any], wanted: DecisionsWanted) -> Select[Any]:
     conditions: list[sql.Condition] = [
         _COLUMNS[name] == value for name in _EQUAL if (value := getattr(wanted, name)) is not None
     ]
     if wanted.request_id is not None:
         ids = (_COLUMNS[name] == wanted.request_id for name in _IDS)
-        # Each of the two has an index of its own, which an OR of both would not use on MariaDB.
-        found = union(*(select(_COLUMNS.uuid).where(one) for one in ids)).subquery()
-        conditions.append(_COLUMNS.uuid.in_(select(found.c.uuid)))
+        # A union, because MariaDB does not use the two indexes for an OR.
+        matching = union(*(select(_COLUMNS.uuid).where(column) for column in ids)).subquery()
+        conditions.append(_COLUMNS.uuid.in_(select(matching.c.uuid)))
     if wanted.since is not None:
         conditions.append(_COLUMNS.created_at >= wanted.since)
     if wanted.until is not None:
         conditions.append(_COLUMNS.created_at < wanted.until)
     for column, place in ((_PLACES.instance_uuid, wanted.instance), (_PLACES.host, wanted.host)):
         if place is not None:
-            about = select(_PLACES.decision_uuid).where(column == place)
-            conditions.append(_COLUMNS.uuid.in_(about))
+            with_place = select(_PLACES.decision_uuid).where(column == place)
+            conditions.append(_COLUMNS.uuid.in_(with_place))
     return query.where(*conditions)
 
 
 def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, Decision]:
-    """Return the decision that placed each of these instances, for those that one placed."""
-    placed_by = _placed_by(connection, uuids)
+    """Return the decisions that placed instances, by instance uuid."""
+    placed_by = _decision_uuids(connection, uuids)
     rows = sql.rows_among(connection, select(decisions), _COLUMNS.uuid, set(placed_by.values()))
-    found = {row.uuid: _decision(row) for row in rows}
-    return {uuid: found[one] for uuid, one in placed_by.items() if one in found}
+    loaded = {row.uuid: _decision(row) for row in rows}
+    return {uuid: loaded[decision] for uuid, decision in placed_by.items() if decision in loaded}
 
 
 def requests_of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, Document]:
-    """Return the request that placed each of these instances, for those that one placed."""
-    placed_by = _placed_by(connection, uuids)
+    """Return the requests that placed instances, by instance uuid."""
+    placed_by = _decision_uuids(connection, uuids)
     query = select(_COLUMNS.uuid, _COLUMNS.request)
     rows = sql.rows_among(connection, query, _COLUMNS.uuid, set(placed_by.values()))
-    found: dict[str, Document] = {row.uuid: orjson.loads(row.request) for row in rows}
-    return {uuid: found[one] for uuid, one in placed_by.items() if one in found}
+    loaded: dict[str, Document] = {row.uuid: orjson.loads(row.request) for row in rows}
+    return {uuid: loaded[decision] for uuid, decision in placed_by.items() if decision in loaded}
 
 
-def _placed_by(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
-    """Return the uuid of the decision of each of these instances, which many may share.
+def _decision_uuids(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
+    """Return the decision uuid of each placed instance.
 
-    A decision on a thousand instances is large: it is read once, not once for each of them.
+    Instances may share a large decision, which callers then read only once.
     """
     query = select(instances.c.uuid, instances.c.decision_uuid)
     query = query.where(instances.c.decision_uuid.is_not(None))
@@ -171,12 +170,12 @@ def _placed_by(connection: Connection, uuids: Collection[str]) -> dict[str, str]
 def purge(
     connection: Connection, before: datetime, most: int, wanted: DecisionsWanted | None = None
 ) -> int:
-    """Delete the oldest decisions made before a time, ``most`` of them; return how many.
+    """Delete the ``most`` oldest decisions made before a time and return their number.
 
-    Only those ``wanted``, where that is given. What nova did beside them goes with them.
+    ``wanted`` limits the deletion to matching decisions. Their shadow results are deleted too.
     """
-    among = replace(wanted or DecisionsWanted(), until=before)
-    query = _among(select(_COLUMNS.uuid), among)
+    expired = replace(wanted or DecisionsWanted(), until=before)
+    query = _filter(select(_COLUMNS.uuid), expired)
     oldest = connection.scalars(query.order_by(_COLUMNS.created_at).limit(most)).all()
     sql.change_among(connection, delete(decision_places), _PLACES.decision_uuid, oldest)
     shadow_results.purge(connection, oldest, before if wanted is None else None)
@@ -186,21 +185,21 @@ def purge(
 
 def _places(connection: Connection, uuids: Collection[str]) -> dict[str, list[PlacedInstance]]:
     query = select(decision_places).order_by(_PLACES.decision_uuid, _PLACES.position)
-    found = sql.rows_among(connection, query, _PLACES.decision_uuid, uuids)
+    rows = sql.rows_among(connection, query, _PLACES.decision_uuid, uuids)
     return sql.grouped(
-        (row.decision_uuid, PlacedInstance(row.instance_uuid, row.host)) for row in found
+        (row.decision_uuid, PlacedInstance(row.instance_uuid, row.host)) for row in rows
     )
 
 
 def _decision(row: Row[Any], places: Collection[PlacedInstance] = ()) -> Decision:
-    conditions = _read(row.conditions)
+    conditions = _from_json(row.conditions)
     return Decision(
         **_summary(row, places),
         digest=row.request_digest,
         request=orjson.loads(row.request),
         answer=orjson.loads(row.selections),
-        funnel=_read(row.funnel),
-        best=_read(row.best) or (),
+        funnel=_from_json(row.funnel),
+        best=_from_json(row.best) or (),
         conditions=conditions and Conditions.from_json(conditions),
     )
 
@@ -215,15 +214,15 @@ def _summary(row: Row[Any], places: Collection[PlacedInstance]) -> dict[str, Any
 
 
 def _storable_name(connection: Connection, name: str | None) -> str | None:
-    """Return a name with placeholders for what cannot be stored: nova may have such a flavor."""
+    """Return a name with placeholders for characters that the database cannot store."""
     if name is None or name.isascii():
         return name
     return Characters.of(connection).shown(name)
 
 
-def _written(document: Any) -> str | None:
+def _to_json(document: Any) -> str | None:
     return None if document is None else storable(document)
 
 
-def _read(text: str | None) -> Any:
+def _from_json(text: str | None) -> Any:
     return None if text is None else orjson.loads(text)

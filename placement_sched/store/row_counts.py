@@ -22,12 +22,12 @@ _INCOMPLETE = (
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """How many there are of each noun.
+    """The number of rows of each kind.
 
-    ``roots_without_node``: root providers of which no compute node has reported.
-    ``without_root``: providers whose root is not set, which no candidates search finds.
-    ``incomplete_consumers``: consumers that hold allocations and have no record.
-    ``overfull_inventories``: inventories of which more is allocated than they have.
+    ``roots_without_node``: root providers without a compute node report.
+    ``without_root``: providers without a root, which the candidate search never returns.
+    ``incomplete_consumers``: consumers with allocations but without a record.
+    ``overfull_inventories``: inventories whose allocations exceed their capacity.
     """
 
     providers: int
@@ -45,11 +45,11 @@ class Census:
 
 
 def take(connection: Connection) -> Census:
-    """Return the census, all counted by one statement."""
+    """Return all counts, in a single statement."""
     providers = select(_PROVIDERS.id)
     roots = providers.where(_PROVIDERS.parent_provider_id.is_(None))
     reported = exists().where(is_same_uuid(tables.compute_nodes.c.uuid, _PROVIDERS.uuid))
-    stocks, custom = (
+    inventories, custom = (
         select(tables.inventories.c.id),
         tables.resource_classes.c.id >= FIRST_CUSTOM_ID,
     )
@@ -58,8 +58,8 @@ def take(connection: Connection) -> Census:
         "root_providers": roots,
         "roots_without_node": roots.where(not_(reported)),
         "without_root": _ROOTLESS,
-        "inventories": stocks,
-        "overfull_inventories": stocks.where(overfull(tables.inventories)),
+        "inventories": inventories,
+        "overfull_inventories": inventories.where(overfull(tables.inventories)),
         "allocations": select(tables.allocations.c.id),
         "consumers": select(tables.consumers.c.id),
         "incomplete_consumers": _INCOMPLETE,
@@ -69,18 +69,18 @@ def take(connection: Connection) -> Census:
         ),
         "custom_resource_classes": select(tables.resource_classes.c.id).where(custom),
     }
-    question = select(*(_count(some).label(name) for name, some in rows.items()))
-    found = connection.execute(question).mappings().one()
-    return Census(**{name: int(number) for name, number in found.items()})
+    statement = select(*(_count(query).label(name) for name, query in rows.items()))
+    counts = connection.execute(statement).mappings().one()
+    return Census(**{name: int(count) for name, count in counts.items()})
 
 
 def without_root(connection: Connection) -> int:
-    """Return how many providers have no root set."""
+    """Return the number of providers without a root."""
     return int(connection.scalars(select(_count(_ROOTLESS))).one())
 
 
 def incomplete_consumers(connection: Connection) -> int:
-    """Return how many consumers hold allocations and have no record."""
+    """Return the number of consumers with allocations but without a record."""
     return int(connection.scalars(select(_count(_INCOMPLETE))).one())
 
 

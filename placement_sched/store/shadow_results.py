@@ -1,4 +1,4 @@
-"""Shadow results: what nova did with each instance of a request that was evaluated beside it."""
+"""Shadow results: nova's choice for each instance evaluated in parallel."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -17,8 +17,8 @@ _COLUMNS = shadow_results.c
 _QUERY = select(
     shadow_results, decisions.c.request_id, decisions.c.global_request_id, decisions.c.flavor
 ).outerjoin(decisions, decisions.c.uuid == _COLUMNS.decision_uuid)
-#: Names in the statement that settles, which must not be those of columns.
-_SETTLE = (
+#: The names of its parameters must differ from those of columns.
+_UPDATE_VERDICT = (
     update(shadow_results)
     .where(
         _COLUMNS.decision_uuid == bindparam("of_decision"),
@@ -34,39 +34,39 @@ _SETTLE = (
 
 
 def record(connection: Connection, results: Iterable[ShadowResult], now: datetime) -> None:
-    """Write results down that are new."""
+    """Record new results."""
     rows = [
         {
-            "decision_uuid": one.decision,
-            "position": one.position,
-            "instance_uuid": one.instance,
-            "verdict": one.verdict,
-            "our_host": one.our_host,
-            "nova_host": one.nova_host,
-            "detail": storable(one.detail),
+            "decision_uuid": result.decision,
+            "position": result.position,
+            "instance_uuid": result.instance,
+            "verdict": result.verdict,
+            "our_host": result.our_host,
+            "nova_host": result.nova_host,
+            "detail": storable(result.detail),
             "created_at": now,
         }
-        for one in results
+        for result in results
     ]
     for batch in sql.batches(rows):
         connection.execute(insert(shadow_results), batch)
 
 
 def settle(connection: Connection, results: Sequence[ShadowResult], now: datetime) -> None:
-    """Write the verdicts of results that are recorded, with nova's host and why."""
+    """Update recorded results with verdict, nova's host and the reason."""
     rows = [
         {
-            "of_decision": one.decision,
-            "at_position": one.position,
-            "new_verdict": one.verdict,
-            "new_host": one.nova_host,
-            "new_detail": storable(one.detail),
+            "of_decision": result.decision,
+            "at_position": result.position,
+            "new_verdict": result.verdict,
+            "new_host": result.nova_host,
+            "new_detail": storable(result.detail),
             "now": now,
         }
-        for one in results
+        for result in results
     ]
     if rows:
-        connection.execute(_SETTLE, rows)
+        connection.execute(_UPDATE_VERDICT, rows)
 
 
 def pending(connection: Connection) -> tuple[ShadowResult, ...]:
@@ -83,19 +83,19 @@ def of_decision(connection: Connection, uuid: str) -> tuple[ShadowResult, ...]:
 
 
 def since(connection: Connection, moment: datetime | None) -> tuple[ShadowResult, ...]:
-    """Return the results of requests that came since a time (None: all), the oldest first."""
+    """Return the results of requests since a time (None: all), oldest first."""
     query = _QUERY if moment is None else _QUERY.where(_COLUMNS.created_at >= moment)
     order = (_COLUMNS.created_at, _COLUMNS.decision_uuid, _COLUMNS.position)
     return tuple(map(_result, connection.execute(query.order_by(*order))))
 
 
 def purge(connection: Connection, decision_uuids: Sequence[str], before: datetime | None) -> None:
-    """Delete the results of these decisions, and those without a decision made before a time."""
+    """Delete the results of decisions, and failed results from before a time."""
     sql.change_among(connection, delete(shadow_results), _COLUMNS.decision_uuid, decision_uuids)
     if before is None:
         return
-    without = (_COLUMNS.verdict == FAILED, _COLUMNS.created_at < before)
-    connection.execute(delete(shadow_results).where(*without))
+    is_failed = (_COLUMNS.verdict == FAILED, _COLUMNS.created_at < before)
+    connection.execute(delete(shadow_results).where(*is_failed))
 
 
 def _result(row: Row[Any]) -> ShadowResult:

@@ -1,8 +1,8 @@
-"""What a trial writes (``db/scratch.py``): as the real writers do, and so that others hardly wait.
+"""Writes of a simulation (``db/scratch.py``), made as the regular writers make them.
 
-No change counter, generation or version rises here. Those rows are written by every writer of their
-kind, all of which would wait until the trial is rolled back; and what looks at a trial remembers
-nothing from before it. What is only inserted keeps no other writer waiting.
+A simulation raises no change counter, generation or version, because every writer of these rows
+would wait until the simulation is rolled back. Code that runs in a simulation uses no values
+cached before it. Rows that are only inserted block no other writer.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,63 +33,63 @@ _OF_PROVIDER = (
 def disable(
     connection: Connection, hosts: Collection[str], trait: str, reason: str, now: datetime
 ) -> None:
-    """Disable the compute services of hosts, and put a trait on their root providers."""
-    theirs = update(tables.services).where(_SERVICES.binary == COMPUTE_BINARY)
-    disabled = theirs.values(disabled=1, disabled_reason=reason)
-    sql.change_among(connection, disabled, _SERVICES.host, sorted(hosts))
-    number = traits.CARRIED.ensure(connection, [trait], now)[trait]
+    """Disable the compute services of hosts and put a trait on their root providers."""
+    compute_services = update(tables.services).where(_SERVICES.binary == COMPUTE_BINARY)
+    statement = compute_services.values(disabled=1, disabled_reason=reason)
+    sql.change_among(connection, statement, _SERVICES.host, sorted(hosts))
+    trait_id = traits.CARRIED.ensure(connection, [trait], now)[trait]
     roots = sorted(host_aggregates.provider_ids_of_hosts(connection, hosts))
-    rows = [{"resource_provider_id": one, "trait_id": number, "created_at": now} for one in roots]
+    rows = [{"resource_provider_id": r, "trait_id": trait_id, "created_at": now} for r in roots]
     sql.insert_missing(connection, tables.resource_provider_traits, rows)
 
 
 def providers_of(connection: Connection, roots: Iterable[str]) -> tuple[Provider, ...]:
-    """Return all providers of the trees of these roots, by id."""
-    ids = [one.id for one in resource_providers.by_uuids(connection, roots).values()]
+    """Return all providers of the trees with these roots, by id."""
+    ids = [provider.id for provider in resource_providers.by_uuids(connection, roots).values()]
     query = resource_providers.PROVIDERS
     rows = sql.rows_among(connection, query, _PROVIDERS.root_provider_id, ids)
     return tuple(sorted(map(Provider._make, rows)))
 
 
 def remove_hosts(connection: Connection, hosts: Collection[str], roots: Collection[str]) -> None:
-    """Delete hosts, and the provider trees of these roots with all that is allocated of them."""
+    """Delete hosts, and the provider trees of their roots with all allocations."""
     names = sorted(hosts)
     for table in (tables.compute_nodes, tables.host_aggregate_hosts):
         sql.change_among(connection, delete(table), table.c.host, names)
-    theirs = delete(tables.services).where(_SERVICES.binary == COMPUTE_BINARY)
-    sql.change_among(connection, theirs, _SERVICES.host, names)
-    ids = [one.id for one in providers_of(connection, roots)]
+    compute_services = delete(tables.services).where(_SERVICES.binary == COMPUTE_BINARY)
+    sql.change_among(connection, compute_services, _SERVICES.host, names)
+    ids = [provider.id for provider in providers_of(connection, roots)]
     for table in _OF_PROVIDER:
         sql.change_among(connection, delete(table), table.c.resource_provider_id, ids)
-    # MariaDB keeps a row to which a row points, be it the same one.
-    loose = update(tables.resource_providers)
-    loose = loose.values(root_provider_id=None, parent_provider_id=None)
-    sql.change_among(connection, loose, _PROVIDERS.id, ids)
+    # MariaDB deletes no row that is referenced, not even by itself.
+    unlinked = update(tables.resource_providers)
+    unlinked = unlinked.values(root_provider_id=None, parent_provider_id=None)
+    sql.change_among(connection, unlinked, _PROVIDERS.id, ids)
     sql.change_among(connection, delete(tables.resource_providers), _PROVIDERS.id, ids)
 
 
 def add_services(connection: Connection, uuids: Mapping[str, str], now: datetime) -> None:
-    """Give hosts compute services that are enabled and up; ``uuids`` are theirs, by host."""
+    """Create enabled compute services that are up, with ``uuids`` by host."""
     times = dict.fromkeys(("last_seen_up", "created_at", "updated_at"), now)
-    same = {"binary": COMPUTE_BINARY, "disabled": 0, "forced_down": 0, **times}
-    rows = [{"uuid": uuid, "host": host, **same} for host, uuid in uuids.items()]
+    common = {"binary": COMPUTE_BINARY, "disabled": 0, "forced_down": 0, **times}
+    rows = [{"uuid": uuid, "host": host, **common} for host, uuid in uuids.items()]
     sql.insert_rows(connection, tables.services, rows)
 
 
 def add_nodes(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) -> None:
-    """Add compute nodes, whose names and uuids are new."""
+    """Create compute nodes with new names and uuids."""
     stamps = {"version": 0, "created_at": now, "updated_at": now}
     rows = [{**compute_nodes.row_of(node), **stamps} for node in nodes]
     sql.insert_rows(connection, tables.compute_nodes, rows)
 
 
 def change_nodes(connection: Connection, nodes: Iterable[ComputeNode]) -> None:
-    """Make nodes say what these reports say."""
+    """Replace the reports of compute nodes."""
     column = tables.compute_nodes.c.uuid
     rows = [{"b_uuid": node.uuid, "report": compute_nodes.row_of(node)["report"]} for node in nodes]
-    change = update(tables.compute_nodes).where(column == bindparam("b_uuid"))
+    statement = update(tables.compute_nodes).where(column == bindparam("b_uuid"))
     if rows:
-        connection.execute(change.values(report=bindparam("report")), rows)
+        connection.execute(statement.values(report=bindparam("report")), rows)
 
 
 def add_trees(
@@ -99,16 +99,16 @@ def add_trees(
     without: str,
     now: datetime,
 ) -> None:
-    """Add provider trees like that of these providers: inventories, traits and aggregates.
+    """Add copies of a provider tree, with its inventories, traits and aggregates.
 
-    ``named`` gives for each tree the uuid and the name of the copy of each provider, by its uuid.
-    The trait ``without`` is not copied.
+    ``named`` contains, for each copy, the uuid and name of each provider by the uuid of its
+    original. The trait ``without`` is not copied.
     """
     ids = _add_providers(connection, like, named, now)
     stocks = inventories.by_provider_id(connection, ids)
     inventories.put(
         connection,
-        {new: list(some.values()) for number, some in stocks.items() for new in ids[number]},
+        {copy: list(amounts.values()) for key, amounts in stocks.items() for copy in ids[key]},
         now,
     )
     for table, member in (
@@ -116,11 +116,11 @@ def add_trees(
         (tables.resource_provider_aggregates, tables.resource_provider_aggregates.c.aggregate_id),
     ):
         column = table.c.resource_provider_id
-        found = sql.rows_among(connection, select(column, member), column, ids)
-        members = [{column.name: new, member.name: key} for one, key in found for new in ids[one]]
+        pairs = sql.rows_among(connection, select(column, member), column, ids)
+        members = [{column.name: copy, member.name: m} for owner, m in pairs for copy in ids[owner]]
         if table is tables.resource_provider_traits:
-            left_out = traits.ids_by_name(connection, [without]).values()
-            members = [row for row in members if row["trait_id"] not in left_out]
+            excluded_ids = traits.ids_by_name(connection, [without]).values()
+            members = [row for row in members if row["trait_id"] not in excluded_ids]
         sql.insert_rows(connection, table, [{**row, "created_at": now} for row in members])
 
 
@@ -130,39 +130,39 @@ def _add_providers(
     named: Sequence[Mapping[str, tuple[str, str]]],
     now: datetime,
 ) -> dict[int, list[int]]:
-    """Add the providers of trees, level by level; return by id the ids of a provider's copies."""
-    made: dict[str, Provider] = {}
+    """Add the providers of trees, level by level, and return the ids of the copies by id."""
+    created: dict[str, Provider] = {}
     done: set[str] = set()
     while len(done) < len(like):
         level = [
-            one
-            for one in like
-            if one.uuid not in done and (one.parent_uuid is None or one.parent_uuid in done)
+            node
+            for node in like
+            if node.uuid not in done and (node.parent_uuid is None or node.parent_uuid in done)
         ]
         rows = []
-        for one in level:
+        for node in level:
             for names in named:
-                parent = made[names[one.parent_uuid][0]] if one.parent_uuid else None
-                rows.append(resource_providers.NewProvider(*names[one.uuid], parent))
+                parent = created[names[node.parent_uuid][0]] if node.parent_uuid else None
+                rows.append(resource_providers.NewProvider(*names[node.uuid], parent))
         resource_providers.create_many(connection, rows, now)
-        made |= resource_providers.by_uuids(connection, [row.uuid for row in rows])
-        done |= {one.uuid for one in level}
-    return {one.id: [made[names[one.uuid][0]].id for names in named] for one in like}
+        created |= resource_providers.by_uuids(connection, [row.uuid for row in rows])
+        done |= {node.uuid for node in level}
+    return {node.id: [created[names[node.uuid][0]].id for names in named] for node in like}
 
 
 def put_inventory(
     connection: Connection, provider_id: int, inventory: Inventory, now: datetime
 ) -> None:
-    """Make an inventory of a provider what this one is, or delete it where its total is 0."""
+    """Set an inventory of a provider, or delete it if its total is 0."""
     if inventory.total:
         inventories.put(connection, {provider_id: [inventory]}, now)
         return
     name = inventory.resource_class
-    number = classes.ids_by_name(connection, [name])[name]
-    gone = delete(tables.inventories).filter_by(
-        resource_provider_id=provider_id, resource_class_id=number
+    class_id = classes.ids_by_name(connection, [name])[name]
+    statement = delete(tables.inventories).filter_by(
+        resource_provider_id=provider_id, resource_class_id=class_id
     )
-    connection.execute(gone)
+    connection.execute(statement)
 
 
 def change_members(
@@ -173,20 +173,20 @@ def change_members(
     removed: Collection[int],
     now: datetime,
 ) -> None:
-    """Put providers into an aggregate, by its uuid, and take others out."""
-    number = aggregates.MEMBERS.ensure(connection, [aggregate], now)[aggregate]
+    """Add providers to an aggregate, given by its uuid, and remove others."""
+    aggregate_id = aggregates.MEMBERS.ensure(connection, [aggregate], now)[aggregate]
     table = tables.resource_provider_aggregates
     rows = [
-        {"resource_provider_id": one, "aggregate_id": number, "created_at": now}
-        for one in sorted(added)
+        {"resource_provider_id": provider_id, "aggregate_id": aggregate_id, "created_at": now}
+        for provider_id in sorted(added)
     ]
     sql.insert_missing(connection, table, rows)
-    gone = delete(table).where(table.c.aggregate_id == number)
-    sql.change_among(connection, gone, table.c.resource_provider_id, sorted(removed))
+    statement = delete(table).where(table.c.aggregate_id == aggregate_id)
+    sql.change_among(connection, statement, table.c.resource_provider_id, sorted(removed))
 
 
 class Holding(NamedTuple):
-    """An allocation as it is written: by the uuids of consumer and provider."""
+    """An allocation to write, by the uuids of consumer and provider."""
 
     consumer: str
     provider: str
@@ -200,32 +200,32 @@ def move(
     places: Mapping[str, tuple[str | None, str | None]],
     now: datetime,
 ) -> None:
-    """Make instances hold exactly this, and be on these hosts and nodes.
+    """Replace the allocations of instances, and set their hosts and nodes.
 
-    The caller knows that there is room.
+    The caller has checked the capacity.
     """
     table, key = tables.allocations, tables.allocations.c.consumer_id
     sql.change_among(connection, delete(table), key, sorted(places))
-    ids = sql.ids_by(connection, _PROVIDERS.uuid, {one.provider for one in held})
-    numbers = classes.ids_by_name(connection, {one.resource_class for one in held})
+    ids = sql.ids_by(connection, _PROVIDERS.uuid, {allocation.provider for allocation in held})
+    class_ids = classes.ids_by_name(connection, {allocation.resource_class for allocation in held})
     rows = [
         {
-            "consumer_id": one.consumer,
-            "resource_provider_id": ids[one.provider],
-            "resource_class_id": numbers[one.resource_class],
-            "used": one.used,
+            "consumer_id": allocation.consumer,
+            "resource_provider_id": ids[allocation.provider],
+            "resource_class_id": class_ids[allocation.resource_class],
+            "used": allocation.used,
             "created_at": now,
         }
-        for one in held
+        for allocation in held
     ]
     sql.insert_rows(connection, table, rows)
-    for (host, node), some in sql.grouped((place, uuid) for uuid, place in places.items()).items():
-        there = update(tables.instances).values(host=host, node=node)
-        sql.change_among(connection, there, _INSTANCES.uuid, sorted(some))
+    for (host, node), uuids in sql.grouped((place, uuid) for uuid, place in places.items()).items():
+        statement = update(tables.instances).values(host=host, node=node)
+        sql.change_among(connection, statement, _INSTANCES.uuid, sorted(uuids))
 
 
 class HostLoad(NamedTuple):
-    """What a node's provider tree has of a resource class, and how much of it is allocated."""
+    """Capacity and usage of a resource class in the provider tree of a node."""
 
     host: str
     node_uuid: str
@@ -235,41 +235,41 @@ class HostLoad(NamedTuple):
 
     @property
     def free(self) -> int:
-        """Return what is not allocated; below 0 where more is than there is."""
+        """The unallocated amount, below 0 if allocations exceed the capacity."""
         return self.capacity - self.used
 
 
 def loads(connection: Connection, names: Collection[str]) -> list[HostLoad]:
-    """Return what the provider trees of all nodes have of these classes, in two statements."""
-    nodes, stock, taken = tables.compute_nodes, tables.inventories.c, tables.allocations.c
+    """Return the load of all nodes by resource class, in two statements."""
+    nodes, inventory, allocation = tables.compute_nodes, tables.inventories.c, tables.allocations.c
     root = tables.resource_providers.alias("root")
-    numbers = {key: name for name, key in classes.ids_by_name(connection, names).items()}
-    here = (
+    class_names = {key: name for name, key in classes.ids_by_name(connection, names).items()}
+    query = (
         select(
             nodes.c.host,
             nodes.c.uuid,
             _PROVIDERS.id,
-            stock.resource_class_id,
-            stock.total,
-            stock.reserved,
-            stock.allocation_ratio,
+            inventory.resource_class_id,
+            inventory.total,
+            inventory.reserved,
+            inventory.allocation_ratio,
         )
         .join(root, is_same_uuid(root.c.uuid, nodes.c.uuid))
         .join(tables.resource_providers, _PROVIDERS.root_provider_id == root.c.id)
-        .join(tables.inventories, stock.resource_provider_id == _PROVIDERS.id)
-        .where(stock.resource_class_id.in_(sorted(numbers)))
-        .order_by(nodes.c.host, nodes.c.uuid, stock.resource_class_id)
+        .join(tables.inventories, inventory.resource_provider_id == _PROVIDERS.id)
+        .where(inventory.resource_class_id.in_(sorted(class_names)))
+        .order_by(nodes.c.host, nodes.c.uuid, inventory.resource_class_id)
     )
-    of_class = taken.resource_class_id.in_(sorted(numbers))
-    keys = (taken.resource_provider_id, taken.resource_class_id)
-    sums = select(*keys, func.sum(taken.used)).where(of_class).group_by(*keys)
-    used = {(one, key): int(number) for one, key, number in connection.execute(sums)}
-    found: dict[tuple[str, str, str], HostLoad] = {}
-    for host, uuid, number, key, total, reserved, ratio in connection.execute(here):
-        place = (host, uuid, numbers[key])
-        before = found.get(place, HostLoad(*place, capacity=0, used=0))
-        found[place] = before._replace(
-            capacity=before.capacity + capacity_of(total, reserved, ratio),
-            used=before.used + used.get((number, key), 0),
+    of_class = allocation.resource_class_id.in_(sorted(class_names))
+    keys = (allocation.resource_provider_id, allocation.resource_class_id)
+    sums = select(*keys, func.sum(allocation.used)).where(of_class).group_by(*keys)
+    used = {(owner, key): int(amount) for owner, key, amount in connection.execute(sums)}
+    loads_by_place: dict[tuple[str, str, str], HostLoad] = {}
+    for host, uuid, provider, class_id, total, reserved, ratio in connection.execute(query):
+        place = (host, uuid, class_names[class_id])
+        load = loads_by_place.get(place, HostLoad(*place, capacity=0, used=0))
+        loads_by_place[place] = load._replace(
+            capacity=load.capacity + capacity_of(total, reserved, ratio),
+            used=load.used + used.get((provider, class_id), 0),
         )
-    return list(found.values())
+    return list(loads_by_place.values())

@@ -1,4 +1,4 @@
-"""The record of the traits that ``sync_traits`` has put on providers."""
+"""Record of the traits that ``sync_traits`` has put on providers."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -13,7 +13,7 @@ _COLUMNS = synced_traits.c
 
 _OF_PAIR = (_COLUMNS.provider_uuid == bindparam("provider"), _COLUMNS.trait == bindparam("name"))
 _FORGET = delete(synced_traits).where(*_OF_PAIR)
-# The id of a provider is never given to another: where it is gone, the uuid is another's, if any.
+# Provider ids are never reused: if the id is gone, a provider with the same uuid is another one.
 _FORGET_OUTLIVED = _FORGET.where(
     _COLUMNS.provider_id.is_not(None),
     ~exists().where(resource_providers.c.id == _COLUMNS.provider_id),
@@ -26,14 +26,14 @@ _REBIND = (
 
 
 def read(connection: Connection) -> TraitRecord:
-    """Return what was put where, and for which aggregate."""
-    there = resource_providers.c.id
+    """Return the recorded traits by provider, with their aggregates."""
+    key = resource_providers.c.id
     query = select(
-        _COLUMNS.provider_uuid, _COLUMNS.trait, _COLUMNS.aggregate_uuid, _COLUMNS.provider_id, there
-    ).outerjoin_from(synced_traits, resource_providers, there == _COLUMNS.provider_id)
+        _COLUMNS.provider_uuid, _COLUMNS.trait, _COLUMNS.aggregate_uuid, _COLUMNS.provider_id, key
+    ).outerjoin_from(synced_traits, resource_providers, key == _COLUMNS.provider_id)
     pairs, outlived = {}, set()
-    for provider, trait, aggregate, noted, found in connection.execute(query):
-        if noted == found:
+    for provider, trait, aggregate, recorded_id, existing_id in connection.execute(query):
+        if recorded_id == existing_id:
             pairs[provider, trait] = aggregate
         else:
             outlived.add((provider, trait))
@@ -41,7 +41,7 @@ def read(connection: Connection) -> TraitRecord:
 
 
 def provider_ids(connection: Connection, trait: str, providers: Collection[str]) -> dict[str, int]:
-    """Return the ids of the providers that a trait was put on, by uuid, where they are known."""
+    """Return the recorded ids of the providers that a trait was put on, by uuid."""
     query = select(_COLUMNS.provider_uuid, _COLUMNS.provider_id).where(
         _COLUMNS.trait == trait, _COLUMNS.provider_id.is_not(None)
     )
@@ -54,9 +54,9 @@ def remember(
     ids: Mapping[str, int],
     now: datetime,
 ) -> None:
-    """Note for which aggregate traits are put on providers; a pair noted before is replaced.
+    """Record the aggregates for which traits are put on providers, replacing earlier records.
 
-    ``ids`` are the providers', by uuid.
+    ``ids`` are the provider ids by uuid.
     """
     rows = [
         {
@@ -74,7 +74,7 @@ def remember(
 
 
 def rebind(connection: Connection, pairs: Mapping[tuple[str, str], str], now: datetime) -> None:
-    """Note another aggregate for pairs of the record."""
+    """Record another aggregate for recorded pairs."""
     rows = [
         {"provider": provider, "name": trait, "aggregate": aggregate, "now": now}
         for (provider, trait), aggregate in sorted(pairs.items())
@@ -84,15 +84,15 @@ def rebind(connection: Connection, pairs: Mapping[tuple[str, str], str], now: da
 
 
 def forget(connection: Connection, pairs: Collection[tuple[str, str]]) -> None:
-    """Take pairs of provider uuid and trait out of the record."""
+    """Remove pairs of provider uuid and trait from the record."""
     _delete(connection, _FORGET, pairs)
 
 
 def forget_outlived(connection: Connection, pairs: Collection[tuple[str, str]]) -> None:
-    """Take pairs out of the record, but for those whose provider is there."""
+    """Remove pairs whose provider no longer exists from the record."""
     _delete(connection, _FORGET_OUTLIVED, pairs)
 
 
-def _delete(connection: Connection, gone: Delete, pairs: Collection[tuple[str, str]]) -> None:
+def _delete(connection: Connection, statement: Delete, pairs: Collection[tuple[str, str]]) -> None:
     if rows := [{"provider": provider, "name": trait} for provider, trait in sorted(pairs)]:
-        connection.execute(gone, rows)
+        connection.execute(statement, rows)

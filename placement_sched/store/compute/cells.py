@@ -1,4 +1,4 @@
-"""Cells of nova: which there are, and whether the database of each answers."""
+"""Nova cells and the reachability of their databases."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -11,59 +11,60 @@ from placement_sched.db.tables import cells
 from placement_sched.model.instance import NovaCell
 
 _COLUMNS = cells.c
-_LONGEST = 255
-_KEPT = ("uuid", "name", "disabled", "read_at", "away_since", "failure")
-_CELLS = select(*(_COLUMNS[name] for name in _KEPT))
+#: Length of the column, in characters.
+_MAX_FAILURE = 255
+_ATTRIBUTES = ("uuid", "name", "disabled", "read_at", "away_since", "failure")
+_CELLS = select(*(_COLUMNS[name] for name in _ATTRIBUTES))
 
 
 def all_cells(connection: Connection) -> tuple[NovaCell, ...]:
-    """Return every cell, in the order in which they became known here."""
+    """Return all cells, in the order of their creation here."""
     return tuple(map(_cell, connection.execute(_CELLS.order_by(_COLUMNS.id))))
 
 
 def closed(connection: Connection) -> tuple[NovaCell, ...]:
-    """Return the cells that are disabled, or whose databases do not answer."""
-    of_these = (_COLUMNS.disabled != 0) | _COLUMNS.away_since.is_not(None)
-    return tuple(map(_cell, connection.execute(_CELLS.where(of_these).order_by(_COLUMNS.id))))
+    """Return the cells that are disabled or whose databases are unreachable."""
+    is_closed = (_COLUMNS.disabled != 0) | _COLUMNS.away_since.is_not(None)
+    return tuple(map(_cell, connection.execute(_CELLS.where(is_closed).order_by(_COLUMNS.id))))
 
 
 def by_uuid(connection: Connection, uuid: str) -> NovaCell | None:
-    """Return the cell of this uuid, or None."""
+    """Return a cell, or None."""
     row = connection.execute(_CELLS.where(_COLUMNS.uuid == uuid)).one_or_none()
     return None if row is None else _cell(row)
 
 
 def put(connection: Connection, found: Collection[NovaCell], now: datetime) -> None:
-    """Keep the names of cells and whether they are disabled; whether they answer stays."""
+    """Set the names and disabled flags of cells, but not their reachability."""
     rows = [
         {
-            "uuid": one.uuid,
-            "name": one.name,
-            "disabled": int(one.disabled),
+            "uuid": cell.uuid,
+            "name": cell.name,
+            "disabled": int(cell.disabled),
             "created_at": now,
             "updated_at": now,
         }
-        for one in found
+        for cell in found
     ]
     changing = ("name", "disabled", "updated_at")
     sql.insert_or_update(connection, cells, rows, key=("uuid",), changing=changing)
 
 
 def remove(connection: Connection, uuids: Collection[str]) -> int:
-    """Delete cells; return how many there were."""
+    """Delete cells and return their number."""
     return sql.change_among(connection, delete(cells), _COLUMNS.uuid, sorted(uuids))
 
 
 def note_read(connection: Connection, uuids: Collection[str], now: datetime) -> None:
-    """Note that the databases of these cells have answered: none of them is away any more."""
-    answered = update(cells).values(read_at=now, away_since=None, failure=None)
-    sql.change_among(connection, answered, _COLUMNS.uuid, sorted(uuids))
+    """Record a successful read of the databases of cells, which ends their outage."""
+    statement = update(cells).values(read_at=now, away_since=None, failure=None)
+    sql.change_among(connection, statement, _COLUMNS.uuid, sorted(uuids))
 
 
 def note_away(connection: Connection, uuid: str, failure: str, now: datetime) -> None:
-    """Note that a cell's database does not answer, and why; since when stays as it was noted."""
+    """Record the latest failure of a cell's database and the time of the first failure."""
     row = update(cells).where(_COLUMNS.uuid == uuid)
-    connection.execute(row.values(failure=failure[:_LONGEST]))
+    connection.execute(row.values(failure=failure[:_MAX_FAILURE]))
     connection.execute(row.where(_COLUMNS.away_since.is_(None)).values(away_since=now))
 
 

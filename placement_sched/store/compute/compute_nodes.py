@@ -1,4 +1,4 @@
-"""Compute nodes: the last report of each, and the heartbeat that came with it."""
+"""Compute nodes: the last report and heartbeat of each node."""
 
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,19 +19,20 @@ from placement_sched.store.compute import host_changes, services
 
 _COLUMNS = compute_nodes.c
 _VERSIONS = select(_COLUMNS.uuid, _COLUMNS.version, _COLUMNS.last_seen_up)
-_DESCRIBING = ("host", "hypervisor_hostname", "cell_uuid", "report")
+#: The columns of a report whose change raises the version.
+_REPORTED = ("host", "hypervisor_hostname", "cell_uuid", "report")
 _HOSTS = select(_COLUMNS.host)
 _NODES = select(*(column for column in _COLUMNS if column.name != "id"))
 
-#: The change counter of which nodes there are, and of their names; it rises for less as well.
+#: The change counter for the set of nodes and their names; it also rises for other changes.
 NAMES = services.ENABLED_NODES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What became of reports: the uuids of nodes that are new, and of those that changed.
+    """Result of writing reports: the uuids of created and of changed nodes.
 
-    ``came_from`` has the host at which a node was before, for those that moved to another.
+    ``came_from`` contains the previous host of each node that moved to another host.
     """
 
     created: frozenset[str]
@@ -40,7 +41,7 @@ class Written:
 
 
 def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> ComputeNode:
-    """Return the node of this uuid, its row locked if asked; raises :class:`NotFound`."""
+    """Return a node, locked if ``lock`` is set, or raise :class:`NotFound`."""
     query = _NODES.where(_COLUMNS.uuid == uuid)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
@@ -49,18 +50,18 @@ def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> Compute
 
 
 def by_uuids(connection: Connection, uuids: Iterable[str]) -> tuple[ComputeNode, ...]:
-    """Return those of the nodes that are there."""
+    """Return the existing nodes with these uuids."""
     return tuple(map(_node, sql.rows_among(connection, _NODES, _COLUMNS.uuid, set(uuids))))
 
 
 def versions(connection: Connection, uuids: Iterable[str]) -> Mapping[str, tuple[int, datetime]]:
-    """Return version and last heartbeat of those of the nodes that are there, by uuid."""
-    found = sql.rows_among(connection, _VERSIONS, _COLUMNS.uuid, set(uuids))
-    return {uuid: (version, last_seen_up) for uuid, version, last_seen_up in found}
+    """Return version and last heartbeat of existing nodes, by uuid."""
+    rows = sql.rows_among(connection, _VERSIONS, _COLUMNS.uuid, set(uuids))
+    return {uuid: (version, last_seen_up) for uuid, version, last_seen_up in rows}
 
 
 class RecordedNode(NamedTuple):
-    """What of a node says whether it was changed, and where it is."""
+    """Version and location of a recorded node."""
 
     version: int
     cell_uuid: str | None
@@ -68,10 +69,10 @@ class RecordedNode(NamedTuple):
 
 
 def recorded(connection: Connection, uuids: Iterable[str]) -> Mapping[str, RecordedNode]:
-    """Return version, cell and host of those of the nodes that are there, by uuid."""
+    """Return version, cell and host of existing nodes, by uuid."""
     query = select(_COLUMNS.uuid, _COLUMNS.version, _COLUMNS.cell_uuid, _COLUMNS.host)
-    found = sql.rows_among(connection, query, _COLUMNS.uuid, set(uuids))
-    return {uuid: RecordedNode(*rest) for uuid, *rest in found}
+    rows = sql.rows_among(connection, query, _COLUMNS.uuid, set(uuids))
+    return {uuid: RecordedNode(*columns) for uuid, *columns in rows}
 
 
 def search(
@@ -82,23 +83,23 @@ def search(
     after: str | None = None,
     limit: int | None = None,
 ) -> tuple[ComputeNode, ...]:
-    """Return the nodes of a host, of a name, or all, by uuid, from the one after ``after`` on."""
-    wanted = sql.given(host=host, hypervisor_hostname=hypervisor_hostname)
-    at = None if after is None else [after]
-    query = sql.page_after(_NODES.filter_by(**wanted), [(_COLUMNS.uuid, False)], at, limit=limit)
+    """Return the nodes of a host, with a name, or all, by uuid, beginning after ``after``."""
+    filters = sql.given(host=host, hypervisor_hostname=hypervisor_hostname)
+    keys = None if after is None else [after]
+    query = sql.page_after(_NODES.filter_by(**filters), [(_COLUMNS.uuid, False)], keys, limit=limit)
     return tuple(map(_node, connection.execute(query)))
 
 
 def named(
     connection: Connection, *, hosts: Collection[str], nodes: Collection[str]
 ) -> tuple[ComputeNode, ...]:
-    """Return the nodes of any of these hosts, and those of any of these names, by uuid."""
+    """Return the nodes of any of these hosts or with any of these names, by uuid."""
     either = or_(_COLUMNS.host.in_(hosts), _COLUMNS.hypervisor_hostname.in_(nodes))
     return tuple(map(_node, connection.execute(_NODES.where(either).order_by(_COLUMNS.uuid))))
 
 
 def all_names(connection: Connection) -> set[str]:
-    """Return the names of all hosts, and the names of all nodes."""
+    """Return the names of all hosts and of all nodes."""
     rows = connection.execute(select(_COLUMNS.host, _COLUMNS.hypervisor_hostname))
     return {name for row in rows for name in row}
 
@@ -110,7 +111,7 @@ def names_by_uuid(connection: Connection) -> dict[str, tuple[str, str]]:
 
 
 class NodeNames(change_counters.VersionedCache[Mapping[str, tuple[str, str]]]):
-    """Host and hypervisor_hostname of all compute nodes by uuid, as one process keeps them."""
+    """Cached host and hypervisor_hostname of all compute nodes, by uuid."""
 
     def __init__(self) -> None:
         super().__init__(NAMES, lambda connection, _version: names_by_uuid(connection))
@@ -119,34 +120,34 @@ class NodeNames(change_counters.VersionedCache[Mapping[str, tuple[str, str]]]):
 def uuids_by_name(
     connection: Connection, hosts: Collection[str], cell_uuid: str | None = None
 ) -> dict[tuple[str, str], str]:
-    """Return the uuids of the nodes of these hosts (in a cell), by host and hypervisor_hostname."""
+    """Return the node uuids of hosts (in a cell) by host and hypervisor_hostname."""
     query = select(_COLUMNS.host, _COLUMNS.hypervisor_hostname, _COLUMNS.uuid)
     query = query.filter_by(**sql.given(cell_uuid=cell_uuid))
-    found = sql.rows_among(connection, query, _COLUMNS.host, hosts)
-    return {(host, node): uuid for host, node, uuid in found}
+    rows = sql.rows_among(connection, query, _COLUMNS.host, hosts)
+    return {(host, node): uuid for host, node, uuid in rows}
 
 
 def is_cell(connection: Connection, cell_uuid: str) -> bool:
-    """Return whether a node has reported to be in this cell."""
+    """Return whether any node reports this cell."""
     query = select(_COLUMNS.id).where(_COLUMNS.cell_uuid == cell_uuid).limit(1)
     return connection.execute(query).first() is not None
 
 
 def is_last(connection: Connection, node: ComputeNode) -> bool:
-    """Return whether the host has no node beside this one."""
-    others = select(_COLUMNS.id).where(_COLUMNS.host == node.host, _COLUMNS.uuid != node.uuid)
-    return connection.execute(others.limit(1)).first() is None
+    """Return whether the node is the only node of its host."""
+    query = select(_COLUMNS.id).where(_COLUMNS.host == node.host, _COLUMNS.uuid != node.uuid)
+    return connection.execute(query.limit(1)).first() is None
 
 
 def cells_of_hosts(connection: Connection, hosts: Collection[str]) -> dict[str, set[str | None]]:
-    """Return the uuids of the cells in which the nodes of these hosts are, by host."""
+    """Return the cell uuids of the nodes of hosts, by host."""
     query = select(_COLUMNS.host, _COLUMNS.cell_uuid)
     rows = sql.rows_among(connection, query, _COLUMNS.host, hosts)
-    return {host: set(found) for host, found in sql.grouped(rows).items()}
+    return {host: set(cells) for host, cells in sql.grouped(rows).items()}
 
 
 def cells_of_all_hosts(connection: Connection) -> dict[str, str | None]:
-    """Return the uuid of the cell of each host that has a node."""
+    """Return the cell uuid of each host that has a node."""
     return dict(map(tuple, connection.execute(select(_COLUMNS.host, _COLUMNS.cell_uuid))))
 
 
@@ -156,13 +157,13 @@ def uuids_by_cell(connection: Connection) -> dict[str | None, list[str]]:
 
 
 def see(connection: Connection, moments: Mapping[str, datetime], now: datetime) -> None:
-    """Note when the nodes of hosts were last seen up, as ``services.see`` does.
+    """Record when the nodes of hosts were last seen up, as ``services.see`` does.
 
     One statement for each moment (and each 30 000 hosts), the earliest first.
     """
-    seen = _COLUMNS.last_seen_up
+    last_seen = _COLUMNS.last_seen_up
     for moment, hosts in sorted(sql.grouped((at, host) for host, at in moments.items()).items()):
-        is_wrong = or_(seen < moment, and_(seen > now, seen != moment))
+        is_wrong = or_(last_seen < moment, and_(last_seen > now, last_seen != moment))
         change = update(compute_nodes).where(is_wrong)
         change = change.values(last_seen_up=moment)
         sql.change_among(connection, change, _COLUMNS.host, sorted(hosts))
@@ -170,27 +171,27 @@ def see(connection: Connection, moments: Mapping[str, datetime], now: datetime) 
 
 
 def remove_many(connection: Connection, uuids: Collection[str]) -> int:
-    """Delete those of the nodes that are there; return how many there were."""
+    """Delete nodes and return their number."""
     wanted = sorted(uuids)
     hosts = {host for (host,) in sql.rows_among(connection, _HOSTS, _COLUMNS.uuid, wanted)}
-    gone = sql.change_among(connection, delete(compute_nodes), _COLUMNS.uuid, wanted)
-    if gone:
+    deleted = sql.change_among(connection, delete(compute_nodes), _COLUMNS.uuid, wanted)
+    if deleted:
         host_changes.note(connection, hosts)
         services.note_enabled_change(connection)
-    return gone
+    return deleted
 
 
 def unlike(connection: Connection, nodes: Sequence[ComputeNode]) -> dict[str, tuple[str, ...]]:
-    """Return, by uuid, the columns in which nodes differ from what is kept; all, of new ones.
+    """Return the names of the columns in which nodes differ from their records, by uuid.
 
-    Those that differ in nothing but their heartbeat are left out.
+    For a new node these are all columns. Nodes that differ only in their heartbeat are omitted.
     """
     uuids = [node.uuid for node in nodes]
-    found = {row.uuid: row for row in sql.rows_among(connection, _NODES, _COLUMNS.uuid, uuids)}
+    stored = {row.uuid: row for row in sql.rows_among(connection, _NODES, _COLUMNS.uuid, uuids)}
     differing = {}
     for row in map(row_of, nodes):
-        kept = found.get(row["uuid"])
-        names = tuple(key for key in _DESCRIBING if kept is None or row[key] != getattr(kept, key))
+        old = stored.get(row["uuid"])
+        names = tuple(c for c in _REPORTED if old is None or row[c] != getattr(old, c))
         if names:
             differing[row["uuid"]] = names
     return differing
@@ -204,7 +205,7 @@ def remove(connection: Connection, node: ComputeNode) -> None:
 
 
 def remove_of_host(connection: Connection, host: str) -> tuple[str, ...]:
-    """Delete all nodes of a host; return their uuids."""
+    """Delete all nodes of a host and return their uuids."""
     query = select(_COLUMNS.uuid).where(_COLUMNS.host == host).order_by(_COLUMNS.id)
     uuids = tuple(connection.scalars(query.with_for_update()))
     if uuids:
@@ -221,51 +222,50 @@ def write(
     *,
     after: Mapping[str, int] | None = None,
 ) -> Written:
-    """Keep what reports say, each under the uuid of its node.
+    """Write reports of nodes, with a constant number of statements.
 
-    A report that says what the last one said moves the heartbeat only: neither ``version`` nor
-    ``updated_at`` change. The number of statements does not depend on how many nodes there are.
-    ``after`` has the versions that the caller saw before it read the reports.
+    A report equal to the last one changes only the heartbeat, not ``version`` or ``updated_at``.
+    ``after`` contains the versions that the caller read before the reports.
 
-    Raises :class:`Duplicate` where host and hypervisor_hostname are another node's, and
-    :class:`ConcurrentUpdate` where another request reported one of these nodes first.
+    Raises :class:`Duplicate` if another node has the same host and hypervisor_hostname, and
+    :class:`ConcurrentUpdate` if another request reported one of the nodes first.
     """
     rows = {node.uuid: row_of(node) for node in nodes}
-    locked = _NODES.order_by(_COLUMNS.id).with_for_update()
-    found = {row.uuid: row for row in sql.rows_among(connection, locked, _COLUMNS.uuid, rows)}
-    if after is not None and after != {uuid: row.version for uuid, row in found.items()}:
-        raise _overtaken("reported")
-    new = [row for uuid, row in rows.items() if uuid not in found]
+    query = _NODES.order_by(_COLUMNS.id).with_for_update()
+    stored = {row.uuid: row for row in sql.rows_among(connection, query, _COLUMNS.uuid, rows)}
+    if after is not None and after != {uuid: row.version for uuid, row in stored.items()}:
+        raise _concurrent_update("reported")
+    new = [row for uuid, row in rows.items() if uuid not in stored]
     changed = [
         row
         for uuid, row in rows.items()
-        if uuid in found and any(row[key] != getattr(found[uuid], key) for key in _DESCRIBING)
+        if uuid in stored and any(row[key] != getattr(stored[uuid], key) for key in _REPORTED)
     ]
-    _refuse_taken(connection, [*new, *changed], found)
+    _check_names(connection, [*new, *changed], stored)
     _insert(connection, new, now)
-    _change(connection, changed, found, now)
+    _change(connection, changed, stored, now)
     came_from = {
-        row["uuid"]: found[row["uuid"]].host
+        row["uuid"]: stored[row["uuid"]].host
         for row in changed
-        if row["host"] != found[row["uuid"]].host
+        if row["host"] != stored[row["uuid"]].host
     }
-    renamed = any(
-        row["hypervisor_hostname"] != found[row["uuid"]].hypervisor_hostname for row in changed
+    is_renamed = any(
+        row["hypervisor_hostname"] != stored[row["uuid"]].hypervisor_hostname for row in changed
     )
-    if new or came_from or renamed:
+    if new or came_from or is_renamed:
         services.note_enabled_change(connection)
-    described = {row["uuid"] for row in (*new, *changed)}
+    reported_uuids = {row["uuid"] for row in (*new, *changed)}
     moments = {
         node.uuid: node.last_seen_up
         for node in nodes
-        if node.uuid not in described and node.last_seen_up != found[node.uuid].last_seen_up
+        if node.uuid not in reported_uuids and node.last_seen_up != stored[node.uuid].last_seen_up
     }
     services.note_heartbeats(connection, _COLUMNS.uuid, moments)
-    noted = {
+    changed_hosts = {
         *came_from.values(),
-        *(node.host for node in nodes if node.uuid in described | moments.keys()),
+        *(node.host for node in nodes if node.uuid in reported_uuids | moments.keys()),
     }
-    host_changes.note(connection, noted)
+    host_changes.note(connection, changed_hosts)
     return Written(
         created=frozenset(row["uuid"] for row in new),
         changed=frozenset(row["uuid"] for row in changed),
@@ -274,7 +274,7 @@ def write(
 
 
 def row_of(node: ComputeNode) -> dict[str, Any]:
-    """Return what is kept of a report, by column."""
+    """Return the columns of a report."""
     return {
         "uuid": node.uuid,
         "host": node.host,
@@ -285,22 +285,22 @@ def row_of(node: ComputeNode) -> dict[str, Any]:
     }
 
 
-def _refuse_taken(
-    connection: Connection, rows: Sequence[Mapping[str, Any]], found: Mapping[str, Row[Any]]
+def _check_names(
+    connection: Connection, rows: Sequence[Mapping[str, Any]], old_rows: Mapping[str, Row[Any]]
 ) -> None:
-    """Raise :class:`Duplicate` where another node has the names that a row brings."""
-    wanted = {}
+    """Raise :class:`Duplicate` if another node has the names of a row."""
+    uuid_by_names = {}
     for row in rows:
-        names, before = (row["host"], row["hypervisor_hostname"]), found.get(row["uuid"])
-        if before is None or names != (before.host, before.hypervisor_hostname):
-            wanted[names] = row["uuid"]
+        names, old = (row["host"], row["hypervisor_hostname"]), old_rows.get(row["uuid"])
+        if old is None or names != (old.host, old.hypervisor_hostname):
+            uuid_by_names[names] = row["uuid"]
     query = select(_COLUMNS.host, _COLUMNS.hypervisor_hostname, _COLUMNS.uuid)
-    hosts = {host for host, _ in wanted}
+    hosts = {host for host, _ in uuid_by_names}
     for host, node, uuid in sql.rows_among(connection, query, _COLUMNS.host, hosts):
-        if wanted.get((host, node), uuid) != uuid:
+        if uuid_by_names.get((host, node), uuid) != uuid:
             raise Duplicate(
-                f"Host {host} has a node {node} already: its uuid is {uuid}, "
-                f"not {wanted[host, node]}. Delete that node first.",
+                f"Host {host} already has a node {node} with uuid {uuid}, "
+                f"not {uuid_by_names[host, node]}. Delete that node first.",
                 code="scheduler.duplicate",
             )
 
@@ -308,52 +308,52 @@ def _refuse_taken(
 def _insert(connection: Connection, rows: Sequence[Mapping[str, Any]], now: datetime) -> None:
     stamps = {"created_at": now, "updated_at": now}
     values = [{**row, **stamps, "version": _first_version(row)} for row in rows]
-    with sql.refused_as(_overtaken("reported")):
+    with sql.refused_as(_concurrent_update("reported")):
         sql.insert_rows(connection, compute_nodes, values)
 
 
-def _overtaken(what: str) -> ConcurrentUpdate:
+def _concurrent_update(action: str) -> ConcurrentUpdate:
     return ConcurrentUpdate(
-        f"Another request {what} one of these compute nodes at the same moment; try again.",
+        f"Another request {action} one of these compute nodes at the same time. Try again.",
         code="scheduler.concurrent_update",
     )
 
 
 def _first_version(row: Mapping[str, Any]) -> int:
-    """Return the version that a node begins with.
+    """Return the first version of a node, derived from its report.
 
-    It follows from the report, so that a node that is deleted and comes back with another report
-    does not meet a version under which a process still remembers the old one.
+    A node that is deleted and created again with another report thus gets a version that no
+    process has cached.
     """
-    described = "\0".join(str(row[key]) for key in _DESCRIBING)
-    return zlib.crc32(described.encode()) & 0x3FFFFFFF
+    text = "\0".join(str(row[key]) for key in _REPORTED)
+    return zlib.crc32(text.encode()) & 0x3FFFFFFF
 
 
 def _change(
     connection: Connection,
     rows: Sequence[Mapping[str, Any]],
-    found: Mapping[str, Row[Any]],
+    old_rows: Mapping[str, Row[Any]],
     now: datetime,
 ) -> None:
     if not rows:
         return
     differing = [
         key
-        for key in _DESCRIBING
-        if any(row[key] != getattr(found[row["uuid"]], key) for row in rows)
+        for key in _REPORTED
+        if any(row[key] != getattr(old_rows[row["uuid"]], key) for row in rows)
     ]
     values = [
         {
             "b_uuid": row["uuid"],
             **{key: row[key] for key in (*differing, "last_seen_up")},
-            "version": found[row["uuid"]].version + 1,
+            "version": old_rows[row["uuid"]].version + 1,
             "updated_at": now,
         }
         for row in rows
     ]
-    change = update(compute_nodes).where(_COLUMNS.uuid == bindparam("b_uuid"))
-    with sql.refused_as(_overtaken("took the names of")):
-        connection.execute(change, values)
+    statement = update(compute_nodes).where(_COLUMNS.uuid == bindparam("b_uuid"))
+    with sql.refused_as(_concurrent_update("took the names of")):
+        connection.execute(statement, values)
 
 
 def _node(row: Row[Any]) -> ComputeNode:

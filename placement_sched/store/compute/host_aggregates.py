@@ -1,4 +1,4 @@
-"""Host aggregates: the rows, their hosts and metadata, and the hosts' zones and providers."""
+"""Host aggregates with hosts and metadata, and the zones and providers of hosts."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -40,15 +40,21 @@ _TAGGED_HOSTS: Select[Any] = (
     .where(_METADATA.key == POLICY_KEY)
     .order_by(_AGGREGATES.id)
 )
+_ADVANCE_SEQUENCE = select(
+    func.setval(
+        func.pg_get_serial_sequence(host_aggregates.name, "id"),
+        select(func.max(_AGGREGATES.id)).scalar_subquery(),
+    )
+)
 
 
 def all_aggregates(connection: Connection) -> tuple[HostAggregate, ...]:
-    """Return every aggregate by id, with its times."""
+    """Return all aggregates by id, with timestamps."""
     return _read(connection)
 
 
 def by_id(connection: Connection, aggregate_id: int) -> HostAggregate | None:
-    """Return the aggregate of this id, or None."""
+    """Return an aggregate, or None."""
     return next(iter(_read(connection, aggregate_id)), None)
 
 
@@ -58,9 +64,9 @@ def id_of_name(connection: Connection, name: str) -> int | None:
 
 
 def snapshot(connection: Connection) -> tuple[HostAggregate, ...]:
-    """Return every aggregate by id, without its times, as they stood at one moment.
+    """Return all aggregates by id, without timestamps, in a single statement.
 
-    One statement, because a reader that commits each statement would else see the aggregates of
+    With several statements, a reader that commits each statement could combine the aggregates of
     one moment with the hosts of another.
     """
     query = sa.union_all(
@@ -68,31 +74,31 @@ def snapshot(connection: Connection) -> tuple[HostAggregate, ...]:
         select(_HOSTS.aggregate_id, literal("host"), _HOSTS.host, literal("")),
         select(_METADATA.aggregate_id, literal("tag"), _METADATA.key, _METADATA.value),
     )
-    found: dict[int, dict[str, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
-    for number, kind, key, value in connection.execute(query):
-        found[number][kind][key] = value
+    columns: dict[int, dict[str, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
+    for aggregate_id, kind, key, value in connection.execute(query):
+        columns[aggregate_id][kind][key] = value
     return tuple(
         HostAggregate(
-            id=number,
+            id=aggregate_id,
             uuid=uuid,
             name=name,
-            hosts=frozenset(found[number]["host"]),
-            metadata=dict(sorted(found[number]["tag"].items())),
+            hosts=frozenset(columns[aggregate_id]["host"]),
+            metadata=dict(sorted(columns[aggregate_id]["tag"].items())),
         )
-        for number in sorted(found)
-        for uuid, name in found[number]["name"].items()
+        for aggregate_id in sorted(columns)
+        for uuid, name in columns[aggregate_id]["name"].items()
     )
 
 
 def add(connection: Connection, uuid: str, name: str, now: datetime) -> int:
-    """Create an empty aggregate and return its id; the caller knows that the name is free."""
+    """Create an empty aggregate with an unused name and return its id."""
     row = {"uuid": uuid, "name": name, "created_at": now}
     connection.execute(insert(host_aggregates), row)
     return int(connection.scalars(select(_AGGREGATES.id).where(_AGGREGATES.uuid == uuid)).one())
 
 
 def change(connection: Connection, aggregate_id: int, **values: str | datetime) -> None:
-    """Set columns of an aggregate; the caller knows that a new name is free."""
+    """Set columns of an aggregate, possibly to an unused name."""
     row = update(host_aggregates).where(_AGGREGATES.id == aggregate_id)
     connection.execute(row.values(values))
 
@@ -100,7 +106,7 @@ def change(connection: Connection, aggregate_id: int, **values: str | datetime) 
 def change_metadata(
     connection: Connection, aggregate_id: int, changes: Mapping[str, str | None], now: datetime
 ) -> None:
-    """Set metadata keys, and remove those whose value is None; other keys stay."""
+    """Set metadata keys, remove keys whose value is None, and keep other keys."""
     if not changes:
         return
     old = delete(host_aggregate_metadata).where(_METADATA.aggregate_id == aggregate_id)
@@ -116,32 +122,32 @@ def change_metadata(
 def add_hosts(
     connection: Connection, aggregate_id: int, hosts: Iterable[str], now: datetime
 ) -> None:
-    """Put hosts into an aggregate; the caller knows that none of them is in it."""
+    """Add hosts to an aggregate that has none of them."""
     row = {"aggregate_id": aggregate_id, "created_at": now}
     rows = [{**row, "host": host} for host in sorted(hosts)]
     sql.insert_rows(connection, host_aggregate_hosts, rows)
 
 
 def remove_host(connection: Connection, aggregate_id: int, host: str) -> None:
-    """Take a host out of an aggregate."""
-    gone = delete(host_aggregate_hosts).filter_by(aggregate_id=aggregate_id, host=host)
-    connection.execute(gone)
+    """Remove a host from an aggregate."""
+    statement = delete(host_aggregate_hosts).filter_by(aggregate_id=aggregate_id, host=host)
+    connection.execute(statement)
 
 
 def remove_host_everywhere(connection: Connection, host: str) -> int:
-    """Take a host out of every aggregate; return of how many."""
+    """Remove a host from all aggregates and return the number of aggregates."""
     return connection.execute(delete(host_aggregate_hosts).where(_HOSTS.host == host)).rowcount
 
 
 def remove(connection: Connection, aggregate_id: int) -> None:
-    """Delete an aggregate that has no hosts, with its metadata."""
-    tags = delete(host_aggregate_metadata).where(_METADATA.aggregate_id == aggregate_id)
-    connection.execute(tags)
+    """Delete an aggregate without hosts, with its metadata."""
+    metadata_rows = delete(host_aggregate_metadata).where(_METADATA.aggregate_id == aggregate_id)
+    connection.execute(metadata_rows)
     connection.execute(delete(host_aggregates).where(_AGGREGATES.id == aggregate_id))
 
 
 def note_change(connection: Connection) -> None:
-    """Note that aggregates change in this transaction; no other changes any until it ends."""
+    """Record a change of aggregates and serialize writers until the transaction ends."""
     change_counters.bump(connection, SUBJECT)
 
 
@@ -152,77 +158,70 @@ def replace(
     gone: Collection[int],
     now: datetime,
 ) -> None:
-    """Make aggregates what these are, number, uuid and name included, and delete others.
+    """Replace aggregates, including id, uuid and name, and delete the aggregates ``gone``.
 
-    ``here`` has all that are recorded. One that has the name or the uuid of a wanted one is deleted
-    as well.
+    ``here`` contains all recorded aggregates by id. A recorded aggregate whose name or uuid is used
+    by a wanted aggregate is deleted too.
     """
-    numbers = {one.id for one in wanted}
-    names, uuids = {one.name for one in wanted}, {one.uuid for one in wanted}
-    taken = {
-        one.id
-        for one in here.values()
-        if one.id not in numbers and (one.name in names or one.uuid in uuids)
+    ids = {entry.id for entry in wanted}
+    names, uuids = {entry.name for entry in wanted}, {entry.uuid for entry in wanted}
+    conflicting = {
+        entry.id
+        for entry in here.values()
+        if entry.id not in ids and (entry.name in names or entry.uuid in uuids)
     }
-    # What is named otherwise is made again: two may have swapped their names.
-    again = {
-        one.id
-        for one in wanted
-        if one.id in here and (one.name, one.uuid) != (here[one.id].name, here[one.id].uuid)
+    # Renamed aggregates are deleted and created again, as two may have swapped their names.
+    recreated = {
+        entry.id
+        for entry in wanted
+        if entry.id in here
+        and (entry.name, entry.uuid) != (here[entry.id].name, here[entry.id].uuid)
     }
-    old = sorted({*gone, *taken, *again})
+    deleted = sorted({*gone, *conflicting, *recreated})
     for table, key in (
         (host_aggregate_hosts, _HOSTS.aggregate_id),
         (host_aggregate_metadata, _METADATA.aggregate_id),
         (host_aggregates, _AGGREGATES.id),
     ):
-        sql.change_among(connection, delete(table), key, old)
-    made = [one for one in wanted if one.id in again or one.id not in here]
+        sql.change_among(connection, delete(table), key, deleted)
+    created = [entry for entry in wanted if entry.id in recreated or entry.id not in here]
     rows = [
         {
-            "id": one.id,
-            "uuid": one.uuid,
-            "name": one.name,
-            "created_at": one.created_at or now,
-            "updated_at": one.updated_at,
+            "id": entry.id,
+            "uuid": entry.uuid,
+            "name": entry.name,
+            "created_at": entry.created_at or now,
+            "updated_at": entry.updated_at,
         }
-        for one in made
+        for entry in created
     ]
     sql.insert_rows(connection, host_aggregates, rows)
-    if made and connection.dialect.name == "postgresql":
-        # A number that is given does not move the sequence that gives numbers.
-        connection.execute(_NEXT_NUMBER)
-    for one in wanted:
-        before = None if one.id in again else here.get(one.id)
-        _change_members(connection, before, one, now)
-
-
-_NEXT_NUMBER = select(
-    func.setval(
-        func.pg_get_serial_sequence(host_aggregates.name, "id"),
-        select(func.max(_AGGREGATES.id)).scalar_subquery(),
-    )
-)
+    if created and connection.dialect.name == "postgresql":
+        # Inserting explicit ids does not advance the sequence.
+        connection.execute(_ADVANCE_SEQUENCE)
+    for entry in wanted:
+        old_aggregate = None if entry.id in recreated else here.get(entry.id)
+        _change_members(connection, old_aggregate, entry, now)
 
 
 def _change_members(
-    connection: Connection, before: HostAggregate | None, one: HostAggregate, now: datetime
+    connection: Connection, old: HostAggregate | None, new: HostAggregate, now: datetime
 ) -> None:
-    """Give an aggregate its hosts and metadata, where it had others."""
-    hosts, tags = (before.hosts, before.metadata) if before else (frozenset(), {})
-    if left := sorted(hosts - one.hosts):
-        theirs = delete(host_aggregate_hosts).where(_HOSTS.aggregate_id == one.id)
-        sql.change_among(connection, theirs, _HOSTS.host, left)
-    add_hosts(connection, one.id, one.hosts - hosts, now)
-    changes: dict[str, str | None] = dict.fromkeys(tags.keys() - one.metadata.keys())
-    changes |= {key: value for key, value in one.metadata.items() if tags.get(key) != value}
-    change_metadata(connection, one.id, changes, now)
-    if before is not None and one.updated_at is not None:
-        change(connection, one.id, updated_at=one.updated_at)
+    """Change the hosts and metadata of an aggregate from ``old`` to ``new``."""
+    hosts, metadata = (old.hosts, old.metadata) if old else (frozenset(), {})
+    if removed := sorted(hosts - new.hosts):
+        statement = delete(host_aggregate_hosts).where(_HOSTS.aggregate_id == new.id)
+        sql.change_among(connection, statement, _HOSTS.host, removed)
+    add_hosts(connection, new.id, new.hosts - hosts, now)
+    changes: dict[str, str | None] = dict.fromkeys(metadata.keys() - new.metadata.keys())
+    changes |= {key: value for key, value in new.metadata.items() if metadata.get(key) != value}
+    change_metadata(connection, new.id, changes, now)
+    if old is not None and new.updated_at is not None:
+        change(connection, new.id, updated_at=new.updated_at)
 
 
 def known_hosts(connection: Connection, hosts: Iterable[str]) -> frozenset[str]:
-    """Return those of the hosts that have a compute node or a nova-compute service."""
+    """Return the hosts that have a compute node or a nova-compute service."""
     serving = select(services.c.host).where(services.c.binary == COMPUTE_BINARY)
     return frozenset(
         host
@@ -237,7 +236,7 @@ def known_hosts(connection: Connection, hosts: Iterable[str]) -> frozenset[str]:
 
 
 def zones_of_hosts(connection: Connection, hosts: Iterable[str]) -> dict[str, dict[int, str]]:
-    """Return the zones that aggregates give to hosts: by host, then by aggregate id."""
+    """Return the zones that aggregates give to hosts, by host and aggregate id."""
     query = (
         select(_HOSTS.host, _HOSTS.aggregate_id, _METADATA.value)
         .join(host_aggregate_metadata, _METADATA.aggregate_id == _HOSTS.aggregate_id)
@@ -247,30 +246,30 @@ def zones_of_hosts(connection: Connection, hosts: Iterable[str]) -> dict[str, di
 
 
 def tags_of_hosts(connection: Connection, hosts: Iterable[str]) -> dict[str, tuple[Tag, ...]]:
-    """Return by host, where it is in any, what names a policy of it, by aggregate id."""
-    found = sql.grouped(
-        (host, Tag(number, name, policy))
-        for host, number, name, value in sql.rows_among(
+    """Return the scheduling policy tags of hosts that have any, by host and aggregate id."""
+    tags_by_host = sql.grouped(
+        (host, Tag(aggregate_id, name, policy))
+        for host, aggregate_id, name, value in sql.rows_among(
             connection, _TAGGED_HOSTS, _HOSTS.host, hosts
         )
         if (policy := policy_name(value))
     )
-    return {host: tuple(tags) for host, tags in found.items()}
+    return {host: tuple(tags) for host, tags in tags_by_host.items()}
 
 
 def tagged_hosts(connection: Connection) -> tuple[str, ...]:
-    """Return the hosts of all aggregates that name a policy, by name."""
+    """Return the names of hosts in aggregates that name a scheduling policy, sorted."""
     return tuple(sorted(set(connection.scalars(_TAGGED_HOSTS))))
 
 
 def hosts_with_instances(connection: Connection, hosts: Iterable[str]) -> frozenset[str]:
-    """Return those of the hosts that have instances."""
+    """Return the hosts that have instances."""
     query = select(instances.c.host).distinct()
     return frozenset(row.host for row in sql.rows_among(connection, query, instances.c.host, hosts))
 
 
 def nodes_with_instances(connection: Connection, uuids: Iterable[str]) -> frozenset[str]:
-    """Return the uuids of those of the compute nodes whose hosts have instances."""
+    """Return the uuids of compute nodes whose hosts have instances."""
     query = select(compute_nodes.c.uuid).distinct()
     query = query.join(instances, instances.c.host == compute_nodes.c.host)
     return frozenset(
@@ -291,30 +290,30 @@ def provider_ids_of_hosts(connection: Connection, hosts: Iterable[str]) -> froze
 def aggregates_of_hosts(
     connection: Connection, hosts: Collection[str]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the uuids of the aggregates that each of these hosts is in, where it is in any."""
+    """Return the aggregate uuids of hosts that are in any aggregate."""
     query = select(_HOSTS.host, _AGGREGATES.uuid).order_by(_AGGREGATES.id)
     query = query.join(host_aggregates, _AGGREGATES.id == _HOSTS.aggregate_id)
-    found = sql.grouped(sql.rows_among(connection, query, _HOSTS.host, hosts))
-    return {host: tuple(uuids) for host, uuids in found.items()}
+    uuids_by_host = sql.grouped(sql.rows_among(connection, query, _HOSTS.host, hosts))
+    return {host: tuple(uuids) for host, uuids in uuids_by_host.items()}
 
 
 def _read(connection: Connection, aggregate_id: int | None = None) -> tuple[HostAggregate, ...]:
-    def rows(number: Column[int], *columns: Column[Any]) -> sa.Result[Any]:
-        query = select(number, *columns).order_by(number)
+    def rows(aggregate_column: Column[int], *columns: Column[Any]) -> sa.Result[Any]:
+        query = select(aggregate_column, *columns).order_by(aggregate_column)
         return connection.execute(
-            query if aggregate_id is None else query.where(number == aggregate_id)
+            query if aggregate_id is None else query.where(aggregate_column == aggregate_id)
         )
 
-    found = rows(_AGGREGATES.id, *(_AGGREGATES[name] for name in _ATTRIBUTES)).all()
+    aggregate_rows = rows(_AGGREGATES.id, *(_AGGREGATES[name] for name in _ATTRIBUTES)).all()
     hosts = sql.grouped(rows(_HOSTS.aggregate_id, _HOSTS.host))
-    tags = sql.nested(rows(_METADATA.aggregate_id, _METADATA.key, _METADATA.value))
+    metadata = sql.nested(rows(_METADATA.aggregate_id, _METADATA.key, _METADATA.value))
     return tuple(
         HostAggregate(
             **row._asdict(),
             hosts=frozenset(hosts.get(row.id, ())),
-            metadata=dict(sorted(tags.get(row.id, {}).items())),
+            metadata=dict(sorted(metadata.get(row.id, {}).items())),
         )
-        for row in found
+        for row in aggregate_rows
     )
 
 

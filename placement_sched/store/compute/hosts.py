@@ -1,7 +1,7 @@
-"""Hosts with all that is known of each: services, sums over provider trees, whole trees.
+"""Hosts with their services, sums over provider trees, and whole trees.
 
-Questions about the whole cloud are a fixed number of statements, whatever its size; what a tree has
-in many rows the database joins to one text.
+Whole-cloud queries need a fixed number of statements. The database aggregates the rows of a tree
+into one text.
 """
 
 from collections import defaultdict
@@ -36,19 +36,19 @@ from placement_sched.store.placement.capacity import used_of, whole_capacity
 
 _NODES, _SERVICES, _PROVIDERS = compute_nodes.c, services.c, resource_providers.c
 _CARRIED = resource_provider_traits.c
-#: A provider from before there were trees has no root: it is its own.
+#: Providers created before nested providers have no root and are their own root.
 _ROOT = func.coalesce(_PROVIDERS.root_provider_id, _PROVIDERS.id)
 
-#: The ids of the root providers that a question is about; None: every one there is.
+#: The ids of the root providers to query, or None for all.
 Roots = Collection[int] | None
-#: Capacity and what is used of it, by resource class.
+#: Capacity and used amount by resource class.
 TreeAmounts = Mapping[str, tuple[int, int]]
 
 
 class ServedNode(NamedTuple):
-    """A compute node with the compute service of its host, and the id of its root provider.
+    """A compute node with the compute service of its host and the id of its root provider.
 
-    Where the host has no compute service, it is as one that was never seen up.
+    A host without a compute service is treated as enabled and never seen up.
     """
 
     host: str
@@ -64,7 +64,7 @@ class ServedNode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProviderInTree:
-    """A provider of a tree with all it has; ``used`` is by resource class."""
+    """A provider of a tree with all details (``used`` by resource class)."""
 
     provider: Provider
     inventories: tuple[Inventory, ...]
@@ -74,8 +74,8 @@ class ProviderInTree:
 
 
 def served_nodes(connection: Connection, *, host: str | None = None) -> list[ServedNode]:
-    """Return all compute nodes, or those of a host, by host, then by name."""
-    theirs = and_(_SERVICES.host == _NODES.host, _SERVICES.binary == COMPUTE_BINARY)
+    """Return all compute nodes, or the nodes of a host, by host and name."""
+    is_compute_service = and_(_SERVICES.host == _NODES.host, _SERVICES.binary == COMPUTE_BINARY)
     query = (
         select(
             _NODES.host,
@@ -89,124 +89,121 @@ def served_nodes(connection: Connection, *, host: str | None = None) -> list[Ser
             _SERVICES.last_seen_up,
         )
         .select_from(compute_nodes)
-        .outerjoin(services, theirs)
+        .outerjoin(services, is_compute_service)
         .outerjoin(resource_providers, is_same_uuid(_PROVIDERS.uuid, _NODES.uuid))
     )
     if host is not None:
         query = query.where(_NODES.host == host)
-    # Sorted here: databases differ in what they take for the order of two names.
-    return sorted(map(ServedNode._make, connection.execute(query)), key=lambda one: one[:2])
+    # Sorted in Python, because databases order names differently.
+    return sorted(map(ServedNode._make, connection.execute(query)), key=lambda node: node[:2])
 
 
 def roots_with_trait(connection: Connection, name: str) -> frozenset[int]:
-    """Return the ids of the roots of all trees of which a provider has this trait."""
+    """Return the root ids of all trees with a provider that has this trait."""
     query = (
         select(_ROOT, traits.c.name)
         .join(resource_provider_traits, _CARRIED.resource_provider_id == _PROVIDERS.id)
         .join(traits, traits.c.id == _CARRIED.trait_id)
         .where(traits.c.name == name)
     )
-    # MariaDB compares names without regard to case.
-    return frozenset(root for root, found in connection.execute(query) if found == name)
+    # MariaDB ignores the case of names.
+    return frozenset(root for root, trait in connection.execute(query) if trait == name)
 
 
 def amounts(connection: Connection, roots: Roots) -> dict[int, TreeAmounts]:
-    """Return the sums over each tree, by the id of its root; two statements."""
-    owned = inventories.c
-    used = used_of(owned.resource_provider_id, owned.resource_class_id)
-    each = _among(
+    """Return capacity and usage summed over each tree, by root id, in two statements."""
+    columns = inventories.c
+    used = used_of(columns.resource_provider_id, columns.resource_class_id)
+    sums = _among(
         connection,
         select(
             _ROOT.label("root"),
-            owned.resource_class_id.label("class_id"),
+            columns.resource_class_id.label("class_id"),
             _whole(func.sum(whole_capacity(connection, inventories))).label("capacity"),
             _whole(func.sum(used)).label("used"),
         )
-        .join(resource_providers, _PROVIDERS.id == owned.resource_provider_id)
-        .group_by(_ROOT, owned.resource_class_id),
+        .join(resource_providers, _PROVIDERS.id == columns.resource_provider_id)
+        .group_by(_ROOT, columns.resource_class_id),
         roots,
     ).subquery()
-    columns = (each.c.class_id, each.c.capacity, each.c.used)
-    query = select(each.c.root, sql.json_rows(connection, columns)).group_by(each.c.root)
+    result_columns = (sums.c.class_id, sums.c.capacity, sums.c.used)
+    query = select(sums.c.root, sql.json_rows(connection, result_columns)).group_by(sums.c.root)
     names = resource_classes.all_by_id(connection)
     return {
         root: {
-            names[key]: (capacity, taken)
-            for key, capacity, taken in sorted(sql.values_of([text]))
-            if key in names
+            names[class_id]: (capacity, used_amount)
+            for class_id, capacity, used_amount in sorted(sql.values_of([text]))
+            if class_id in names
         }
         for root, text in connection.execute(query).all()
     }
 
 
 def trait_names(connection: Connection) -> dict[int, str]:
-    """Return the name of every trait by its id."""
+    """Return the names of all traits by id."""
     return dict(map(tuple, connection.execute(select(traits.c.id, traits.c.name))))
 
 
 def traits_of_trees(connection: Connection, roots: Roots) -> dict[int, Sequence[int]]:
-    """Return the ids of the traits of each tree by the id of its root, each once.
-
-    Trees of the same traits share one sequence.
-    """
+    """Return the distinct trait ids of each tree by root id, sharing equal lists."""
     ids = func.aggregate_strings(sa.cast(_CARRIED.trait_id, sa.String), ",")
     carried = select(_CARRIED.resource_provider_id, ids)
     if roots is not None:
         within = _among(connection, select(_PROVIDERS.id), roots)
         carried = carried.where(_CARRIED.resource_provider_id.in_(within))
-    # By provider first, in the order of the index: to sort what whole trees have takes longer.
-    each = carried.group_by(_CARRIED.resource_provider_id).subquery()
-    provider, texts = each.c
+    # Grouped by provider first, in index order: sorting the traits of whole trees takes longer.
+    by_provider = carried.group_by(_CARRIED.resource_provider_id).subquery()
+    provider, texts = by_provider.c
     query = (
         select(_ROOT, func.aggregate_strings(texts, ","))
-        .join(each, provider == _PROVIDERS.id)
+        .join(by_provider, provider == _PROVIDERS.id)
         .group_by(_ROOT)
     )
-    known: dict[str, Sequence[int]] = {}
-    found = {}
+    ids_by_text: dict[str, Sequence[int]] = {}
+    trait_ids = {}
     for root, text in connection.execute(query).all():
-        if text not in known:
-            listed = orjson.loads(f"[{text}]")
-            unique = set(listed)
-            known[text] = listed if len(unique) == len(listed) else sorted(unique)
-        found[root] = known[text]
-    return found
+        if text not in ids_by_text:
+            parsed = orjson.loads(f"[{text}]")
+            unique = set(parsed)
+            ids_by_text[text] = parsed if len(unique) == len(parsed) else sorted(unique)
+        trait_ids[root] = ids_by_text[text]
+    return trait_ids
 
 
 def trees(
     connection: Connection, root_ids: Collection[int]
 ) -> dict[int, tuple[ProviderInTree, ...]]:
-    """Return all providers of some trees by the id of the root, in the order of their ids."""
+    """Return all providers of trees by root id, ordered by provider id."""
     rows = sql.rows_among(connection, providers.PROVIDERS, _ROOT, sorted(root_ids))
-    found = sorted(map(Provider._make, rows))
-    ids = [one.id for one in found]
-    uuids = [one.uuid for one in found]
-    held = stock.by_provider_id(connection, ids)
+    tree_providers = sorted(map(Provider._make, rows))
+    ids = [provider.id for provider in tree_providers]
+    uuids = [provider.uuid for provider in tree_providers]
+    inventories_by_id = stock.by_provider_id(connection, ids)
     used = _used(connection, ids)
     carried = placement_traits.CARRIED.of_providers(connection, uuids)
     joined = aggregates.of_providers(connection, uuids)
     by_root: dict[int, list[ProviderInTree]] = defaultdict(list)
-    for one in found:
-        by_root[one.root_id].append(
+    for provider in tree_providers:
+        by_root[provider.root_id].append(
             ProviderInTree(
-                provider=one,
-                inventories=tuple(held.get(one.id, {}).values()),
-                used=used.get(one.id, {}),
-                traits=tuple(sorted(carried.get(one.uuid, ()))),
-                aggregates=tuple(sorted(joined.get(one.uuid, ()))),
+                provider=provider,
+                inventories=tuple(inventories_by_id.get(provider.id, {}).values()),
+                used=used.get(provider.id, {}),
+                traits=tuple(sorted(carried.get(provider.uuid, ()))),
+                aggregates=tuple(sorted(joined.get(provider.uuid, ()))),
             )
         )
-    return {root: tuple(some) for root, some in by_root.items()}
+    return {root: tuple(members) for root, members in by_root.items()}
 
 
 def _used(connection: Connection, ids: Iterable[int]) -> dict[int, dict[str, int]]:
-    held = allocations.c
+    columns = allocations.c
     query = (
-        select(held.resource_provider_id, tables.resource_classes.c.name, func.sum(held.used))
-        .join(tables.resource_classes, tables.resource_classes.c.id == held.resource_class_id)
-        .group_by(held.resource_provider_id, tables.resource_classes.c.name)
+        select(columns.resource_provider_id, tables.resource_classes.c.name, func.sum(columns.used))
+        .join(tables.resource_classes, tables.resource_classes.c.id == columns.resource_class_id)
+        .group_by(columns.resource_provider_id, tables.resource_classes.c.name)
     )
-    rows = sql.rows_among(connection, query, held.resource_provider_id, ids)
+    rows = sql.rows_among(connection, query, columns.resource_provider_id, ids)
     return sql.nested((provider, name, int(amount)) for provider, name, amount in rows)
 
 
@@ -229,13 +226,13 @@ _LACKING = (
         )
     )
 )
-# Most clouds have no provider with the trait. That takes no time, so it is checked first.
+# Checked first, because it is cheap and most clouds have no provider with the trait.
 _ALL_HAVE = select(and_(_CARRIERS.exists(), enabled_nodes().exists(), ~_LACKING.exists()))
 
 
 def all_nodes_have(connection: Connection, trait: str) -> bool:
-    """Return whether the root provider of every node whose service is enabled has a trait.
+    """Return whether the root provider of every node with an enabled service has a trait.
 
-    It is false if there is no such node. A node whose provider is not there yet lacks it.
+    False if there is no such node. A node without a provider lacks the trait.
     """
     return bool(connection.scalar(_ALL_HAVE, {"trait": trait}))

@@ -1,4 +1,4 @@
-"""Hypervisors: the compute nodes of hosts that have a compute service, by number."""
+"""Hypervisors: the compute nodes of hosts that have a compute service, by id."""
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -13,67 +13,69 @@ from placement_sched.store.compute import compute_nodes as nodes
 from placement_sched.store.compute import services
 
 _NODES, _SERVICES = tables.compute_nodes.c, tables.services.c
-#: What names the nodes of hosts that have a compute service.
-_NAMED = select(_NODES.id, _NODES.uuid, _NODES.hypervisor_hostname, _NODES.host).join(
+#: The ids and names of the nodes of hosts that have a compute service.
+_HYPERVISORS = select(_NODES.id, _NODES.uuid, _NODES.hypervisor_hostname, _NODES.host).join(
     tables.services, and_(_SERVICES.host == _NODES.host, _SERVICES.binary == COMPUTE_BINARY)
 )
 
 
 def get(connection: Connection, key: int | str) -> Hypervisor:
-    """Return the hypervisor of this number (int) or uuid (str); raises :class:`NotFound`."""
-    found = _read(connection, _NAMED.where(_is(key)))
-    if not found:
+    """Return the hypervisor with this id (int) or uuid (str), or raise :class:`NotFound`."""
+    hypervisors = _read(connection, _HYPERVISORS.where(_has_key(key)))
+    if not hypervisors:
         raise NotFound(f"Hypervisor with ID '{key}' could not be found.")
-    return found[0]
+    return hypervisors[0]
 
 
 def page(
     connection: Connection, *, after: int | str | None = None, limit: int | None = None
 ) -> tuple[Hypervisor, ...]:
-    """Return hypervisors by number, those after the one of a number (int) or uuid (str).
+    """Return hypervisors by id, beginning after the id (int) or uuid (str) ``after``.
 
-    Raises :class:`Invalid` where there is none such.
+    Raises :class:`Invalid` if ``after`` is not a hypervisor.
     """
     query = sql.page(
         connection,
-        _NAMED,
+        _HYPERVISORS,
         [(_NODES.id, False)],
         limit=limit,
-        marked=None if after is None else _is(after),
+        marked=None if after is None else _has_key(after),
         missing=f"marker [{after}] not found",
     )
     return _read(connection, query)
 
 
 def matching(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
-    """Return the hypervisors whose name has this part, in whichever case, by number."""
+    """Return the hypervisors whose name contains a text, in any case, by id."""
     if len(part) > longest(_NODES.hypervisor_hostname):
         return ()
-    named = _NODES.hypervisor_hostname.icontains(part, autoescape=True)
-    return _read(connection, _NAMED.where(named).order_by(_NODES.id))
+    contains_part = _NODES.hypervisor_hostname.icontains(part, autoescape=True)
+    return _read(connection, _HYPERVISORS.where(contains_part).order_by(_NODES.id))
 
 
 def whole(connection: Connection, hypervisors: Collection[Hypervisor]) -> Iterator[WholeHypervisor]:
-    """Yield hypervisors with what their hosts reported, but for nodes that have just gone."""
-    for some in sql.batches(hypervisors, sql.AT_ONCE):
-        found = nodes.by_uuids(connection, [one.uuid for one in some])
-        reported = {node.uuid: node for node in found}
-        for one in some:
-            if node := reported.get(one.uuid):
+    """Yield hypervisors with the reports of their hosts, without nodes deleted since."""
+    for batch in sql.batches(hypervisors, sql.AT_ONCE):
+        reports = nodes.by_uuids(connection, [entry.uuid for entry in batch])
+        node_by_uuid = {node.uuid: node for node in reports}
+        for entry in batch:
+            if node := node_by_uuid.get(entry.uuid):
                 yield WholeHypervisor(
-                    id=one.id, uuid=one.uuid, name=one.name, service=one.service, node=node
+                    id=entry.id, uuid=entry.uuid, name=entry.name, service=entry.service, node=node
                 )
 
 
-def _is(key: int | str) -> ColumnElement[bool]:
+def _has_key(key: int | str) -> ColumnElement[bool]:
     return (_NODES.id if isinstance(key, int) else _NODES.uuid) == key
 
 
 def _read(connection: Connection, query: Select[Any]) -> tuple[Hypervisor, ...]:
     rows = connection.execute(query).all()
-    found = services.by_hosts(connection, {row.host for row in rows})
+    by_host = services.by_hosts(connection, {row.host for row in rows})
     return tuple(
-        Hypervisor(id=row.id, uuid=row.uuid, name=row.hypervisor_hostname, service=found[row.host])
+        Hypervisor(
+            id=row.id, uuid=row.uuid, name=row.hypervisor_hostname, service=by_host[row.host]
+        )
         for row in rows
-        if row.host in found
+        if row.host in by_host
     )

@@ -1,4 +1,4 @@
-"""Instances as recorded: where each is, whose it is, what it is made of, and which hold nothing."""
+"""Recorded instances: their hosts, owners and contents, and instances without allocations."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -27,22 +27,59 @@ from placement_sched.model.aggregates import ZONE_KEY
 from placement_sched.model.document import storable
 from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.store.change_counters import certify
-from placement_sched.store.compute import flavors as flavors_module
+from placement_sched.store.compute.flavors import digest_of_flavor, read_embedded
 
 _COLUMNS = instances.c
-_LONGEST_ID = 255
-#: So many rows are sent in one statement.
-_AT_ONCE = 2000
+_MAX_ID_LENGTH = 255
+#: Number of rows written by one statement.
+_BATCH_SIZE = 2000
 _DERIVED = ("flavor_digest", "flavorid", "image_id")
 _RECORDED = tuple(
-    one.name
-    for one in fields(Instance)
-    if one.name not in {"uuid", "decision_uuid", "created_at", "updated_at"}
+    attribute.name
+    for attribute in fields(Instance)
+    if attribute.name not in {"uuid", "decision_uuid", "created_at", "updated_at"}
 )
+#: All statuses that a server can have.
+_STATUSES = frozenset(
+    (UNKNOWN, *(s for plain, by_task in STATUSES.values() for s in (plain, *by_task.values())))
+)
+_CONSTANT = (
+    "access_ip_v4",
+    "access_ip_v6",
+    "auto_disk_config",
+    "availability_zone",
+    "config_drive",
+    "display_description",
+    "hostname",
+    "kernel_id",
+    "key_name",
+    "launch_index",
+    "launched_at",
+    "locked",
+    "locked_by",
+    "power_state",
+    "progress",
+    "ramdisk_id",
+    "root_device_name",
+    "terminated_at",
+)
+#: nova's sort keys of servers and their columns here. None: the value is equal for all servers, so
+#: the key does not affect the order.
+SORT_KEYS: Mapping[str, str | None] = MappingProxyType(
+    {
+        **dict.fromkeys(_CONSTANT),
+        **{name: name for name in ("created_at", "display_name", "host", "node", "project_id")},
+        **{name: name for name in ("task_state", "updated_at", "user_id", "uuid", "vm_state")},
+        "image_ref": "image_id",
+        "instance_type_id": "flavorid",
+    }
+)
+#: The default order: newest first, as in nova.
+NEWEST_FIRST = (("created_at", True),)
 
 
 class Named(NamedTuple):
-    """Where an instance is, and how people and programs call it."""
+    """The location and names of an instance."""
 
     host: str
     node: str | None
@@ -51,24 +88,24 @@ class Named(NamedTuple):
 
 
 def by_uuid(connection: Connection, uuid: str) -> Instance:
-    """Return the instance of this uuid; raises :class:`NotFound`."""
-    found = by_uuids(connection, [uuid])
-    if not found:
+    """Return an instance, or raise :class:`NotFound` if it does not exist."""
+    matches = by_uuids(connection, [uuid])
+    if not matches:
         raise NotFound(f"No instance with uuid {uuid} found", code="scheduler.not_found")
-    return found[0]
+    return matches[0]
 
 
 def by_uuids(
     connection: Connection, uuids: Iterable[str], *, lock: bool = False
 ) -> tuple[Instance, ...]:
-    """Return those of the instances that are there, by uuid, their rows locked if asked."""
+    """Return the existing instances with these uuids, by uuid, locked if ``lock`` is set."""
     query = select(instances).order_by(_COLUMNS.uuid)
     query = query.with_for_update() if lock else query
-    found = list(sql.rows_among(connection, query, _COLUMNS.uuid, sorted(set(uuids))))
-    if lock and found:
-        known = sql.among(connection, _COLUMNS.id, [row.id for row in found])
-        certify(connection, _COLUMNS.updated_at, known)
-    return of_rows(connection, found)
+    rows = list(sql.rows_among(connection, query, _COLUMNS.uuid, sorted(set(uuids))))
+    if lock and rows:
+        is_found = sql.among(connection, _COLUMNS.id, [row.id for row in rows])
+        certify(connection, _COLUMNS.updated_at, is_found)
+    return of_rows(connection, rows)
 
 
 def by_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Instance, ...]:
@@ -78,10 +115,10 @@ def by_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Instance, ..
 
 
 def named_on_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Named, ...]:
-    """Return where instances on these hosts are, and their names, in order of name, then uuid."""
+    """Return location and names of the instances on hosts, by name, then uuid."""
     query = select(*(_COLUMNS[name] for name in Named._fields))
-    found = map(Named._make, sql.rows_among(connection, query, _COLUMNS.host, set(hosts)))
-    return tuple(sorted(found, key=lambda named: (named.display_name, named.uuid)))
+    names = map(Named._make, sql.rows_among(connection, query, _COLUMNS.host, set(hosts)))
+    return tuple(sorted(names, key=lambda named: (named.display_name, named.uuid)))
 
 
 def search(
@@ -93,15 +130,15 @@ def search(
     after: str | None = None,
     limit: int | None = None,
 ) -> tuple[Instance, ...]:
-    """Return the instances of a host, a node, a project, or all, by uuid, those after ``after``."""
-    wanted = sql.given(host=host, node=node, project_id=project_id)
-    query = _after(select(instances).filter_by(**wanted), after, limit)
+    """Return the instances of a host, node or project, or all, by uuid, after ``after``."""
+    filters = sql.given(host=host, node=node, project_id=project_id)
+    query = _page_after(select(instances).filter_by(**filters), after, limit)
     return of_rows(connection, connection.execute(query))
 
 
-def _after(query: Select[Any], after: str | None, limit: int | None) -> Select[Any]:
-    at = None if after is None else [after]
-    return sql.page_after(query, [(_COLUMNS.uuid, False)], at, limit=limit)
+def _page_after(query: Select[Any], after: str | None, limit: int | None) -> Select[Any]:
+    keys = None if after is None else [after]
+    return sql.page_after(query, [(_COLUMNS.uuid, False)], keys, limit=limit)
 
 
 def is_any(connection: Connection) -> bool:
@@ -112,35 +149,35 @@ def is_any(connection: Connection) -> bool:
 def counts_on_hosts(
     connection: Connection, hosts: Iterable[str] | None
 ) -> dict[tuple[str, str | None], int]:
-    """Return how many instances are recorded on these hosts (None: on any), by host and node."""
+    """Return the number of instances on hosts (None: all), by host and node."""
     place = (_COLUMNS.host, _COLUMNS.node)
     query = select(*place, sa.func.count()).where(_COLUMNS.host.is_not(None)).group_by(*place)
-    found: Iterable[Any]
+    rows: Iterable[Any]
     if hosts is None:
-        found = connection.execute(query).all()
+        rows = connection.execute(query).all()
     else:
-        found = sql.rows_among(connection, query, _COLUMNS.host, set(hosts))
-    return {(host, node): number for host, node, number in found}
+        rows = sql.rows_among(connection, query, _COLUMNS.host, set(hosts))
+    return {(host, node): count for host, node, count in rows}
 
 
 def record(connection: Connection, recorded: Sequence[Instance], now: datetime) -> None:
-    """Keep instances as they are now, whatever was recorded of them before.
+    """Create or replace the records of instances.
 
-    The decision that placed an instance stays noted where the new record names none.
+    The recorded decision of an instance stays unless the new record names a decision.
     """
     changing = [*_RECORDED, *_DERIVED, "updated_at"]
-    texts = _texts_of(recorded)
-    last = {one.uuid: one for one in recorded}.values()
-    for decided, names in ((True, [*changing, "decision_uuid"]), (False, changing)):
-        some = (one for one in last if (one.decision_uuid is not None) is decided)
-        for batch in sql.batches(some, _AT_ONCE):
-            rows = [_row_of(one, texts, now) for one in batch]
+    texts = _serialize_parts(recorded)
+    latest = {instance.uuid: instance for instance in recorded}.values()
+    for has_decision, names in ((True, [*changing, "decision_uuid"]), (False, changing)):
+        records = (i for i in latest if (i.decision_uuid is not None) is has_decision)
+        for batch in sql.batches(records, _BATCH_SIZE):
+            rows = [_row_of(instance, texts, now) for instance in batch]
             sql.insert_many(connection, instances, rows, changing=names)
 
 
-def _texts_of(recorded: Iterable[Instance]) -> dict[int, str]:
-    """Return the JSON of flavors and images by their ids: instances of one request share them."""
-    parts = (part for one in recorded for part in (one.flavor, one.image) if part is not None)
+def _serialize_parts(recorded: Iterable[Instance]) -> dict[int, str]:
+    """Return the JSON of flavors and images, which instances share, by object id."""
+    parts = (part for each in recorded for part in (each.flavor, each.image) if part is not None)
     shared = {id(part): part for part in parts}
     return {key: storable(part) for key, part in shared.items()}
 
@@ -148,16 +185,16 @@ def _texts_of(recorded: Iterable[Instance]) -> dict[int, str]:
 def note_decision(
     connection: Connection, uuids: Iterable[str], decision_uuid: str, now: datetime
 ) -> None:
-    """Note the decision that these instances were placed by; all else that is recorded stays."""
-    change = sa.update(instances).values(decision_uuid=decision_uuid, updated_at=now)
-    sql.change_among(connection, change, _COLUMNS.uuid, uuids)
+    """Set the decision that placed instances."""
+    statement = sa.update(instances).values(decision_uuid=decision_uuid, updated_at=now)
+    sql.change_among(connection, statement, _COLUMNS.uuid, uuids)
 
 
 class Kept(NamedTuple):
-    """The record of one instance, as it is compared with thousands of others.
+    """The record of an instance for comparison in bulk.
 
-    ``flavor_digest`` is that of :mod:`placement_sched.store.compute.flavors`, ``image``
-    its JSON, ``created_at`` a text of ISO 8601. ``has_own_flavor``: the flavor is kept with it.
+    ``flavor_digest`` is that of :mod:`placement_sched.store.compute.flavors`, ``image`` is JSON,
+    ``created_at`` is ISO 8601 text. ``has_own_flavor``: the record contains the flavor itself.
     """
 
     uuid: str
@@ -178,25 +215,25 @@ class Kept(NamedTuple):
 
     @property
     def place_and_state(self) -> "PlaceAndState":
-        """Return what any other writer changes."""
+        """The values that other writers change."""
         return PlaceAndState._make(getattr(self, name) for name in PlaceAndState._fields)
 
 
 def between(connection: Connection, first: str, last: str | None) -> list[Kept]:
-    """Return the instances whose uuid is from ``first`` up to, but not, ``last``."""
-    query = _kept(connection).where(_COLUMNS.uuid >= first)
+    """Return the instances whose uuid is at least ``first`` and less than ``last``."""
+    query = _select_kept(connection).where(_COLUMNS.uuid >= first)
     query = query if last is None else query.where(_COLUMNS.uuid < last)
-    return [_kept_of(row[0]) for row in connection.execute(query).all()]
+    return [_parse_kept(row[0]) for row in connection.execute(query).all()]
 
 
 def kept(connection: Connection, uuids: Iterable[str]) -> list[Kept]:
-    """Return those of the instances that are there."""
-    rows = sql.rows_among(connection, _kept(connection), _COLUMNS.uuid, sorted(set(uuids)))
-    return [_kept_of(row[0]) for row in rows]
+    """Return the records of the existing instances with these uuids."""
+    rows = sql.rows_among(connection, _select_kept(connection), _COLUMNS.uuid, sorted(set(uuids)))
+    return [_parse_kept(row[0]) for row in rows]
 
 
 class PlaceAndState(NamedTuple):
-    """Of the record of an instance, what any other writer of it changes."""
+    """The values of an instance record that other writers change."""
 
     host: str | None
     node: str | None
@@ -212,55 +249,53 @@ _PLACES = select(_COLUMNS.uuid, *(_COLUMNS[name] for name in PlaceAndState._fiel
 
 
 def locked(connection: Connection, uuids: Iterable[str]) -> dict[str, PlaceAndState]:
-    """Return where those of the instances are that are there, by uuid, their rows locked."""
+    """Lock existing instances and return their place and state, by uuid."""
     query = _PLACES.with_for_update()
     rows = sql.rows_among(connection, query, _COLUMNS.uuid, sorted(set(uuids)))
     return {uuid: PlaceAndState(*place) for uuid, *place in rows}
 
 
-def _kept(connection: Connection) -> Select[Any]:
+def _select_kept(connection: Connection) -> Select[Any]:
     names = (*Kept._fields[:-1], "flavor")
     return select(sql.json_row(connection, [_COLUMNS[name] for name in names]))
 
 
-def _kept_of(text: str) -> Kept:
+def _parse_kept(text: str) -> Kept:
     *values, flavor = orjson.loads(text)
-    found = Kept(*values)
+    record = Kept(*values)
     if flavor is None:
-        return found
-    return found._replace(
-        flavor_digest=flavors_module.digest_of_flavor(flavor), has_own_flavor=True
-    )
+        return record
+    return record._replace(flavor_digest=digest_of_flavor(flavor), has_own_flavor=True)
 
 
 def uuids_on_host(connection: Connection, host: str) -> frozenset[str]:
-    """Return the uuids of the instances that are recorded on a host."""
+    """Return the uuids of the instances recorded on a host."""
     return frozenset(connection.scalars(select(_COLUMNS.uuid).where(_COLUMNS.host == host)))
 
 
 def add(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Keep instances that are new; what another request recorded meanwhile stays.
+    """Create instances, except instances that another request has recorded since.
 
     A row has all columns but ``id``.
     """
-    for batch in sql.batches(rows, _AT_ONCE):
+    for batch in sql.batches(rows, _BATCH_SIZE):
         sql.insert_many(connection, instances, batch)
 
 
 def change(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Change instances to what these rows say, and add those that are new.
+    """Update instances to these rows, and create missing instances.
 
-    All rows have the same columns. Those of instances that are locked may lack what stays as it is.
+    All rows have the same columns. Rows of locked instances may omit unchanged columns.
     """
     if not rows:
         return
     changing = [name for name in rows[0] if name != "uuid"]
-    for batch in sql.batches(rows, _AT_ONCE):
+    for batch in sql.batches(rows, _BATCH_SIZE):
         sql.insert_many(connection, instances, batch, changing=changing)
 
 
 def remove(connection: Connection, uuids: Iterable[str]) -> int:
-    """Delete the records of these instances; return how many there were."""
+    """Delete the records of instances and return their number."""
     return sql.change_among(connection, sa.delete(instances), _COLUMNS.uuid, set(uuids))
 
 
@@ -275,24 +310,24 @@ def _row_of(instance: Instance, texts: Mapping[int, str], now: datetime) -> dict
 
 
 def short_id(*candidates: str | int | None) -> str | None:
-    """Return the first of the ids that is there; one that is too long counts as None."""
-    found = next((str(each) for each in candidates if each is not None), None)
-    return found if found is not None and len(found) <= _LONGEST_ID else None
+    """Return the first id that is not None, or None if it is too long for the column."""
+    first_id = next((str(candidate) for candidate in candidates if candidate is not None), None)
+    return first_id if first_id is not None and len(first_id) <= _MAX_ID_LENGTH else None
 
 
 def of_rows(connection: Connection, rows: Iterable[Row[Any]]) -> tuple[Instance, ...]:
-    """Return the instances of rows of the table; flavors that they share are read once each."""
-    found = [row._asdict() for row in rows]
-    digests = {row["flavor_digest"] for row in found} - {None}
-    flavors = flavors_module.read_embedded(connection, digests) if digests else {}
-    for row in found:
+    """Return the instances of table rows, reading each shared flavor once."""
+    records = [row._asdict() for row in rows]
+    digests = {row["flavor_digest"] for row in records} - {None}
+    flavors = read_embedded(connection, digests) if digests else {}
+    for row in records:
         for name in ("flavor", "image"):
             row[name] = None if row[name] is None else orjson.loads(row[name])
         if row["flavor"] is None:
             row["flavor"] = flavors.get(row["flavor_digest"])
         for name in ("id", *_DERIVED):
             del row[name]
-    return tuple(Instance(**row) for row in found)
+    return tuple(Instance(**row) for row in records)
 
 
 def unallocated(
@@ -303,86 +338,46 @@ def unallocated(
     after: str | None = None,
     limit: int,
 ) -> tuple[str, ...]:
-    """Return the uuids of such instances after ``after``, in order, ``limit`` at most.
+    """Return at most ``limit`` uuids of unallocated instances after ``after``, in order.
 
-    ``no_owner`` is the project of consumers without a known one. With ``cell_uuid``, those on
-    nodes of this cell.
+    Consumers whose project is ``no_owner`` count as incomplete: their instances are unallocated.
+    ``cell_uuid`` limits the result to instances on nodes of a cell.
     """
-    query = _after(_unallocated(no_owner, cell_uuid), after, limit)
+    query = _page_after(_select_unallocated(no_owner, cell_uuid), after, limit)
     return tuple(connection.scalars(query))
 
 
 def count_unallocated(
     connection: Connection, *, no_owner: str, cell_uuid: str | None = None
 ) -> int:
-    """Return how many such instances there are."""
-    query = select(sa.func.count()).select_from(_unallocated(no_owner, cell_uuid).subquery())
+    """Return the number of unallocated instances."""
+    query = select(sa.func.count()).select_from(_select_unallocated(no_owner, cell_uuid).subquery())
     return int(connection.scalars(query).one())
 
 
-def _unallocated(no_owner: str, cell_uuid: str | None) -> Select[Any]:
-    allocated = sa.exists().where(
+def _select_unallocated(no_owner: str, cell_uuid: str | None) -> Select[Any]:
+    is_allocated = sa.exists().where(
         is_same_uuid(allocations.c.consumer_id, _COLUMNS.uuid),
         consumers.c.uuid == allocations.c.consumer_id,
         projects.c.id == consumers.c.project_id,
         projects.c.external_id != no_owner,
     )
-    query = select(_COLUMNS.uuid).where(~allocated)
+    query = select(_COLUMNS.uuid).where(~is_allocated)
     if cell_uuid is None:
         return query
     nodes = compute_nodes.c
-    there = sa.and_(nodes.host == _COLUMNS.host, nodes.hypervisor_hostname == _COLUMNS.node)
-    return query.join(compute_nodes, there).where(nodes.cell_uuid == cell_uuid)
-
-
-#: The statuses that a server may have; no server has another.
-_SHOWN = frozenset(
-    (UNKNOWN, *(s for plain, by_task in STATUSES.values() for s in (plain, *by_task.values())))
-)
-_ALIKE = (
-    "access_ip_v4",
-    "access_ip_v6",
-    "auto_disk_config",
-    "availability_zone",
-    "config_drive",
-    "display_description",
-    "hostname",
-    "kernel_id",
-    "key_name",
-    "launch_index",
-    "launched_at",
-    "locked",
-    "locked_by",
-    "power_state",
-    "progress",
-    "ramdisk_id",
-    "root_device_name",
-    "terminated_at",
-)
-#: The names by which servers can be sorted, as nova has them, and what they mean here; of None all
-#: servers have the same, so that it orders nothing.
-SORT_KEYS: Mapping[str, str | None] = MappingProxyType(
-    {
-        **dict.fromkeys(_ALIKE),
-        **{name: name for name in ("created_at", "display_name", "host", "node", "project_id")},
-        **{name: name for name in ("task_state", "updated_at", "user_id", "uuid", "vm_state")},
-        "image_ref": "image_id",
-        "instance_type_id": "flavorid",
-    }
-)
-#: The order where none is asked for: the newest first, as in nova.
-NEWEST_FIRST = (("created_at", True),)
+    is_on_node = sa.and_(nodes.host == _COLUMNS.host, nodes.hypervisor_hostname == _COLUMNS.node)
+    return query.join(compute_nodes, is_on_node).where(nodes.cell_uuid == cell_uuid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServersWanted:
-    """Which servers are listed, and how; None narrows nothing.
+    """The filters (None: no filter) and the order of a server list.
 
-    ``name`` is a part of the name, in the same case. ``equal`` has values by
-    column, ``power_state`` one of nova's numbers. ``statuses`` are any of which a server may have,
-    ``zone`` and ``default_zone`` the zone asked for and the one of hosts in no zone. ``sort`` has
-    columns, each descending or not; what they leave equal is ordered by age. ``marker`` is the
-    uuid after which the list begins, within what the project may see.
+    ``name`` is a case-sensitive part of the name. ``equal`` contains values by column,
+    ``power_state`` is nova's number. ``statuses`` are alternatives. ``default_zone`` is the zone of
+    hosts without a zone. ``sort`` contains columns and descending flags. Ties are ordered by age.
+    The list begins after the server with the uuid ``marker``, which must belong to the project.
     """
 
     project_id: str | None = None
@@ -400,51 +395,54 @@ class ServersWanted:
 
 
 def search_servers(connection: Connection, wanted: ServersWanted) -> tuple[Instance, ...]:
-    """Return the instances that are wanted, in their order; with a marker, in two statements.
+    """Return the instances that match, in order.
 
-    Raises :class:`Invalid` for a marker that is not a server.
+    Raises :class:`Invalid` if the marker is not a server.
     """
     order = [
-        (sql.same_order_everywhere(connection, _COLUMNS[column]), down)
-        for column, down in wanted.sort
+        (sql.same_order_everywhere(connection, _COLUMNS[column]), descending)
+        for column, descending in wanted.sort
     ]
-    # What the rest leaves equal is ordered by age, in the direction of the last.
+    # Ties are ordered by age, in the direction of the last key.
     order.append((_COLUMNS.id, wanted.sort[-1][1] if wanted.sort else True))
-    theirs = sql.given(project_id=wanted.project_id)
-    query = select(instances).filter_by(**theirs).where(*_conditions(connection, wanted))
-    marked = and_(
-        _COLUMNS.uuid == wanted.marker, *(_COLUMNS[name] == one for name, one in theirs.items())
+    project_filter = sql.given(project_id=wanted.project_id)
+    query = select(instances).filter_by(**project_filter).where(*_conditions(connection, wanted))
+    is_marker = and_(
+        _COLUMNS.uuid == wanted.marker,
+        *(_COLUMNS[name] == value for name, value in project_filter.items()),
     )
     query = sql.page(
         connection,
         query,
         order,
         limit=wanted.limit,
-        marked=None if wanted.marker is None else marked,
+        marked=None if wanted.marker is None else is_marker,
         missing=f"marker [{wanted.marker}] not found",
     )
     return of_rows(connection, connection.execute(query))
 
 
 def _conditions(connection: Connection, wanted: ServersWanted) -> list[ColumnElement[bool]]:
-    found = [_equals(column, value) for column, value in wanted.equal.items()]
+    conditions = [_equals(column, value) for column, value in wanted.equal.items()]
     if wanted.name is not None:
-        found.append(_has_in_name(connection, wanted.name))
+        conditions.append(_has_in_name(connection, wanted.name))
     if wanted.statuses is not None:
-        found.append(or_(false(), *map(_has_status, sorted(_SHOWN.intersection(wanted.statuses)))))
+        conditions.append(
+            or_(false(), *map(_has_status, sorted(_STATUSES.intersection(wanted.statuses))))
+        )
     if wanted.power_state is not None:
-        found.append(_has_power_state(wanted.power_state))
+        conditions.append(_has_power_state(wanted.power_state))
     if wanted.zone is not None:
-        found.append(_is_in_zone(wanted.zone, wanted.default_zone))
+        conditions.append(_is_in_zone(wanted.zone, wanted.default_zone))
     if wanted.changed_since is not None:
-        found.append(_COLUMNS.updated_at >= wanted.changed_since)
+        conditions.append(_COLUMNS.updated_at >= wanted.changed_since)
     if wanted.changed_before is not None:
-        found.append(_COLUMNS.updated_at <= wanted.changed_before)
-    return found
+        conditions.append(_COLUMNS.updated_at <= wanted.changed_before)
+    return conditions
 
 
 def _has_in_name(connection: Connection, part: str) -> ColumnElement[bool]:
-    """Return whether the name contains ``part``, in the same case on every database."""
+    """Return the condition that the name contains ``part``, case-sensitive on all databases."""
     if connection.dialect.name == "postgresql":
         return func.strpos(_COLUMNS.display_name, part) > 0
     if connection.dialect.name == "sqlite":
@@ -454,39 +452,39 @@ def _has_in_name(connection: Connection, part: str) -> ColumnElement[bool]:
 
 
 def _equals(column: str, value: str | datetime) -> ColumnElement[bool]:
-    """Return what equals a value; states are the same whatever their case."""
+    """Return the condition that a column equals a value, ignoring the case of states."""
     if column in {"vm_state", "task_state"}:
         return func.lower(_COLUMNS[column]) == str(value).lower()
     return _COLUMNS[column] == value
 
 
 def _has_status(status: str) -> ColumnElement[bool]:
-    """Return what servers of a status meet: ``status_of`` of the API, in SQL."""
+    """Return the condition for a status: ``status_of`` of the API, in SQL."""
     vm, task = _state("vm_state"), _state("task_state")
     if status == UNKNOWN:
         return vm.not_in(STATUSES)
     pairs = (
-        and_(vm == vm_state, task.in_(tasks) if inside else task.not_in(tasks))
-        for vm_state, tasks, inside in _states_of(status)
+        and_(vm == vm_state, task.in_(tasks) if is_in_tasks else task.not_in(tasks))
+        for vm_state, tasks, is_in_tasks in _states_of(status)
     )
     return or_(false(), *pairs)
 
 
 def _states_of(status: str) -> Iterator[tuple[str, frozenset[str], bool]]:
-    """Yield the vm states in which a server may have this status, each with tasks.
+    """Yield the vm states of servers with this status, each with tasks and a flag.
 
-    The servers are those in one of the tasks if the last is true, else those in any other.
+    If the flag is true, the task state must be one of the tasks, else none of them.
     """
-    for vm_state, (plain, by_task) in STATUSES.items():
-        if plain == status:
+    for vm_state, (default_status, by_task) in STATUSES.items():
+        if default_status == status:
             yield vm_state, frozenset(by_task), False
-        tasks = frozenset(task for task, shown in by_task.items() if shown == status)
+        tasks = frozenset(task for task, task_status in by_task.items() if task_status == status)
         if tasks:
             yield vm_state, tasks, True
 
 
 def _has_power_state(number: int) -> ColumnElement[bool]:
-    """Return what servers meet by ``power_state_of`` of the API, in SQL."""
+    """Return the condition for a power state: ``power_state_of`` of the API, in SQL."""
     if number == 0:
         return _state("vm_state").not_in(POWER_STATES)
     return _state("vm_state").in_([vm for vm, state in POWER_STATES.items() if state == number])
@@ -498,12 +496,12 @@ def _state(column: str) -> ColumnElement[str]:
 
 def _is_in_zone(zone: str, default_zone: str) -> ColumnElement[bool]:
     hosts, metadata = host_aggregate_hosts.c, host_aggregate_metadata.c
-    zoned = (
+    zoned_hosts = (
         select(hosts.host)
         .join(host_aggregate_metadata, metadata.aggregate_id == hosts.aggregate_id)
         .where(metadata.key == ZONE_KEY)
     )
-    there = _COLUMNS.host.in_(zoned.where(metadata.value == zone))
+    is_in_aggregate = _COLUMNS.host.in_(zoned_hosts.where(metadata.value == zone))
     if zone != default_zone:
-        return there
-    return or_(there, and_(_COLUMNS.host.is_not(None), _COLUMNS.host.not_in(zoned)))
+        return is_in_aggregate
+    return or_(is_in_aggregate, and_(_COLUMNS.host.is_not(None), _COLUMNS.host.not_in(zoned_hosts)))

@@ -1,4 +1,4 @@
-"""Server groups; their members are the instances whose records name them."""
+"""Server groups and their members: the instances whose records name the group."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -16,33 +16,33 @@ from placement_sched.model.aggregates import MOST_PER_HOST, ServerGroup
 _GROUPS = server_groups.c
 _INSTANCES = instances.c
 _UUIDS = select(_GROUPS.uuid)
-# Two locks within a second leave different times, too: an UPDATE to the same value changes nothing.
+# Two locks within a second set different times, as an UPDATE to the same value changes nothing.
 _NOW = func.utc_timestamp()
 _TOUCH = update(server_groups).values(
     updated_at=case((_GROUPS.updated_at == _NOW, _NOW - text("INTERVAL 1 SECOND")), else_=_NOW)
 )
-_AS_KEPT = ("name", "policy", "project_id", "user_id")
+_ATTRIBUTES = ("name", "policy", "project_id", "user_id")
 
 
 def by_uuid(connection: Connection, uuid: str) -> ServerGroup | None:
-    """Return the group of this uuid, without members, or None."""
+    """Return a group without members, or None."""
     row = connection.execute(select(server_groups).where(_GROUPS.uuid == uuid)).first()
     return None if row is None else _group(row)
 
 
 def every(connection: Connection) -> tuple[ServerGroup, ...]:
-    """Return all groups, without members, the oldest first."""
+    """Return all groups without members, oldest first."""
     return tuple(map(_group, connection.execute(select(server_groups).order_by(_GROUPS.id)).all()))
 
 
 def called(connection: Connection, name: str, project_id: str | None) -> tuple[ServerGroup, ...]:
-    """Return the groups of this name in a project, without members, the oldest first."""
+    """Return the groups of this name in a project, without members, oldest first."""
     query = select(server_groups).where(_GROUPS.name == name, _GROUPS.project_id == project_id)
     return tuple(map(_group, connection.execute(query.order_by(_GROUPS.id))))
 
 
 def of_instance(connection: Connection, uuid: str) -> str | None:
-    """Return the uuid of the group that an instance is in, or None."""
+    """Return the uuid of the group that an instance belongs to, or None."""
     query = select(_GROUPS.uuid).join(instances, _INSTANCES.server_group == _GROUPS.uuid)
     return connection.scalar(query.where(_INSTANCES.uuid == uuid))
 
@@ -55,50 +55,50 @@ def search(
     offset: int = 0,
     limit: int | None = None,
 ) -> tuple[ServerGroup, ...]:
-    """Return the groups of a project, or all, with members, the oldest first; in two statements.
+    """Return the groups of a project, or all, with members, oldest first.
 
-    They begin after the group of uuid ``marker``, or with the first; ``offset`` of them are left
-    out. After a marker that is not a group there is nothing.
+    The list begins after the group ``marker`` and skips ``offset`` groups. After an unknown marker
+    the list is empty.
     """
     query = select(server_groups).filter_by(**sql.given(project_id=project_id))
-    at = select(_GROUPS.id).where(_GROUPS.uuid == marker).scalar_subquery()
-    keys = None if marker is None else [at]
+    marker_id = select(_GROUPS.id).where(_GROUPS.uuid == marker).scalar_subquery()
+    keys = None if marker is None else [marker_id]
     query = sql.page_after(query, [(_GROUPS.id, False)], keys, limit=limit)
     rows = connection.execute(query.offset(offset)).all()
-    theirs = select(_INSTANCES.server_group, _INSTANCES.uuid).order_by(_INSTANCES.id)
+    query_members = select(_INSTANCES.server_group, _INSTANCES.uuid).order_by(_INSTANCES.id)
     uuids = [row.uuid for row in rows]
-    members = sql.grouped(sql.rows_among(connection, theirs, _INSTANCES.server_group, uuids))
+    members = sql.grouped(sql.rows_among(connection, query_members, _INSTANCES.server_group, uuids))
     return tuple(_group(row, members.get(row.uuid, ())) for row in rows)
 
 
 def placed(
     connection: Connection, group: ServerGroup, *, without: Collection[str] = ()
 ) -> ServerGroup:
-    """Return a stored group with its members, the oldest first, and the hosts that they are on.
+    """Return a stored group with its members, oldest first, and their hosts.
 
-    Members ``without`` these instances: a move of an instance ignores its own membership.
+    Instances ``without`` are omitted: a move of an instance ignores its own membership.
     """
     query = select(_INSTANCES.uuid, _INSTANCES.host).where(_INSTANCES.server_group == group.uuid)
     rows = connection.execute(query.order_by(_INSTANCES.id)).all()
-    where = [row for row in rows if row.uuid not in without]
-    hosts = dict.fromkeys(host for _, host in where if host is not None)
-    return replace(group, members=tuple(uuid for uuid, _ in where), hosts=tuple(hosts))
+    members = [row for row in rows if row.uuid not in without]
+    hosts = dict.fromkeys(host for _, host in members if host is not None)
+    return replace(group, members=tuple(uuid for uuid, _ in members), hosts=tuple(hosts))
 
 
 def is_as_placed(connection: Connection, group: ServerGroup, own: Collection[str]) -> bool:
-    """Return whether a group has these members and hosts, with or without the ``own`` instances."""
-    every = (placed(connection, group, without=uuids) for uuids in ((), own))
+    """Return whether members and hosts are as stored, with or without ``own`` instances."""
+    stored_groups = (placed(connection, group, without=uuids) for uuids in ((), own))
     return any(
-        set(now.members) == set(group.members) and set(now.hosts) == set(group.hosts)
-        for now in every
+        set(stored.members) == set(group.members) and set(stored.hosts) == set(group.hosts)
+        for stored in stored_groups
     )
 
 
 def lock(connection: Connection, uuid: str) -> bool:
-    """Lock the row of a group until the transaction ends; return whether it is there.
+    """Lock the row of a group until the transaction ends and return whether it exists.
 
-    Who puts an instance into a group or takes the group away locks it first, so that no member
-    is left in a group that is gone.
+    Requests that add a member or delete the group lock it first, so that no member refers to a
+    deleted group.
     """
     if sql.certifies(connection):
         return bool(connection.execute(_TOUCH.where(_GROUPS.uuid == uuid)).rowcount)
@@ -107,15 +107,15 @@ def lock(connection: Connection, uuid: str) -> bool:
 
 
 def lock_many(connection: Connection, uuids: Collection[str]) -> None:
-    """Lock the rows of groups, as :func:`lock` does one's, in the order in which they were made."""
+    """Lock the rows of groups, as :func:`lock` does, in the order of their creation."""
     query = select(_GROUPS.id).order_by(_GROUPS.id).with_for_update()
-    found = [number for (number,) in sql.rows_among(connection, query, _GROUPS.uuid, uuids)]
+    ids = [group_id for (group_id,) in sql.rows_among(connection, query, _GROUPS.uuid, uuids)]
     if sql.certifies(connection):
-        sql.change_among(connection, _TOUCH, _GROUPS.id, found)
+        sql.change_among(connection, _TOUCH, _GROUPS.id, ids)
 
 
 def existing(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
-    """Return those of the uuids that are groups'."""
+    """Return the uuids that belong to groups."""
     return frozenset(row.uuid for row in sql.rows_among(connection, _UUIDS, _GROUPS.uuid, uuids))
 
 
@@ -127,55 +127,57 @@ def join(
     *,
     records_stay: bool = False,
 ) -> None:
-    """Lock a group, so that the instances of these uuids can be recorded as its members.
+    """Lock a group, so that instances can be recorded as its members.
 
-    Where ``records_stay``, instances that are recorded already stay as they are, and do not join.
-    Raises :class:`Invalid` with the JSON path ``place`` that names it, where it does not exist or
-    would have too many.
+    With ``records_stay``, instances that are already recorded remain unchanged and do not join.
+    Raises :class:`Invalid` with the JSON path ``place`` if the group does not exist or would have
+    too many members.
     """
     if not lock(connection, uuid):
         raise Invalid(f"There is no server group {uuid}", at=place)
-    members = _INSTANCES.server_group == uuid
-    known = select(func.count()).where(_INSTANCES.uuid.in_(joining))
+    is_member = _INSTANCES.server_group == uuid
+    query_present = select(func.count()).where(_INSTANCES.uuid.in_(joining))
     if not records_stay:
-        known = known.where(members)
-    numbers = select(select(func.count()).where(members).scalar_subquery(), known.scalar_subquery())
-    before, present = connection.execute(numbers).one()
-    has = before + len(set(joining)) - present
-    # A group from before there was a limit may have more, and keeps them.
-    if has > max(MAX_GROUP_MEMBERS, before):
+        query_present = query_present.where(is_member)
+    query_counts = select(
+        select(func.count()).where(is_member).scalar_subquery(), query_present.scalar_subquery()
+    )
+    count_before, present = connection.execute(query_counts).one()
+    count = count_before + len(set(joining)) - present
+    # A group created before the limit existed may have more members and keeps them.
+    if count > max(MAX_GROUP_MEMBERS, count_before):
         raise Invalid(
-            f"Server group {uuid} would have {has} members, at most {MAX_GROUP_MEMBERS} allowed",
+            f"Server group {uuid} would have {count} members, at most {MAX_GROUP_MEMBERS} allowed",
             at=place,
         )
 
 
 def put(connection: Connection, groups: Collection[ServerGroup], now: datetime) -> None:
-    """Keep groups as they are here, each by its uuid, whatever was kept of it before."""
+    """Create or replace groups, by uuid."""
     rows = [
         {
-            **{name: getattr(group, name) for name in ("uuid", *_AS_KEPT)},
+            **{name: getattr(group, name) for name in ("uuid", *_ATTRIBUTES)},
             MOST_PER_HOST: group.rules.get(MOST_PER_HOST),
             "created_at": now,
             "updated_at": now,
         }
         for group in groups
     ]
-    changing = (*_AS_KEPT, MOST_PER_HOST, "updated_at")
+    changing = (*_ATTRIBUTES, MOST_PER_HOST, "updated_at")
     sql.insert_or_update(connection, server_groups, rows, key=("uuid",), changing=changing)
 
 
 def remove(connection: Connection, uuid: str) -> None:
-    """Delete a group that is locked; its members are in none then."""
-    leave = update(instances).where(_INSTANCES.server_group == uuid).values(server_group=None)
-    connection.execute(leave)
+    """Delete a locked group and remove its members from it."""
+    statement = update(instances).where(_INSTANCES.server_group == uuid).values(server_group=None)
+    connection.execute(statement)
     connection.execute(delete(server_groups).where(_GROUPS.uuid == uuid))
 
 
 def _group(row: Row[Any], members: Collection[str] = ()) -> ServerGroup:
-    most = row.max_server_per_host
+    max_per_host = row.max_server_per_host
     return ServerGroup(
-        **{name: getattr(row, name) for name in ("uuid", *_AS_KEPT)},
-        rules={} if most is None else {MOST_PER_HOST: most},
+        **{name: getattr(row, name) for name in ("uuid", *_ATTRIBUTES)},
+        rules={} if max_per_host is None else {MOST_PER_HOST: max_per_host},
         members=tuple(members),
     )

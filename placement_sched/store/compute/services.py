@@ -1,4 +1,4 @@
-"""Services of hosts: their heartbeats, and whether operators want instances on them."""
+"""Services of hosts: their heartbeats, and whether operators have disabled them."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -15,12 +15,12 @@ from placement_sched.model.compute_node import COMPUTE_BINARY, Service
 from placement_sched.store import change_counters
 from placement_sched.store.compute import host_changes
 
-#: A change counter: it rises when a node comes, goes, moves or is renamed, and when a service
-#: comes, goes, is disabled or is enabled.
+#: A change counter: it rises when a node is created, deleted, moved or renamed, and when a service
+#: is created, deleted, disabled or enabled.
 ENABLED_NODES = "enabled_nodes"
 
 _COLUMNS = services.c
-#: What services are read by, with their columns in the order of :class:`Service`.
+#: Columns in the order of the fields of :class:`Service`.
 _SERVICES = select(*(_COLUMNS[name] for name in Service._fields))
 _CHANGING = tuple(name for name in Service._fields if name not in {"id", "host", "binary"})
 
@@ -32,22 +32,19 @@ def by_hosts(
     binary: str = COMPUTE_BINARY,
     lock: bool = False,
 ) -> dict[str, Service]:
-    """Return the service of this binary of those of the hosts that have it, by host.
+    """Return the services of a binary, by host.
 
-    With ``lock`` their rows are locked in order of id, so that no other request disables or enables
-    one of them before the transaction ends.
+    ``lock`` locks their rows in order of id, so that no other request disables or enables them
+    before the transaction ends.
     """
     query = _SERVICES.where(_COLUMNS.binary == binary).order_by(_COLUMNS.id)
     query = query.with_for_update() if lock else query
-    found = map(_service, sql.rows_among(connection, query, _COLUMNS.host, hosts))
-    return {service.host: service for service in found}
+    rows = map(_service, sql.rows_among(connection, query, _COLUMNS.host, hosts))
+    return {service.host: service for service in rows}
 
 
 def get(connection: Connection, key: int | str, *, lock: bool = False) -> Service:
-    """Return the service of this number (int) or uuid (str), its row locked if asked.
-
-    Raises :class:`NotFound`.
-    """
+    """Return the service with this id (int) or uuid (str), or raise :class:`NotFound`."""
     column = _COLUMNS.id if isinstance(key, int) else _COLUMNS.uuid
     query = _SERVICES.where(column == key)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
@@ -67,13 +64,13 @@ def search(
 def beat(
     connection: Connection, heartbeats: Mapping[str, datetime], now: datetime
 ) -> dict[str, Service]:
-    """Note when hosts were last seen up; return their compute services as they were before, locked.
+    """Record heartbeats of hosts and return their locked compute services as they were before.
 
-    A host without a compute service gets one, enabled. The number of statements does not depend
-    on how many hosts there are.
+    Missing compute services are created, enabled. The number of statements does not depend on the
+    number of hosts.
     """
-    found = by_hosts(connection, heartbeats, lock=True)
-    if missing := sorted(heartbeats.keys() - found.keys()):
+    previous = by_hosts(connection, heartbeats, lock=True)
+    if missing := sorted(heartbeats.keys() - previous.keys()):
         same = {"binary": COMPUTE_BINARY, "disabled": 0, "forced_down": 0}
         times = {"created_at": now, "updated_at": now}
         rows = [
@@ -82,105 +79,105 @@ def beat(
         ]
         sql.insert_missing(connection, services, rows)
         note_enabled_change(connection)
-        found |= by_hosts(connection, missing, lock=True)
+        previous |= by_hosts(connection, missing, lock=True)
     moments = {
         service.id: heartbeats[host]
-        for host, service in found.items()
+        for host, service in previous.items()
         if service.last_seen_up != heartbeats[host]
     }
     note_heartbeats(connection, _COLUMNS.id, moments, updated_at=now)
     host_changes.note(
-        connection, {*missing, *(one.host for one in found.values() if one.id in moments)}
+        connection,
+        {*missing, *(service.host for service in previous.values() if service.id in moments)},
     )
-    return found
+    return previous
 
 
 def note_seen(connection: Connection, moments: Mapping[int, datetime], now: datetime) -> None:
-    """Note when services were last seen up, by their numbers, whatever was known of it."""
+    """Record when services were last seen up, by service id, replacing earlier times."""
     note_heartbeats(connection, _COLUMNS.id, moments, updated_at=now)
     _note_change(connection, moments)
 
 
 def note_up(connection: Connection, host: str, binary: str, now: datetime) -> None:
-    """Note that the service of this host and binary is up, made where it is missing.
-
-    It is not a compute service: whether hosts are enabled does not depend on it.
-    """
+    """Record that a service other than nova-compute is up, creating it if it is missing."""
     row = {"uuid": str(uuid4()), "host": host, "binary": binary, "disabled": 0, "forced_down": 0}
-    seen = {"last_seen_up": now, "updated_at": now}
-    sql.insert_missing(connection, services, [{**row, **seen, "created_at": now}])
-    theirs = and_(_COLUMNS.host == host, _COLUMNS.binary == binary)
-    connection.execute(update(services).where(theirs).values(seen))
+    heartbeat = {"last_seen_up": now, "updated_at": now}
+    sql.insert_missing(connection, services, [{**row, **heartbeat, "created_at": now}])
+    is_service = and_(_COLUMNS.host == host, _COLUMNS.binary == binary)
+    connection.execute(update(services).where(is_service).values(heartbeat))
 
 
 def note_heartbeats(
     connection: Connection, key: Column[Any], moments: Mapping[Any, datetime], **also: Any
 ) -> None:
-    """Note when rows were last seen up, by their ``key``, and set ``also`` these columns."""
-    change: sa.Update = update(key.table)
+    """Set ``last_seen_up`` of rows by their ``key``, and the columns ``also``."""
+    statement: sa.Update = update(key.table)
     if len(set(moments.values())) == 1:
-        # The common case, and cheaper where a driver sends a list of rows one by one.
-        change = change.values(last_seen_up=min(moments.values()), **also)
-        sql.change_among(connection, change, key, sorted(moments))
+        # The common case; cheaper with drivers that send a list of rows one by one.
+        statement = statement.values(last_seen_up=min(moments.values()), **also)
+        sql.change_among(connection, statement, key, sorted(moments))
     elif moments:
-        rows = [{"b_key": one, "last_seen_up": at, **also} for one, at in sorted(moments.items())]
-        connection.execute(change.where(key == bindparam("b_key")), rows)
+        rows = [{"b_key": row, "last_seen_up": at, **also} for row, at in sorted(moments.items())]
+        connection.execute(statement.where(key == bindparam("b_key")), rows)
 
 
 def barred_or_unseen(connection: Connection, since: datetime, now: datetime) -> tuple[Service, ...]:
-    """Return the compute services that are disabled, forced down, or not seen since then.
+    """Return the compute services that are disabled, forced down or not seen since ``since``.
 
-    A heartbeat after ``now`` is of a clock that was ahead, and counts as not seen.
+    A heartbeat after ``now`` comes from a clock that was ahead and counts as not seen.
     """
-    seen = _COLUMNS.last_seen_up
-    unseen = or_(seen.is_(None), seen < since, seen > now)
-    barred = or_(_COLUMNS.disabled != 0, _COLUMNS.forced_down != 0)
-    query = _SERVICES.where(_COLUMNS.binary == COMPUTE_BINARY, or_(barred, unseen))
+    last_seen = _COLUMNS.last_seen_up
+    is_unseen = or_(last_seen.is_(None), last_seen < since, last_seen > now)
+    is_barred = or_(_COLUMNS.disabled != 0, _COLUMNS.forced_down != 0)
+    query = _SERVICES.where(_COLUMNS.binary == COMPUTE_BINARY, or_(is_barred, is_unseen))
     return tuple(map(_service, connection.execute(query).all()))
 
 
 def see(connection: Connection, moments: Mapping[str, datetime], now: datetime) -> None:
-    """Note when the compute services of hosts were last seen up.
+    """Record when the compute services of hosts were last seen up.
 
-    An earlier heartbeat than the recorded one is of a reading that began earlier, and left out,
-    unless the recorded one is after ``now``: then a clock was ahead. One statement for each moment
-    (and each 30 000 hosts), the earliest first.
+    Heartbeats earlier than the recorded time are ignored, unless the recorded time is after
+    ``now`` (a clock was ahead). One statement for each moment (and each 30 000 hosts), the earliest
+    first.
     """
-    seen = _COLUMNS.last_seen_up
+    last_seen = _COLUMNS.last_seen_up
     for moment, hosts in sorted(sql.grouped((at, host) for host, at in moments.items()).items()):
-        is_wrong = or_(seen.is_(None), seen < moment, and_(seen > now, seen != moment))
-        theirs = update(services).where(_COLUMNS.binary == COMPUTE_BINARY, is_wrong)
-        change = theirs.values(last_seen_up=moment, updated_at=now)
-        sql.change_among(connection, change, _COLUMNS.host, sorted(hosts))
+        is_wrong = or_(
+            last_seen.is_(None), last_seen < moment, and_(last_seen > now, last_seen != moment)
+        )
+        statement = update(services).where(_COLUMNS.binary == COMPUTE_BINARY, is_wrong)
+        new_values = statement.values(last_seen_up=moment, updated_at=now)
+        sql.change_among(connection, new_values, _COLUMNS.host, sorted(hosts))
     host_changes.note(connection, moments)
 
 
 def set_disabled(
     connection: Connection, ids: Collection[int], *, disabled: bool, reason: str | None
 ) -> None:
-    """Disable services with a reason, or enable them, which forgets it."""
-    rows, key, wanted = update(services), _COLUMNS.id, sorted(ids)
-    others = rows.where(_COLUMNS.disabled != int(disabled)).values(disabled=int(disabled))
-    changed = sql.change_among(connection, others, key, wanted)
+    """Disable services with a reason, or enable them and delete the reason."""
+    statement, key, sorted_ids = update(services), _COLUMNS.id, sorted(ids)
+    flag_change = statement.where(_COLUMNS.disabled != int(disabled)).values(disabled=int(disabled))
+    changed = sql.change_among(connection, flag_change, key, sorted_ids)
     reason = reason if disabled else None
-    sql.change_among(connection, rows.values(disabled_reason=reason), key, wanted)
-    _note_change(connection, wanted)
+    sql.change_among(connection, statement.values(disabled_reason=reason), key, sorted_ids)
+    _note_change(connection, sorted_ids)
     if changed:
         note_enabled_change(connection)
 
 
 def set_forced_down(connection: Connection, ids: Collection[int], *, forced_down: bool) -> None:
-    """Make services count as down whatever their heartbeat says, or no longer."""
-    change = update(services).values(forced_down=int(forced_down))
-    sql.change_among(connection, change, _COLUMNS.id, sorted(ids))
+    """Force services down regardless of their heartbeat, or end that."""
+    statement = update(services).values(forced_down=int(forced_down))
+    sql.change_among(connection, statement, _COLUMNS.id, sorted(ids))
     _note_change(connection, ids)
 
 
 def put(connection: Connection, rows: Collection[Mapping[str, Any]], now: datetime) -> None:
-    """Make services what these rows say, each by its host and binary, made where it is missing.
+    """Create or replace services, by host and binary.
 
-    A row has what :class:`Service` has, but for ``id`` and ``updated_at``. Raises
-    :class:`Duplicate` where a uuid is another service's.
+    A row has the fields of :class:`Service` but ``id`` and ``updated_at``. Raises
+    :class:`Duplicate` if a uuid belongs to another service.
     """
     if not rows:
         return
@@ -195,13 +192,13 @@ def put(connection: Connection, rows: Collection[Mapping[str, Any]], now: dateti
 
 
 def _check_owners(connection: Connection, rows: Collection[Mapping[str, Any]]) -> None:
-    """Raise :class:`Duplicate` where a row was written over another service, of the same uuid.
+    """Raise :class:`Duplicate` if a row has overwritten another service with the same uuid.
 
-    MariaDB does that, as it updates by whichever unique key is taken.
+    MariaDB does so, because it updates by any unique key that conflicts.
     """
     query = select(_COLUMNS.uuid, _COLUMNS.host, _COLUMNS.binary)
-    found = sql.rows_among(connection, query, _COLUMNS.uuid, [row["uuid"] for row in rows])
-    owners = {uuid: (host, binary) for uuid, host, binary in found}
+    rows_with_uuid = sql.rows_among(connection, query, _COLUMNS.uuid, [row["uuid"] for row in rows])
+    owners = {uuid: (host, binary) for uuid, host, binary in rows_with_uuid}
     for row in rows:
         host, binary = owner = owners.get(row["uuid"], (row["host"], row["binary"]))
         if owner != (row["host"], row["binary"]):
@@ -219,30 +216,28 @@ def remove(connection: Connection, ids: Collection[int]) -> None:
 
 
 def _service(row: Row[*tuple[Any, ...]]) -> Service:
-    # Whatever comes after these seven is as the table has it.
-    number, uuid, host, binary, disabled, reason, forced_down, *rest = row
-    return Service(number, uuid, host, binary, bool(disabled), reason, bool(forced_down), *rest)
+    number, uuid, host, binary, disabled, reason, forced_down, *columns = row
+    return Service(number, uuid, host, binary, bool(disabled), reason, bool(forced_down), *columns)
 
 
 def _note_change(connection: Connection, ids: Collection[int]) -> None:
-    """Note, while they are there, that services of these numbers are different."""
+    """Record a change of services while their rows still exist."""
     hosts = sql.rows_among(connection, select(_COLUMNS.host), _COLUMNS.id, sorted(ids))
     host_changes.note(connection, (host for (host,) in hosts))
 
 
-# The compute nodes whose service is enabled. Which they are follows from compute nodes and services
-# alone, tables that only this service writes. Their stores note each change here, so that no writer
-# can forget it. A heartbeat is not a change, nor a report of other figures: ten thousand hosts
-# report each minute, and must not queue for one row.
+# The compute nodes with an enabled service are determined by two tables that only this service
+# writes, whose store modules record each change here. Heartbeats and reports of other figures do
+# not count: reports of 10 000 hosts per minute must not wait for one row.
 
 
 def note_enabled_change(connection: Connection) -> None:
-    """Note, in the transaction that makes it so, that other nodes may be enabled now."""
+    """Record, in its transaction, a change that may affect which nodes are enabled."""
     change_counters.bump(connection, ENABLED_NODES)
 
 
 def enabled_nodes() -> Select[int]:
-    """Return a query that has a row for each compute node whose service is enabled."""
-    is_theirs = and_(services.c.host == compute_nodes.c.host, services.c.binary == COMPUTE_BINARY)
-    enabled = select(sa.literal(1)).select_from(compute_nodes).join(services, is_theirs)
-    return enabled.where(services.c.disabled == 0)
+    """Return a query with a row for each compute node whose service is enabled."""
+    is_compute = and_(services.c.host == compute_nodes.c.host, services.c.binary == COMPUTE_BINARY)
+    query = select(sa.literal(1)).select_from(compute_nodes).join(services, is_compute)
+    return query.where(services.c.disabled == 0)

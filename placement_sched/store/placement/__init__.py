@@ -1,1 +1,1 @@
-"""Resource providers and what they have, by the nouns of the placement API."""
+"""Resource providers and their data, by the nouns of the placement API."""

@@ -1,4 +1,4 @@
-"""Placement aggregates: uuids under which providers are grouped."""
+"""Placement aggregates: uuids that group providers."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -15,7 +15,7 @@ from placement_sched.store.placement.resource_providers import BySpelling
 
 _AGGREGATES, _MEMBERS = placement_aggregates.c, resource_provider_aggregates.c
 
-#: Who is in which aggregate.
+#: The aggregate memberships of providers.
 MEMBERS = Associations(
     "an aggregate", resource_provider_aggregates, _MEMBERS.aggregate_id, _AGGREGATES.uuid
 )
@@ -26,7 +26,7 @@ remove_members = MEMBERS.remove
 providers_in = MEMBERS.providers_of
 of_providers = MEMBERS.of_providers
 by_provider_id = MEMBERS.by_provider_id
-# One question for the provider and its aggregates: asking twice takes nearly twice as long.
+# One statement for the provider and its aggregates: two statements take nearly twice as long.
 _BY_UUID = BySpelling.of(
     select(
         resource_providers.c.uuid,
@@ -43,29 +43,29 @@ _BY_UUID = BySpelling.of(
 
 
 def by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[str, ...]]:
-    """Return a provider's generation, and its aggregates' uuids; raises :class:`NotFound`."""
+    """Return generation and aggregate uuids of a provider, or raise :class:`NotFound`."""
     rows = _BY_UUID.rows(connection, uuid)
     return rows[0][1], tuple(aggregate for _, _, aggregate in rows if aggregate is not None)
 
 
 def of_provider(connection: Connection, provider_id: int) -> tuple[str, ...]:
-    """Return the uuids of the aggregates that a provider is in."""
+    """Return the uuids of a provider's aggregates."""
     query = select(_AGGREGATES.uuid).join(
         resource_provider_aggregates, _MEMBERS.aggregate_id == _AGGREGATES.id
     )
-    mine = query.where(_MEMBERS.resource_provider_id == provider_id)
-    return tuple(connection.scalars(mine.order_by(_AGGREGATES.id)))
+    memberships = query.where(_MEMBERS.resource_provider_id == provider_id)
+    return tuple(connection.scalars(memberships.order_by(_AGGREGATES.id)))
 
 
 def replace(
     connection: Connection, provider_id: int, uuids: Collection[str], now: datetime
 ) -> bool:
-    """Make these a provider's only aggregates, creating missing ones; return whether it changed.
+    """Replace a provider's aggregates, creating missing rows, and return if they changed.
 
-    The caller has locked the provider, and bumps its generation where the caller's version wants.
+    The caller has locked the provider, and raises its generation if the microversion requires it.
     """
-    wanted, found = set(uuids), set(of_provider(connection, provider_id))
-    gone = MEMBERS.ids(connection, found - wanted).values()
-    new = MEMBERS.ensure(connection, wanted - found, now).values()
-    MEMBERS.change(connection, provider_id, gone, new, now)
-    return wanted != found
+    wanted, current = set(uuids), set(of_provider(connection, provider_id))
+    removed = MEMBERS.ids(connection, current - wanted).values()
+    added = MEMBERS.ensure(connection, wanted - current, now).values()
+    MEMBERS.change(connection, provider_id, removed, added, now)
+    return wanted != current

@@ -1,4 +1,4 @@
-"""Allocations: who holds how much of what, and THE write through which every claim goes."""
+"""Allocations, and the single write function of all claims."""
 
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
@@ -16,100 +16,18 @@ from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Invalid
 from placement_sched.limits import MAX_HELD_AMOUNTS
 from placement_sched.model.provider import UNCHECKED, Allocation, Consumer, ConsumerClaim, Taken
 from placement_sched.store.placement import capacity, consumers, inventories
-from placement_sched.store.placement import consumers as holders
 from placement_sched.store.placement import resource_classes as classes
 from placement_sched.store.placement import resource_providers as providers
 from placement_sched.store.placement.capacity import InventoryIds, Want
 from placement_sched.store.placement.consumers import PROVIDER, Owner, Record
 from placement_sched.store.placement.resource_providers import BySpelling
 
-
-def wants_of(
-    connection: Connection, claims: Sequence[ConsumerClaim], provider_ids: Mapping[str, int]
-) -> list[Want]:
-    """Return every amount that the claims ask, in their order, with the ids of its place.
-
-    Raises :class:`Invalid` for an unknown resource class.
-    """
-    asked = [
-        (claim.consumer, uuid, name, amount)
-        for claim in claims
-        for uuid, amounts in claim.allocations.items()
-        for name, amount in amounts.items()
-    ]
-    class_ids = classes.ids_by_name(connection, {name for _, _, name, _ in asked})
-    for consumer, _, name, _ in asked:
-        if name not in class_ids:
-            raise Invalid(
-                f"Unable to allocate inventory for consumer {consumer}: "
-                f"No such resource class {name}."
-            )
-    return [
-        Want(consumer, (provider_ids[uuid], class_ids[name]), uuid, name, amount)
-        for consumer, uuid, name, amount in asked
-    ]
-
-
-def first_with_room(
-    connection: Connection,
-    claims: Iterable[ConsumerClaim],
-    held: Mapping[InventoryIds, int],
-    locked: Collection[int],
-    full: CapacityExceeded,
-) -> tuple[int, list[Want]]:
-    """Return the first of the claims that there is room for, by number from 1 on, and its amounts.
-
-    Its providers are locked then, beside those with the ids ``locked``. What is read of all claims
-    at once is not locked, and says only which have no room; those that may have some are locked
-    one after the other until one has. ``held`` is as in :func:`capacity.check`. Providers are
-    locked in the order of their ids; to wait for one that comes before those that are locked could
-    be a deadlock, so it is passed over if another transaction has locked it, or if the server
-    cannot leave out locked rows.
-
-    Raises ``full`` if there is none.
-    """
-    every = tuple(claims)
-    uuids = sorted({uuid for claim in every for uuid in claim.allocations})
-    found = consumers.ids_of(connection, {consumers.PROVIDER: uuids})
-    ids = {uuid: number for (_, uuid), number in found.items()}
-    there = {
-        at: claim
-        for at, claim in enumerate(every, start=1)
-        if claim.allocations.keys() <= ids.keys()
-    }
-    amounts = iter(wants_of(connection, list(there.values()), ids))
-    wants = {
-        at: list(islice(amounts, sum(map(len, claim.allocations.values()))))
-        for at, claim in there.items()
-    }
-    rooms = capacity.read(connection, {one.place for some in wants.values() for one in some})
-    mine = set(locked)
-    for at, some in wants.items():
-        if not capacity.fits(rooms, some, held):
-            continue
-        more = {want.place[0] for want in some} - mine
-        is_before = bool(more) and min(more) < max(mine)
-        if is_before and not has_skip_locked(connection):
-            continue
-        locked_now = providers.lock(connection, more, without_waiting=is_before).keys()
-        mine |= locked_now
-        if locked_now != more:
-            continue
-        try:
-            capacity.check(connection, some, held)
-        except CapacityExceeded:  # taken since the rooms were read
-            continue
-        return at, some
-    raise full
-
-
 _COLUMNS = tables.allocations.c
-#: Times are kept in whole seconds.
+#: The resolution of stored times.
 _RESOLUTION = timedelta(seconds=1)
-
-# Statements of every claim are built once: building one takes longer than sending it.
-_FREE = delete(tables.allocations).where(holders.OF_CONSUMERS)
-_HOLD = insert(tables.allocations)
+# The statements of every claim are built once: building takes longer than sending.
+_DELETE = delete(tables.allocations).where(consumers.OF_CONSUMERS)
+_INSERT = insert(tables.allocations)
 _ALLOCATIONS: Select[Any] = (
     select(
         _COLUMNS.consumer_id,
@@ -137,7 +55,7 @@ _ALLOCATIONS: Select[Any] = (
     .order_by(_COLUMNS.id)
 )
 _OF_CONSUMER = BySpelling.of(_ALLOCATIONS, _COLUMNS.consumer_id)
-# One question for the provider and what is allocated of it, without the owners.
+# One statement for the provider and its allocations, without their owners.
 _OF_PROVIDER = BySpelling.of(
     select(
         tables.resource_providers.c.uuid,
@@ -156,13 +74,93 @@ _OF_PROVIDER = BySpelling.of(
 )
 
 
+def wants_of(
+    connection: Connection, claims: Sequence[ConsumerClaim], provider_ids: Mapping[str, int]
+) -> list[Want]:
+    """Return all requested amounts of claims, in order, with provider and class ids.
+
+    Raises :class:`Invalid` for an unknown resource class.
+    """
+    requested = [
+        (claim.consumer, uuid, name, amount)
+        for claim in claims
+        for uuid, amounts in claim.allocations.items()
+        for name, amount in amounts.items()
+    ]
+    class_ids = classes.ids_by_name(connection, {name for _, _, name, _ in requested})
+    for consumer, _, name, _ in requested:
+        if name not in class_ids:
+            raise Invalid(
+                f"Unable to allocate inventory for consumer {consumer}: "
+                f"No such resource class {name}."
+            )
+    return [
+        Want(consumer, (provider_ids[uuid], class_ids[name]), uuid, name, amount)
+        for consumer, uuid, name, amount in requested
+    ]
+
+
+def first_with_room(
+    connection: Connection,
+    claims: Iterable[ConsumerClaim],
+    held: Mapping[InventoryIds, int],
+    locked: Collection[int],
+    full: CapacityExceeded,
+) -> tuple[int, list[Want]]:
+    """Return the first claim that fits, by number from 1 on, with its requested amounts.
+
+    The claim's providers are locked afterwards, in addition to the ids ``locked``. A read without
+    locks excludes claims that cannot fit. The others are locked and checked one by one. ``held`` is
+    as in :func:`capacity.check`. Providers are locked in order of id: a provider with a lower id
+    could cause a deadlock, so the claim is skipped if another transaction has locked that provider,
+    or if the server cannot skip locked rows.
+
+    Raises ``full`` if no claim fits.
+    """
+    all_claims = tuple(claims)
+    uuids = sorted({uuid for claim in all_claims for uuid in claim.allocations})
+    id_rows = consumers.ids_of(connection, {PROVIDER: uuids})
+    ids = {uuid: number for (_, uuid), number in id_rows.items()}
+    claims_by_number = {
+        number: claim
+        for number, claim in enumerate(all_claims, start=1)
+        if claim.allocations.keys() <= ids.keys()
+    }
+    amounts = iter(wants_of(connection, list(claims_by_number.values()), ids))
+    amounts_of = {
+        number: list(islice(amounts, sum(map(len, claim.allocations.values()))))
+        for number, claim in claims_by_number.items()
+    }
+    stock = capacity.read(
+        connection, {entry.place for requested in amounts_of.values() for entry in requested}
+    )
+    locked_ids = set(locked)
+    for number, requested in amounts_of.items():
+        if not capacity.fits(stock, requested, held):
+            continue
+        provider_ids = {entry.place[0] for entry in requested} - locked_ids
+        may_deadlock = bool(provider_ids) and min(provider_ids) < max(locked_ids)
+        if may_deadlock and not has_skip_locked(connection):
+            continue
+        locked_now = providers.lock(connection, provider_ids, without_waiting=may_deadlock).keys()
+        locked_ids |= locked_now
+        if locked_now != provider_ids:
+            continue
+        try:
+            capacity.check(connection, requested, held)
+        except CapacityExceeded:  # another transaction has claimed since the read
+            continue
+        return number, requested
+    raise full
+
+
 def of_consumer(connection: Connection, uuid: str) -> tuple[Allocation, ...]:
-    """Return what a consumer holds, under whichever spelling of its uuid, by provider and class."""
+    """Return the allocations of a consumer, for every spelling of its uuid."""
     return tuple(map(_allocation, _OF_CONSUMER.found(connection, uuid)))
 
 
 def of_consumers(connection: Connection, uuids: Collection[str]) -> tuple[Allocation, ...]:
-    """Return what these consumers hold, by provider and class."""
+    """Return the allocations of consumers."""
     rows = sql.rows_among(connection, _ALLOCATIONS, _COLUMNS.consumer_id, uuids)
     return tuple(map(_allocation, rows))
 
@@ -170,46 +168,46 @@ def of_consumers(connection: Connection, uuids: Collection[str]) -> tuple[Alloca
 def of_several(
     connection: Connection, uuids: Collection[str], named_at: str
 ) -> tuple[Allocation, ...]:
-    """Return what the consumers hold that a request names at this place.
+    """Return the allocations of consumers named in a request at the JSON path ``named_at``.
 
-    Raises :class:`TooComplex` where several hold more than :data:`MAX_HELD_AMOUNTS` amounts.
+    Raises :class:`TooComplex` if several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
     """
     if len(uuids) < 2:
         return of_consumers(connection, uuids)
-    query = _ALLOCATIONS.order_by(None).order_by(*holders.BY_CONSUMER).limit(MAX_HELD_AMOUNTS + 1)
+    query = _ALLOCATIONS.order_by(None).order_by(*consumers.BY_CONSUMER).limit(MAX_HELD_AMOUNTS + 1)
     rows = list(sql.rows_among(connection, query, _COLUMNS.consumer_id, uuids))
-    holders.refuse_too_many_held(len(rows), named_at)
+    consumers.refuse_too_many_held(len(rows), named_at)
     return tuple(map(_allocation, rows))
 
 
 def of_provider(connection: Connection, uuid: str) -> tuple[int, tuple[Taken, ...]]:
-    """Return a provider's generation, and what is allocated of it; raises :class:`NotFound`."""
+    """Return generation and allocations of a provider, or raise :class:`NotFound`."""
     rows = _OF_PROVIDER.rows(connection, uuid)
-    taken = tuple(
+    allocations = tuple(
         Taken(consumer, generation, name, used, changed)
         for _, _, consumer, generation, name, used, changed in rows
         if name is not None
     )
-    return rows[0][1], taken
+    return rows[0][1], allocations
 
 
 def everything(connection: Connection) -> tuple[Allocation, ...]:
-    """Return every allocation there is."""
+    """Return all allocations."""
     return tuple(map(_allocation, connection.execute(_ALLOCATIONS)))
 
 
 def remove(connection: Connection, uuids: Collection[str]) -> int:
-    """Free all that these consumers hold, and forget them; return how many allocations went.
+    """Delete consumers with their allocations and return the number of allocations.
 
-    Raises no provider's generation, as OpenStack placement does not.
+    Raises no provider generation, as OpenStack placement.
     """
-    records = holders.lock(connection, uuids)
-    freed = sum(
-        connection.execute(_FREE, {"consumers": batch}).rowcount
+    records = consumers.lock(connection, uuids)
+    count = sum(
+        connection.execute(_DELETE, {"consumers": batch}).rowcount
         for batch in sql.batches(sorted(uuids))
     )
-    holders.remove(connection, records.values())
-    return freed
+    consumers.remove(connection, records.values())
+    return count
 
 
 def replace(
@@ -221,88 +219,89 @@ def replace(
     decided: bool = False,
     named_at: str | None = None,
 ) -> None:
-    """Make each consumer hold exactly what its claim says: all claims, or (by an error) none.
+    """Replace the allocations of each consumer by its claim: all claims or, on an error, none.
 
-    Runs inside one write transaction of the caller's, with a number of statements that does not
-    depend on how many consumers, providers and classes there are. Locks first the consumers (those
-    known, then those made, each in order of uuid), then what they hold, then the providers that are
-    asked, in order of id, and counts only after that: so it never over-allocates, whatever others
-    write. Raises the generations of the consumers and of the providers that are asked, and, as
-    OpenStack placement does, of the providers of a consumer that gives up everything (not of those
-    that one moves away from).
+    Runs in the caller's write transaction. The number of statements does not depend on the numbers
+    of consumers, providers and classes. Locks the consumers (existing ones, then created ones, each
+    in order of uuid), their allocations, and the requested providers in order of id, and only then
+    checks the capacity. It therefore never over-allocates, regardless of concurrent writers.
 
-    What is ``recorded`` is held already, whatever inventories have become since: that there is an
-    inventory is all that is asked of it. Its rows are written as older than the inventories: so
-    the verification of invariants knows those that an inventory may have shrunk below since.
+    Raises the generations of the consumers and of the requested providers. As in OpenStack
+    placement, it also raises the generations of the providers of a consumer that gives up all
+    allocations, but not of providers that a consumer moves away from.
 
-    What is ``decided`` is a claim of the scheduler, recorded with its decision; the consumers that
-    it makes are known apart from others.
+    ``recorded`` allocations already exist elsewhere: they need an inventory, but no free capacity.
+    Their rows are dated before the inventories, which the invariant checks interpret as inventories
+    reduced after the allocation.
 
-    ``named_at`` is where a request names the consumers, whose work is bounded then.
+    ``decided`` marks a claim of the scheduler, recorded with its decision. The consumers that it
+    creates are distinguishable from others.
 
-    Raises :class:`Invalid` for an unknown provider or class, :class:`ConcurrentUpdate` for another
-    generation than the one given, :class:`CapacityExceeded`, and, of a request, :class:`TooComplex`
-    where several consumers hold more than :data:`MAX_HELD_AMOUNTS` amounts so far.
+    ``named_at`` is the JSON path of the consumers in a request, which limits their amounts.
+
+    Raises :class:`Invalid` for an unknown provider or class, :class:`ConcurrentUpdate` for a
+    generation conflict, :class:`CapacityExceeded`, and, with ``named_at``, :class:`TooComplex` if
+    several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
     """
     prepared = _prepare(connection, claims, now, decided=decided, named_at=named_at)
-    wants = wants_of(connection, prepared.holding, prepared.provider_ids)
-    _lock(connection, prepared, wants)
+    amounts = wants_of(connection, prepared.holding, prepared.provider_ids)
+    _lock(connection, prepared, amounts)
     times: Mapping[InventoryIds, datetime] = {}
     if recorded:
-        capacity.check_stocked(connection, wants)
-        changed = inventories.changed_at(connection, {want.place[0] for want in wants})
-        times = {place: min(now, at - _RESOLUTION) for place, at in changed.items()}
+        capacity.check_stocked(connection, amounts)
+        changed_at = inventories.changed_at(connection, {entry.place[0] for entry in amounts})
+        times = {place: min(now, time - _RESOLUTION) for place, time in changed_at.items()}
     else:
-        capacity.check(connection, wants, prepared.own)
-    _write(connection, prepared, wants, now, times)
+        capacity.check(connection, amounts, prepared.own_amounts)
+    _write(connection, prepared, amounts, now, times)
 
 
 def replace_by_first(
     connection: Connection, claim: ConsumerClaim, others: Iterable[ConsumerClaim], now: datetime
 ) -> int:
-    """Make a consumer hold what its claim says, or the first of ``others`` that there is room for.
+    """Replace a consumer's allocations by its claim, or else by the first other that fits.
 
-    ``others``, the next best, are looked at only where there is no room for the claim, and are of
-    the same consumer and owner. Returns the number of the claim that was written: 0 for the first,
-    then 1, 2, ... What is found to have no room is judged under its lock, or by what was committed
-    last; what is written, under its lock always. The scheduler alone claims so: it is ``decided``.
+    ``others`` are of the same consumer and owner, and are used only if the claim does not fit.
+    Returns the number of the written claim: 0 for the first, then 1, 2, ... A claim is rejected
+    while its providers are locked or by the last committed state, and written only while they are
+    locked. Only the scheduler uses this function: the claim is ``decided``.
 
-    Raises what :func:`replace` raises.
+    Raises the errors of :func:`replace`.
     """
     prepared = _prepare(connection, [claim], now, decided=True)
-    wants = wants_of(connection, [claim], prepared.provider_ids)
-    locked = _lock(connection, prepared, wants)
-    at = 0
+    amounts = wants_of(connection, [claim], prepared.provider_ids)
+    locked = _lock(connection, prepared, amounts)
+    number = 0
     try:
-        capacity.check(connection, wants, prepared.own)
+        capacity.check(connection, amounts, prepared.own_amounts)
     except CapacityExceeded as full:
-        at, wants = first_with_room(connection, others, prepared.own, locked, full)
-    _write(connection, prepared, wants, now)
-    return at
+        number, amounts = first_with_room(connection, others, prepared.own_amounts, locked, full)
+    _write(connection, prepared, amounts, now)
+    return number
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What claims are written with: their consumers, locked, and what these hold so far."""
+    """Claims with their locked consumers and the consumers' current allocations."""
 
     holding: Sequence[ConsumerClaim]
     provider_ids: Mapping[str, int]
     owners: Mapping[str, Owner]
     records: Mapping[str, Record]
-    held: Sequence[holders.HeldAmount]
+    current: Sequence[consumers.HeldAmount]
 
     @property
-    def left(self) -> set[int]:
-        """Return the ids of the providers of consumers that give up everything."""
-        return {one.place[0] for one in self.held if one.consumer not in self.owners}
+    def released_provider_ids(self) -> set[int]:
+        """The ids of the providers of consumers that give up all allocations."""
+        return {row.place[0] for row in self.current if row.consumer not in self.owners}
 
     @property
-    def own(self) -> dict[InventoryIds, int]:
-        """Return how much the consumers hold together, by place."""
-        own: dict[InventoryIds, int] = defaultdict(int)
-        for one in self.held:
-            own[one.place] += one.used
-        return own
+    def own_amounts(self) -> dict[InventoryIds, int]:
+        """The sum of the consumers' current allocations by inventory."""
+        sums: dict[InventoryIds, int] = defaultdict(int)
+        for row in self.current:
+            sums[row.place] += row.used
+        return sums
 
 
 def _prepare(
@@ -313,71 +312,73 @@ def _prepare(
     decided: bool,
     named_at: str | None = None,
 ) -> _Prepared:
-    """Make and lock the consumers of claims; raise :class:`ConcurrentUpdate` as they say."""
+    """Create and lock the consumers of claims, or raise :class:`ConcurrentUpdate`."""
     ordered = sorted(claims, key=lambda claim: claim.consumer)
     holding = [claim for claim in ordered if claim.allocations]
-    asked = sorted({uuid for claim in holding for uuid in claim.allocations})
-    ids = holders.ids_of(connection, {**holders.owner_names(holding), PROVIDER: asked})
-    owners = holders.owners(connection, holding, ids, now)
-    # A consumer that the caller takes to be new is made before it is looked for; one that is there
-    # after all is locked when it cannot be made.
-    known = [one.consumer for one in ordered if one.generation is not None or not one.allocations]
-    records = holders.lock(connection, known)
-    unknown = {uuid: owner for uuid, owner in owners.items() if uuid not in records}
-    records |= holders.create(connection, unknown, now, decided=decided)
-    before = holders.held_so_far(connection, [claim.consumer for claim in ordered], named_at)
-    _check_generations(ordered, records, {one.consumer for one in before})
-    refuse_unknown(asked, {uuid for kind, uuid in ids if kind == PROVIDER})
+    requested = sorted({uuid for claim in holding for uuid in claim.allocations})
+    ids = consumers.ids_of(connection, {**consumers.owner_names(holding), PROVIDER: requested})
+    owners = consumers.owners(connection, holding, ids, now)
+    # Consumers that the caller expects to be new are not locked but created. Those that exist
+    # after all are locked then.
+    expected = [c.consumer for c in ordered if c.generation is not None or not c.allocations]
+    records = consumers.lock(connection, expected)
+    missing = {uuid: owner for uuid, owner in owners.items() if uuid not in records}
+    records |= consumers.create(connection, missing, now, decided=decided)
+    current = consumers.held_so_far(connection, [claim.consumer for claim in ordered], named_at)
+    _check_generations(ordered, records, {claim.consumer for claim in current})
+    refuse_unknown(requested, {uuid for kind, uuid in ids if kind == PROVIDER})
     provider_ids = {uuid: number for (kind, uuid), number in ids.items() if kind == PROVIDER}
-    return _Prepared(holding, provider_ids, owners, records, before)
+    return _Prepared(holding, provider_ids, owners, records, current)
 
 
-def _lock(connection: Connection, prepared: _Prepared, wants: Collection[Want]) -> set[int]:
-    """Lock the providers that are asked or left, and return their ids; refuse one that is gone."""
-    asked = {want.place[0]: want.provider_uuid for want in wants}
-    locked = set(providers.lock(connection, asked.keys() | prepared.left))
-    refuse_unknown(sorted(asked.values()), {asked[one] for one in locked & asked.keys()})
+def _lock(connection: Connection, prepared: _Prepared, amounts: Collection[Want]) -> set[int]:
+    """Lock the requested and released providers and return their ids."""
+    requested = {entry.place[0]: entry.provider_uuid for entry in amounts}
+    locked = set(providers.lock(connection, requested.keys() | prepared.released_provider_ids))
+    refuse_unknown(sorted(requested.values()), {requested[i] for i in locked & requested.keys()})
     return locked
 
 
 def _write(
     connection: Connection,
     prepared: _Prepared,
-    wants: Sequence[Want],
+    amounts: Sequence[Want],
     now: datetime,
     times: Mapping[InventoryIds, datetime] = MappingProxyType({}),
 ) -> None:
-    """Replace what the consumers hold, and raise the generations that this changes.
+    """Replace the consumers' allocations and raise the affected generations.
 
-    ``times`` are those of what is held at places where it is older than ``now``.
+    ``times`` contains the times of allocations that are dated before ``now``.
     """
     owners, records = prepared.owners, prepared.records
-    _rewrite(connection, prepared.held, [(one, times.get(one.place, now)) for one in wants])
-    holders.finish(connection, {uuid: records[uuid] for uuid in owners}, owners, now)
-    holders.remove(connection, [records[uuid] for uuid in records.keys() - owners.keys()])
-    bumped = prepared.left | {want.place[0] for want in wants}
+    _rewrite(
+        connection, prepared.current, [(entry, times.get(entry.place, now)) for entry in amounts]
+    )
+    consumers.finish(connection, {uuid: records[uuid] for uuid in owners}, owners, now)
+    consumers.remove(connection, [records[uuid] for uuid in records.keys() - owners.keys()])
+    bumped = prepared.released_provider_ids | {entry.place[0] for entry in amounts}
     providers.bump_generations(connection, bumped, now)
 
 
 def check_generations(
     connection: Connection, claims: Sequence[ConsumerClaim], named_at: str
 ) -> None:
-    """Lock the consumers that are there, and what they hold.
+    """Lock the existing consumers of claims and their allocations, and check the generations.
 
-    Raises :class:`ConcurrentUpdate` for another generation than the one that a claim gives, and
-    :class:`TooComplex` as :func:`replace` does.
+    Raises :class:`ConcurrentUpdate` for a generation conflict, and :class:`TooComplex` as
+    :func:`replace` does.
     """
     ordered = sorted(claims, key=lambda claim: claim.consumer)
     uuids = [claim.consumer for claim in ordered]
-    records = holders.lock(connection, uuids)
-    before = holders.held_so_far(connection, uuids, named_at)
-    _check_generations(ordered, records, {one.consumer for one in before})
+    records = consumers.lock(connection, uuids)
+    current = consumers.held_so_far(connection, uuids, named_at)
+    _check_generations(ordered, records, {row.consumer for row in current})
 
 
-def refuse_unknown(asked: Iterable[str], known: Container[str]) -> None:
-    """Raise :class:`Invalid` where a claim asks a provider, by uuid, that is not there."""
-    for uuid in asked:
-        if uuid not in known:
+def refuse_unknown(requested: Iterable[str], existing: Container[str]) -> None:
+    """Raise :class:`Invalid` if a claim requests a provider that does not exist."""
+    for uuid in requested:
+        if uuid not in existing:
             raise Invalid(f"Allocation for resource provider '{uuid}' that does not exist.")
 
 
@@ -386,12 +387,12 @@ def _check_generations(
 ) -> None:
     for claim in claims:
         record = records.get(claim.consumer)
-        found, given = record.generation if record else None, claim.generation
-        # OpenStack placement leaves consumers without allocations when a request of its own
-        # fails; such a one is as good as new.
-        as_new = given is None and claim.consumer not in holding
-        if given not in {UNCHECKED, found} and not as_new:
-            expected, got = ("null" if one is None else one for one in (found, given))
+        actual, sent = record.generation if record else None, claim.generation
+        # OpenStack placement leaves a consumer without allocations when its own request fails.
+        # Such a consumer counts as new.
+        counts_as_new = sent is None and claim.consumer not in holding
+        if sent not in {UNCHECKED, actual} and not counts_as_new:
+            expected, got = ("null" if value is None else value for value in (actual, sent))
             raise ConcurrentUpdate(
                 f"consumer generation conflict - expected {expected} but got {got} "
                 f"for consumer {claim.consumer}"
@@ -400,30 +401,30 @@ def _check_generations(
 
 def _rewrite(
     connection: Connection,
-    held: Collection[holders.HeldAmount],
-    wants: Iterable[tuple[Want, datetime]],
+    current: Collection[consumers.HeldAmount],
+    amounts: Iterable[tuple[Want, datetime]],
 ) -> None:
-    """Free what is held, and write what is wanted, each with its time."""
-    for batch in sql.batches(sorted({one.consumer for one in held})):
-        connection.execute(_FREE, {"consumers": batch})
+    """Delete the current allocations and insert the requested amounts with their times."""
+    for batch in sql.batches(sorted({row.consumer for row in current})):
+        connection.execute(_DELETE, {"consumers": batch})
     rows = [
         {
-            "resource_provider_id": want.place[0],
-            "resource_class_id": want.place[1],
-            "consumer_id": want.consumer,
-            "used": want.amount,
-            "created_at": at,
-            "updated_at": at,
+            "resource_provider_id": entry.place[0],
+            "resource_class_id": entry.place[1],
+            "consumer_id": entry.consumer,
+            "used": entry.amount,
+            "created_at": time,
+            "updated_at": time,
         }
-        for want, at in wants
+        for entry, time in amounts
     ]
     if rows:
-        sql.insert_by(connection, _HOLD, rows)
+        sql.insert_by(connection, _INSERT, rows)
 
 
 def _allocation(row: Sequence[Any]) -> Allocation:
-    uuid, generation, project_id, user_id, consumer_type, *held = row
-    provider_uuid, provider_generation, resource_class, used, created_at, updated_at = held
+    uuid, generation, project_id, user_id, consumer_type, *columns = row
+    provider_uuid, provider_generation, resource_class, used, created_at, updated_at = columns
     return Allocation(
         consumer=Consumer(
             uuid=uuid,

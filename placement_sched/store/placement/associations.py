@@ -1,4 +1,4 @@
-"""What traits and aggregates share: many of them on many providers, in a table of pairs of ids."""
+"""Associations of providers with traits and aggregates, stored as pairs of ids."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
@@ -13,10 +13,10 @@ from placement_sched.store.placement import resource_providers
 
 
 class Associations:
-    """The pairs of one table, of a provider and a trait (by name) or an aggregate (by uuid)."""
+    """The rows of a table of provider and member: a trait (by name) or aggregate (by uuid)."""
 
     def __init__(self, noun: str, pairs: Table, member: Column[int], name: Column[Any]) -> None:
-        """Take the column of ``pairs`` with the member's id, and its ``name`` in its own table."""
+        """Set the id column of the member in ``pairs``, and its ``name`` column."""
         self._noun, self._pairs, self._member, self._name = noun, pairs, member, name
         self._provider = pairs.c.resource_provider_id
         self._ids = select(name, name.table.c.id).where(
@@ -34,7 +34,7 @@ class Associations:
         )
 
     def ids(self, connection: Connection, names: Iterable[str]) -> dict[str, int]:
-        """Return the ids of those of these names that are there."""
+        """Return the ids of the existing names."""
         return {
             name: number
             for batch in sql.batches(set(names))
@@ -44,7 +44,7 @@ class Associations:
     def ensure(
         self, connection: Connection, names: Collection[str], now: datetime
     ) -> dict[str, int]:
-        """Return the ids of these names, after creating those that are missing."""
+        """Return the ids of names, creating missing rows."""
         ids = self.ids(connection, names)
         if missing := sorted(set(names) - ids.keys()):
             rows = [{self._name.name: name, "created_at": now} for name in missing]
@@ -60,9 +60,9 @@ class Associations:
         new: Collection[int],
         now: datetime,
     ) -> None:
-        """Remove members from a locked provider and add others, all by id.
+        """Remove members from a locked provider and add others, by id.
 
-        Raises :class:`ConcurrentUpdate` where a new one is gone or added meanwhile.
+        Raises :class:`ConcurrentUpdate` if another request has deleted or added a member.
         """
         if gone:
             parameters = {"provider": provider_id, "members": sorted(gone)}
@@ -75,94 +75,94 @@ class Associations:
         names_by_provider_id: Mapping[int, Collection[str]],
         now: datetime,
     ) -> frozenset[int]:
-        """Make these the only members of each provider; return the ids of those that changed.
+        """Replace the members of each provider and return the ids of the providers that changed.
 
-        Missing members are created. The caller has locked the providers, and bumps the generations
-        of those that changed. The number of statements does not depend on how many providers there
-        are.
+        Missing members are created. The caller has locked the providers, and raises the generations
+        of the changed providers. The number of statements does not depend on the number of
+        providers.
         """
-        names = {name for some in names_by_provider_id.values() for name in some}
+        names = {name for members in names_by_provider_id.values() for name in members}
         ids = self.ensure(connection, names, now)
         wanted = {
             (provider, ids[name])
-            for provider, some in names_by_provider_id.items()
-            for name in some
+            for provider, members in names_by_provider_id.items()
+            for name in members
         }
         query = select(self._provider, self._member)
         numbers = sorted(names_by_provider_id)
-        found = set(map(tuple, sql.rows_among(connection, query, self._provider, numbers)))
-        gone = sql.grouped((member, provider) for provider, member in found - wanted)
-        for member in sorted(gone):
-            self._remove(connection, member, gone[member])
-        self._add(connection, sorted(wanted - found), now)
-        return frozenset(provider for provider, _ in wanted ^ found)
+        current = set(map(tuple, sql.rows_among(connection, query, self._provider, numbers)))
+        removed = sql.grouped((member, provider) for provider, member in current - wanted)
+        for member in sorted(removed):
+            self._remove(connection, member, removed[member])
+        self._add(connection, sorted(wanted - current), now)
+        return frozenset(provider for provider, _ in wanted ^ current)
 
     def add(
         self, connection: Connection, name: str, provider_ids: Iterable[int], now: datetime
     ) -> frozenset[int]:
-        """Add a member, created where it is missing; return the ids of providers that lacked it.
+        """Add a member, created if missing, and return the ids of the providers that lacked it.
 
-        Locks these providers and bumps the generations of those that lacked it.
+        Locks these providers and raises the generations of the providers that lacked it.
         """
         wanted = set(provider_ids)
         if not wanted:
             return frozenset()
         present = resource_providers.lock(connection, wanted)
-        number = self.ensure(connection, [name], now)[name]
-        lacking = frozenset(present) - self._having(connection, number, wanted)
-        self._add(connection, [(provider, number) for provider in sorted(lacking)], now)
+        member_id = self.ensure(connection, [name], now)[name]
+        lacking = frozenset(present) - self._having(connection, member_id, wanted)
+        self._add(connection, [(provider, member_id) for provider in sorted(lacking)], now)
         resource_providers.bump_generations(connection, lacking, now)
         return lacking
 
     def remove(
         self, connection: Connection, name: str, provider_ids: Iterable[int], now: datetime
     ) -> frozenset[int]:
-        """Remove a member from providers; return the ids of those that had it.
+        """Remove a member from providers and return the ids of the providers that had it.
 
-        Locks these providers and bumps the generations of those that had it.
+        Locks the providers and raises the generations of the providers that had it.
         """
         wanted = set(provider_ids)
-        number = self.ids(connection, [name]).get(name)
-        if number is None or not wanted:
+        member_id = self.ids(connection, [name]).get(name)
+        if member_id is None or not wanted:
             return frozenset()
         resource_providers.lock(connection, wanted)
-        having = self._having(connection, number, wanted)
-        self._remove(connection, number, having)
-        resource_providers.bump_generations(connection, having, now)
-        return having
+        changed = self._having(connection, member_id, wanted)
+        self._remove(connection, member_id, changed)
+        resource_providers.bump_generations(connection, changed, now)
+        return changed
 
     def by_provider_id(self, connection: Connection) -> dict[int, set[str]]:
-        """Return the names of the members of every provider, by the provider's id."""
+        """Return the member names of all providers, by provider id."""
         query = select(self._provider, self._name)
         query = query.join(self._name.table, self._name.table.c.id == self._member)
-        found = sql.grouped(connection.execute(query))
-        return {provider: set(names) for provider, names in found.items()}
+        names_by_id = sql.grouped(connection.execute(query))
+        return {provider: set(names) for provider, names in names_by_id.items()}
 
     def providers_of(
         self, connection: Connection, names: Iterable[str]
     ) -> dict[str, frozenset[str]]:
-        """Return the uuids of the providers that have each of these members, where any has it."""
+        """Return the uuids of the providers that have each member, by member name."""
         rows = sql.rows_among(connection, self._by_uuid, self._name, set(names))
         return {name: frozenset(uuids) for name, uuids in sql.grouped(rows).items()}
 
     def of_providers(
         self, connection: Connection, uuids: Iterable[str]
     ) -> dict[str, frozenset[str]]:
-        """Return the names of the members of these providers, by uuid, where one has any."""
+        """Return the member names of providers that have any, by provider uuid."""
         rows = sql.rows_among(connection, self._by_uuid, providers.c.uuid, set(uuids))
-        found = sql.grouped((uuid, name) for name, uuid in rows)
-        return {uuid: frozenset(names) for uuid, names in found.items()}
+        names_by_uuid = sql.grouped((uuid, name) for name, uuid in rows)
+        return {uuid: frozenset(names) for uuid, names in names_by_uuid.items()}
 
     def _having(
-        self, connection: Connection, number: int, provider_ids: Iterable[int]
+        self, connection: Connection, member_id: int, provider_ids: Iterable[int]
     ) -> frozenset[int]:
-        query = select(self._provider).where(self._member == number)
+        query = select(self._provider).where(self._member == member_id)
         rows = sql.rows_among(connection, query, self._provider, sorted(provider_ids))
         return frozenset(row[0] for row in rows)
 
-    def _remove(self, connection: Connection, number: int, provider_ids: Iterable[int]) -> None:
-        gone = delete(self._pairs).where(self._member == number)
-        sql.change_among(connection, gone, self._provider, sorted(provider_ids))
+    def _remove(self, connection: Connection, member_id: int, provider_ids: Iterable[int]) -> None:
+        statement = delete(self._pairs).where(self._member == member_id)
+        sql.change_among(connection, statement, self._provider, sorted(provider_ids))
 
     def _add(
         self, connection: Connection, pairs: Collection[tuple[int, int]], now: datetime
@@ -171,10 +171,9 @@ class Associations:
             {"resource_provider_id": provider, self._member.name: member, "created_at": now}
             for provider, member in pairs
         ]
-        overtaken = ConcurrentUpdate(
-            f"{self._noun} was deleted, or added to its provider, by another request meanwhile; "
-            "try again"
+        conflict = ConcurrentUpdate(
+            f"{self._noun} was deleted, or added to its provider, by another request; try again"
         )
         if rows:
-            with sql.refused_as(overtaken):
+            with sql.refused_as(conflict):
                 connection.execute(self._insert, rows)

@@ -1,6 +1,6 @@
-"""The capacity rule: as an SQL condition, and as the check of a claim against what is left.
+"""Capacity rule: as an SQL condition, and as the check of a claim.
 
-The rule in Python is in ``model.placement``; a property test holds the SQL against it.
+The same rule in Python is in ``model.placement``. A property test compares both.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ from placement_sched.model.provider import Inventory, capacity_of, may_hold, obe
 
 
 class _as_read(FunctionElement[float]):  # noqa: N801 - an SQL function is named so
-    """A FLOAT column's value as a client reads it: what Python computes with, SQL must too.
+    """The value of a FLOAT column as clients read it, so that SQL and Python compute alike.
 
     On MariaDB placement's column is single precision: 1.9 is read as 1.9, but counts as 1.89999998
     in an expression, and ten times that is not 19.
@@ -32,17 +32,17 @@ class _as_read(FunctionElement[float]):  # noqa: N801 - an SQL function is named
 
 
 @compiles(_as_read)
-def _plain(element: _as_read, compiler: SQLCompiler, **options: Any) -> str:
+def _compile_unchanged(element: _as_read, compiler: SQLCompiler, **options: Any) -> str:
     return str(compiler.process(element.clauses, **options))
 
 
 @compiles(_as_read, "mysql", "mariadb")
-def _through_text(element: _as_read, compiler: SQLCompiler, **options: Any) -> str:
+def _compile_through_text(element: _as_read, compiler: SQLCompiler, **options: Any) -> str:
     return f"CAST(CAST({compiler.process(element.clauses, **options)} AS CHAR) AS DOUBLE)"
 
 
 def used_of(provider_id: ColumnElement[int], class_id: ColumnElement[int]) -> ColumnElement[int]:
-    """Return the sum of what is allocated of a class on a provider, read live from its index."""
+    """Return the sum of allocations of a class on a provider, from an index."""
     return (
         select(func.coalesce(func.sum(allocations.c.used), 0))
         .where(
@@ -54,36 +54,33 @@ def used_of(provider_id: ColumnElement[int], class_id: ColumnElement[int]) -> Co
 
 
 def have_room(owned: Sequence[tuple[sa.FromClause, int]]) -> ColumnElement[bool]:
-    """Return whether each amount fits into its inventory (table or alias).
+    """Return the condition that each amount fits into its inventory (table or alias).
 
-    Two detours say to PostgreSQL's planner what it cannot count, that most providers pass: it takes
-    ``amount % step_size = 0`` to hold for one row in 200 and ``capacity >= ...`` for one in three,
-    and then reads the whole cloud instead of stopping at the limit. If one capacity is too small
-    nothing is summed.
+    Two details correct PostgreSQL's estimates, as most providers pass: it expects ``amount %
+    step_size = 0`` for one row in 200 and ``capacity >= ...`` for one in three, and then reads the
+    whole cloud instead of stopping at the limit. No usage is summed if a capacity is too small.
     """
-    units, small, fit = [], [], []
-    for one, amount in owned:
-        columns, asked, capacity = one.c, _asked(amount), _capacity(one)
-        units += [columns.min_unit <= asked, columns.max_unit >= asked]
-        units.append(or_(columns.step_size == 1, asked % columns.step_size == 0))
-        small.append(capacity < asked)
+    units, too_small, fitting = [], [], []
+    for inventory, amount in owned:
+        columns, requested, capacity = inventory.c, _bigint(amount), _capacity(inventory)
+        units += [columns.min_unit <= requested, columns.max_unit >= requested]
+        units.append(or_(columns.step_size == 1, requested % columns.step_size == 0))
+        too_small.append(capacity < requested)
         used = used_of(columns.resource_provider_id, columns.resource_class_id)
-        fit.append(capacity >= used + asked)
-    return and_(*units, sa.case((or_(*small), 0), (and_(*fit), 1), else_=0) != 0)
+        fitting.append(capacity >= used + requested)
+    return and_(*units, sa.case((or_(*too_small), 0), (and_(*fitting), 1), else_=0) != 0)
 
 
-def _asked(amount: int) -> ColumnElement[int]:
-    # An amount may be larger than the columns hold; it then has no room, but is not an error.
+def _bigint(amount: int) -> ColumnElement[int]:
+    # An amount larger than the column type does not fit anywhere, but is not an error.
     return literal(amount, sa.BigInteger)
 
 
 def overfull(owned: sa.FromClause, used: ColumnElement[int] | None = None) -> ColumnElement[bool]:
-    """Return whether more is allocated of the inventories ``owned`` than they have.
+    """Return the condition that allocations exceed the capacity of inventories ``owned``.
 
-    ``used`` is what is allocated of them; without, it is summed here.
-
-    One may reserve more than its total (a reshape writes that): its capacity is below zero then,
-    and it is not overfull while nothing of it is allocated.
+    ``used`` is their allocated amount (None: summed here). A reshape may reserve more than
+    the total. Such an inventory has a negative capacity and is overfull only if it has allocations.
     """
     if used is None:
         used = used_of(owned.c.resource_provider_id, owned.c.resource_class_id)
@@ -92,11 +89,11 @@ def overfull(owned: sa.FromClause, used: ColumnElement[int] | None = None) -> Co
 
 
 def whole_capacity(connection: Connection, owned: sa.FromClause) -> ColumnElement[int]:
-    """Return how much may be allocated in all of the inventories ``owned``, in whole units."""
-    whole = _capacity(owned)
-    if connection.dialect.name == "sqlite":  # whose CAST cuts off, and which may lack FLOOR
-        return sa.cast(whole, sa.BigInteger)
-    return sa.func.floor(whole)
+    """Return the allocatable amount of inventories ``owned``, in whole units."""
+    capacity = _capacity(owned)
+    if connection.dialect.name == "sqlite":  # CAST truncates, and FLOOR may be missing
+        return sa.cast(capacity, sa.BigInteger)
+    return sa.func.floor(capacity)
 
 
 def _capacity(owned: sa.FromClause) -> ColumnElement[float]:
@@ -110,7 +107,7 @@ _PLACES = (
     _COLUMNS.resource_provider_id.in_(bindparam("providers", expanding=True)),
     _COLUMNS.resource_class_id.in_(bindparam("classes", expanding=True)),
 )
-_ROOMS = (
+_USED_INVENTORIES = (
     select(inventories, resource_classes.c.name, _USED.label("used"))
     .join(resource_classes, resource_classes.c.id == _COLUMNS.resource_class_id)
     .where(*_PLACES)
@@ -125,13 +122,13 @@ _FREE = select(
     _COLUMNS.max_unit,
 ).where(*_PLACES)
 
-#: A provider's and a class's id: together they name one inventory.
+#: The ids of a provider and a class, which identify an inventory.
 InventoryIds = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """An amount that one consumer asks of one class of one provider."""
+    """An amount of a resource class that a consumer requests from a provider."""
 
     consumer: str
     place: InventoryIds
@@ -142,93 +139,93 @@ class Want:
 
 @dataclass(frozen=True, slots=True)
 class UsedInventory:
-    """An inventory and how much of it is used by everybody."""
+    """An inventory and its total usage."""
 
     inventory: Inventory
     used: int
 
 
 def check(
-    connection: Connection, wants: Collection[Want], held: Mapping[InventoryIds, int]
+    connection: Connection, amounts: Collection[Want], held: Mapping[InventoryIds, int]
 ) -> None:
-    """Raise :class:`CapacityExceeded` where the amounts do not fit.
+    """Raise :class:`CapacityExceeded` if the amounts do not fit.
 
-    ``held`` is what the same consumers have now, which they give up. The caller has locked the
-    providers' rows and the rows of what is held: what is read here is then what the last writer
-    left, and no other writer can finish before this transaction does.
+    ``held`` contains the current amounts of the same consumers, which they give up. The caller has
+    locked the rows of the providers and of the current allocations, so the state read here cannot
+    change before the transaction ends.
     """
-    _refuse(check_stocked(connection, wants), wants, held)
+    _check_amounts(check_stocked(connection, amounts), amounts, held)
 
 
 def fits(
-    rooms: Mapping[InventoryIds, UsedInventory],
-    wants: Collection[Want],
+    used_inventories: Mapping[InventoryIds, UsedInventory],
+    amounts: Collection[Want],
     held: Mapping[InventoryIds, int],
 ) -> bool:
-    """Return whether :func:`check` would let the amounts pass if ``rooms`` is what there is."""
-    if any(want.place not in rooms for want in wants):
+    """Return whether the amounts fit, as :func:`check` does, in inventories read earlier."""
+    if any(entry.place not in used_inventories for entry in amounts):
         return False
     try:
-        _refuse(rooms, wants, held)
+        _check_amounts(used_inventories, amounts, held)
     except CapacityExceeded:
         return False
     return True
 
 
-def _refuse(
-    rooms: Mapping[InventoryIds, UsedInventory],
-    wants: Collection[Want],
+def _check_amounts(
+    used_inventories: Mapping[InventoryIds, UsedInventory],
+    amounts: Collection[Want],
     held: Mapping[InventoryIds, int],
 ) -> None:
-    asked: dict[InventoryIds, int] = defaultdict(int)
-    for want in wants:
-        inventory = rooms[want.place].inventory
-        if not obeys_units(inventory, want.amount):
+    requested: dict[InventoryIds, int] = defaultdict(int)
+    for entry in amounts:
+        inventory = used_inventories[entry.place].inventory
+        if not obeys_units(inventory, entry.amount):
             raise _exceeded(
-                want,
-                f"violate inventory constraints: {want.amount} requested, min_unit "
+                entry,
+                f"violate inventory constraints: {entry.amount} requested, min_unit "
                 f"{inventory.min_unit}, max_unit {inventory.max_unit}, "
                 f"step_size {inventory.step_size}.",
             )
-        asked[want.place] += want.amount
-    for want in wants:
-        room, own = rooms[want.place], held.get(want.place, 0)
-        if not may_hold(room.inventory, room.used - own, own, asked[want.place]):
+        requested[entry.place] += entry.amount
+    for entry in amounts:
+        stock, own = used_inventories[entry.place], held.get(entry.place, 0)
+        if not may_hold(stock.inventory, stock.used - own, own, requested[entry.place]):
             raise _exceeded(
-                want,
-                f"exceed the capacity of {room.inventory.capacity}, of which others use "
-                f"{room.used - own}: {asked[want.place]} requested.",
+                entry,
+                f"exceed the capacity of {stock.inventory.capacity}, of which others use "
+                f"{stock.used - own}: {requested[entry.place]} requested.",
             )
 
 
 def check_stocked(
-    connection: Connection, wants: Collection[Want]
+    connection: Connection, amounts: Collection[Want]
 ) -> dict[InventoryIds, UsedInventory]:
-    """Return what there is at the places that are asked.
+    """Return the inventories that are requested, with their usage.
 
-    Raises :class:`CapacityExceeded` where an amount is of a class that the provider has not.
+    Raises :class:`CapacityExceeded` if a provider has no inventory of a requested class.
     """
-    rooms = read(connection, {want.place for want in wants})
-    for want in wants:
-        if want.place not in rooms:
+    used_inventories = read(connection, {entry.place for entry in amounts})
+    for entry in amounts:
+        if entry.place not in used_inventories:
             raise CapacityExceeded(
-                f"Unable to allocate inventory: Inventory for '{want.resource_class}' on resource "
-                f"provider '{want.provider_uuid}' invalid: it has none."
+                f"Unable to allocate inventory: Inventory for '{entry.resource_class}' on resource "
+                f"provider '{entry.provider_uuid}' invalid: it has none."
             )
-    return rooms
+    return used_inventories
 
 
-def _exceeded(want: Want, how: str) -> CapacityExceeded:
+def _exceeded(entry: Want, violation: str) -> CapacityExceeded:
     return CapacityExceeded(
-        f"Unable to allocate inventory: Unable to create allocation for '{want.resource_class}' on "
-        f"resource provider '{want.provider_uuid}'. The requested amount would {how}"
+        f"Unable to allocate inventory: Unable to create allocation for '{entry.resource_class}' "
+        f"on resource provider '{entry.provider_uuid}'. The requested amount would {violation}"
     )
 
 
 def read(
     connection: Connection, places: Iterable[InventoryIds]
 ) -> dict[InventoryIds, UsedInventory]:
-    """Return inventory and usage at these places, and perhaps at more of the same providers."""
+    """Return inventories with their usage, possibly with more of the same providers."""
     return {
         (row.resource_provider_id, row.resource_class_id): UsedInventory(
             Inventory(
@@ -242,17 +239,17 @@ def read(
             ),
             int(row.used),
         )
-        for row in _rows(connection, _ROOMS, places)
+        for row in _rows(connection, _USED_INVENTORIES, places)
     }
 
 
 def free(
     connection: Connection, places: Iterable[InventoryIds]
 ) -> dict[InventoryIds, tuple[int, int]]:
-    """Return what is free at these places, and the most that one allocation may take there.
+    """Return the free amount and ``max_unit`` of inventories.
 
-    What is free is less than 0 where more is used than there is. In less time than :func:`read`:
-    no inventory is made. As there, there may be more of the same providers.
+    The free amount is negative if usage exceeds the capacity. Faster than :func:`read`, as it
+    creates no inventory values. May return more inventories of the same providers, too.
     """
     return {
         (provider_id, class_id): (capacity_of(total, reserved, ratio) - int(used), max_unit)
@@ -265,9 +262,9 @@ def free(
 def _rows(
     connection: Connection, statement: sa.Select[Any], places: Iterable[InventoryIds]
 ) -> Iterator[Any]:
-    """Yield the rows of a statement about providers and classes for these places."""
-    asked = set(places)
-    class_ids = sorted({class_id for _, class_id in asked})
-    provider_ids = sorted({provider_id for provider_id, _ in asked})
+    """Yield the rows of a statement for providers and classes."""
+    inventory_ids = set(places)
+    class_ids = sorted({class_id for _, class_id in inventory_ids})
+    provider_ids = sorted({provider_id for provider_id, _ in inventory_ids})
     for batch in batches(provider_ids, SIZE - len(class_ids)):
         yield from connection.execute(statement, {"providers": batch, "classes": class_ids}).all()

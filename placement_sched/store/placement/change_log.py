@@ -1,4 +1,4 @@
-"""Change log of providers: which providers were written, by any service, and when.
+"""Change log of providers: the providers that any service has written, with times.
 
 Triggers write the log in the transactions of the writers (``db/triggers.py``). A reader
 that has loaded all providers keeps them current::
@@ -10,13 +10,13 @@ that has loaded all providers keeps them current::
 
 A row gets its id when it is written, not when its transaction commits, and each node of a Galera
 cluster has ids of its own. A row may therefore appear below rows that were read before. So each
-reading starts :data:`OVERLAP` seconds before the newest row and drops the rows that it knows. Every
-few seconds :func:`read_late_rows` compares the number of all rows of the last
-hour with the number of known rows, which finds the rows of longer transactions. A long transaction
-of this service ends with a row that makes readers do that at once.
+reading starts :data:`OVERLAP` seconds before the newest row and drops rows that were already read.
+Every few seconds :func:`read_late_rows` compares the number of all rows of the last hour with the
+number of rows read, which finds the rows of longer transactions. A long transaction of this
+service ends with a row that makes readers do that at once.
 
-A known row that is missing was lost with a failover or a restored backup, or has not reached this
-node of a cluster yet. Connections must commit each statement, as those of ``Database.read`` do.
+A row that was read and is missing was lost with a failover or a restored backup, or has not
+reached this node of a cluster yet. Connections must commit each statement, as ``Database.read``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,17 +38,17 @@ OVERLAP = 3.0
 #: Seconds of the log that :func:`read_late_rows` compares, and between two points from which it
 #: may start.
 LATE_OVERLAP, LATE_STEP = 3600.0, 300.0
-#: More rows at once, or characters of them, than are worth reading: all providers are loaded again.
-#: The characters are fewer than group_concat_max_len, which sessions on MariaDB set.
+#: From this many rows or characters on, all providers are loaded again. The number of characters
+#: is less than group_concat_max_len, which sessions on MariaDB set.
 MAX_ROWS, MAX_CHARACTERS = 20_000, 1_000_000
-#: How long rows are kept: longer than any reader may want them.
+#: Retention of rows, longer than any reader needs them.
 KEEP = timedelta(hours=3)
-#: Rows that one statement deletes, and the most statements of one call.
+#: Number of rows that one statement deletes, and maximum number of statements per call.
 BATCH, BATCHES = 5000, 20
 
 _COLUMNS = provider_changes.c
-#: All rows as one text, as drivers written in Python take long for each value. Between two bounds:
-#: of one bound PostgreSQL expects a third of the table.
+#: All rows as one text, as drivers written in Python are slow for each value. With two bounds,
+#: because PostgreSQL expects a third of the table for one bound.
 _ROWS = (
     "SELECT {} FROM sched_provider_changes "
     "WHERE id BETWEEN CAST(:first AS {}) AND 9223372036854775807"
@@ -72,13 +72,14 @@ _SECONDS_AGO_ON_MARIADB = "UTC_TIMESTAMP(6) - INTERVAL :seconds SECOND"
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """How far a reader has read the log.
+    """The position of a reader in the log.
 
-    ``rows`` are the known rows above the id ``after``: texts of their values, with their ids.
-    ``steps`` are recent readings: the time by the monotonic clock, and the highest id at that time.
+    ``rows`` are the rows already read above the id ``after``: texts of their values, with their
+    ids. ``steps`` are recent readings: the time by the monotonic clock, and the highest id at that
+    time.
 
-    ``points`` are for late rows: a time, an id, and how many rows are known up to this id since
-    the first point, which is an hour ago. ``count`` is how many are known up to ``after``.
+    ``points`` are for late rows: a time, an id, and the number of rows read up to this id since
+    the first point, an hour ago. ``count`` is the number of rows read up to ``after``.
     """
 
     after: int
@@ -90,12 +91,12 @@ class LogPosition:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What was committed since a position, and the position to read on from.
+    """The changes committed since a position, and the position to continue from.
 
-    ``providers`` are the ids of the providers to load again, deleted providers included.
-    ``names``: names of traits, resource classes or aggregates were written. ``is_in_doubt``: all
-    providers must be loaded again. ``lacks_rows``: known rows are missing. ``has_late_rows``: a
-    long transaction has ended, and :func:`read_late_rows` finds its rows.
+    ``providers`` are the ids of the providers to load again, deleted providers included. ``names``:
+    names of traits, resource classes or aggregates were written. ``is_in_doubt``: all providers
+    must be loaded again. ``lacks_rows``: rows already read are missing. ``has_late_rows``: a long
+    transaction has ended, and :func:`read_late_rows` finds its rows.
     """
 
     position: LogPosition
@@ -106,7 +107,7 @@ class Changes:
     has_late_rows: bool = False
 
     def and_then(self, late: "Changes") -> "Changes":
-        """Return these changes and those of the next reading, at its position."""
+        """Return these changes combined with the next changes, at their position."""
         return replace(
             late,
             providers=self.providers | late.providers,
@@ -117,25 +118,25 @@ class Changes:
 
 
 class ChangeLog(Protocol):
-    """The functions of this module by which a reader follows the log."""
+    """Functions of this module that a reader uses to follow the log."""
 
     def why_not_kept(self, connection: Connection) -> str | None:
-        """Return why the log cannot be relied on; None if it can."""
+        """Return the reason why the log is unreliable, or None."""
 
     def begin(self, connection: Connection) -> Any:
-        """Return a position, after which everything that is committed later is reported."""
+        """Return a position from which :meth:`read` reports all later commits."""
 
     def read(self, connection: Connection, position: Any) -> Changes:
-        """Return what was committed after a position, with one statement."""
+        """Return the changes committed after a position, with a single statement."""
 
     def read_late_rows(self, connection: Connection, position: Any) -> Changes:
-        """Return what :meth:`read` did not find because its transaction took too long."""
+        """Return changes that :meth:`read` missed because of long transactions."""
 
 
 def begin(connection: Connection) -> LogPosition:
-    """Return the position before which all rows are read, to be taken before all providers are.
+    """Return the current position, to be read before all providers are loaded.
 
-    Raises the database's errors.
+    Raises database errors.
     """
     now = monotonic()
     start = _before(connection, LATE_OVERLAP)
@@ -149,7 +150,7 @@ def begin(connection: Connection) -> LogPosition:
 
 
 def read(connection: Connection, position: LogPosition) -> Changes:
-    """Return what was committed since a position, except late rows, with one statement."""
+    """Return the changes committed since a position, except late rows."""
     rows = _rows(connection, position.after + 1)
     if len(rows) >= MAX_ROWS or sum(map(len, rows)) >= MAX_CHARACTERS:
         return Changes(position, is_in_doubt=True)
@@ -158,23 +159,23 @@ def read(connection: Connection, position: LogPosition) -> Changes:
         return Changes(position, lacks_rows=True)
     if not new and len(rows) <= 1:
         return Changes(position)
-    return _changes(_moved(position, {**position.rows, **new}), map(_provider_of, new))
+    return _changes(_advance(position, {**position.rows, **new}), map(_provider_of, new))
 
 
 def read_late_rows(connection: Connection, position: LogPosition) -> Changes:
-    """Return what transactions wrote that were open for longer than :data:`OVERLAP`.
+    """Return the changes of transactions that were open for longer than :data:`OVERLAP`.
 
-    One statement finds whether there are late rows. If there are, all providers that the log of
-    the last hour names are returned.
+    One statement detects late rows. If there are any, all providers in the log of the last hour
+    are returned.
     """
     _, start, _ = position.points[0]
     if _count(connection, start, position.after) == position.count:
         return Changes(position)
     query = sa.select(_COLUMNS.provider_id, sa.func.count()).group_by(_COLUMNS.provider_id)
-    among = query.where(_COLUMNS.id > start, _COLUMNS.id <= position.after)
-    found: dict[int, int] = dict(map(tuple, connection.execute(among)))
+    in_range = query.where(_COLUMNS.id > start, _COLUMNS.id <= position.after)
+    counts: dict[int, int] = dict(map(tuple, connection.execute(in_range)))
     points = ((monotonic(), start, 0),)
-    return _changes(replace(position, points=points, count=sum(found.values())), found)
+    return _changes(replace(position, points=points, count=sum(counts.values())), counts)
 
 
 def _changes(position: LogPosition, providers: Iterable[int]) -> Changes:
@@ -189,8 +190,8 @@ def _changes(position: LogPosition, providers: Iterable[int]) -> Changes:
     )
 
 
-def _moved(position: LogPosition, rows: Mapping[str, int]) -> LogPosition:
-    """Return the position after ``rows``; what is older than the overlap is only counted."""
+def _advance(position: LogPosition, rows: Mapping[str, int]) -> LogPosition:
+    """Return the position after ``rows``, only counting rows older than the overlap."""
     now, last = monotonic(), max(rows.values())
     steps, points, after = list(position.steps), list(position.points), position.after
     if steps[-1][1] != last:
@@ -198,23 +199,23 @@ def _moved(position: LogPosition, rows: Mapping[str, int]) -> LogPosition:
     while len(steps) > 1 and now - steps[1][0] >= OVERLAP:
         steps.pop(0)
     if now - steps[0][0] >= OVERLAP:
-        # The newest row stays, by which a lost log is noticed.
+        # The newest row stays, so that a lost log is noticed.
         after = max(after, min(steps[0][1], last - 1))
-    kept = {row: key for row, key in rows.items() if key > after}
-    count = position.count + len(rows) - len(kept)
+    remaining = {row: key for row, key in rows.items() if key > after}
+    count = position.count + len(rows) - len(remaining)
     if now - points[-1][0] >= LATE_STEP:
         points.append((now, after, count))
     if len(points) > 1 and now - points[1][0] >= LATE_OVERLAP:
         points.pop(0)
-        left_out = points[0][2]
-        points = [(at, key, number - left_out) for at, key, number in points]
-        count -= left_out
-    return LogPosition(after, kept, tuple(steps), tuple(points), count)
+        dropped = points[0][2]
+        points = [(at, key, number - dropped) for at, key, number in points]
+        count -= dropped
+    return LogPosition(after, remaining, tuple(steps), tuple(points), count)
 
 
 def _rows(connection: Connection, first: int) -> list[str]:
     kind = connection.dialect.name
-    # As a text, which has one type whatever its size: PostgreSQL prepares one statement.
+    # As a text, whose type is independent of the size: PostgreSQL prepares one statement.
     parameters = {"first": str(first)}
     ((rows,),) = _STATEMENTS.get(kind, _STATEMENTS["mysql"]).rows(connection, parameters)
     return rows.split(",") if rows else []
@@ -230,26 +231,26 @@ def _provider_of(row: str) -> int:
 
 def _count(connection: Connection, after: int, last: int) -> int:
     query = sa.select(sa.func.count()).select_from(provider_changes)
-    found = connection.scalar(query.where(_COLUMNS.id > after, _COLUMNS.id <= last))
-    return found or 0
+    count = connection.scalar(query.where(_COLUMNS.id > after, _COLUMNS.id <= last))
+    return count or 0
 
 
 def _before(connection: Connection, seconds: float) -> int:
-    """Return the id of the last row that is at least this old, 0 if there is none.
+    """Return the id of the last row that is at least ``seconds`` old, or 0.
 
-    It is less than that of the newest row. Rows above it may still be uncommitted.
+    It is less than the id of the newest row. Rows above it may still be uncommitted.
     """
-    words = _SECONDS_AGO.get(connection.dialect.name, _SECONDS_AGO_ON_MARIADB)
-    is_old = sa.text(f"created_at < {words}").bindparams(seconds=seconds)
+    cutoff = _SECONDS_AGO.get(connection.dialect.name, _SECONDS_AGO_ON_MARIADB)
+    is_old = sa.text(f"created_at < {cutoff}").bindparams(seconds=seconds)
     last = sa.select(_COLUMNS.id).where(is_old).order_by(_COLUMNS.id.desc()).limit(1)
     newest = connection.scalar(_NEWEST) or 1
     return min(connection.scalar(last) or 0, newest - 1)
 
 
 def trim(connection: Connection, keep: timedelta = KEEP) -> int:
-    """Delete rows that are older than ``keep``, but never the newest row; return how many.
+    """Delete rows older than ``keep``, except the newest row, and return their number.
 
-    Any number of processes may do so. Each statement takes some milliseconds.
+    Several processes may call it concurrently. Each statement takes some milliseconds.
     """
     last = _before(connection, keep.total_seconds())
     deleted = 0
@@ -264,14 +265,14 @@ def trim(connection: Connection, keep: timedelta = KEEP) -> int:
 def _delete(connection: Connection, last: int) -> int:
     old = _COLUMNS.id <= last
     if connection.dialect.name in {"mysql", "mariadb"}:
-        some = sa.delete(provider_changes).where(old).with_dialect_options(mysql_limit=BATCH)
-        return connection.execute(some).rowcount
+        statement = sa.delete(provider_changes).where(old).with_dialect_options(mysql_limit=BATCH)
+        return connection.execute(statement).rowcount
     oldest = sa.select(_COLUMNS.id).where(old).order_by(_COLUMNS.id).limit(BATCH)
     return connection.execute(sa.delete(provider_changes).where(_COLUMNS.id.in_(oldest))).rowcount
 
 
 def why_not_kept(connection: Connection) -> str | None:
-    """Return why the change log cannot be relied on, and what to do; None if it can."""
+    """Return why the change log is unreliable and how to fix it, or None."""
     if not sa.inspect(connection).has_table(provider_changes.name):
         return "the table of the change log is missing; run placement-sched db sync"
     if (reason := why_unsupported(connection)) is not None:

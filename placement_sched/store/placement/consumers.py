@@ -1,7 +1,4 @@
-"""Consumers, their projects, users and types: rows that come and go with allocations.
-
-Orphans are consumers that hold something of a compute node and of which no instance is recorded.
-"""
+"""Consumers with their projects, users and types, created and deleted with allocations."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -44,7 +41,7 @@ COLUMNS: Mapping[str, Column[Any]] = {
     PROVIDER: resource_providers.c.uuid,
 }
 
-_QUESTION = sa.union_all(
+_IDS_BY_NAME = sa.union_all(
     *(
         select(literal(kind), collations.in_unicode(column), column.table.c.id).where(
             column.in_(bindparam(kind, expanding=True))
@@ -55,43 +52,16 @@ _QUESTION = sa.union_all(
 
 #: An id by kind and name.
 Ids = dict[tuple[str, str], int]
-
-
-def ids_of(connection: Connection, wanted: Mapping[str, Collection[str]]) -> Ids:
-    """Return the ids of those rows that are there, by kind and name, with one statement.
-
-    ``wanted`` has names by kind. One more statement is for some thousands of names more.
-    """
-    parts = [sql.batches(wanted.get(kind, ()), sql.SIZE // len(COLUMNS)) for kind in COLUMNS]
-    return {
-        (kind, name): number
-        for some in zip_longest(*parts, fillvalue=())
-        for kind, name, number in connection.execute(
-            _QUESTION, dict(zip(COLUMNS, some, strict=True))
-        )
-    }
-
-
-def as_kept(connection: Connection, kind: str, name: str) -> str | None:
-    """Return the name that the database takes for this one, as it is kept there."""
-    kept: str | None = connection.scalar(select(COLUMNS[kind]).where(COLUMNS[kind] == name))
-    return kept
-
-
-_HOLDER = allocations.c.consumer_id
-
-#: The generation of a consumer that this transaction has just made, where the database does not
-#: report them. No committed row has it, so it distinguishes them from those of other writers.
+_CONSUMER_ID = allocations.c.consumer_id
+#: The generation of a consumer that this transaction has just created, if the database does not
+#: return inserted rows. No committed row has it, so it identifies the rows of this transaction.
 _UNFINISHED = -1
 #: The generation of a consumer after its first allocations.
-_FIRST = 1
-
-#: How often a consumer is created again that another writer removes before it is locked.
-_ATTEMPTS = 10
-
-#: A claim brings four values, so this many claims fit into one statement of any database.
-_CLAIMS_AT_ONCE = 5_000
-
+_FIRST_GENERATION = 1
+#: Maximum number of attempts to create a consumer that other writers delete before it is locked.
+_MAX_ATTEMPTS = 10
+#: Number of claims per statement: with four values each, they fit on every database.
+_CLAIMS_PER_STATEMENT = 5_000
 _LOCK = (
     select(consumers)
     .where(consumers.c.uuid.in_(bindparam("uuids", expanding=True)))
@@ -105,18 +75,56 @@ _RAISE = (
     .where(_BY_ID)
     .values(
         generation=consumers.c.generation + 1,
-        # One that a client made stays without: see create().
+        # Remains NULL for consumers created by clients: see create().
         updated_at=sa.case((consumers.c.updated_at.is_not(None), _NOW)),
     )
 )
 _FINISH = (
-    update(consumers).where(_BY_ID, consumers.c.generation == _UNFINISHED).values(generation=_FIRST)
+    update(consumers)
+    .where(_BY_ID, consumers.c.generation == _UNFINISHED)
+    .values(generation=_FIRST_GENERATION)
 )
 _DELETE = sa.delete(consumers).where(_BY_ID)
+#: The order of an index, so that a limit can end the scan early.
+BY_CONSUMER = (_CONSUMER_ID, allocations.c.id)
+OF_CONSUMERS = _CONSUMER_ID.in_(bindparam("consumers", expanding=True))
+_HELD = (
+    select(
+        _CONSUMER_ID,
+        allocations.c.resource_provider_id,
+        allocations.c.resource_class_id,
+        allocations.c.used,
+    )
+    .where(OF_CONSUMERS)
+    .order_by(*BY_CONSUMER)
+    .with_for_update()
+)
+_HELD_LIMITED = _HELD.limit(bindparam("most", type_=Integer))
+
+
+def ids_of(connection: Connection, wanted: Mapping[str, Collection[str]]) -> Ids:
+    """Return the ids of existing rows, by kind and name.
+
+    ``wanted`` contains names by kind. Each further few thousand names need one more statement.
+    """
+    parts = [sql.batches(wanted.get(kind, ()), sql.SIZE // len(COLUMNS)) for kind in COLUMNS]
+    return {
+        (kind, name): number
+        for batches in zip_longest(*parts, fillvalue=())
+        for kind, name, number in connection.execute(
+            _IDS_BY_NAME, dict(zip(COLUMNS, batches, strict=True))
+        )
+    }
+
+
+def as_kept(connection: Connection, kind: str, name: str) -> str | None:
+    """Return the stored name that the database considers equal to a name, or None."""
+    stored: str | None = connection.scalar(select(COLUMNS[kind]).where(COLUMNS[kind] == name))
+    return stored
 
 
 class Owner(NamedTuple):
-    """Whose a consumer is and what it is, as the ids of the rows that say so."""
+    """The project, user and type of a consumer, as row ids."""
 
     project_id: int
     user_id: int
@@ -124,7 +132,7 @@ class Owner(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A consumer's row, locked; ``generation`` None is a consumer made by this transaction."""
+    """A locked consumer row (generation None: created by this transaction)."""
 
     id: int
     generation: int | None
@@ -132,9 +140,9 @@ class Record(NamedTuple):
 
 
 def lock(connection: Connection, uuids: Iterable[str]) -> dict[str, Record]:
-    """Lock the rows of those consumers that are there, in order of uuid, and return them."""
+    """Lock the rows of existing consumers, in order of uuid, and return them."""
     return {
-        # MariaDB may find a spelling in capitals, which OpenStack placement lets in.
+        # MariaDB also finds uuids in upper case, which OpenStack placement accepts.
         row.uuid.lower(): Record(
             row.id, row.generation, Owner(row.project_id, row.user_id, row.consumer_type_id)
         )
@@ -144,7 +152,7 @@ def lock(connection: Connection, uuids: Iterable[str]) -> dict[str, Record]:
 
 
 def owner_names(claims: Sequence[ConsumerClaim]) -> dict[str, list[str]]:
-    """Return the names of projects, users and types that the claims give, by kind."""
+    """Return the names of projects, users and types in claims, by kind."""
     return {
         PROJECT: sorted({claim.project_id for claim in claims}),
         USER: sorted({claim.user_id for claim in claims}),
@@ -153,14 +161,13 @@ def owner_names(claims: Sequence[ConsumerClaim]) -> dict[str, list[str]]:
 
 
 def owners(
-    connection: Connection, claims: Sequence[ConsumerClaim], known: Ids, now: datetime
+    connection: Connection, claims: Sequence[ConsumerClaim], existing: Ids, now: datetime
 ) -> dict[str, Owner]:
-    """Return who holds each claim, by consumer, making projects, users and types as needed.
+    """Return the owner of each claim, by consumer, creating missing projects, users and types.
 
-    ``known`` has the ids of those that are there. Safe beside other writers that make the same
-    ones.
+    ``existing`` contains the ids of existing rows. Safe with concurrent writers of the same rows.
     """
-    ids = dict(known)
+    ids = dict(existing)
     missing = _without(owner_names(claims), ids)
     for kind, names in missing.items():
         column = COLUMNS[kind]
@@ -168,7 +175,7 @@ def owners(
         sql.insert_missing(connection, column.table, rows)
     if any(missing.values()):
         ids |= ids_of(connection, missing)
-        ids |= _spelled_otherwise(connection, _without(missing, ids))
+        ids |= _ids_ignoring_case(connection, _without(missing, ids))
     return {
         claim.consumer: Owner(
             ids[PROJECT, claim.project_id],
@@ -186,54 +193,56 @@ def create(
     *,
     decided: bool = False,
 ) -> dict[str, Record]:
-    """Create the consumers of these uuids that are not there, and return all of them locked.
+    """Create missing consumers, and return all consumers, locked.
 
-    Those of a claim that a decision is recorded of (``decided``) have a time of their last change,
-    others never: so one that a client makes again, in the second of the decision, is known apart.
+    Only consumers of a claim with a recorded decision (``decided``) get an ``updated_at``, which
+    distinguishes them from consumers that clients create again within the same second.
 
-    One that another request made meanwhile is returned with the generation that it has now. Raises
-    :class:`ConcurrentUpdate` where others make and remove one faster than it can be locked.
+    A consumer created concurrently is returned with its current generation. Raises
+    :class:`ConcurrentUpdate` if others create and delete a consumer faster than it can be locked.
     """
-    found: dict[str, Record] = {}
-    same = {"created_at": now, "updated_at": now if decided else None}
+    records: dict[str, Record] = {}
+    times = {"created_at": now, "updated_at": now if decided else None}
 
     def missing() -> list[str]:
-        return [uuid for uuid in sorted(owners_by_uuid) if uuid not in found]
+        return [uuid for uuid in sorted(owners_by_uuid) if uuid not in records]
 
     def create_missing() -> dict[str, Record]:
-        found.update(_make(connection, {uuid: owners_by_uuid[uuid] for uuid in missing()}, same))
-        found.update(lock(connection, missing()))
+        records.update(_insert(connection, {u: owners_by_uuid[u] for u in missing()}, times))
+        records.update(lock(connection, missing()))
         if missing():
             raise ConcurrentUpdate(
-                f"Concurrent updates of the same consumer; gave up after {_ATTEMPTS} attempts."
+                f"Concurrent updates of the same consumer; gave up after {_MAX_ATTEMPTS} attempts."
             )
-        return found
+        return records
 
-    return retrying(create_missing, _ATTEMPTS)
+    return retrying(create_missing, _MAX_ATTEMPTS)
 
 
-def _make(
-    connection: Connection, owners_by_uuid: Mapping[str, Owner], same: Mapping[str, datetime | None]
+def _insert(
+    connection: Connection,
+    owners_by_uuid: Mapping[str, Owner],
+    times: Mapping[str, datetime | None],
 ) -> dict[str, Record]:
-    """Create those of these consumers that are not there, with the ``same`` times; return them."""
+    """Insert missing consumers with these times and return the inserted rows."""
     rows = [
-        {"uuid": uuid, **owner._asdict(), "generation": _FIRST, **same}
+        {"uuid": uuid, **owner._asdict(), "generation": _FIRST_GENERATION, **times}
         for uuid, owner in owners_by_uuid.items()
     ]
     if sql.can_insert_new(connection):
         new = sql.insert_new(connection, consumers, rows, ("uuid", "id"))
-        made = {row.uuid: row.id for row in new}
+        created_ids = {row.uuid: row.id for row in new}
     else:
         rows = [{**row, "generation": _UNFINISHED} for row in rows]
         sql.insert_missing(connection, consumers, rows)
-        made = {
+        created_ids = {
             uuid: record.id
             for uuid, record in lock(connection, owners_by_uuid).items()
             if record.generation == _UNFINISHED
         }
-        for batch in sql.batches(made.values()):
+        for batch in sql.batches(created_ids.values()):
             connection.execute(_FINISH, {"ids": batch})
-    return {uuid: Record(made[uuid], None, owners_by_uuid[uuid]) for uuid in made}
+    return {uuid: Record(created_ids[uuid], None, owners_by_uuid[uuid]) for uuid in created_ids}
 
 
 def finish(
@@ -242,12 +251,12 @@ def finish(
     owners_by_uuid: Mapping[str, Owner],
     now: datetime,
 ) -> None:
-    """Raise the generations of locked consumers that hold something, and set whose they are.
+    """Raise the generations of locked consumers with allocations, and update their owners.
 
-    Those that this transaction has made are as they shall be. A claim that names no type leaves
-    the consumer's.
+    Consumers created by this transaction need no change. A claim without a type leaves the
+    consumer's type.
     """
-    for batch in sql.batches(one.id for one in records.values() if one.generation is not None):
+    for batch in sql.batches(r.id for r in records.values() if r.generation is not None):
         connection.execute(_RAISE, {"ids": batch, "now": now})
     changed = {}
     for uuid, record in records.items():
@@ -256,18 +265,18 @@ def finish(
             new = new._replace(consumer_type_id=record.owner.consumer_type_id)
         if new != record.owner:
             changed[record.id] = new
-    for some in sql.batches(changed.items(), _CLAIMS_AT_ONCE):
-        change = update(consumers).where(consumers.c.id.in_([number for number, _ in some]))
+    for pairs in sql.batches(changed.items(), _CLAIMS_PER_STATEMENT):
+        change = update(consumers).where(consumers.c.id.in_([number for number, _ in pairs]))
         values = {
-            name: _each(consumers.c[name], {number: owner[at] for number, owner in some})
-            for at, name in enumerate(Owner._fields)
+            name: _new_value(consumers.c[name], {number: owner[index] for number, owner in pairs})
+            for index, name in enumerate(Owner._fields)
         }
         connection.execute(change.values(values))
 
 
-def _each(column: Column[Any], values: Mapping[int, int | None]) -> ColumnElement[Any]:
-    given = {number: value for number, value in values.items() if value is not None}
-    return sa.case(given, value=consumers.c.id, else_=column) if given else column
+def _new_value(column: Column[Any], values: Mapping[int, int | None]) -> ColumnElement[Any]:
+    new_values = {number: value for number, value in values.items() if value is not None}
+    return sa.case(new_values, value=consumers.c.id, else_=column) if new_values else column
 
 
 def remove(connection: Connection, records: Iterable[Record]) -> None:
@@ -276,26 +285,8 @@ def remove(connection: Connection, records: Iterable[Record]) -> None:
         connection.execute(_DELETE, {"ids": batch})
 
 
-#: The order of an index, so that a limit ends the work early.
-BY_CONSUMER = (_HOLDER, allocations.c.id)
-OF_CONSUMERS = _HOLDER.in_(bindparam("consumers", expanding=True))
-
-_HELD = (
-    select(
-        _HOLDER,
-        allocations.c.resource_provider_id,
-        allocations.c.resource_class_id,
-        allocations.c.used,
-    )
-    .where(OF_CONSUMERS)
-    .order_by(*BY_CONSUMER)
-    .with_for_update()
-)
-_HELD_AT_MOST = _HELD.limit(bindparam("most", type_=Integer))
-
-
 class HeldAmount(NamedTuple):
-    """One row of what a consumer has so far."""
+    """A current allocation of a consumer."""
 
     consumer: str
     place: InventoryIds
@@ -305,52 +296,54 @@ class HeldAmount(NamedTuple):
 def held_so_far(
     connection: Connection, uuids: Collection[str], named_at: str | None = None
 ) -> list[HeldAmount]:
-    """Return what the consumers have so far, the rows locked against other services' removals.
+    """Return the current allocations of consumers, with locked rows.
 
-    ``named_at`` is where a request names them: raises :class:`TooComplex` where several have more
-    than :data:`MAX_HELD_AMOUNTS` amounts.
+    ``named_at`` is the JSON path at which a request names the consumers: raises :class:`TooComplex`
+    if several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
     """
-    bounded = named_at is not None and len(uuids) > 1
-    statement, limit = (_HELD_AT_MOST, {"most": MAX_HELD_AMOUNTS + 1}) if bounded else (_HELD, {})
-    found: list[HeldAmount] = []
+    is_limited = named_at is not None and len(uuids) > 1
+    statement, limit = (
+        (_HELD_LIMITED, {"most": MAX_HELD_AMOUNTS + 1}) if is_limited else (_HELD, {})
+    )
+    held_amounts: list[HeldAmount] = []
     for batch in sql.batches(uuids):
-        # Fetched at once: one by one takes half as long again.
+        # Fetched at once, because fetching row by row takes 50 % longer.
         rows = connection.execute(statement, {"consumers": batch, **limit}).all()
-        found += [
+        held_amounts += [
             HeldAmount(consumer.lower(), (provider_id, class_id), used)
             for consumer, provider_id, class_id, used in rows
         ]
-        if bounded:
-            refuse_too_many_held(len(found), named_at)
-    return found
+        if is_limited:
+            refuse_too_many_held(len(held_amounts), named_at)
+    return held_amounts
 
 
 def refuse_too_many_held(number: int, named_at: str | None) -> None:
-    """Raise :class:`TooComplex` where several consumers of a request hold so many amounts."""
+    """Raise :class:`TooComplex` if consumers of a request hold too many amounts."""
     if number > MAX_HELD_AMOUNTS:
         raise TooComplex(
-            f"the consumers hold more than {MAX_HELD_AMOUNTS} amounts so far, and one request that "
-            f"names several may change that many at most",
+            f"the consumers hold more than {MAX_HELD_AMOUNTS} amounts, which is the limit of one "
+            f"request that names several",
             at=named_at,
         )
 
 
-def _spelled_otherwise(connection: Connection, wanted: Mapping[str, Sequence[str]]) -> Ids:
-    """Return the ids of rows that a database without regard to case takes to be these."""
-    questions = [
+def _ids_ignoring_case(connection: Connection, wanted: Mapping[str, Sequence[str]]) -> Ids:
+    """Return the ids of rows with equal names on databases that ignore case."""
+    queries = [
         select(literal(kind), literal(name), COLUMNS[kind].table.c.id).where(COLUMNS[kind] == name)
         for kind, names in wanted.items()
         for name in names
     ]
     return {
         (kind, name): number
-        for some in sql.batches(questions, 500)
-        for kind, name, number in connection.execute(sa.union_all(*some))
+        for batch in sql.batches(queries, 500)
+        for kind, name, number in connection.execute(sa.union_all(*batch))
     }
 
 
-def _without(wanted: Mapping[str, Sequence[str]], known: Ids) -> dict[str, list[str]]:
+def _without(wanted: Mapping[str, Sequence[str]], existing: Ids) -> dict[str, list[str]]:
     return {
-        kind: [name for name in names if (kind, name) not in known]
+        kind: [name for name in names if (kind, name) not in existing]
         for kind, names in wanted.items()
     }

@@ -1,4 +1,4 @@
-"""Inventories: what providers have of each resource class."""
+"""Inventories: the amounts that providers offer of each resource class."""
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,11 +18,11 @@ from placement_sched.store.placement.resource_providers import BySpelling
 
 _COLUMNS = inventories.c
 _AMOUNTS = tuple(
-    one.name
-    for one in dataclasses.fields(Inventory)
-    if one.name not in {"resource_class", "created_at", "updated_at"}
+    field.name
+    for field in dataclasses.fields(Inventory)
+    if field.name not in {"resource_class", "created_at", "updated_at"}
 )
-# To ask a row for each by its name takes three times as long.
+# Reading each attribute by name takes three times as long.
 _amounts_in = attrgetter(*_AMOUNTS)
 _FIELDS = ("resource_class", *_AMOUNTS, "created_at", "updated_at")
 
@@ -32,7 +32,7 @@ _STOCK: Select[Any] = select(inventories, resource_classes.c.name).join(
 _OF_PROVIDERS = _STOCK.where(
     _COLUMNS.resource_provider_id.in_(bindparam("providers", expanding=True))
 ).order_by(_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
-# One question for the provider and its inventories: asking twice takes nearly twice as long.
+# One statement for the provider and its inventories: two statements take nearly twice as long.
 _BY_UUID = BySpelling.of(
     select(
         resource_providers.c.uuid,
@@ -45,44 +45,44 @@ _BY_UUID = BySpelling.of(
     .outerjoin(resource_classes, resource_classes.c.id == _COLUMNS.resource_class_id)
     .order_by(_COLUMNS.resource_class_id)
 )
+#: Number of classes per statement, in addition to some 10 000 providers.
+_CLASSES_PER_STATEMENT = 1000
 
 
 class HeldInventory(NamedTuple):
-    """An inventory that is there, to be compared: without its times."""
+    """An existing inventory for comparison, without timestamps."""
 
     class_id: int
     inventory: Inventory
 
 
-#: So many classes are named in one statement, beside some ten thousand providers.
-_CLASSES = 1000
-#: Inventories that are there, by the provider's id and the name of the class.
+#: Existing inventories by provider id and class name.
 HeldByPlace = Mapping[tuple[int, str], HeldInventory]
 
 
 def of_provider(connection: Connection, provider_id: int) -> tuple[Inventory, ...]:
-    """Return a provider's inventories."""
-    found = connection.execute(_OF_PROVIDERS, {"providers": [provider_id]})
+    """Return the inventories of a provider."""
+    rows = connection.execute(_OF_PROVIDERS, {"providers": [provider_id]})
     return tuple(
-        _inventory(row, created_at=row.created_at, updated_at=row.updated_at) for row in found
+        _inventory(row, created_at=row.created_at, updated_at=row.updated_at) for row in rows
     )
 
 
 def by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[Inventory, ...]]:
-    """Return a provider's generation, and its inventories; raises :class:`NotFound`."""
+    """Return generation and inventories of a provider, or raise :class:`NotFound`."""
     rows = _BY_UUID.rows(connection, uuid)
-    found = tuple(
-        Inventory(**dict(zip(_FIELDS, held, strict=True)))
-        for _, _, *held in rows
-        if held[0] is not None
+    provider_inventories = tuple(
+        Inventory(**dict(zip(_FIELDS, values, strict=True)))
+        for _, _, *values in rows
+        if values[0] is not None
     )
-    return rows[0][1], found
+    return rows[0][1], provider_inventories
 
 
 def by_provider_id(
     connection: Connection, ids: Iterable[int] | None = None
 ) -> dict[int, dict[str, Inventory]]:
-    """Return every inventory, or those of some providers, by provider id and class; no times."""
+    """Return inventories of providers (None: all) by provider id and class, without times."""
     rows: Iterable[Any]
     if ids is None:
         rows = connection.execute(_STOCK)
@@ -92,72 +92,73 @@ def by_provider_id(
 
 
 def changed_at(connection: Connection, provider_ids: Iterable[int]) -> dict[InventoryIds, datetime]:
-    """Return when each inventory of these providers was last written, where that is known."""
+    """Return the time of the last change of each inventory of providers, if recorded."""
     place = (_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
     query = select(*place, func.coalesce(_COLUMNS.updated_at, _COLUMNS.created_at))
     rows = sql.rows_among(connection, query, _COLUMNS.resource_provider_id, provider_ids)
-    return {(number, class_id): at for number, class_id, at in rows if at is not None}
+    return {
+        (provider_id, class_id): time for provider_id, class_id, time in rows if time is not None
+    }
 
 
 def replace(
     connection: Connection, provider: Provider, wanted: Sequence[Inventory], now: datetime
 ) -> None:
-    """Make these the only inventories of a provider that the caller has locked.
+    """Replace the inventories of a provider that the caller has locked.
 
-    Those that are there as they are wanted stay, and keep the time of their last change: by that
-    ``placement audit --invariants`` judges what is allocated of them. Raises :class:`InUse` where
-    one that would go has allocations.
+    Unchanged inventories keep the time of their last change, which ``placement audit --invariants``
+    compares with their allocations. Raises :class:`InUse` if a removed inventory has allocations.
     """
-    found = find(connection, [provider.id])
-    kept = {(provider.id, one.resource_class) for one in wanted}
-    _remove(connection, found, [place for place in found if place not in kept])
-    _change(connection, found, {provider.id: wanted}, now)
+    existing = find(connection, [provider.id])
+    remaining = {(provider.id, inventory.resource_class) for inventory in wanted}
+    _remove(connection, existing, [place for place in existing if place not in remaining])
+    _change(connection, existing, {provider.id: wanted}, now)
 
 
 def put(
     connection: Connection,
     by_provider_id: Mapping[int, Sequence[Inventory]],
     now: datetime,
-    found: HeldByPlace | None = None,
+    existing: HeldByPlace | None = None,
 ) -> None:
     """Insert or update inventories of providers that the caller has locked.
 
-    One that is there as it is wanted stays, and keeps the time of its last change. The number of
-    statements does not depend on how many there are. ``found`` is what :func:`find` has found of
-    these providers.
+    Unchanged inventories keep the time of their last change. The number of statements does not
+    depend on the number of inventories. ``existing`` is the result of :func:`find` for these
+    providers.
     """
-    if found is None:
-        found = find(connection, by_provider_id)
-    _change(connection, found, by_provider_id, now)
+    if existing is None:
+        existing = find(connection, by_provider_id)
+    _change(connection, existing, by_provider_id, now)
 
 
 def remove(
     connection: Connection,
     names_by_provider_id: Mapping[int, Collection[str]],
-    found: HeldByPlace | None = None,
+    existing: HeldByPlace | None = None,
 ) -> frozenset[int]:
-    """Delete inventories of these classes where they are; return the providers that had one.
+    """Delete existing inventories of classes and return the ids of the providers that had any.
 
-    The caller has locked the providers and bumps the generations of those that had one. Raises
-    :class:`InUse` where one is allocated. ``found`` is what :func:`find` has found of these
-    providers.
+    The caller has locked the providers and raises the generations of the providers that had any.
+    Raises :class:`InUse` if an inventory has allocations. ``existing`` is the result of
+    :func:`find` for these providers.
     """
-    if found is None:
-        found = find(connection, names_by_provider_id)
+    if existing is None:
+        existing = find(connection, names_by_provider_id)
     wanted = [
         (number, name) for number, names in names_by_provider_id.items() for name in sorted(names)
     ]
-    return _remove(connection, found, [place for place in wanted if place in found])
+    return _remove(connection, existing, [place for place in wanted if place in existing])
 
 
 def replace_many(
     connection: Connection, by_provider_id: Mapping[int, Sequence[Inventory]], now: datetime
 ) -> frozenset[int]:
-    """Make the inventories of exactly these classes match; return the providers that changed.
+    """Set the inventories of these classes and return the ids of the changed providers.
 
-    Inventories of other classes stay. The caller has locked the providers and bumps the
-    generations of those that changed. The number of statements does not depend on how many
-    providers there are.
+    Inventories of other classes stay. The caller has locked the providers and raises the
+    generations of the changed providers. The number of statements does not depend on the number of
+    providers.
     """
     return _change(connection, find(connection, by_provider_id), by_provider_id, now)
 
@@ -165,71 +166,71 @@ def replace_many(
 def set_ratios(
     connection: Connection, by_provider_id: Mapping[int, Mapping[str, float]], now: datetime
 ) -> frozenset[int]:
-    """Give inventories that are there these ratios, by class; return the providers that changed.
+    """Set allocation ratios of existing inventories and return the ids of the changed providers.
 
-    The caller has locked the providers and bumps the generations of those that changed. A ratio
-    may leave less than is allocated. The number of statements does not depend on how many
-    providers there are.
+    Ratios are by class. The caller has locked the providers and raises the generations of the
+    changed providers. A ratio may reduce the capacity below the allocations. The number of
+    statements does not depend on the number of providers.
     """
-    found = find(connection, by_provider_id)
+    existing = find(connection, by_provider_id)
     wanted = {
-        number: [
-            dataclasses.replace(held.inventory, allocation_ratio=ratio)
+        provider_id: [
+            dataclasses.replace(old.inventory, allocation_ratio=ratio)
             for name, ratio in ratios.items()
-            if (held := found.get((number, name))) is not None
+            if (old := existing.get((provider_id, name))) is not None
         ]
-        for number, ratios in by_provider_id.items()
+        for provider_id, ratios in by_provider_id.items()
     }
-    return _change(connection, found, wanted, now)
+    return _change(connection, existing, wanted, now)
 
 
 def _change(
     connection: Connection,
-    found: HeldByPlace,
+    existing: HeldByPlace,
     wanted: Mapping[int, Sequence[Inventory]],
     now: datetime,
 ) -> frozenset[int]:
-    different = _different(connection, found, wanted)
+    different = _select_different(connection, existing, wanted)
     _put(connection, different, now)
     return frozenset(number for number, _ in different)
 
 
-def _placed(wanted: Mapping[int, Sequence[Inventory]]) -> list[tuple[int, Inventory]]:
-    return [(number, one) for number, some in wanted.items() for one in some]
+def _pairs(wanted: Mapping[int, Sequence[Inventory]]) -> list[tuple[int, Inventory]]:
+    return [(key, inventory) for key, inventories in wanted.items() for inventory in inventories]
 
 
-def _different(
-    connection: Connection, found: HeldByPlace, wanted: Mapping[int, Sequence[Inventory]]
+def _select_different(
+    connection: Connection, existing: HeldByPlace, wanted: Mapping[int, Sequence[Inventory]]
 ) -> list[tuple[int, Inventory]]:
-    """Return the inventories that are not among those found, each with its provider's id."""
+    """Return new and changed inventories, each with its provider id."""
     return [
-        (number, inventory)
-        for number, inventory in _placed(wanted)
-        if (held := found.get((number, inventory.resource_class))) is None
-        or held.inventory != _comparable(connection, inventory)
+        (provider_id, inventory)
+        for provider_id, inventory in _pairs(wanted)
+        if (old := existing.get((provider_id, inventory.resource_class))) is None
+        or old.inventory != _comparable(connection, inventory)
     ]
 
 
-def _put(connection: Connection, placed: Sequence[tuple[int, Inventory]], now: datetime) -> None:
-    """Insert or update inventories, each beside its provider's id.
+def _put(connection: Connection, pairs: Sequence[tuple[int, Inventory]], now: datetime) -> None:
+    """Insert or update inventories, each with its provider id.
 
-    Raises :class:`Invalid` where a class is not there, or not any more.
+    Raises :class:`Invalid` if a class does not exist.
     """
-    if not placed:
+    if not pairs:
         return
-    names = {one.resource_class for _, one in placed}
+    names = {inventory.resource_class for _, inventory in pairs}
     class_ids = classes.held_ids_by_name(connection, names)
     if missing := sorted(names - class_ids.keys()):
         raise Invalid(f"No such resource class {', '.join(missing)}.")
     rows = [
         {
-            "resource_provider_id": number,
-            "resource_class_id": class_ids[one.resource_class],
+            "resource_provider_id": provider_id,
+            "resource_class_id": class_ids[inventory.resource_class],
             "created_at": now,
             "updated_at": now,
-            **{name: getattr(one, name) for name in _AMOUNTS},
+            **{name: getattr(inventory, name) for name in _AMOUNTS},
         }
-        for number, one in placed
+        for provider_id, inventory in pairs
     ]
     key = ("resource_provider_id", "resource_class_id")
     changing = (*_AMOUNTS, "updated_at")
@@ -237,54 +238,53 @@ def _put(connection: Connection, placed: Sequence[tuple[int, Inventory]], now: d
 
 
 def _remove(
-    connection: Connection, found: HeldByPlace, places: Collection[tuple[int, str]]
+    connection: Connection, existing: HeldByPlace, places: Collection[tuple[int, str]]
 ) -> frozenset[int]:
-    """Delete inventories that were found at these places; return the providers that had one."""
+    """Delete existing inventories and return the ids of the providers that had any."""
     if not places:
         return frozenset()
-    # Not looked up by name: before microversion 1.7 a class could be renamed meanwhile.
-    names = {(number, found[number, name].class_id): name for number, name in places}
-    _refuse_used(connection, names)
-    # One statement for all classes that go from the same providers.
-    numbers = sql.grouped((class_id, number) for number, class_id in sorted(names))
-    class_ids = sql.grouped((tuple(some), class_id) for class_id, some in numbers.items())
-    for some, ids in class_ids.items():
-        for batch in sql.batches(ids, _CLASSES):
-            gone = delete(inventories).where(_COLUMNS.resource_class_id.in_(batch))
-            sql.change_among(connection, gone, _COLUMNS.resource_provider_id, some)
-    return frozenset(number for number, _ in places)
+    # The class ids were read before: until microversion 1.7 classes can be renamed concurrently.
+    names = {(provider, existing[provider, name].class_id): name for provider, name in places}
+    _check_unused(connection, names)
+    # One statement for all classes that are removed from the same providers.
+    providers = sql.grouped((class_id, provider) for provider, class_id in sorted(names))
+    class_ids = sql.grouped((tuple(keys), class_id) for class_id, keys in providers.items())
+    for keys, ids in class_ids.items():
+        for batch in sql.batches(ids, _CLASSES_PER_STATEMENT):
+            statement = delete(inventories).where(_COLUMNS.resource_class_id.in_(batch))
+            sql.change_among(connection, statement, _COLUMNS.resource_provider_id, keys)
+    return frozenset(provider for provider, _ in places)
 
 
-def _refuse_used(connection: Connection, names: Mapping[tuple[int, int], str]) -> None:
-    """Raise :class:`InUse` for the first provider that has allocations of a class beside it.
+def _check_unused(connection: Connection, names: Mapping[tuple[int, int], str]) -> None:
+    """Raise :class:`InUse` for the first provider with allocations of one of its classes.
 
-    ``names`` are those of the classes, by the ids of provider and class. All these classes are
-    named.
+    ``names`` are class names by provider id and class id. The message names all such classes.
     """
     provider, resource_class = allocations.c.resource_provider_id, allocations.c.resource_class_id
-    used = (
+    query = (
         select(provider, resource_class, resource_providers.c.uuid)
         .join(resource_providers, resource_providers.c.id == provider)
         .where(resource_class.in_(sorted({class_id for _, class_id in names})))
         .distinct()
     )
-    numbers = sorted({number for number, _ in names})
-    held = sql.grouped(
-        (number, (class_id, uuid))
-        for number, class_id, uuid in sql.rows_among(connection, used, provider, numbers)
-        if (number, class_id) in names
+    provider_ids = sorted({provider_id for provider_id, _ in names})
+    used = sql.grouped(
+        (provider_id, (class_id, uuid))
+        for provider_id, class_id, uuid in sql.rows_among(connection, query, provider, provider_ids)
+        if (provider_id, class_id) in names
     )
     for first, _ in names:
-        if first in held:
-            named = ", ".join(names[first, class_id] for class_id, _ in sorted(held[first]))
+        if first in used:
+            in_use = ", ".join(names[first, class_id] for class_id, _ in sorted(used[first]))
             raise InUse(
-                f"Inventory for '{named}' on resource provider '{held[first][0][1]}' in use.",
+                f"Inventory for '{in_use}' on resource provider '{used[first][0][1]}' in use.",
                 code="placement.inventory.inuse",
             )
 
 
 def find(connection: Connection, provider_ids: Iterable[int]) -> HeldByPlace:
-    """Return the inventories of providers, as the database gives them back, without their times."""
+    """Return the inventories of providers as the database returns them, without timestamps."""
     return {
         (row.resource_provider_id, row.name): HeldInventory(
             row.resource_class_id, _comparable(connection, _inventory(row))
@@ -295,13 +295,13 @@ def find(connection: Connection, provider_ids: Iterable[int]) -> HeldByPlace:
 
 
 def _comparable(connection: Connection, inventory: Inventory) -> Inventory:
-    """Return the inventory without its times, and with the ratio as the database gives it back."""
+    """Return the inventory without timestamps, with the ratio as the database returns it."""
     ratio = inventory.allocation_ratio
     if connection.dialect.name in {"mysql", "mariadb"}:
-        # Placement's column is a FLOAT there, which is read back with six digits.
+        # Placement's column is a FLOAT, which is read back with six digits.
         ratio = float(f"{ratio:.6g}")
     if ratio == inventory.allocation_ratio and not (inventory.created_at or inventory.updated_at):
-        return inventory  # as most are: to make a copy takes longer than to compare one
+        return inventory  # the common case: copying takes longer than comparing
     return dataclasses.replace(inventory, allocation_ratio=ratio, created_at=None, updated_at=None)
 
 

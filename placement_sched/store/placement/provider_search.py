@@ -1,4 +1,4 @@
-"""Which providers a list of them shows: one statement whatever is asked."""
+"""Search of resource providers."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -38,9 +38,9 @@ MAX_PLANNED = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderQuery:
-    """What providers are asked for; what is None or empty asks for nothing.
+    """The filters of a provider list, ignoring None and empty values.
 
-    ``in_tree`` is the uuid of any provider of the tree; ``resources`` are amounts by class that
+    ``in_tree`` is the uuid of any provider of the tree. ``resources`` are amounts by class that
     must be free on the provider itself.
     """
 
@@ -53,9 +53,9 @@ class ProviderQuery:
 
 
 def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]:
-    """Return the providers that meet the query, by id.
+    """Return the providers that match, by id.
 
-    Raises :class:`Invalid` for a trait or resource class that does not exist.
+    Raises :class:`Invalid` for an unknown trait or resource class.
     """
     traits_and_aggregates = chain(
         _with_traits(connection, query.traits), _with_aggregates(connection, query.aggregates)
@@ -63,58 +63,56 @@ def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]
     amounts = _with_resources(connection, query.resources)
     conditions = [*planned(traits_and_aggregates), *amounts]
     uuids, members = _spellings(query.uuid), _spellings(query.in_tree)
-    named = _named(by_name=bool(query.name), uuids=len(uuids), members=len(members))
+    named_statement = _identity_statement(
+        by_name=bool(query.name), uuids=len(uuids), members=len(members)
+    )
     names = {
         "name": query.name,
-        **_numbered("asked_uuid", uuids),
-        **_numbered("asked_member", members),
+        **_numbered("uuid_value", uuids),
+        **_numbered("member_value", members),
     }
-    question = named.statement.where(*conditions) if conditions else named
-    found = read_providers(connection, question, names)
-    # MariaDB compares names without regard to case, or to spaces at their end.
-    return tuple(one for one in found if not query.name or one.name == query.name)
+    statement = named_statement.statement.where(*conditions) if conditions else named_statement
+    matching = read_providers(connection, statement, names)
+    # MariaDB ignores the case of names, and spaces at the end.
+    return tuple(provider for provider in matching if not query.name or provider.name == query.name)
 
 
-# What each compute asks every minute names a tree and nothing else: the few forms of such questions
-# are each built once.
-
-
-@cache
-def _named(*, by_name: bool, uuids: int, members: int) -> FrequentStatement:
-    """Return the question for a provider, a tree or both; their uuids have so many spellings."""
-    question = PROVIDERS
+@cache  # each nova-compute sends these queries every minute
+def _identity_statement(*, by_name: bool, uuids: int, members: int) -> FrequentStatement:
+    """Return the statement for a name, uuids and tree members, by number of spellings."""
+    statement = PROVIDERS
     if by_name:
-        question = question.where(_PROVIDERS.name == bindparam("name"))
+        statement = statement.where(_PROVIDERS.name == bindparam("name"))
     if uuids:
-        question = question.where(_is_one_of(_PROVIDERS.uuid, "asked_uuid", uuids))
+        statement = statement.where(_equals_any(_PROVIDERS.uuid, "uuid_value", uuids))
     if members:
         tree = _tree(members).subquery("tree")
-        question = question.join(tree, tree.c.id == _PROVIDERS.id)
-    return FrequentStatement(question)
+        statement = statement.join(tree, tree.c.id == _PROVIDERS.id)
+    return FrequentStatement(statement)
 
 
 def _tree(members: int) -> CompoundSelect[Any]:
-    """Return the question for the ids of a member of a tree and of all that have its root.
+    """Return the query of the ids of a member of a tree and of all providers with its root.
 
-    By "or" each database would look at every provider that there is. From before nested providers
-    the member may have no root.
+    A union, because with OR the databases scan all providers. Members created before nested
+    providers may have no root.
     """
-    member, fellow = (tables.resource_providers.alias(name) for name in ("member", "fellow"))
-    is_named = _is_one_of(member.c.uuid, "asked_member", members)
-    have_its_root = fellow.c.root_provider_id == member.c.root_provider_id
+    member, relative = (tables.resource_providers.alias(name) for name in ("member", "relative"))
+    is_named = _equals_any(member.c.uuid, "member_value", members)
+    has_same_root = relative.c.root_provider_id == member.c.root_provider_id
     return union(
         select(member.c.id).where(is_named),
-        select(fellow.c.id).join_from(member, fellow, have_its_root).where(is_named),
+        select(relative.c.id).join_from(member, relative, has_same_root).where(is_named),
     )
 
 
-def _is_one_of(column: ColumnElement[str], name: str, number: int) -> Condition:
-    """Return whether a column is one of the parameters that :func:`_numbered` makes.
+def _equals_any(column: ColumnElement[str], name: str, count: int) -> Condition:
+    """Return the condition that a column equals one of the parameters of :func:`_numbered`.
 
-    ``name`` is that of no column: SQLAlchemy names its own parameters by the columns, with numbers.
+    ``name`` must not be a column name: SQLAlchemy names its own parameters by column and number.
     """
-    values = [bindparam(f"{name}_{index}", type_=column.type) for index in range(number)]
-    return column == values[0] if number == 1 else column.in_(values)
+    values = [bindparam(f"{name}_{index}", type_=column.type) for index in range(count)]
+    return column == values[0] if count == 1 else column.in_(values)
 
 
 def _numbered(name: str, values: Collection[str]) -> dict[str, str]:
@@ -145,38 +143,38 @@ def _with_traits(connection: Connection, terms: TraitTerms) -> Iterator[Conditio
 
 
 def _with_aggregates(connection: Connection, terms: AggregateTerms) -> Iterator[Condition]:
-    # An aggregate that is not there has no provider. MariaDB compares uuids without regard to case.
-    found = aggregates.ids_by_uuid(connection, terms.uuids) if terms.uuids else {}
-    ids = {uuid.lower(): number for uuid, number in found.items()}
+    # An unknown aggregate has no providers. MariaDB ignores the case of uuids.
+    rows = aggregates.ids_by_uuid(connection, terms.uuids) if terms.uuids else {}
+    ids = {uuid.lower(): number for uuid, number in rows.items()}
     for any_of in terms.member_of:
         yield is_member(_PROVIDERS.id, (ids[uuid] for uuid in any_of if uuid in ids))
     if forbidden := [ids[uuid] for uuid in terms.forbidden if uuid in ids]:
         yield row_by_row(not_(is_member(_PROVIDERS.id, forbidden)))
 
 
-# Conditions on a provider, which narrow allocation candidates as well.
+# Conditions on a provider, which are also used for allocation candidates.
 
 
 def has_amounts(amounts: Iterable[tuple[int, int]]) -> Iterator[Condition]:
-    """Yield whether a provider has room for amounts of classes, all that are planned together."""
-    for number, some in enumerate(batches(amounts, MAX_PLANNED)):
-        yield row_by_row(_has_amounts(some)) if number else _has_amounts(some)
+    """Yield the conditions that a provider has free amounts, grouped for the planner."""
+    for number, batch in enumerate(batches(amounts, MAX_PLANNED)):
+        yield row_by_row(_has_amounts(batch)) if number else _has_amounts(batch)
 
 
-@lru_cache(maxsize=1024)  # flavors repeat, and building this costs more than sending it
+@lru_cache(maxsize=1024)  # flavors repeat, and building takes longer than sending
 def _has_amounts(amounts: tuple[tuple[int, int], ...]) -> Condition:
-    owned = [(tables.inventories.alias(), *one) for one in amounts]
+    owned = [(tables.inventories.alias(), *pair) for pair in amounts]
     keys = (
-        and_(one.c.resource_provider_id == _PROVIDERS.id, one.c.resource_class_id == class_id)
-        for one, class_id, _ in owned
+        and_(alias.c.resource_provider_id == _PROVIDERS.id, alias.c.resource_class_id == class_id)
+        for alias, class_id, _ in owned
     )
-    return exists().where(*keys, have_room([(one, amount) for one, _, amount in owned]))
+    return exists().where(*keys, have_room([(alias, amount) for alias, _, amount in owned]))
 
 
 def meets_traits(
     terms: TraitTerms, ids: Mapping[str, int], provider: ColumnElement[int] = _PROVIDERS.id
 ) -> Iterator[Condition]:
-    """Yield whether a provider has a trait of each set, and none that is forbidden."""
+    """Yield the conditions that a provider has a trait of each set and no forbidden trait."""
     trait = tables.resource_provider_traits.c.trait_id
     for any_of in terms.required:
         yield has_any_trait(provider, (ids[name] for name in any_of))
@@ -186,13 +184,13 @@ def meets_traits(
 
 
 def has_any_trait(provider: ColumnElement[Any], ids: Iterable[int]) -> Condition:
-    """Return whether a provider has one of these traits."""
-    # IN, not EXISTS: only so SQLite begins with the few providers of a rare trait.
+    """Return the condition that a provider has any of these traits."""
+    # With IN, but not with EXISTS, SQLite begins with the few providers of a rare trait.
     return _is_owner(provider, tables.resource_provider_traits.c.trait_id, tuple(sorted(ids)))
 
 
 def is_member(provider: ColumnElement[Any], ids: Iterable[int]) -> Condition:
-    """Return whether a provider is in one of these aggregates."""
+    """Return the condition that a provider is in any of these aggregates."""
     joined = tables.resource_provider_aggregates.c.aggregate_id
     return _is_owner(provider, joined, tuple(sorted(ids)))
 
@@ -207,7 +205,7 @@ def _owners(of: Column[int], ids: Iterable[int]) -> Select[int]:
 
 
 def planned(conditions: Iterable[Condition]) -> Iterator[Condition]:
-    """Yield conditions of which the first are planned as joins, the others row by row."""
+    """Yield the conditions: the first are planned as joins, the others row by row."""
     for number, condition in enumerate(conditions):
         yield condition if number < MAX_PLANNED else row_by_row(condition)
 
@@ -215,7 +213,7 @@ def planned(conditions: Iterable[Condition]) -> Iterator[Condition]:
 def row_by_row(condition: Condition) -> Condition:
     """Return a condition that is evaluated for each row rather than planned as a join.
 
-    Planners make joins of EXISTS and IN, and try the joins in many orders: planning twenty of them
-    takes minutes.
+    Planners turn EXISTS and IN into joins and try many join orders: planning twenty joins takes
+    minutes.
     """
     return case((condition, 1), else_=0) != 0

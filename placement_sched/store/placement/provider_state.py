@@ -1,7 +1,7 @@
-"""All that placing goes by of many providers, read at once: one statement for thousands.
+"""Bulk reads of the scheduling data of providers, thousands per statement.
 
-Each row is a text of JSON arrays of numbers, about ten providers. The first number of an
-array says what it is about. For drivers that are written in Python a row costs more than the text.
+Each row is a text with JSON arrays of numbers for about ten providers, because a row costs more
+than text with drivers written in Python. The first number of an array is its kind.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -17,29 +17,29 @@ from placement_sched.db import tables
 from placement_sched.db.collations import in_unicode
 from placement_sched.db.sql import ArrayText, array_text, batches, rows_among, uses_ids_again
 
-#: So many providers are read at once where all are.
+#: Number of providers per statement when all providers are read.
 AT_ONCE = 10_000
 
 _PROVIDER, _INVENTORY, _USED, _TRAITS, _AGGREGATES = range(5)
 _SEVERAL = 5
 
-#: So many ids have one sum.
+#: Number of provider ids per sum.
 BATCH = 1000
-#: The providers of so many ids come in one text. On MariaDB group_concat_max_len, a megabyte,
-#: bounds it: enough for a thousand inventories of each.
+#: Number of provider ids per text. On MariaDB group_concat_max_len (1 MB) limits the text, which is
+#: enough for 1000 inventories of each provider.
 TOGETHER = 10
 
-#: A row of numbers, or of None; a provider's has its uuid as well.
+#: A row of numbers or None; the row of a provider also contains its uuid.
 Row = Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderRows:
-    """What some providers are and have; every row begins with a provider's id.
+    """Rows of providers and their details, each beginning with the provider id.
 
-    ``providers``: id, uuid, generation, root's id and parent's id, 0 for none. ``inventories``: id,
+    ``providers``: id, uuid, generation, root id and parent id (0 for none). ``inventories``: id,
     class, total, reserved, min_unit, max_unit, step_size, ratio. ``used``: id, class, sum of all
-    allocations. ``traits`` and ``aggregates``: id, then the ids of all its traits or aggregates.
+    allocations. ``traits`` and ``aggregates``: id, then the ids of all traits or aggregates.
     """
 
     providers: list[Row] = field(default_factory=list)
@@ -50,7 +50,7 @@ class ProviderRows:
 
 
 class Sums(NamedTuple):
-    """The number of some providers, the sum of their generations, and of all that is used there."""
+    """The number of providers and the sums of their generations and used amounts."""
 
     providers: int = 0
     generations: int = 0
@@ -59,10 +59,10 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """The ids of all resource classes, traits and aggregates, by their names and uuids.
+    """The ids of all resource classes, traits and aggregates, by name or uuid.
 
-    ``ids_recur``: a new provider may get the id of a deleted one. ``ignores_case``: texts are equal
-    whatever the case of their letters.
+    ``ids_recur``: a new provider may get the id of a deleted provider. ``ignores_case``: the
+    database ignores the case of texts.
     """
 
     classes: dict[str, int]
@@ -73,66 +73,63 @@ class KnownNames:
 
 
 def read_providers(connection: Connection, ids: Collection[int]) -> ProviderRows:
-    """Return what the providers of these ids are and have; one statement for some thousands.
-
-    Those that are not there are left out.
-    """
-    found = ProviderRows()
-    array = connection.dialect.name == "postgresql"
+    """Return the rows of existing providers, some thousands per statement."""
+    rows = ProviderRows()
+    is_array = connection.dialect.name == "postgresql"
     statement = _statement(connection.dialect.name, whole=False)
     for batch in batches(sorted(ids), AT_ONCE // 2):
-        _sort(connection, statement, {"ids": array_text(batch) if array else batch}, found)
-    return found
+        _read_into(connection, statement, {"ids": array_text(batch) if is_array else batch}, rows)
+    return rows
 
 
 def read_all_providers(connection: Connection) -> Iterator[ProviderRows]:
-    """Yield what all providers are and have, some thousands at a time, by id.
+    """Yield the rows of all providers, some thousands at a time, by id.
 
-    Each of these sees a moment of its own.
+    Each batch is read at a different moment.
     """
     key = tables.resource_providers.c.id
     ids = connection.scalars(sa.select(key).order_by(key)).all()
     statement = _statement(connection.dialect.name, whole=True)
     for batch in batches(ids, AT_ONCE):
-        found = ProviderRows()
-        _sort(connection, statement, {"first": batch[0], "last": batch[-1]}, found)
-        yield found
+        rows = ProviderRows()
+        _read_into(connection, statement, {"first": batch[0], "last": batch[-1]}, rows)
+        yield rows
 
 
 def read_sums(connection: Connection) -> dict[int, Sums]:
-    """Return the sums of batches of :data:`BATCH` ids, by the number of the batch.
+    """Return the sums of batches of :data:`BATCH` ids, by batch number, in two statements.
 
-    Only what is used of an inventory counts. Two statements.
+    Allocations without an inventory are ignored.
     """
-    providers, stock, held = tables.resource_providers.c, tables.inventories.c, tables.allocations.c
-    batch, generation = providers.id // BATCH, sa.func.coalesce(providers.generation, 0)
-    every = sa.select(batch, sa.func.count(), sa.func.sum(generation)).group_by(batch)
-    batch_held = held.resource_provider_id // BATCH
-    is_same = sa.and_(
-        stock.resource_provider_id == held.resource_provider_id,
-        stock.resource_class_id == held.resource_class_id,
+    provider, stock, usage = tables.resource_providers.c, tables.inventories.c, tables.allocations.c
+    batch, generation = provider.id // BATCH, sa.func.coalesce(provider.generation, 0)
+    query = sa.select(batch, sa.func.count(), sa.func.sum(generation)).group_by(batch)
+    allocation_batch = usage.resource_provider_id // BATCH
+    is_same_inventory = sa.and_(
+        stock.resource_provider_id == usage.resource_provider_id,
+        stock.resource_class_id == usage.resource_class_id,
     )
     used = (
-        sa.select(batch_held, sa.func.sum(held.used))
-        .select_from(tables.allocations.join(tables.inventories, is_same))
-        .group_by(batch_held)
+        sa.select(allocation_batch, sa.func.sum(usage.used))
+        .select_from(tables.allocations.join(tables.inventories, is_same_inventory))
+        .group_by(allocation_batch)
     )
     amounts = {int(number): int(amount) for number, amount in connection.execute(used)}
     return {
         int(number): Sums(count, int(generations), amounts.get(int(number), 0))
-        for number, count, generations in connection.execute(every)
+        for number, count, generations in connection.execute(query)
     }
 
 
 def ids_in(connection: Connection, numbers: Collection[int]) -> set[int]:
-    """Return the ids of the providers that are there in these batches of ids."""
+    """Return the ids of existing providers in batches of ids, given by number."""
     key = tables.resource_providers.c.id
     rows = rows_among(connection, sa.select(key), key // BATCH, numbers)
     return {row[0] for row in rows}
 
 
 def no_names(connection: Connection) -> KnownNames:
-    """Return no names, for columns whose summaries are not made."""
+    """Return empty names, for columns without summaries."""
     return KnownNames({}, {}, {}, ids_recur=False, ignores_case=_ignores_case(connection))
 
 
@@ -141,22 +138,22 @@ def _ignores_case(connection: Connection) -> bool:
 
 
 def read_names(connection: Connection, *, with_aggregates: bool = True) -> KnownNames:
-    """Return the ids of all names, in one statement."""
-    again = uses_ids_again(connection, tables.resource_providers)
-    named = (
+    """Return the ids of all names, in a single statement."""
+    reuse = uses_ids_again(connection, tables.resource_providers)
+    columns = (
         tables.resource_classes.c.name,
         tables.traits.c.name,
         tables.placement_aggregates.c.uuid,
     )
     parts = [
         sa.select(sa.literal(kind), column.table.c.id, in_unicode(column))
-        for kind, column in enumerate(named if with_aggregates else named[:-1])
+        for kind, column in enumerate(columns if with_aggregates else columns[:-1])
     ]
-    parts.append(sa.select(sa.literal(len(named)), sa.case((again, 1), else_=0), sa.literal("")))
-    found: tuple[dict[str, int], ...] = ({}, {}, {}, {})
+    parts.append(sa.select(sa.literal(len(columns)), sa.case((reuse, 1), else_=0), sa.literal("")))
+    ids_by_kind: tuple[dict[str, int], ...] = ({}, {}, {}, {})
     for kind, key, name in connection.execute(sa.union_all(*parts)).all():
-        found[kind][name] = key
-    classes, traits, aggregates, recur = found
+        ids_by_kind[kind][name] = key
+    classes, traits, aggregates, recur = ids_by_kind
     return KnownNames(
         classes,
         traits,
@@ -166,25 +163,25 @@ def read_names(connection: Connection, *, with_aggregates: bool = True) -> Known
     )
 
 
-def _sort(
+def _read_into(
     connection: Connection, statement: Any, parameters: dict[str, Any], into: ProviderRows
 ) -> None:
-    """Read rows into the lists where they belong."""
+    """Append the rows of a statement to the lists of ``into``."""
     texts = connection.scalars(statement, parameters).all()
-    places = [into.providers, into.inventories, into.used, into.traits, into.aggregates]
-    for some in batches(texts, AT_ONCE):
-        for row in orjson.loads(f"[[{'],['.join(some)}]]"):
-            places[row[0]].append(row[1:])
+    lists = [into.providers, into.inventories, into.used, into.traits, into.aggregates]
+    for batch in batches(texts, AT_ONCE):
+        for row in orjson.loads(f"[[{'],['.join(batch)}]]"):
+            lists[row[0]].append(row[1:])
 
 
 @cache
 def _statement(dialect: str, *, whole: bool) -> sa.CompoundSelect[*tuple[Any, ...]]:
-    """Return the statement about the providers between two ids, or of some ids."""
+    """Return the statement for a range of provider ids, or for some ids."""
     providers, inventories = tables.resource_providers.c, tables.inventories.c
-    held = tables.allocations.c
-    carried, joined = tables.resource_provider_traits.c, tables.resource_provider_aggregates.c
+    allocations = tables.allocations.c
+    traits, aggregates = tables.resource_provider_traits.c, tables.resource_provider_aggregates.c
 
-    def wanted(key: ColumnElement[int]) -> ColumnElement[bool]:
+    def is_selected(key: ColumnElement[int]) -> ColumnElement[bool]:
         if whole:
             return key.between(sa.bindparam("first"), sa.bindparam("last"))
         if dialect == "postgresql":
@@ -195,14 +192,14 @@ def _statement(dialect: str, *, whole: bool) -> sa.CompoundSelect[*tuple[Any, ..
     def rows(kind: int, owner: ColumnElement[int], *values: ColumnElement[Any]) -> Select[str, int]:
         line = _joined(dialect, [sa.literal_column(str(kind)), owner, *values])
         part = (owner // TOGETHER).label("part")
-        return sa.select(in_unicode(line).label("line"), part).where(wanted(owner))
+        return sa.select(in_unicode(line).label("line"), part).where(is_selected(owner))
 
-    def several(kind: int, key: ColumnElement[int], value: ColumnElement[int]) -> Select[str, int]:
+    def id_lists(kind: int, key: ColumnElement[int], value: ColumnElement[int]) -> Select[str, int]:
         all_of_it = sa.func.aggregate_strings(_text(dialect, value), ",")
         return rows(kind, key, all_of_it).group_by(key)
 
-    def together(one: Select[str, int]) -> Select[str]:
-        lines = one.subquery().c
+    def join_lines(rows_of_kind: Select[str, int]) -> Select[str]:
+        lines = rows_of_kind.subquery().c
         return sa.select(sa.func.aggregate_strings(lines.line, "],[")).group_by(lines.part)
 
     uuid = sa.literal_column("'\"'").concat(providers.uuid).concat(sa.literal_column("'\"'"))
@@ -221,28 +218,28 @@ def _statement(dialect: str, *, whole: bool) -> sa.CompoundSelect[*tuple[Any, ..
         inventories.max_unit,
         inventories.step_size,
     )
-    owner, user = inventories.resource_provider_id, held.resource_provider_id
+    owner, user = inventories.resource_provider_id, allocations.resource_provider_id
     ratio = _exact(dialect, inventories.allocation_ratio)
     inventory = rows(_INVENTORY, owner, inventories.resource_class_id, *amounts, ratio)
-    used = rows(_USED, user, held.resource_class_id, sa.func.sum(held.used))
+    used = rows(_USED, user, allocations.resource_class_id, sa.func.sum(allocations.used))
     parts = (
         rows(_PROVIDER, providers.id, uuid, *numbers),
         inventory,
-        used.group_by(user, held.resource_class_id),
-        several(_TRAITS, carried.resource_provider_id, carried.trait_id),
-        several(_AGGREGATES, joined.resource_provider_id, joined.aggregate_id),
+        used.group_by(user, allocations.resource_class_id),
+        id_lists(_TRAITS, traits.resource_provider_id, traits.trait_id),
+        id_lists(_AGGREGATES, aggregates.resource_provider_id, aggregates.aggregate_id),
     )
-    return sa.union_all(*map(together, parts))
+    return sa.union_all(*map(join_lines, parts))
 
 
 def _joined(dialect: str, values: Iterable[ColumnElement[Any]]) -> ColumnElement[str]:
-    """Return values as a text with commas."""
+    """Return values as a text, separated by commas."""
     if dialect != "sqlite":
         return sa.func.concat_ws(sa.literal_column("','"), *values, type_=sa.Text())
-    first, *others = (_text(dialect, value) for value in values)
-    for value in others:
-        first = first.concat(sa.literal_column("','")).concat(value)
-    return first
+    text, *remaining = (_text(dialect, value) for value in values)
+    for value in remaining:
+        text = text.concat(sa.literal_column("','")).concat(value)
+    return text
 
 
 def _text(dialect: str, value: ColumnElement[Any]) -> ColumnElement[str]:
@@ -250,7 +247,7 @@ def _text(dialect: str, value: ColumnElement[Any]) -> ColumnElement[str]:
 
 
 def _exact(dialect: str, ratio: ColumnElement[float]) -> ColumnElement[Any]:
-    """Return a ratio as a text that is read as the number that a client reads."""
-    if dialect == "sqlite":  # whose texts of numbers have fifteen digits
+    """Return a ratio as text with the precision that clients read."""
+    if dialect == "sqlite":  # CAST to text keeps only 15 digits
         return sa.func.printf(sa.literal_column("'%!.17g'"), ratio)
     return _text(dialect, ratio)

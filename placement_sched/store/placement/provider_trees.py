@@ -1,4 +1,4 @@
-"""Provider trees: who is whose parent, and what that allows."""
+"""Provider trees: parents, moves and deletion."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -20,37 +20,37 @@ from placement_sched.store import change_counters
 from placement_sched.store.placement import resource_providers as providers
 
 _COLUMNS = resource_providers.c
-#: Changes of two trees at the same moment meet, needlessly, on one in so many.
-_TREES = 256
+#: Number of lock subjects: concurrent changes of two trees conflict needlessly once in 256 times.
+_TREE_LOCKS = 256
 
 
 def create(
     connection: Connection, *, uuid: str, name: str, parent_uuid: str | None, now: datetime
 ) -> Provider:
-    """Create a provider, under a parent or as the root of a tree of its own, and return it.
+    """Create a provider, under a parent or as a root, and return it.
 
-    Raises :class:`Invalid` for a parent that is not there or is the provider itself, and
-    :class:`Duplicate` for a name or uuid that is taken.
+    Raises :class:`Invalid` if the parent does not exist or is the provider itself, and
+    :class:`Duplicate` if the name or uuid is already used.
     """
     subject = f'Unable to create resource provider "{name}", {uuid}'
     if _is_same(parent_uuid, uuid):
         raise Invalid(f"{subject}: parent provider UUID cannot be same as UUID.")
-    parent = _parent(connection, parent_uuid, subject)
+    parent = _get_parent(connection, parent_uuid, subject)
     if parent is not None:
-        # It can neither go nor move to another tree before we are done.
-        _hold(connection, [parent])
+        # The parent can neither be deleted nor moved before the transaction ends.
+        _lock_unchanged(connection, [parent])
     providers.create_many(connection, [providers.NewProvider(uuid, name, parent)], now)
     return providers.by_uuid(connection, uuid)
 
 
 def _is_same(uuid: str | None, other: str | None) -> bool:
-    """Return whether two name the same provider, however spelled; None names no provider."""
+    """Return whether two uuids are equal in any spelling, or both None."""
     if uuid is None or other is None:
         return uuid is other
     return canonical(uuid) == canonical(other)
 
 
-def _parent(connection: Connection, uuid: str | None, subject: str) -> Provider | None:
+def _get_parent(connection: Connection, uuid: str | None, subject: str) -> Provider | None:
     if uuid is None:
         return None
     if (parent := providers.find(connection, uuid)) is None:
@@ -58,18 +58,20 @@ def _parent(connection: Connection, uuid: str | None, subject: str) -> Provider 
     return parent
 
 
-def _hold(connection: Connection, seen: Collection[Provider]) -> None:
+def _lock_unchanged(connection: Connection, expected: Collection[Provider]) -> None:
     """Lock providers and their roots.
 
-    Raises :class:`ConcurrentUpdate` where one was moved or deleted, or made again, before the lock.
+    Raises :class:`ConcurrentUpdate` if one was moved, deleted or created again before the lock.
     """
-    # The locked rows may stay as they are: what other nodes learn of is this.
-    change_counters.exclude(connection, {f"trees/{one.root_id % _TREES}" for one in seen})
-    providers.lock(connection, {number for one in seen for number in (one.id, one.root_id)})
-    now = providers.by_uuids(connection, [one.uuid for one in seen])
-    for provider in seen:
-        there = now.get(provider.uuid)
-        if there is None or (there.id, there.root_id) != (provider.id, provider.root_id):
+    # The locked rows may stay unchanged, so other Galera nodes notice only this exclusion.
+    change_counters.exclude(
+        connection, {f"trees/{provider.root_id % _TREE_LOCKS}" for provider in expected}
+    )
+    providers.lock(connection, {number for p in expected for number in (p.id, p.root_id)})
+    now = providers.by_uuids(connection, [provider.uuid for provider in expected])
+    for provider in expected:
+        actual = now.get(provider.uuid)
+        if actual is None or (actual.id, actual.root_id) != (provider.id, provider.root_id):
             raise ConcurrentUpdate(
                 f"The tree of resource provider {provider.uuid} has just been changed; try again."
             )
@@ -78,42 +80,42 @@ def _hold(connection: Connection, seen: Collection[Provider]) -> None:
 def move(
     connection: Connection, uuid: str, parent_uuid: str | None, *, anywhere: bool, now: datetime
 ) -> None:
-    """Put a provider, with all below it, under another parent; None makes it a root.
+    """Move a provider and its descendants to another parent (None: make it a root).
 
-    Unless ``anywhere`` (1.37 and later) only a root can be moved. Generations stay: they
-    are of what a provider has, not of where it is. Raises :class:`NotFound` for the provider and
-    :class:`Invalid` for a move that is not allowed or would make a loop.
+    Unless ``anywhere`` (1.37 and later), only roots can be moved. Generations stay, as they do not
+    cover the position in the tree. Raises :class:`NotFound` for the provider, and :class:`Invalid`
+    for a move that is not allowed or would create a loop.
     """
     provider = providers.by_uuid(connection, uuid)
     if _is_same(provider.parent_uuid, parent_uuid):
         return
     subject = f"Unable to save resource provider {uuid}"
     if provider.parent_uuid is not None and not anywhere:
-        what = "un-parenting" if parent_uuid is None else "re-parenting"
-        raise Invalid(f"{subject}: {what} a provider is not currently allowed.")
-    parent = _parent(connection, parent_uuid, subject)
-    # Each move within a tree holds its root, so two moves cannot close a loop.
-    _hold(connection, [provider] if parent is None else [provider, parent])
-    below = _with_descendants(connection, [provider])
-    if parent is not None and parent.id in below:
+        action = "un-parenting" if parent_uuid is None else "re-parenting"
+        raise Invalid(f"{subject}: {action} a provider is not currently allowed.")
+    parent = _get_parent(connection, parent_uuid, subject)
+    # Each move within a tree locks its root, so two moves cannot create a loop.
+    _lock_unchanged(connection, [provider] if parent is None else [provider, parent])
+    subtree = _with_descendants(connection, [provider])
+    if parent is not None and parent.id in subtree:
         raise Invalid(f"{subject}: creating loop in the provider tree is not allowed.")
     rows = update(resource_providers)
     root_id, parent_id = (parent.root_id, parent.id) if parent else (provider.id, None)
     moved = rows.values(root_provider_id=root_id)
-    sql.change_among(connection, moved, _COLUMNS.id, sorted(below))
-    hung = rows.values(parent_provider_id=parent_id, updated_at=now)
-    connection.execute(hung.where(_COLUMNS.id == provider.id))
+    sql.change_among(connection, moved, _COLUMNS.id, sorted(subtree))
+    reparented = rows.values(parent_provider_id=parent_id, updated_at=now)
+    connection.execute(reparented.where(_COLUMNS.id == provider.id))
 
 
 def remove(connection: Connection, uuid: str) -> None:
     """Delete a provider with its inventories, traits and memberships.
 
-    Raises :class:`NotFound`, and :class:`InUse` while it has children or allocations.
+    Raises :class:`NotFound`, and :class:`InUse` if it has children or allocations.
     """
     try:
         provider = providers.locked_by_uuid(connection, uuid)
-    except NotFound as absence:
-        raise NotFound(f"{absence.detail} for delete") from None
+    except NotFound as error:
+        raise NotFound(f"{error.detail} for delete") from None
     children = select(_COLUMNS.id).where(_COLUMNS.parent_provider_id == provider.id).limit(1)
     if connection.scalar(children) is not None:
         raise InUse(
@@ -123,52 +125,52 @@ def remove(connection: Connection, uuid: str) -> None:
     used = select(allocations.c.id).where(allocations.c.resource_provider_id == provider.id)
     if connection.scalar(used.limit(1)) is not None:
         raise _in_use(uuid, "Resource provider has allocations.")
-    _forget(connection, [provider.id])
+    _delete_rows(connection, [provider.id])
 
 
-def _in_use(uuid: str, why: str) -> InUse:
+def _in_use(uuid: str, reason: str) -> InUse:
     return InUse(
-        f"Unable to delete resource provider {uuid}: {why}",
+        f"Unable to delete resource provider {uuid}: {reason}",
         code="placement.resource_provider.inuse",
     )
 
 
 def remove_whole(connection: Connection, uuids: Collection[str]) -> None:
-    """Delete those of these providers that are there, each with all below it.
+    """Delete existing providers, each with all descendants.
 
-    The number of statements does not depend on how many they are. Raises :class:`InUse` while any
-    of them has allocations, and :class:`ConcurrentUpdate` where a tree is just being changed.
+    The number of statements does not depend on the number of providers. Raises :class:`InUse` if
+    any of them has allocations, and :class:`ConcurrentUpdate` if a tree changes concurrently.
     """
     tops = list(providers.by_uuids(connection, uuids).values())
-    _hold(connection, tops)
-    below = _with_descendants(connection, tops)
-    providers.lock(connection, below)
+    _lock_unchanged(connection, tops)
+    subtree = _with_descendants(connection, tops)
+    providers.lock(connection, subtree)
     columns = (allocations.c.resource_provider_id, allocations.c.consumer_id)
     used = select(*columns).order_by(*columns).limit(1)
-    for number, consumer in sql.rows_among(connection, used, columns[0], sorted(below)):
-        raise _in_use(below[number], f"consumer {consumer} has allocations of it.")
-    _forget(connection, sorted(below))
+    for provider_id, consumer in sql.rows_among(connection, used, columns[0], sorted(subtree)):
+        raise _in_use(subtree[provider_id], f"consumer {consumer} has allocations of it.")
+    _delete_rows(connection, sorted(subtree))
 
 
 def _with_descendants(connection: Connection, tops: Collection[Provider]) -> dict[int, str]:
-    """Return the uuids of providers and of all below them, by id."""
+    """Return the uuids of providers and of all their descendants, by id."""
     query = select(_COLUMNS.id, _COLUMNS.uuid, _COLUMNS.parent_provider_id)
-    roots = {one.root_id for one in tops}
+    roots = {provider.root_id for provider in tops}
     rows = sql.rows_among(connection, query, _COLUMNS.root_provider_id, roots)
     children = sql.grouped((parent, (number, uuid)) for number, uuid, parent in rows)
-    found = {one.id: one.uuid for one in tops}
-    fresh = list(found)
-    while fresh:
-        below = dict(child for parent in fresh for child in children.get(parent, ()))
-        found |= below
-        fresh = list(below)
-    return found
+    subtree = {provider.id: provider.uuid for provider in tops}
+    level = list(subtree)
+    while level:
+        below = dict(child for parent in level for child in children.get(parent, ()))
+        subtree |= below
+        level = list(below)
+    return subtree
 
 
-def _forget(connection: Connection, ids: Collection[int]) -> None:
+def _delete_rows(connection: Connection, ids: Collection[int]) -> None:
     for table in (inventories, resource_provider_aggregates, resource_provider_traits):
         sql.change_among(connection, delete(table), table.c.resource_provider_id, ids)
-    # MariaDB keeps a row to which a row points, be it the same one.
-    loose = update(resource_providers).values(root_provider_id=None, parent_provider_id=None)
-    sql.change_among(connection, loose, _COLUMNS.id, ids)
+    # MariaDB deletes no row that is referenced, not even by itself.
+    unlinked = update(resource_providers).values(root_provider_id=None, parent_provider_id=None)
+    sql.change_among(connection, unlinked, _COLUMNS.id, ids)
     sql.change_among(connection, delete(resource_providers), _COLUMNS.id, ids)

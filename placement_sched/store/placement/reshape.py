@@ -1,4 +1,4 @@
-"""A reshape: inventories and allocations move between providers in one write."""
+"""Reshape: moves of inventories and allocations between providers."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,38 +14,37 @@ from placement_sched.store.placement import allocations, consumers, inventories,
 def lock(
     connection: Connection, generations: Mapping[str, int], claims: Sequence[ConsumerClaim]
 ) -> dict[str, Provider]:
-    """Lock all that a reshape touches and return the providers whose inventories it sets.
+    """Lock all rows of a reshape and return the providers whose inventories it sets.
 
-    ``generations`` are those that the caller has seen, by provider uuid. Locks in the order in
-    which claims do, so that a reshape and a claim wait for each other and do not deadlock. Raises
-    :class:`Invalid` for an unknown provider and :class:`ConcurrentUpdate` for another generation,
-    of a provider or of a consumer, and :class:`TooComplex` where the consumers hold too much: all
-    this before the inventories are looked at.
+    ``generations`` are expected by the caller, by provider uuid. Locks in the same order as claims,
+    so that reshapes and claims cannot deadlock. Before the inventories are read, raises
+    :class:`Invalid` for an unknown provider, :class:`ConcurrentUpdate` for a generation conflict of
+    a provider or consumer, and :class:`TooComplex` if the consumers have too many allocations.
     """
     consumers.lock(connection, [claim.consumer for claim in claims])
-    asked = {uuid for claim in claims for uuid in claim.allocations}
-    found = resource_providers.by_uuids(connection, asked.union(generations))
-    locked = resource_providers.lock(connection, [provider.id for provider in found.values()])
-    known = {
+    requested = {uuid for claim in claims for uuid in claim.allocations}
+    candidates = resource_providers.by_uuids(connection, requested.union(generations))
+    locked = resource_providers.lock(connection, [provider.id for provider in candidates.values()])
+    existing = {
         uuid: provider._replace(generation=locked[provider.id])
-        for uuid, provider in found.items()
+        for uuid, provider in candidates.items()
         if provider.id in locked
     }
-    for uuid, given in generations.items():
-        if uuid not in known:
+    for uuid, expected in generations.items():
+        if uuid not in existing:
             raise Invalid(
                 f"Resource provider {uuid} in inventories not found: "
                 f"No resource provider with uuid {uuid} found",
                 code="placement.resource_provider.not_found",
             )
-        if (actual := known[uuid].generation) != given:
+        if (actual := existing[uuid].generation) != expected:
             raise ConcurrentUpdate(
                 f"resource provider generation conflict for provider {uuid}: "
-                f"actual: {actual}, given: {given}"
+                f"actual: {actual}, given: {expected}"
             )
     allocations.check_generations(connection, claims, "$.allocations")
-    allocations.refuse_unknown(sorted(asked), known)
-    return {uuid: known[uuid] for uuid in generations}
+    allocations.refuse_unknown(sorted(requested), existing)
+    return {uuid: existing[uuid] for uuid in generations}
 
 
 def write(
@@ -54,21 +53,21 @@ def write(
     claims: Sequence[ConsumerClaim],
     now: datetime,
 ) -> None:
-    """Make these the only inventories of the providers, by id, and let the claims hold.
+    """Replace the inventories of providers, by id, and write the claims.
 
-    What is new is there before allocations move to it, what is old goes after they have left it.
-    Raises what :func:`allocations.replace` raises, and :class:`InUse` where an inventory that goes
-    still has allocations.
+    New inventories are written before allocations move to them, removed ones after allocations have
+    left them. Raises the errors of :func:`allocations.replace`, and :class:`InUse` if a removed
+    inventory still has allocations.
     """
-    # Looked at once: others change no inventory of a locked provider.
-    before = inventories.find(connection, wanted)
-    inventories.put(connection, wanted, now, before)
-    filled = [number for number, stock in wanted.items() if stock]
+    # Read once, as no other transaction changes the inventories of a locked provider.
+    existing = inventories.find(connection, wanted)
+    inventories.put(connection, wanted, now, existing)
+    filled = [provider_id for provider_id, stock in wanted.items() if stock]
     resource_providers.bump_generations(connection, filled, now)
     allocations.replace(connection, claims, now)
-    kept = {(number, one.resource_class) for number, stock in wanted.items() for one in stock}
-    gone = sql.grouped(before.keys() - kept)
-    # In the order asked for: of several that are in use, the first is named.
-    going = {number: set(gone[number]) for number in wanted if number in gone}
-    inventories.remove(connection, going, before)
+    remaining = {(key, row.resource_class) for key, stock in wanted.items() for row in stock}
+    gone = sql.grouped(existing.keys() - remaining)
+    # In the order of the request: the error names the first inventory in use.
+    to_remove = {key: set(gone[key]) for key in wanted if key in gone}
+    inventories.remove(connection, to_remove, existing)
     resource_providers.bump_generations(connection, wanted, now)

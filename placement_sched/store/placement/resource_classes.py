@@ -1,4 +1,4 @@
-"""Resource classes: standard ones by the position os-resource-classes gives, and custom ones."""
+"""Resource classes: standard classes of os-resource-classes, and custom classes."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -14,18 +14,17 @@ from placement_sched.model.provider import ResourceClass
 from placement_sched.model.retry import retrying
 from placement_sched.store import change_counters
 
-#: What is held by who writes an inventory of a custom class, against who deletes one.
+#: The change counter held by writers of inventories of custom classes, against their deletion.
 SUBJECT = "resource_classes"
 
-#: Custom classes are numbered from here on, as OpenStack placement does, so that both services
-#: on one database leave each other's numbers alone.
+#: The first id of custom classes, as in OpenStack placement, so that both services can use one
+#: database.
 FIRST_CUSTOM_ID = 10000
 
-#: How often another number is tried where writers without our lock take the next one.
-_NUMBERS_TRIED = 10
+#: Maximum number of ids to try if writers without our lock use the next id.
+_MAX_ATTEMPTS = 10
 
-#: Standard classes are numbered by their position, in every database and for good, and every
-#: start sees to it that they are there.
+#: The ids of standard classes are their positions, in every database. They are created at start.
 _STANDARD_IDS = {name: number for number, name in enumerate(os_resource_classes.STANDARDS)}
 
 _COLUMNS = resource_classes.c
@@ -33,30 +32,30 @@ _CLASSES: Select[Any] = select(resource_classes).order_by(_COLUMNS.id)
 _IDS = select(_COLUMNS.name, _COLUMNS.id).where(
     _COLUMNS.name.in_(bindparam("names", expanding=True))
 )
-# MariaDB shares a lock of the whole row only where a column is read that the index of names lacks.
+# MariaDB locks the whole row only if a column is read that is not in the index of names.
 _HELD_IDS = _IDS.add_columns(_COLUMNS.created_at).with_for_update(read=True, key_share=True)
 
 
 def all_names(connection: Connection) -> frozenset[str]:
-    """Return the name of every resource class."""
+    """Return the names of all resource classes."""
     return frozenset(connection.scalars(select(_COLUMNS.name)))
 
 
 def all_by_id(connection: Connection) -> dict[int, str]:
-    """Return the name of every resource class by its id; there are dozens, not thousands."""
+    """Return the names of all resource classes (some dozens) by id."""
     return dict(map(tuple, connection.execute(select(_COLUMNS.id, _COLUMNS.name))))
 
 
 def ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
-    """Return the ids of those of ``names`` that are there; only for custom ones it asks."""
+    """Return the ids of existing names, reading the database only for custom classes."""
     return _ids(connection, _IDS, names)
 
 
 def held_ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
-    """Return the ids of those of ``names`` that are there, and that stay until the caller commits.
+    """Return the ids of existing names, which cannot be deleted until the caller commits.
 
-    Placement's inventories have no foreign key to their class. Who writes one holds the class by
-    this lock, for which :func:`remove` waits; standard classes are never deleted.
+    Placement's inventories have no foreign key to their class. Writers of an inventory take this
+    lock, for which :func:`remove` waits. Standard classes are never deleted.
     """
     ids = _ids(connection, _HELD_IDS, names)
     if not ids.keys() <= _STANDARD_IDS.keys():
@@ -65,64 +64,63 @@ def held_ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, 
 
 
 def _ids(
-    connection: Connection, question: Select[*tuple[Any, ...]], names: Iterable[str]
+    connection: Connection, statement: Select[*tuple[Any, ...]], names: Iterable[str]
 ) -> dict[str, int]:
     wanted = set(names)
     ids = {name: _STANDARD_IDS[name] for name in wanted & _STANDARD_IDS.keys()}
     for batch in sql.batches(wanted - ids.keys()):
-        ids |= {row.name: row.id for row in connection.execute(question, {"names": batch})}
+        ids |= {row.name: row.id for row in connection.execute(statement, {"names": batch})}
     return ids
 
 
 def by_name(connection: Connection, name: str) -> ResourceClass:
-    """Return the class of this name; raises :class:`NotFound`."""
+    """Return a resource class, or raise :class:`NotFound` if it does not exist."""
     row = connection.execute(_CLASSES.where(_COLUMNS.name == name)).one_or_none()
-    # MariaDB may compare without regard to case.
+    # MariaDB ignores the case of names.
     if row is None or row.name != name:
         raise NotFound(f"No such resource class {name}.")
     return ResourceClass(**row._asdict())
 
 
 def all_classes(connection: Connection) -> tuple[ResourceClass, ...]:
-    """Return every class by id, the standard ones first."""
+    """Return all resource classes by id, standard classes first."""
     return tuple(ResourceClass(**row._asdict()) for row in connection.execute(_CLASSES))
 
 
 def add(connection: Connection, name: str, now: datetime) -> None:
-    """Create a custom class; raises :class:`Duplicate` where the name is taken."""
-    # Custom classes are numbered one after the other; who makes one holds the first row.
+    """Create a custom class, or raise :class:`Duplicate` if the name is already used."""
+    # Ids of custom classes are consecutive: writers lock the first row.
     first = select(_COLUMNS.id).where(_COLUMNS.id == 0)
     connection.execute(first.with_for_update())
-    retrying(lambda: _add(connection, name, now), _NUMBERS_TRIED)
+    retrying(lambda: _add(connection, name, now), _MAX_ATTEMPTS)
 
 
 def _add(connection: Connection, name: str, now: datetime) -> None:
-    """Create a custom class unless OpenStack's own placement takes its number first.
+    """Create a custom class, unless OpenStack placement concurrently uses its id.
 
-    That service, on the same database, does not know of our lock. Raises
-    :class:`ConcurrentUpdate` where it does.
+    That service does not take our lock. Raises :class:`ConcurrentUpdate` in this case.
     """
     if name in ids_by_name(connection, [name]):
-        raise _taken(f"Conflicting resource class already exists: {name}")
+        raise _duplicate(f"Conflicting resource class already exists: {name}")
     highest = connection.scalar(select(func.max(_COLUMNS.id)))
-    number = max(FIRST_CUSTOM_ID, (highest or 0) + 1)
-    row = {"id": number, "name": name, "created_at": now, "updated_at": now}
+    class_id = max(FIRST_CUSTOM_ID, (highest or 0) + 1)
+    row = {"id": class_id, "name": name, "created_at": now, "updated_at": now}
     if not sql.inserted(connection, resource_classes, row):
         raise ConcurrentUpdate(f"Concurrent requests kept {name} from being created; try again.")
 
 
 def rename(connection: Connection, old: ResourceClass, name: str, now: datetime) -> None:
-    """Give a custom class another name; raises :class:`Duplicate` where it is taken."""
-    change = update(resource_classes).where(_COLUMNS.id == old.id)
-    with sql.refused_as(_taken(f"Resource class already exists: {name}")):
-        connection.execute(change.values(name=name, updated_at=now))
+    """Rename a custom class, or raise :class:`Duplicate` if the name is already used."""
+    statement = update(resource_classes).where(_COLUMNS.id == old.id)
+    with sql.refused_as(_duplicate(f"Resource class already exists: {name}")):
+        connection.execute(statement.values(name=name, updated_at=now))
 
 
 def remove(connection: Connection, gone: ResourceClass) -> None:
-    """Delete a class; raises :class:`InUse` while a provider has an inventory of it."""
+    """Delete a class, or raise :class:`InUse` if a provider has an inventory of it."""
     change_counters.exclude(connection, [SUBJECT])
-    held = select(_COLUMNS.id).where(_COLUMNS.id == gone.id)
-    if connection.scalar(held.with_for_update()) is None:
+    query = select(_COLUMNS.id).where(_COLUMNS.id == gone.id)
+    if connection.scalar(query.with_for_update()) is None:
         raise NotFound(f"No such resource class {gone.name}.")
     users = select(inventories.c.id).where(inventories.c.resource_class_id == gone.id).limit(1)
     if connection.scalar(users) is not None:
@@ -133,16 +131,16 @@ def remove(connection: Connection, gone: ResourceClass) -> None:
     connection.execute(delete(resource_classes).where(_COLUMNS.id == gone.id))
 
 
-def _taken(words: str) -> Duplicate:
-    # Only providers' names have an error code of their own.
-    return Duplicate(words, code=Error.code)
+def _duplicate(detail: str) -> Duplicate:
+    # Only duplicate provider names have an error code of their own.
+    return Duplicate(detail, code=Error.code)
 
 
 def add_standard(connection: Connection, names: Iterable[str], now: datetime) -> None:
-    """Create the standard classes of these names under their fixed numbers, from 0 on."""
+    """Create standard classes with their fixed ids, from 0 on."""
     rows = [{"id": _STANDARD_IDS[name], "name": name, "created_at": now} for name in names]
     if connection.dialect.name in {"mysql", "mariadb"}:
-        # Without this mode MariaDB takes the number 0 as a request for the next free one.
+        # Without this mode MariaDB replaces the id 0 by the next free id.
         mode = "SET SESSION sql_mode = CONCAT(@@sql_mode, ',NO_AUTO_VALUE_ON_ZERO')"
         connection.execute(text(mode))
     sql.insert_missing(connection, resource_classes, rows)

@@ -1,4 +1,4 @@
-"""Resource providers: the rows, their trees, their generations and their locks."""
+"""Resource providers with their trees, generations and locks."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from placement_sched.store.change_counters import certify
 _ROOT = resource_providers.alias("root")
 _PARENT = resource_providers.alias("parent")
 _COLUMNS = resource_providers.c
-#: How a conflict of generations ends, or begins: clients look for it.
+#: Part of the message of a generation conflict that clients match.
 GENERATION_CHANGED = (
     "Resource provider's generation already changed. Please update the generation and try again."
 )
@@ -28,21 +28,21 @@ GENERATION_CHANGED = (
 
 @dataclass(frozen=True, slots=True)
 class NewProvider:
-    """A provider to be made; without a parent it is the root of a tree of its own."""
+    """A provider to create, as a root if it has no parent."""
 
     uuid: str
     name: str
     parent: Provider | None = None
 
 
-# A database from before nested providers may still hold rows without a root. Roots and parents are
-# looked up only for providers that are not roots; and a lock upon this locks no other provider.
+# Rows created before nested providers may have no root. Subqueries read roots and parents only for
+# nested providers, and a lock on this query locks no other provider.
 _ROOT_UUID = select(_ROOT.c.uuid).where(_ROOT.c.id == _COLUMNS.root_provider_id).scalar_subquery()
 _PARENT_UUID = (
     select(_PARENT.c.uuid).where(_PARENT.c.id == _COLUMNS.parent_provider_id).scalar_subquery()
 )
 
-#: The query of providers that :func:`read_providers` reads, to be narrowed: Provider's fields.
+#: The query of all providers for :func:`read_providers`, with the fields of Provider.
 PROVIDERS: Select[Any] = select(
     _COLUMNS.id,
     _COLUMNS.uuid,
@@ -61,10 +61,10 @@ PROVIDERS: Select[Any] = select(
 
 @dataclass(frozen=True, slots=True)
 class BySpelling:
-    """A query of what belongs to a provider, or consumer, by its uuid however it is spelled.
+    """A query by the uuid of a provider or consumer in any spelling.
 
-    As it is commonly written it is an equality: MariaDB may read, and lock, a small table whole
-    to find one of two.
+    A canonical uuid is compared for equality, because MariaDB may scan and lock a whole small table
+    for one of two values.
     """
 
     plain: FrequentStatement
@@ -72,7 +72,7 @@ class BySpelling:
 
     @classmethod
     def of(cls, query: Select[Any], column: Column[str] = _COLUMNS.uuid) -> "BySpelling":
-        """Return both forms of a query of providers, or of what has the uuid in ``column``."""
+        """Return both forms of a query, for the uuid in ``column``."""
         uuid = bindparam("uuid", type_=column.type)
         either = column.in_([uuid, bindparam("canonical", type_=column.type)])
         return cls(
@@ -80,23 +80,23 @@ class BySpelling:
         )
 
     def found(self, connection: Connection, uuid: str) -> Sequence[Any]:
-        """Return the rows of this uuid, in every spelling; :func:`meant` chooses among them."""
+        """Return the rows of this uuid in every spelling, for :func:`meant`."""
         uuids = spelled(uuid)
         if uuids["canonical"] == uuid:
             return self.plain.rows(connection, {"uuid": uuid})
         return self.either.rows(connection, uuids)
 
     def rows(self, connection: Connection, uuid: str) -> list[Any]:
-        """Return the rows that belong to the provider of this uuid, which is their first column.
+        """Return the rows of the provider with this uuid, which must be the first column.
 
-        Raises :class:`NotFound` where there are none.
+        Raises :class:`NotFound` if there are no rows.
         """
-        found = self.found(connection, uuid)
-        kept = meant(uuid, {row[0] for row in found})
-        return [row for row in found if row[0] == kept]
+        candidates = self.found(connection, uuid)
+        stored_uuid = meant(uuid, {row[0] for row in candidates})
+        return [row for row in candidates if row[0] == stored_uuid]
 
 
-# Statements that every request needs are built once: building one takes longer than sending it.
+# The statements of every request are built once: building takes longer than sending.
 _BY_UUID = BySpelling.of(PROVIDERS)
 _LOCKED_BY_UUID = BySpelling.of(PROVIDERS.with_for_update())
 _BY_UUIDS = PROVIDERS.where(_COLUMNS.uuid.in_(bindparam("uuids", expanding=True)))
@@ -127,29 +127,29 @@ def read_providers(
     query: Select[Any] | FrequentStatement,
     parameters: Mapping[str, Any] | None = None,
 ) -> tuple[Provider, ...]:
-    """Return the providers that a narrowed :data:`PROVIDERS` finds, by id."""
+    """Return the providers of :data:`PROVIDERS` or of a derived query, by id."""
     if isinstance(query, FrequentStatement):
         return tuple(map(Provider._make, query.rows(connection, parameters or {})))
     return tuple(map(Provider._make, connection.execute(query, parameters).all()))
 
 
 def all_providers(connection: Connection) -> tuple[Provider, ...]:
-    """Return every resource provider, by id."""
+    """Return all resource providers, by id."""
     return read_providers(connection, PROVIDERS)
 
 
 def by_uuid(connection: Connection, uuid: str) -> Provider:
-    """Return the provider of this uuid; raises :class:`NotFound`."""
-    return _of_spelling(uuid, _BY_UUID.found(connection, uuid))
+    """Return a provider, or raise :class:`NotFound` if it does not exist."""
+    return _select_by_spelling(uuid, _BY_UUID.found(connection, uuid))
 
 
-def _of_spelling(uuid: str, rows: Sequence[Any]) -> Provider:
-    found = {provider.uuid: provider for provider in map(Provider._make, rows)}
-    return found[meant(uuid, found)]
+def _select_by_spelling(uuid: str, rows: Sequence[Any]) -> Provider:
+    providers = {provider.uuid: provider for provider in map(Provider._make, rows)}
+    return providers[meant(uuid, providers)]
 
 
 def find(connection: Connection, uuid: str) -> Provider | None:
-    """Return the provider of this uuid, None where there is none."""
+    """Return a provider, or None."""
     try:
         return by_uuid(connection, uuid)
     except NotFound:
@@ -157,26 +157,26 @@ def find(connection: Connection, uuid: str) -> Provider | None:
 
 
 def spelled(uuid: str) -> dict[str, str]:
-    """Return a uuid as it is written, as OpenStack placement may keep it, and as we keep it."""
+    """Return a uuid as it is written, and in the canonical form that we store."""
     return {"uuid": uuid, "canonical": canonical(uuid)}
 
 
-def meant(uuid: str, kept: Collection[str]) -> str:
-    """Return which of the uuids that were found is meant: the very same, or another spelling.
+def meant(uuid: str, stored: Collection[str]) -> str:
+    """Return the stored uuid that equals a uuid: the same spelling, or else another spelling.
 
-    Raises :class:`NotFound`: MariaDB finds it in any case, but with a blank at its end as well.
+    Raises :class:`NotFound`. MariaDB finds uuids in any case, but also with trailing spaces.
     """
-    if uuid in kept:
+    if uuid in stored:
         return uuid
     wanted = canonical(uuid)
-    for one in sorted(kept):
-        if canonical(one) == wanted:
-            return one
+    for candidate in sorted(stored):
+        if canonical(candidate) == wanted:
+            return candidate
     raise not_found(uuid)
 
 
 def by_uuids(connection: Connection, uuids: Iterable[str]) -> dict[str, Provider]:
-    """Return those of the providers that are there, by uuid."""
+    """Return the existing providers with these uuids, by uuid."""
     return {
         provider.uuid: provider
         for batch in sql.batches(set(uuids))
@@ -185,7 +185,7 @@ def by_uuids(connection: Connection, uuids: Iterable[str]) -> dict[str, Provider
 
 
 def names_of(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
-    """Return the names of those of the providers that are there and have one, by uuid."""
+    """Return the names of existing providers that have a name, by uuid."""
     query = select(_COLUMNS.uuid, _COLUMNS.name).where(_COLUMNS.name.is_not(None))
     return dict(map(tuple, sql.rows_among(connection, query, _COLUMNS.uuid, set(uuids))))
 
@@ -203,44 +203,44 @@ def not_found(uuid: str) -> NotFound:
 def lock(
     connection: Connection, ids: Iterable[int], *, without_waiting: bool = False
 ) -> dict[int, int]:
-    """Lock providers' rows in order of id and return their generations as they are now.
+    """Lock providers in order of id and return their current generations.
 
-    Providers that are gone are missing from the answer, and ``without_waiting`` those that another
-    transaction has locked. On SQLite the transaction already is the only writer.
+    Deleted providers are missing from the result, and with ``without_waiting`` also providers that
+    another transaction has locked. On SQLite the transaction already is the only writer.
     """
     statement = _LOCK_FREE if without_waiting else _LOCK
     return {
-        number: generation or 0
+        provider_id: generation or 0
         for batch in sql.batches(sorted(set(ids)))
-        for number, generation in connection.execute(statement, {"ids": batch})
+        for provider_id, generation in connection.execute(statement, {"ids": batch})
     }
 
 
 def locked_by_uuid(connection: Connection, uuid: str, generation: int | None = None) -> Provider:
-    """Return the provider of this uuid, its row locked.
+    """Lock a provider and return it.
 
-    Raises :class:`NotFound`, and :class:`ConcurrentUpdate` unless its generation is the one given.
+    Raises :class:`NotFound`, and :class:`ConcurrentUpdate` if its generation is not ``generation``.
     """
-    provider = _of_spelling(uuid, _LOCKED_BY_UUID.found(connection, uuid))
+    provider = _select_by_spelling(uuid, _LOCKED_BY_UUID.found(connection, uuid))
     if generation is not None:
         refuse_other_generation(uuid, provider.generation, generation)
     return provider
 
 
 def keep_generation(connection: Connection, provider_id: int) -> None:
-    """Let other nodes see the lock of a provider whose generation is to stay as it is."""
+    """Make the lock of a provider visible to Galera nodes, with the same generation."""
     certify(connection, _COLUMNS.generation, _COLUMNS.id == provider_id)
 
 
-def refuse_other_generation(uuid: str, current: int, given: int) -> None:
-    """Raise :class:`ConcurrentUpdate` where a provider is not at the generation given."""
-    if current != given:
-        raise _at_other_generation(uuid, f"at {current}", given)
+def refuse_other_generation(uuid: str, current: int, sent: int) -> None:
+    """Raise :class:`ConcurrentUpdate` if a provider has another generation."""
+    if current != sent:
+        raise _generation_conflict(uuid, f"at {current}", sent)
 
 
-def _at_other_generation(uuid: str, where: str, given: int) -> ConcurrentUpdate:
+def _generation_conflict(uuid: str, position: str, sent: int) -> ConcurrentUpdate:
     return ConcurrentUpdate(
-        f"resource provider generation conflict: {uuid} is {where}, {given} was given. "
+        f"resource provider generation conflict: {uuid} is {position}, {sent} was given. "
         f"{GENERATION_CHANGED}"
     )
 
@@ -254,14 +254,14 @@ def bump_generations(connection: Connection, ids: Iterable[int], now: datetime) 
 def bump_generation_from(
     connection: Connection, provider_id: int, uuid: str, generation: int, now: datetime
 ) -> None:
-    """Raise a provider's generation, which holds its row until the transaction ends.
+    """Raise a provider's generation, which locks its row until the transaction ends.
 
-    Nothing that counts in the generation has changed since ``generation`` was read, or
-    :class:`ConcurrentUpdate` is raised: so what was read with it needed no lock.
+    Raises :class:`ConcurrentUpdate` if the generation has changed since ``generation`` was read.
+    Data read with that generation therefore needed no lock.
     """
-    given = {"provider": provider_id, "from": generation, "now": now}
-    if not connection.execute(_BUMP_FROM, given).rowcount:
-        raise _at_other_generation(uuid, "somewhere else by now", generation)
+    parameters = {"provider": provider_id, "from": generation, "now": now}
+    if not connection.execute(_BUMP_FROM, parameters).rowcount:
+        raise _generation_conflict(uuid, "at another generation", generation)
 
 
 def create_many(
@@ -269,7 +269,7 @@ def create_many(
 ) -> Mapping[str, int]:
     """Create providers and return their ids by uuid.
 
-    Raises :class:`Duplicate` where a uuid or a name is taken.
+    Raises :class:`Duplicate` if a uuid or name is already used.
     """
     values = [
         {
@@ -286,53 +286,53 @@ def create_many(
     try:
         sql.insert_rows(connection, resource_providers, values)
     except IntegrityError as failure:
-        raise _taken(failure, rows) from None
+        raise _duplicate_error(failure, rows) from None
     ids = sql.ids_by(connection, _COLUMNS.uuid, [row.uuid for row in rows])
-    root_themselves = update(resource_providers).values(root_provider_id=_COLUMNS.id)
+    set_own_root = update(resource_providers).values(root_provider_id=_COLUMNS.id)
     roots = [ids[row.uuid] for row in rows if row.parent is None]
-    sql.change_among(connection, root_themselves, _COLUMNS.id, roots)
+    sql.change_among(connection, set_own_root, _COLUMNS.id, roots)
     return ids
 
 
 def rename(connection: Connection, provider: Provider, *, name: str, now: datetime) -> None:
-    """Rename a provider; raises :class:`Duplicate` where the name is taken.
+    """Rename a provider, or raise :class:`Duplicate` if the name is already used.
 
-    A provider's generation is of what it has, not of its name, and stays. One that has
-    the name already does not change.
+    The generation stays, as it does not cover the name. A provider that already has the name does
+    not change.
     """
     if provider.name == name:
         return
     try:
         rename_many(connection, {provider.id: name}, now)
-    except Duplicate as taken:
-        # As OpenStack placement says it here, in other words than of a new provider.
-        taken.detail = f"Conflicting resource provider {name} already exists."
+    except Duplicate as error:
+        # OpenStack placement's message differs from that for a new provider.
+        error.detail = f"Conflicting resource provider {name} already exists."
         raise
 
 
 def by_names(connection: Connection, names: Iterable[str]) -> tuple[Provider, ...]:
-    """Return the providers of these names; MariaDB compares them without regard to case."""
+    """Return the providers with these names (MariaDB ignores case)."""
     return tuple(
         map(Provider._make, sql.rows_among(connection, PROVIDERS, _COLUMNS.name, set(names)))
     )
 
 
 def rename_many(connection: Connection, names: Mapping[int, str], now: datetime) -> None:
-    """Rename providers by id; raises :class:`Duplicate` where a name is taken."""
-    rows = [{"b_id": number, "name": names[number], "updated_at": now} for number in sorted(names)]
-    change = update(resource_providers).where(_COLUMNS.id == bindparam("b_id"))
+    """Rename providers by id, or raise :class:`Duplicate` if a name is already used."""
+    rows = [{"b_id": key, "name": names[key], "updated_at": now} for key in sorted(names)]
+    statement = update(resource_providers).where(_COLUMNS.id == bindparam("b_id"))
     try:
         if rows:
-            connection.execute(change, rows)
-    except IntegrityError as failure:
-        raise _taken(failure, [NewProvider("", name) for name in names.values()]) from None
+            connection.execute(statement, rows)
+    except IntegrityError as error:
+        raise _duplicate_error(error, [NewProvider("", name) for name in names.values()]) from None
 
 
-def _taken(failure: IntegrityError, rows: Sequence[NewProvider]) -> Exception:
-    first_line = str(failure.orig).partition("\n")[0]
+def _duplicate_error(error: IntegrityError, rows: Sequence[NewProvider]) -> Exception:
+    first_line = str(error.orig).partition("\n")[0]
     columns = re.findall(r"resource_providers(?:\.|0)(uuid|name)", first_line)
     if not columns:
-        return failure
+        return error
     values = {getattr(row, columns[-1]) for row in rows}
-    which = values.pop() if len(values) == 1 else f"one of {len(values)}"
-    return Duplicate(f"Conflicting resource provider {columns[-1]}: {which} already exists.")
+    value = values.pop() if len(values) == 1 else f"one of {len(values)}"
+    return Duplicate(f"Conflicting resource provider {columns[-1]}: {value} already exists.")

@@ -1,4 +1,4 @@
-"""Traits: names that providers may carry, standard ones and ``CUSTOM_`` ones."""
+"""Traits: standard traits, custom traits, and the traits of providers."""
 
 from collections.abc import Collection, Iterable
 from datetime import datetime
@@ -20,7 +20,7 @@ _OF_NAMES = _TRAITS.where(traits.c.name.in_(bindparam("names", expanding=True)))
 _OF_PROVIDER = _TRAITS.join(resource_provider_traits, _ON_PROVIDERS.trait_id == traits.c.id).where(
     _ON_PROVIDERS.resource_provider_id == bindparam("provider")
 )
-# One question for the provider and its traits: asking twice takes nearly twice as long.
+# One statement for the provider and its traits: two statements take nearly twice as long.
 _WITH_TRAITS = resource_providers.BySpelling.of(
     select(
         _PROVIDERS.uuid,
@@ -33,7 +33,7 @@ _WITH_TRAITS = resource_providers.BySpelling.of(
     .outerjoin(traits, traits.c.id == _ON_PROVIDERS.trait_id)
     .order_by(traits.c.id)
 )
-#: Which provider has which trait.
+#: The traits of providers.
 CARRIED = Associations("a trait", resource_provider_traits, _ON_PROVIDERS.trait_id, traits.c.name)
 ids_by_name = CARRIED.ids
 replace_many = CARRIED.replace_many
@@ -44,7 +44,7 @@ by_provider_id = CARRIED.by_provider_id
 
 
 class Carried(NamedTuple):
-    """The traits that a provider has at a generation, by id."""
+    """The traits of a provider by id, with its generation."""
 
     provider_id: int
     generation: int
@@ -52,36 +52,36 @@ class Carried(NamedTuple):
 
 
 def all_names(connection: Connection) -> frozenset[str]:
-    """Return the name of every trait."""
+    """Return the names of all traits."""
     return frozenset(connection.scalars(select(traits.c.name)))
 
 
 def by_names(connection: Connection, names: Iterable[str]) -> tuple[Trait, ...]:
-    """Return those of the traits of these names that are there, by id."""
+    """Return the existing traits with these names, by id."""
     wanted = set(names)
-    found = [
+    rows = [
         Trait._make(row)
         for batch in sql.batches(wanted)
         for row in connection.execute(_OF_NAMES, {"names": batch})
-        # MariaDB may compare without regard to case.
+        # MariaDB ignores the case of names.
         if row.name in wanted
     ]
-    return tuple(sorted(found, key=lambda trait: trait.id))
+    return tuple(sorted(rows, key=lambda trait: trait.id))
 
 
 def carried_by(connection: Connection, uuid: str) -> Carried:
-    """Return the traits of the provider of this uuid; raises :class:`NotFound`."""
+    """Return the traits of a provider, or raise :class:`NotFound`."""
     rows = _WITH_TRAITS.rows(connection, uuid)
     _, provider_id, generation, *_ = rows[0]
-    held = tuple(Trait._make(row[3:]) for row in rows if row[3] is not None)
-    return Carried(provider_id, generation, held)
+    provider_traits = tuple(Trait._make(row[3:]) for row in rows if row[3] is not None)
+    return Carried(provider_id, generation, provider_traits)
 
 
 def by_name(connection: Connection, name: str) -> Trait:
-    """Return the trait of this name; raises :class:`NotFound`."""
-    if not (found := by_names(connection, [name])):
-        raise _no_such(name)
-    return found[0]
+    """Return a trait, or raise :class:`NotFound` if it does not exist."""
+    if not (matching := by_names(connection, [name])):
+        raise _not_found(name)
+    return matching[0]
 
 
 def search(
@@ -91,9 +91,9 @@ def search(
     prefix: str | None = None,
     associated: bool | None = None,
 ) -> tuple[Trait, ...]:
-    """Return the traits of these names, or that begin so, or that some provider (none) has.
+    """Return the traits with these names, with a prefix, or with (without) providers.
 
-    Names are compared exactly, as they are by every other question about traits.
+    Names are compared exactly, as by every other function of this module.
     """
     if prefix is not None and len(prefix) > longest(traits.c.name):
         return ()
@@ -103,9 +103,9 @@ def search(
     if prefix is not None:
         query = query.where(traits.c.name.startswith(prefix, autoescape=True))
     if associated is not None:
-        used = exists().where(_ON_PROVIDERS.trait_id == traits.c.id)
-        query = query.where(used if associated else ~used)
-    # MariaDB compares names, and SQLite prefixes, without regard to case.
+        is_used = exists().where(_ON_PROVIDERS.trait_id == traits.c.id)
+        query = query.where(is_used if associated else ~is_used)
+    # MariaDB ignores the case of names, and SQLite the case of prefixes.
     return tuple(
         Trait._make(row)
         for row in connection.execute(query)
@@ -114,30 +114,30 @@ def search(
 
 
 def add_missing(connection: Connection, names: Iterable[str], now: datetime) -> None:
-    """Create the traits of these names that are not there yet."""
+    """Create the traits with these names that do not exist."""
     sql.insert_missing(connection, traits, [{"name": name, "created_at": now} for name in names])
 
 
 def ensure(connection: Connection, name: str, now: datetime) -> bool:
-    """Create the trait of this name unless it is there; return whether it was created."""
+    """Create a trait unless it exists and return whether it was created."""
     row = {"name": name, "created_at": now}
     return not ids_by_name(connection, [name]) and sql.inserted(connection, traits, row)
 
 
 def remove(connection: Connection, trait: Trait) -> None:
-    """Delete a trait; raises :class:`InUse` while a provider has it."""
+    """Delete a trait, or raise :class:`InUse` if a provider has it."""
     in_use = InUse(f"The trait {trait.name} is in use by a resource provider.")
     users = select(_ON_PROVIDERS.trait_id).where(_ON_PROVIDERS.trait_id == trait.id).limit(1)
     if connection.scalar(users) is not None:
         raise in_use
-    with sql.refused_as(in_use):  # a provider got it meanwhile
-        gone = connection.execute(delete(traits).where(traits.c.id == trait.id))
-    if not gone.rowcount:  # deleted by another request meanwhile
-        raise _no_such(trait.name)
+    with sql.refused_as(in_use):  # another request has put it on a provider
+        result = connection.execute(delete(traits).where(traits.c.id == trait.id))
+    if not result.rowcount:  # another request has deleted it
+        raise _not_found(trait.name)
 
 
 def of_provider(connection: Connection, provider_id: int) -> tuple[Trait, ...]:
-    """Return the traits that a provider has."""
+    """Return the traits of a provider."""
     return tuple(map(Trait._make, connection.execute(_OF_PROVIDER, {"provider": provider_id})))
 
 
@@ -148,14 +148,14 @@ def replace(
     wanted: Collection[int],
     now: datetime,
 ) -> bool:
-    """Make a provider have these traits in place of those ``held``; return whether they differ.
+    """Replace the trait ids ``held`` of a provider by ``wanted`` and return if they differ.
 
-    The caller holds the provider's row, and bumps its generation.
+    The caller has locked the provider and raises its generation.
     """
-    gone, new = set(held).difference(wanted), set(wanted).difference(held)
-    CARRIED.change(connection, provider_id, gone, new, now)
-    return bool(gone or new)
+    removed, added = set(held).difference(wanted), set(wanted).difference(held)
+    CARRIED.change(connection, provider_id, removed, added, now)
+    return bool(removed or added)
 
 
-def _no_such(name: str) -> NotFound:
+def _not_found(name: str) -> NotFound:
     return NotFound(f"No such trait(s): {name}.")

@@ -44,7 +44,7 @@ def test_more_held_than_a_second_of_work_is_refused_of_several_and_changed_of_ea
 ):
     claim = body_of(LATEST, {provider: left} if left else {}, generation=1)
     refused = send(sqlite_app, dict.fromkeys(consumers, claim), status=400)
-    assert "the consumers hold more than 3 amounts so far, and" in refused.text
+    assert "the consumers hold more than 3 amounts, which is the limit of one" in refused.text
     assert "(at $)" in refused.text
     assert [generation_of(sqlite_app, one) for one in consumers] == [1, 1]
     for one in consumers:
