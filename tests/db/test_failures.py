@@ -183,7 +183,7 @@ def mariadb(mysql_server):
     ("kept", "letter"), [("ascii", "é"), ("ascii", "中"), ("latin1", "中"), ("utf8mb3", "😀")]
 )
 def test_character_that_a_column_lacks_is_the_fault_of_the_input(mariadb, statement, kept, letter):
-    with pytest.raises(Invalid, match=f"cannot keep the character {letter}"), translated():
+    with pytest.raises(Invalid, match=f"cannot store the character {letter}"), translated():
         mariadb.execute(text(statement.format(f"ps_{kept}")), {"a": f"a{letter}"})
 
 
