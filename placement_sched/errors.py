@@ -10,7 +10,7 @@
     +-- Forbidden             the caller lacks a permission
     +-- NotFound              a resource does not exist
     +-- Conflict              the request conflicts with the current state
-    |   +-- ConcurrentUpdate  the state has changed; a retry may succeed
+    |   +-- ConcurrentUpdate  the state has changed, but a retry may succeed
     |   +-- InUse             another resource needs this resource
     |   +-- Duplicate         the name or uuid exists
     |   +-- NoValidHost       no host passes
@@ -102,7 +102,7 @@ class Conflict(Error):
 
 
 class ConcurrentUpdate(Conflict):
-    """The state has changed since it was read; the caller may read again and retry."""
+    """The state has changed since it was read, so that a retry may succeed."""
 
     code = "placement.concurrent_update"
 
@@ -122,7 +122,7 @@ class CapacityExceeded(Conflict):
 
 
 class NoValidHost(Conflict):
-    """No host passes; ``extra['funnel']`` has the reasons."""
+    """No host passes, for the reasons in ``extra['funnel']``."""
 
     code = "scheduler.no_valid_host"
 
@@ -142,13 +142,13 @@ class NotKnown(Error):
 
 
 class PluginFailed(Error):
-    """A filter, weigher or request filter raised an exception; the detail has the class."""
+    """A filter, weigher or request filter raised an exception."""
 
     code = "scheduler.filter_error"
 
 
 class Unavailable(Error):
-    """The database is locked, unreachable or not prepared; a later retry may succeed."""
+    """The database is temporarily locked, unreachable or not prepared."""
 
 
 class CommitUnknown(Unavailable):
@@ -175,7 +175,7 @@ class ServiceFailed(Unavailable):
 
 
 class ConfigurationError(Error):
-    """An option, section or configuration file is wrong; the detail names it."""
+    """An option, section or configuration file is wrong."""
 
 
 def sentence(error: Error) -> str:

@@ -1,6 +1,6 @@
 """WSGI entry points for gunicorn, uwsgi, granian and mod_wsgi.
 
-``application`` has all APIs; ``placement`` has only the Placement API, at the root.
+``application`` has all APIs, ``placement`` only the Placement API at the root.
 ``flask --app placement_sched.wsgi routes`` lists all routes, with any authentication.
 Configuration comes from ``PLACEMENT_SCHED_CONFIG`` (files, colon-separated) and the
 ``OS_<GROUP>__<OPTION>`` environment. It is checked when this module is loaded: if it is wrong, or
@@ -33,7 +33,7 @@ UNUSABLE = 22 if "uwsgi" in sys.modules else 3
 
 
 def _read_settings() -> Settings:
-    """Read and check the settings before any worker is forked; exit if they are wrong.
+    """Read and check the settings before any worker is forked, and exit if they are wrong.
 
     Resources of a process, such as connections, are created later.
     """

@@ -40,7 +40,7 @@ _MT_WILSON_TIME = "%a %b %d %H:%M:%S %Y"
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The trust level of a host, and its time (naive UTC; None: unknown)."""
+    """The trust level of a host, and its time (naive UTC, None if unknown)."""
 
     trust: str = UNKNOWN
     since: datetime | None = None
@@ -74,7 +74,7 @@ class Attestation:
         self._service = RemoteService(adapter, "attestation")
 
     def poll(self, hosts: Collection[str]) -> Mapping[str, Level]:
-        """Return the levels of hosts that the service has; raises :class:`ServiceFailed`."""
+        """Poll the levels of hosts, or raise :class:`ServiceFailed`."""
         body = {"count": len(hosts), "hosts": list(hosts)}
         answer = self._service.ask("POST", _PATH, body=body, taken=_SUCCESS)
         with self._service.reading(_PATH, "POST"):
@@ -107,7 +107,7 @@ class Attested:
 
 
 class AttestedHosts:
-    """Cache of the trust levels of hosts; thread-safe.
+    """Thread-safe cache of the trust levels of hosts.
 
     If a level has expired, all requested hosts are polled in a single request, by a single thread
     at a time. ``poll`` reads levels and may raise :class:`~placement_sched.errors.ServiceFailed`.

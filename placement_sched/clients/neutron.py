@@ -26,7 +26,7 @@ class Neutron:
     def __init__(
         self, adapter: Adapter, *, remembered: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Use ``adapter``; the extensions are cached for ``remembered`` seconds."""
+        """Use ``adapter``, and cache the extensions for ``remembered`` seconds."""
         self._service = RemoteService(adapter, "network")
         self._cache_seconds = remembered
         self._clock = clock
@@ -46,7 +46,7 @@ class Neutron:
             )
 
     def segments_of_subnet(self, subnet_id: str) -> tuple[str, ...] | None:
-        """Return the segment of a subnet, if any; None if the subnet does not exist.
+        """Return the segment of a subnet, if any, or None if the subnet does not exist.
 
         As in nova, no subnet has a segment if neutron lacks the segment extension.
         """

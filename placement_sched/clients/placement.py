@@ -117,7 +117,7 @@ class TraitFile:
 
 @contextmanager
 def opened(path: Path, placement: str) -> Iterator[TraitFile]:
-    """Open the record in a file exclusively; the first change creates the file.
+    """Open the record in a file exclusively, and create the file at the first change.
 
     Raises as :class:`TraitFile`, and :class:`Conflict` while another process has it open.
     """
@@ -159,7 +159,7 @@ _PARAMETERS = {"aggregates": "member_of", "traits": "required"}
 
 
 class RemotePlacement:
-    """Client for the aggregates and traits of providers; ``record`` has the added traits."""
+    """Client for the aggregates and traits of providers, with a record of added traits."""
 
     #: Each change is recorded immediately, so that a failed run leaves a complete record.
     batch = 1
@@ -272,7 +272,7 @@ class RemotePlacement:
         return versions
 
     def _change(self, uuid: str, change: ProviderChange) -> bool:
-        """Return whether the provider was changed; raises :class:`NotFound`, :class:`Invalid`."""
+        """Change a provider if needed, or raise :class:`NotFound` or :class:`Invalid`."""
         attribute, name, _, adding = change
         path = f"/resource_providers/{quote(uuid, safe='')}/{attribute}"
         read = self._service.ask("GET", path, taken=(200, 404))
@@ -302,7 +302,7 @@ PAGE = 1000
 
 
 def read_remote_hosts(service: RemoteService) -> HostMap:
-    """Read the aggregates and hosts of a compute API; raises :class:`ServiceFailed`."""
+    """Read a compute API's aggregates and hosts, or raise :class:`ServiceFailed`."""
     aggregates = service.listed("/os-aggregates", "aggregates", _parse_aggregate)
     service_hosts = service.listed(
         "/os-services", "services", lambda each: str(each["host"]), binary="nova-compute"

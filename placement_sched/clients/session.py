@@ -54,7 +54,7 @@ _QUIET.propagate = False
 
 @dataclass(frozen=True, slots=True)
 class ServiceResponse:
-    """A response of a service; ``document`` is None if the body is not JSON."""
+    """A response of a service, whose ``document`` is None if the body is not JSON."""
 
     status: int
     reason: str
@@ -86,7 +86,7 @@ class RemoteService:
 
     @property
     def place(self) -> str:
-        """The URL of the service; raises :class:`ServiceFailed` if there is none."""
+        """The URL of the service, or :class:`ServiceFailed` if there is none."""
         try:
             address = self._adapter.get_endpoint()
         except ClientException as failure:
@@ -147,7 +147,7 @@ class RemoteService:
         raise self.failed(f"{place} answered {response.text} to {method} {path}{hint}")
 
     def listed(self, path: str, key: str, read: Callable[[Any], T], **params: str | int) -> list[T]:
-        """Read a list and parse its items with ``read``; raises :class:`ServiceFailed`."""
+        """Read a list and parse its items with ``read``, or raise :class:`ServiceFailed`."""
         document = self.ask("GET", path, params=params).document
         with self.reading(path):
             return [read(item) for item in document[key]]

@@ -54,7 +54,7 @@ class in_effect:  # noqa: N801 - a context manager is named so
 
 
 class _Group:
-    """A group of the settings in effect; other options are read from oslo.config."""
+    """A group of the settings in effect, with oslo.config's values of other options."""
 
     def __init__(self, settings: OptionGroup, name: str, conf: "ProcessConf") -> None:
         self._settings, self._name, self._conf = settings, name, conf
@@ -198,7 +198,7 @@ def noting_options() -> Iterator[None]:
 
 
 def share_files(conf: Conf) -> Conf:
-    """Read the files of ``conf`` into the oslo.config objects of plugins; return ``conf``.
+    """Read the files of ``conf`` into plugins' oslo.config objects, and return ``conf``.
 
     Options that a plugin registers later, in ``__init__`` or at first use, then have the values of
     the files. An object that has already read the files is left unchanged.

@@ -27,7 +27,7 @@ _NOT_ESCAPED = {"color", "exc_text", "stack_info"}
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Register oslo.log's options in ``conf``; by default the log goes to stderr."""
+    """Register oslo.log's options, whose defaults log to stderr."""
     log.register_options(conf)
 
 

@@ -44,7 +44,7 @@ class Conf(cfg.ConfigOpts):
         return self._options
 
     def register_opt(self, opt: cfg.Opt, group: Any = None, cli: bool = False, **more: Any) -> bool:
-        """Register an option; return False if it was registered before."""
+        """Register an option, and return False if it was registered before."""
         is_new = bool(super().register_opt(opt, group, cli=cli, **more))
         if is_new:
             self._options.setdefault(_group_name(group), {})[opt.dest] = opt
@@ -61,7 +61,7 @@ def _group_name(group: Any) -> str:
 
 
 def described(*options_and_help: Any) -> tuple[cfg.Opt, ...]:
-    """Return options with their help texts; the arguments alternate option and help."""
+    """Return options with their help texts, from alternating options and texts."""
     options: tuple[cfg.Opt, ...] = options_and_help[::2]
     for option, text in zip(options, options_and_help[1::2], strict=True):
         option.help = text
@@ -85,13 +85,13 @@ def is_explicit(conf: cfg.ConfigOpts, group: str, name: str) -> bool:
 
 
 def names_of(option: cfg.Opt, group: str, name: str) -> list[tuple[str, str]]:
-    """Return group and name of an option: the current ones, then the older ones."""
+    """Return group and name of an option: the current name, then the older names."""
     older_names = [(old.group or group, old.name or name) for old in option.deprecated_opts]
     return [(group, name), *older_names]
 
 
 class AliasedBoolOpt(cfg.BoolOpt):
-    """A boolean option with an ``alias`` in its group; ``name`` wins if both are set.
+    """A boolean option with an ``alias`` in its group, over which ``name`` wins.
 
     oslo.config supports only deprecated names, and warns on stderr about their use.
     """

@@ -1,7 +1,7 @@
 """Settings: the immutable, layered view of all options.
 
 Layers, in order of precedence: overrides of a request, the section of a scheduling policy, files
-and environment, defaults. oslo.config provides the last two; the first two are mappings over it.
+and environment, defaults. oslo.config provides the last two, below mappings with the first two.
 """
 
 import os
@@ -29,7 +29,7 @@ _MIN_SIMILARITY = 0.8
 
 
 class OptionGroup:
-    """The options of one group, as attributes: ``settings.scheduler.max_attempts``."""
+    """The options of a group, as attributes: ``settings.scheduler.max_attempts``."""
 
     __slots__ = ("_name", "_values")
 
@@ -37,7 +37,7 @@ class OptionGroup:
         self._name, self._values = name, values
 
     def __getattr__(self, option: str) -> Any:
-        """Return the value in effect; raises :class:`AttributeError` for an unknown option."""
+        """Return the value in effect, or raise :class:`AttributeError`."""
         try:
             return self._values[option]
         except KeyError:
@@ -48,7 +48,7 @@ class OptionGroup:
 
 
 class Settings:
-    """All options in effect for a request or task; immutable.
+    """The immutable options in effect for a request or task.
 
     ``settings.filter_scheduler.enabled_filters`` reads an option. :meth:`overridden` returns a new
     view with other values.
@@ -88,7 +88,7 @@ class Settings:
         return cls(conf, options, groups, sections)
 
     def __getattr__(self, group: str) -> OptionGroup:
-        """Return the group of this name; raises :class:`AttributeError` for an unknown one."""
+        """Return the group of this name, or raise :class:`AttributeError`."""
         try:
             return self._groups[group]
         except KeyError:
@@ -105,7 +105,7 @@ class Settings:
         return name in self._groups
 
     def has(self, group: str, name: str) -> bool:
-        """Return whether these settings have an option; ``conf`` may have more by now."""
+        """Return whether these settings have an option, as ``conf`` may have more."""
         return group in self._groups and name in self._groups[group]
 
     def source_of_override(self, group: str, name: str) -> str | None:
@@ -176,7 +176,7 @@ class Settings:
         return Settings(other.conf, options_by_group, groups, other.sections)
 
     def meant_by(self, key: str, source: str = OF_REQUEST) -> tuple[str, str]:
-        """Resolve an override's key to group and name; raises :class:`Invalid` if unknown."""
+        """Resolve an override's key to group and name, or raise :class:`Invalid`."""
         group, _, name = key.rpartition(".")
         group = group or "DEFAULT"
         if name in self._options.get(group, {}):

@@ -60,7 +60,7 @@ NO_SECTIONS: Sections = MappingProxyType({})
 
 
 def with_directories(names: Iterable[str]) -> list[str]:
-    """Return files together with those of their ``.d`` directories, in reading order.
+    """Return files together with the files of their ``.d`` directories, in reading order.
 
     After ``placement.conf`` follow the files ``*.conf`` of ``placement.conf.d``, by name, as in
     oslo.config. Raises :class:`ConfigurationError` if a directory cannot be read.
@@ -81,7 +81,7 @@ def _list_files(directory: str) -> list[str]:
 
 
 def files_read(conf: cfg.ConfigOpts) -> list[str]:
-    """Return the files that ``conf`` was read from, in order; later files win."""
+    """Return the files that ``conf`` was read from, in order of precedence."""
     folders = [sorted(Path(folder).glob("[!.]*.conf")) for folder in conf.config_dir or ()]
     return [*(conf.config_file or ()), *(str(file) for files in folders for file in files)]
 
@@ -114,7 +114,7 @@ def _normalize(name: str) -> str:
 
 
 def sections_of(files: Iterable[str]) -> Sections:
-    """Return assignments by section; raises as :func:`read_assignments`."""
+    """Return the assignments of files by section, or raise as :func:`read_assignments`."""
     sections: dict[str, list[Assignment]] = {}
     for file in files:
         parser = _parse(file)
@@ -126,7 +126,7 @@ def sections_of(files: Iterable[str]) -> Sections:
 
 
 def read_assignments(file: str) -> tuple[Assignment, ...]:
-    """Read an INI file; raises :class:`ConfigurationError` with file and line."""
+    """Read an INI file, or raise :class:`ConfigurationError` with file and line."""
     return tuple(_parse(file).found)
 
 
@@ -155,7 +155,7 @@ class _Parser(iniparser.BaseParser):
         self._heading = Place(file, 0)
 
     def watched(self, lines: Iterable[str]) -> Iterable[str]:
-        """Yield ``lines``; note the first line of each assignment, reported at its end."""
+        """Yield ``lines`` and note the first line of each assignment, reported at its end."""
         for number, line in enumerate(lines, 1):
             if line.strip() and line[0] not in " \t[#;":
                 self._begun.append(number)
@@ -195,7 +195,7 @@ def wrong_value(line: Assignment, option: cfg.Opt, why: Exception) -> str:
 
 
 def countable(option: cfg.Opt, value: Value) -> Value:
-    """Return an option's value; raise :class:`ValueError` for a number that is unusable.
+    """Return an option's value, or raise :class:`ValueError` for an unusable number.
 
     oslo.config accepts ``inf`` and ``nan``, whose results cannot be written as JSON. It also
     accepts an empty text as None, which is valid only for an option without a default.

@@ -49,8 +49,8 @@ SIGNS_OF_LIFE = {
 def connect_by_own_drivers(engine: Engine, within: float | None, *, marks: bool = False) -> None:
     """Connect an engine with the connection classes of this module.
 
-    ``within`` is the maximum silence of the database in seconds; None: no limit. With ``marks``
-    MariaDB accepts a query of several statements (:attr:`MariaDBConnection.commit_with`).
+    ``within`` is the maximum silence of the database in seconds, or None for no limit. With
+    ``marks`` MariaDB accepts a query of several statements (:attr:`MariaDBConnection.commit_with`).
     """
 
     @event.listens_for(engine, "do_connect")
@@ -72,7 +72,7 @@ def connect_by_own_drivers(engine: Engine, within: float | None, *, marks: bool 
 
 @contextmanager
 def answering(connection: Connection, within: float | None) -> Iterator[None]:
-    """Drop ``connection`` after ``within`` seconds of silence in this block; None: never."""
+    """Drop ``connection`` after ``within`` seconds of silence, unless it is None."""
     driver = connection.connection.driver_connection
     if not isinstance(driver, PostgreSQLConnection | MariaDBConnection):
         yield  # SQLite, or an engine with another driver
@@ -114,7 +114,7 @@ class PostgreSQLConnection(psycopg.Connection[Any]):
     commit_with: str | None = None
 
     def limit_silence(self, within: float | None) -> float | None:
-        """Drop the connection after ``within`` seconds of silence; return the old limit."""
+        """Drop the connection after ``within`` seconds of silence, and return the old limit."""
         previous, self._within = self._within, within
         return previous
 
@@ -167,7 +167,7 @@ class MariaDBConnection(pymysql.connections.Connection):
     _has_written = False
 
     def limit_silence(self, within: float | None) -> float | None:
-        """Drop the connection after ``within`` seconds of silence; return the old limit."""
+        """Drop the connection after ``within`` seconds of silence, and return the old limit."""
         previous, self._read_timeout, self._write_timeout = self._read_timeout, within, within
         return previous
 
@@ -180,7 +180,7 @@ class MariaDBConnection(pymysql.connections.Connection):
             raise self._lost(failure) from failure
 
     def _read_query_result(self, unbuffered: bool = False) -> Any:
-        """Read a response; treat a malformed response as a lost connection.
+        """Read a response, treating a malformed response as a lost connection.
 
         If a change through another node aborts a statement, a Galera node may truncate the response
         or send its end twice. The remainder would be read as the next response.
@@ -334,7 +334,7 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
 
 
 def _connect_args(url: URL, options: OptionGroup, read_timeout: int) -> dict[str, Any]:
-    """Return the connect arguments besides those of the URL, which take precedence."""
+    """Return the connect arguments besides the parameters of the URL, which take precedence."""
     is_postgresql = url.get_backend_name() == "postgresql"
     arguments = {
         "connect_timeout": 10,
@@ -359,7 +359,7 @@ def _url_options(url: URL) -> str:
 
 
 def _postgresql_settings(url: URL, options: OptionGroup, read_timeout: int) -> dict[str, object]:
-    """Return the settings of each session or transaction, without those in the URL's options."""
+    """Return the session or transaction settings that the URL's options do not set."""
     # PostgreSQL's JIT compilation of queries that expect many rows takes longer than the queries.
     settings = {"lock_timeout": options.lock_timeout * 1000, "jit": "off"}
     if read_timeout:
@@ -512,7 +512,7 @@ class Replaceable:
 
 
 def is_open(dialect: Dialect, connection: Any) -> bool:
-    """Return whether a driver's connection is open; always true for SQLite."""
+    """Return whether a driver's connection is open, as SQLite's always are."""
     if dialect.name == "sqlite":
         return True
     # PyMySQL's socket has no public name. It is None if this process closed the connection.

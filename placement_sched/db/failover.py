@@ -50,7 +50,7 @@ _MARIADB_QUERY = "SELECT UUID_SHORT() >> 24, @@hostname, @@port"
 
 
 def history_of(connection: Connection) -> History:
-    """Return the epoch that a connection noted when it was opened; sends no statement."""
+    """Return the epoch that a connection noted when it was opened."""
     epoch: History = connection.info.get(HISTORY)
     return epoch
 
@@ -61,7 +61,7 @@ def _read_epoch(kind: str, driver: Any) -> History:
 
 
 class Histories:
-    """The current epoch of a process; closes connections of earlier epochs.
+    """Tracker of the current epoch, which closes connections of earlier epochs.
 
     A server that was declared dead may still answer. Connections to it must not be used once
     another server has taken over.

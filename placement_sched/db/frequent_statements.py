@@ -31,7 +31,7 @@ class FrequentStatement:
         self._compiled: tuple[str, Mapping[str, Any]] | None = None
 
     def rows(self, connection: Connection, parameters: Mapping[str, Any]) -> Sequence[Any]:
-        """Return all rows, with values by position; raises as SQLAlchemy does."""
+        """Return all rows, with values by position, or raise as SQLAlchemy."""
         if (options := _driver_options(connection)) is not None:
             if self._compiled is None:
                 compiled = self.statement.compile(dialect=connection.dialect)

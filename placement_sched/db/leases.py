@@ -46,7 +46,7 @@ _MAX_HOST_NAME = 200
 
 
 class Lease:
-    """The lease ``name`` of a process, taken for ``seconds`` at a time; thread-safe."""
+    """The thread-safe lease ``name`` of a process, taken for ``seconds`` at a time."""
 
     def __init__(self, database: Database, name: str, seconds: int) -> None:
         self._database = database
@@ -56,7 +56,7 @@ class Lease:
         self._until = 0.0
 
     def is_held(self) -> bool:
-        """Take or renew the lease; return whether this process holds it.
+        """Take or renew the lease, and return whether this process holds it.
 
         No statement is sent in the first half of the lease's time. If the database is unavailable
         or read-only, the lease is not held, and nothing is raised.
@@ -80,7 +80,7 @@ class Lease:
             return is_held
 
     def release(self) -> None:
-        """Release the lease for other processes; errors are only logged."""
+        """Release the lease for other processes, and only log errors."""
         with self._turn:
             if not self._until or self._process != os.getpid():
                 return

@@ -74,7 +74,7 @@ _ANOTHER_WAS_FASTER = {ER.TABLE_EXISTS_ERROR, ER.NO_SUCH_TABLE}
 
 @contextmanager
 def one_at_a_time(connection: Connection) -> Iterator[None]:
-    """Hold the migration lock, so that workers migrate one after the other.
+    """Hold the migration lock, so that workers migrate in sequence.
 
     Statements have no time limit, since a change of a large table may take hours. On SQLite the
     write transaction is the lock. MariaDB commits after each table, so that its lock belongs to the
@@ -133,7 +133,7 @@ def _hold_cluster_lock(connection: Connection) -> Iterator[None]:
 
 
 class _LockHolder:
-    """The process that holds the lock, and the time for which this process has observed it."""
+    """The process that holds the lock, and the time since it was first observed."""
 
     def __init__(self) -> None:
         self._comment, self._since = "", 0.0
@@ -159,7 +159,7 @@ def _release_cluster_lock(connection: Connection, own_process: str) -> None:
 
 
 def _read_cluster_lock(connection: Connection) -> tuple[str, bool] | None:
-    """Return the lock's comment and whether it is too old; None if there is no lock."""
+    """Return the lock's comment and whether it is too old, or None if there is no lock."""
     row = connection.execute(text(_READ_LOCK), {"longest": LONGEST, "name": TURN}).first()
     return None if row is None else (row[0], bool(row[1]))
 
@@ -283,7 +283,7 @@ def schema_contents(connection: Connection) -> SchemaContents:
 
 
 def sync_schema(database: Database) -> None:
-    """Upgrade the schema to the newest revision; safe for concurrent workers.
+    """Upgrade the schema to the newest revision, safely for concurrent workers.
 
     Also creates missing triggers of the change log if the log is enabled and the server supports
     it. Raises as :func:`refuse_unknown_revision`.
@@ -438,7 +438,7 @@ _KEY = "CONSTRAINT consumers_consumer_type_id_fkey"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """State of OpenStack placement's schema in a database; columns are ``table.column``."""
+    """State of OpenStack placement's schema, with columns as ``table.column``."""
 
     #: The contents of its version table; empty without such a table.
     revisions: tuple[str, ...]
@@ -510,9 +510,9 @@ def _revisions(connection: Connection) -> tuple[str, ...]:
 def add_consumer_types(connection: Connection) -> None:
     """Upgrade from Train's to Xena's revision, as Xena's ``placement-manage db sync``.
 
-    Adds a table, a nullable column and an index, and sets the revision, from which ``db sync`` of
-    later releases continues. Running services of earlier releases are not affected. An interrupted
-    upgrade (MariaDB commits each statement) is completed.
+    Adds a table, a nullable column and an index, and sets the revision, so that ``db sync`` of
+    later releases continues from there. Running services of earlier releases are not affected. An
+    interrupted upgrade (MariaDB commits each statement) is completed.
     """
     with one_at_a_time(connection):
         schema = look(connection)

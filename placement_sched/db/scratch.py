@@ -46,14 +46,14 @@ class Readable(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Trial:
-    """A transaction that is rolled back; ``until`` is its deadline on the monotonic clock."""
+    """A transaction that is rolled back, with its deadline on the monotonic clock."""
 
     connection: Connection
     until: float
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Yield the connection of the transaction; raises as :meth:`check`."""
+        """Yield the connection of the transaction, or raise as :meth:`check`."""
         self.check()
         yield self.connection
 

@@ -90,7 +90,7 @@ def change_among(
     column: ColumnElement[V],
     values: Iterable[V],
 ) -> int:
-    """Update or delete the rows whose ``column`` is in ``values``; return their number."""
+    """Update or delete the rows whose ``column`` is in ``values``, and count them."""
     return sum(
         connection.execute(change.where(among(connection, column, batch))).rowcount
         for batch in batches(values)
@@ -236,7 +236,7 @@ def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
 def insert_by(connection: Connection, statement: sa.Insert, rows: Rows) -> sa.CursorResult[Any]:
     """Insert ``rows`` with a cached statement, on PostgreSQL as a JSON document.
 
-    Its driver would send the rows one by one, or thousands of parameters. Values may be texts,
+    Its driver would send row by row, or thousands of parameters. Values may be texts,
     integers and times.
     """
     if len(rows) <= _MAX_ROWS_WITHOUT_JSON or not is_postgresql(connection):
@@ -248,7 +248,7 @@ def insert_by(connection: Connection, statement: sa.Insert, rows: Rows) -> sa.Cu
 def insert_many(
     connection: Connection, table: Table, rows: Rows, *, changing: Sequence[str] = ()
 ) -> None:
-    """Insert up to some thousands of rows; update ``changing`` of existing uuids.
+    """Insert up to some thousands of rows, or update ``changing`` of existing uuids.
 
     Without ``changing``, existing rows remain unchanged. The uuids of ``rows`` are unique.
     """
@@ -292,7 +292,7 @@ def _insert_missing(dialect: str, table: Table) -> sa.Insert:
 
 
 def inserted(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
-    """Insert a row; return False if any constraint rejects it, as for an existing row."""
+    """Insert a row, and return False if a constraint rejects it."""
     try:
         with connection.begin_nested():
             connection.execute(sa.insert(table), row)
@@ -309,7 +309,7 @@ def can_insert_new(connection: Connection) -> bool:
 def insert_new(
     connection: Connection, table: Table, rows: Rows, columns: Sequence[str]
 ) -> Sequence[Row[Any]]:
-    """Insert ``rows`` as :func:`insert_missing`; return ``columns`` of the inserted rows."""
+    """Insert ``rows`` as :func:`insert_missing`, and return columns of inserted rows."""
     if not rows:
         return ()
     statement = _insert_new(connection.dialect.name, table, tuple(columns))

@@ -83,7 +83,7 @@ def distinct_texts(name: str, column: str) -> Table:
 
 
 def longest(column: Column[str]) -> int:
-    """Return the maximum number of characters in a column; 0 without a limit.
+    """Return the maximum number of characters in a column, 0 without a limit.
 
     Longer values need no query. SQLite rejects LIKE patterns of more than 50 000 bytes.
     """

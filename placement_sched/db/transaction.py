@@ -84,7 +84,7 @@ _Read = Callable[[], AbstractContextManager[Connection]]
 
 
 def new_mark() -> str:
-    """Return a unique key for a transaction; keys ascend with time."""
+    """Return a unique key for a transaction, ascending with time."""
     return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
 
 
@@ -95,7 +95,7 @@ def mark_commit(connection: Connection, mark: str) -> None:
 
 
 def is_done(read: _Read, mark: str) -> bool:
-    """Return whether the marked transaction was committed; if not, it never will be.
+    """Return whether the marked transaction was committed, or else never will be.
 
     Raises :class:`CommitUnknown` if the database does not answer in time.
     """
@@ -122,7 +122,7 @@ def _settle_mark(connection: Connection, mark: str) -> bool:
 
 
 def forget_old_marks(connection: Connection, last: datetime | None) -> datetime:
-    """Delete old marks in batches; return the database's time.
+    """Delete old marks in batches, and return the database's time.
 
     For maintenance between requests, on a connection that commits each statement. ``last`` is the
     time returned by the previous call, at least a minute ago. The first call, with None, deletes
@@ -372,7 +372,7 @@ class Database:
         return is_worth_retrying(failure)
 
     def _takes_writes_elsewhere(self) -> bool:
-        """Close all connections to a read-only database, as new ones may accept writes.
+        """Close all connections to a read-only database, as new connections may write.
 
         Return True for a file that is writable now: open connections to a file do not notice a
         change of its permissions.
@@ -445,7 +445,7 @@ class Database:
 
 
 class WriteGate:
-    """Limit on concurrent writers; a thread-safe context manager.
+    """Limit on concurrent writers, as a thread-safe context manager.
 
     Readers of SQLite never wait for writers, but writers that wait for another process could occupy
     all threads of a server. After a writer has waited in vain, further writers are rejected
@@ -459,7 +459,7 @@ class WriteGate:
         self._stuck = False
 
     def __enter__(self) -> None:
-        """Enter; raise :class:`Unavailable` if no writer leaves in time."""
+        """Enter, or raise :class:`Unavailable` if no writer leaves in time."""
         if self._places.acquire(timeout=0 if self._stuck else self._patience):
             return
         with self._lock:

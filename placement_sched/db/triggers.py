@@ -102,7 +102,7 @@ def remove_triggers(connection: Connection) -> None:
 
 
 def _run_if_allowed(connection: Connection, work: Callable[[], None]) -> BaseException | None:
-    """Run ``work``; return the database's error if its user lacks a privilege, else None.
+    """Run ``work``, and return the database's error if its user lacks a privilege.
 
     PostgreSQL then rolls back ``work``, whereas MariaDB commits each trigger statement. Other
     errors are raised.

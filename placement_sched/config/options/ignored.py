@@ -1,6 +1,6 @@
 """Options of ``placement.conf`` and ``nova.conf`` that are ignored, with the reasons.
 
-Files may contain them; ``config validate`` and the operator's guide list them.
+Files may contain them. ``config validate`` and the operator's guide list them.
 Sources: "Config Reference" of the Placement documentation, Stein to today; "Description of
 scheduler configuration options" of the OpenStack Configuration Reference, Icehouse to Newton, and
 nova's "Configuration Options", Ocata to today.

@@ -1,6 +1,6 @@
 """Options of nova's databases and services.
 
-Names and meanings are those of nova.conf, which the commands read unchanged.
+Names and meanings are as in nova.conf, which the commands read unchanged.
 """
 
 from oslo_config import cfg

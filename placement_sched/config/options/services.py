@@ -44,7 +44,7 @@ TRUSTED_COMPUTING = described(
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Register keystoneauth's options in ``conf``, without those of an ``auth_type``."""
+    """Register keystoneauth's options in ``conf``, except options of an ``auth_type``."""
     conf.register_opts(_keystoneauth_options(), group="neutron")
 
 
