@@ -34,6 +34,18 @@ from placement_sched.model.retry import retrying
 
 _FORMAT = 2
 
+#: Maximum number of attempts to change a provider that other clients keep changing.
+TRIES = 10
+#: Maximum seconds of the first pause before the next attempt; later pauses are longer.
+PAUSE = 0.05
+
+#: The query parameter that selects the providers with an aggregate or trait.
+_PARAMETERS = {"aggregates": "member_of", "traits": "required"}
+
+#: Hypervisors per request: nova's default maximum. With a lower [api] max_limit nova silently
+#: returns fewer.
+PAGE = 1000
+
 
 class SeenProvider(NamedTuple):
     """The version of a provider in the placement API, which identifies recreated providers.
@@ -147,15 +159,6 @@ def _translate_os_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as failure:
         raise Invalid(f"--state {path}: {failure.strerror}") from None
-
-
-#: Maximum number of attempts to change a provider that other clients keep changing.
-TRIES = 10
-#: Maximum seconds of the first pause before the next attempt; later pauses are longer.
-PAUSE = 0.05
-
-#: The query parameter that selects the providers with an aggregate or trait.
-_PARAMETERS = {"aggregates": "member_of", "traits": "required"}
 
 
 class RemotePlacement:
@@ -294,11 +297,6 @@ class RemotePlacement:
 
     def _wait(self, attempt: int) -> None:
         self._pause(random.uniform(0, PAUSE * attempt))  # noqa: S311 - jitter
-
-
-#: Hypervisors per request: nova's default maximum. With a lower [api] max_limit nova silently
-#: returns fewer.
-PAGE = 1000
 
 
 def read_remote_hosts(service: RemoteService) -> HostMap:

@@ -51,6 +51,12 @@ _QUIET = logging.getLogger(__name__)
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 
+#: Libraries that log errors if a cloud cannot be read or reached.
+_NOISY_LOGGERS = ("keystoneauth", "openstack", "stevedore")
+
+#: The entry point group of ``auth_type``.
+_AUTH_PLUGINS = "keystoneauth1.plugin"
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceResponse:
@@ -192,13 +198,6 @@ def _reason(failure: Exception) -> str:
         if isinstance(cause, OSError | HTTPException) and not isinstance(cause, RequestException):
             reason = cause
     return " ".join((getattr(reason, "strerror", None) or str(reason) or str(failure)).split())
-
-
-#: Libraries that log errors if a cloud cannot be read or reached.
-_NOISY_LOGGERS = ("keystoneauth", "openstack", "stevedore")
-
-#: The entry point group of ``auth_type``.
-_AUTH_PLUGINS = "keystoneauth1.plugin"
 
 
 @contextmanager

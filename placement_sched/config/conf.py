@@ -21,6 +21,8 @@ from placement_sched.errors import ConfigurationError
 
 _SETTINGS: ContextVar[Settings | None] = ContextVar("settings in effect", default=None)
 
+AnyConf = TypeVar("AnyConf", bound=cfg.ConfigOpts)
+
 
 def settings_in_effect() -> Settings | None:
     """Return the settings of the running plugin, or None outside of a run."""
@@ -105,9 +107,6 @@ class ProcessConf(Conf):
     def own(self, name: str) -> Any:
         """Return an option or group of this object, ignoring the settings in effect."""
         return super().__getattr__(name)
-
-
-AnyConf = TypeVar("AnyConf", bound=cfg.ConfigOpts)
 
 
 def new_conf() -> Conf:

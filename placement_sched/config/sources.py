@@ -14,6 +14,20 @@ from oslo_log import log
 
 from placement_sched.errors import ConfigurationError, Invalid
 
+DEFAULT = "default"
+CONFIGURATION = "configuration"
+ENVIRONMENT = "environment"
+#: Values of an override or the options file, which the place names.
+OVERRIDE = "override"
+#: The place of a request's overrides, whose errors are the caller's.
+OF_REQUEST = "overrides"
+
+LOG = log.getLogger(__name__)
+Value = TypeVar("Value")
+
+#: The expected type, by the part of Python's conversion errors that oslo.config passes on.
+_TYPES = {"int()": "an integer", "float()": "a number", "to float": "a number"}
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -37,15 +51,6 @@ class Assignment:
     value: str
 
 
-DEFAULT = "default"
-CONFIGURATION = "configuration"
-ENVIRONMENT = "environment"
-#: Values of an override or the options file, which the place names.
-OVERRIDE = "override"
-#: The place of a request's overrides, whose errors are the caller's.
-OF_REQUEST = "overrides"
-
-
 @dataclass(frozen=True, slots=True)
 class Origin:
     """The layer of an option's value, and its place in the layer, if any."""
@@ -56,6 +61,8 @@ class Origin:
 
 #: Assignments by section, in the order of the files.
 Sections = Mapping[str, tuple[Assignment, ...]]
+
+
 NO_SECTIONS: Sections = MappingProxyType({})
 
 
@@ -171,13 +178,6 @@ class _Parser(iniparser.BaseParser):
         self._heading = Place(self._file, self.lineno)
         self._group = "DEFAULT" if section.upper() == "DEFAULT" else section.lower()
         self.headings.append(self._group)
-
-
-LOG = log.getLogger(__name__)
-Value = TypeVar("Value")
-
-#: The expected type, by the part of Python's conversion errors that oslo.config passes on.
-_TYPES = {"int()": "an integer", "float()": "a number", "to float": "a number"}
 
 
 def plain_reason(value: object, wrong: Exception) -> str:

@@ -45,6 +45,58 @@ SIGNS_OF_LIFE = {
     "tcp_user_timeout": ("TCP_USER_TIMEOUT", 10_000),
 }
 
+#: Begins a transaction on SQLite. IMMEDIATE takes the write lock before the first read, so that a
+#: claim never uses rows that another writer is about to change.
+BEGIN = "BEGIN IMMEDIATE"
+#: The statements that begin a writer's transaction. They are not counted.
+_BEGIN_STATEMENTS = (BEGIN, "BEGIN ISOLATION LEVEL READ COMMITTED")
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+_HERE = str(Path(__file__).resolve().parent)
+
+#: SQLite's virtual machine steps between two checks of the deadline: well below a millisecond.
+_SQLITE_STEPS = 10_000
+#: The key of a connection's ``info`` for the time when its statement is interrupted.
+_DEADLINE = "placement_sched.deadline"
+#: The key of a connection's ``info`` for the number of :class:`Replaceable` when it was opened.
+_NUMBER = "placement_sched.number"
+#: Additional seconds to wait for a database after a statement timeout: it may wait for a lock.
+GRACE = 10
+
+# The minimum values of connection_debug that log statements and rows, as in oslo.db.
+_MIN_DEBUG_STATEMENTS, _MIN_DEBUG_ROWS = 50, 100
+
+_DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg2": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mysql+mysqldb": "mysql+pymysql",
+    "mariadb": "mysql+pymysql",
+    "mariadb+pymysql": "mysql+pymysql",
+}
+#: URL parameters that name files, which must exist.
+_FILE_PARAMETERS = frozenset({"ssl_ca", "ssl_cert", "ssl_key", "sslcert", "sslkey"})
+_TLS = "TLS is set by ssl_ca, ssl_cert, ssl_key, ssl_verify_cert and ssl_verify_identity"
+#: The parameter that makes PyMySQL check its parameters without connecting.
+_DEFERRED = "defer_connect"
+#: Parameters of PyMySQL whose values are Python objects.
+_OBJECTS = frozenset({_DEFERRED, "auth_plugin_map", "conv", "cursorclass"})
+_LAST_PORT = 65_535
+#: Numeric parameters that libpq does not check for a Unix socket.
+_NUMBERS = frozenset(
+    {
+        "connect_timeout",
+        "keepalives",
+        "keepalives_count",
+        "keepalives_idle",
+        "keepalives_interval",
+        "tcp_user_timeout",
+    }
+)
+#: A directory without a PostgreSQL socket.
+_NO_SOCKET = "/nonexistent"
+_SUPPORTED = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"}
+
 
 def connect_by_own_drivers(engine: Engine, within: float | None, *, marks: bool = False) -> None:
     """Connect an engine with the connection classes of this module.
@@ -221,16 +273,6 @@ class MariaDBConnection(pymysql.connections.Connection):
         super().rollback()
 
 
-#: Begins a transaction on SQLite. IMMEDIATE takes the write lock before the first read, so that a
-#: claim never uses rows that another writer is about to change.
-BEGIN = "BEGIN IMMEDIATE"
-#: The statements that begin a writer's transaction. They are not counted.
-_BEGIN_STATEMENTS = (BEGIN, "BEGIN ISOLATION LEVEL READ COMMITTED")
-
-_PACKAGE = str(Path(__file__).resolve().parents[1])
-_HERE = str(Path(__file__).resolve().parent)
-
-
 def count_statements(engines: Iterable[Engine]) -> None:
     """Count the statements of ``engines`` in the statistics of their requests.
 
@@ -271,19 +313,6 @@ def _sender(frame: FrameType | None) -> str:
             return f"{path}:{frame.f_lineno} {code.co_qualname}"
         frame = frame.f_back
     return "placement_sched"
-
-
-#: SQLite's virtual machine steps between two checks of the deadline: well below a millisecond.
-_SQLITE_STEPS = 10_000
-#: The key of a connection's ``info`` for the time when its statement is interrupted.
-_DEADLINE = "placement_sched.deadline"
-#: The key of a connection's ``info`` for the number of :class:`Replaceable` when it was opened.
-_NUMBER = "placement_sched.number"
-#: Additional seconds to wait for a database after a statement timeout: it may wait for a lock.
-GRACE = 10
-
-# The minimum values of connection_debug that log statements and rows, as in oslo.db.
-_MIN_DEBUG_STATEMENTS, _MIN_DEBUG_ROWS = 50, 100
 
 
 def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
@@ -525,38 +554,6 @@ def is_open(dialect: Dialect, connection: Any) -> bool:
         return not poll.poll(0) or dialect.do_ping(connection)
     except (OSError, ValueError, dialect.loaded_dbapi.Error):
         return False
-
-
-_DRIVERS = {
-    "postgresql": "postgresql+psycopg",
-    "postgresql+psycopg2": "postgresql+psycopg",
-    "mysql": "mysql+pymysql",
-    "mysql+mysqldb": "mysql+pymysql",
-    "mariadb": "mysql+pymysql",
-    "mariadb+pymysql": "mysql+pymysql",
-}
-#: URL parameters that name files, which must exist.
-_FILE_PARAMETERS = frozenset({"ssl_ca", "ssl_cert", "ssl_key", "sslcert", "sslkey"})
-_TLS = "TLS is set by ssl_ca, ssl_cert, ssl_key, ssl_verify_cert and ssl_verify_identity"
-#: The parameter that makes PyMySQL check its parameters without connecting.
-_DEFERRED = "defer_connect"
-#: Parameters of PyMySQL whose values are Python objects.
-_OBJECTS = frozenset({_DEFERRED, "auth_plugin_map", "conv", "cursorclass"})
-_LAST_PORT = 65_535
-#: Numeric parameters that libpq does not check for a Unix socket.
-_NUMBERS = frozenset(
-    {
-        "connect_timeout",
-        "keepalives",
-        "keepalives_count",
-        "keepalives_idle",
-        "keepalives_interval",
-        "tcp_user_timeout",
-    }
-)
-#: A directory without a PostgreSQL socket.
-_NO_SOCKET = "/nonexistent"
-_SUPPORTED = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"}
 
 
 def database_url(settings: Settings) -> URL:

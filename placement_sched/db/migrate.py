@@ -71,6 +71,39 @@ _FIND_TABLES = (
 #: Error codes if another process was faster: the new name exists, or the table does not.
 _ANOTHER_WAS_FASTER = {ER.TABLE_EXISTS_ERROR, ER.NO_SUCH_TABLE}
 
+#: Differs from ``alembic_version``, the table of OpenStack placement's revision.
+VERSION_TABLE = "placement_sched_alembic_version"
+
+#: MariaDB's metadata lock timeout for trigger statements in seconds, the seconds between two
+#: attempts, and the maximum number of attempts.
+_TRIGGER_LOCK_WAIT, _TRIGGER_PAUSE, _MAX_TRIGGER_ATTEMPTS = 2, 1.0, 60
+
+_TABLE_NAMES = frozenset(table.name for table in (*OWN_TABLES, *PLACEMENT_TABLES))
+
+#: The table of OpenStack placement's revision.
+OPENSTACK_SCHEMA_VERSION_TABLE = "alembic_version"
+
+#: The newest revision without consumer types, and the revision that adds them.
+TRAIN, XENA = "b5c396305c25", "422ece571366"
+
+#: The revisions that can be adopted, oldest first, with the releases that end on each. Source: the
+#: output of ``placement-manage db version`` of each release on PyPI after its ``db sync``.
+REVISIONS: Mapping[str, str] = {
+    TRAIN: "Train to Wallaby (2.0 to 5.0)",
+    XENA: "Xena to 2023.1 (6.0 to 9.0)",
+    "a082b8bb98d0": "2023.2 to 2026.1 (10.0 to 16.0)",
+}
+#: The tables that show that this service has used a database. Alembic creates the first before the
+#: others, so that an incomplete schema of ours is recognised.
+_OWN_NAMES = frozenset({VERSION_TABLE, *(table.name for table in OWN_TABLES)})
+#: Revisions of Stein, and the intermediate revisions of a ``db sync`` to Train.
+TOO_OLD = frozenset({"b4ed3a175331", "611cd6dffd7b"})
+
+_version = table(OPENSTACK_SCHEMA_VERSION_TABLE, column("version_num", String(32)))
+
+_ADD_TYPE = "ALTER TABLE consumers ADD COLUMN consumer_type_id INTEGER"
+_KEY = "CONSTRAINT consumers_consumer_type_id_fkey"
+
 
 @contextmanager
 def one_at_a_time(connection: Connection) -> Iterator[None]:
@@ -233,16 +266,6 @@ def _rename_dead_lock(connection: Connection, new_name: str) -> None:
     except (OperationalError, ProgrammingError) as failure:
         if failure.orig is None or failure.orig.args[0] not in _ANOTHER_WAS_FASTER:
             raise
-
-
-#: Differs from ``alembic_version``, the table of OpenStack placement's revision.
-VERSION_TABLE = "placement_sched_alembic_version"
-
-#: MariaDB's metadata lock timeout for trigger statements in seconds, the seconds between two
-#: attempts, and the maximum number of attempts.
-_TRIGGER_LOCK_WAIT, _TRIGGER_PAUSE, _MAX_TRIGGER_ATTEMPTS = 2, 1.0, 60
-
-_TABLE_NAMES = frozenset(table.name for table in (*OWN_TABLES, *PLACEMENT_TABLES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,31 +432,6 @@ def _configuration() -> Config:
     configuration = Config()
     configuration.set_main_option("script_location", str(scripts).replace("%", "%%"))
     return configuration
-
-
-#: The table of OpenStack placement's revision.
-OPENSTACK_SCHEMA_VERSION_TABLE = "alembic_version"
-
-#: The newest revision without consumer types, and the revision that adds them.
-TRAIN, XENA = "b5c396305c25", "422ece571366"
-
-#: The revisions that can be adopted, oldest first, with the releases that end on each. Source: the
-#: output of ``placement-manage db version`` of each release on PyPI after its ``db sync``.
-REVISIONS: Mapping[str, str] = {
-    TRAIN: "Train to Wallaby (2.0 to 5.0)",
-    XENA: "Xena to 2023.1 (6.0 to 9.0)",
-    "a082b8bb98d0": "2023.2 to 2026.1 (10.0 to 16.0)",
-}
-#: The tables that show that this service has used a database. Alembic creates the first before the
-#: others, so that an incomplete schema of ours is recognised.
-_OWN_NAMES = frozenset({VERSION_TABLE, *(table.name for table in OWN_TABLES)})
-#: Revisions of Stein, and the intermediate revisions of a ``db sync`` to Train.
-TOO_OLD = frozenset({"b4ed3a175331", "611cd6dffd7b"})
-
-_version = table(OPENSTACK_SCHEMA_VERSION_TABLE, column("version_num", String(32)))
-
-_ADD_TYPE = "ALTER TABLE consumers ADD COLUMN consumer_type_id INTEGER"
-_KEY = "CONSTRAINT consumers_consumer_type_id_fkey"
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,17 @@ _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
 _MASTER = sa.table("sqlite_master", sa.column("type"), sa.column("name"), sa.column("sql"))
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as in the tables
 
+_JSON_ARRAY = {"postgresql": "json_build_array", "sqlite": "json_array"}
+
+Rows = Sequence[Mapping[str, Any]]
+_UPSERTS: dict[str, Callable[[Table], postgresql.Insert | sqlite.Insert]] = {
+    "postgresql": postgresql.insert,
+    "sqlite": sqlite.insert,
+}
+
+#: Sort keys, and whether each is descending. The last key must be unique.
+Order = Sequence[tuple[ColumnElement[Any], bool]]
+
 
 def certifies(connection: Connection) -> bool:
     """Return whether other servers may write to the same tables without seeing locks.
@@ -106,9 +117,6 @@ def ids_by(connection: Connection, column: sa.Column[Any], values: Iterable[str]
 def given(**values: T | None) -> dict[str, T]:
     """Return the values that are not None, as arguments of ``filter_by``."""
     return {name: value for name, value in values.items() if value is not None}
-
-
-_JSON_ARRAY = {"postgresql": "json_build_array", "sqlite": "json_array"}
 
 
 def json_row(connection: Connection, columns: Iterable[ColumnElement[Any]]) -> ColumnElement[str]:
@@ -210,14 +218,6 @@ def uses_ids_again(connection: Connection, of: Table) -> ColumnElement[bool]:
     return sa.not_(create_statement.where(_MASTER.c.sql.like("%AUTOINCREMENT%")))
 
 
-# Statements are cached, since building a statement takes longer than sending it.
-Rows = Sequence[Mapping[str, Any]]
-_UPSERTS: dict[str, Callable[[Table], postgresql.Insert | sqlite.Insert]] = {
-    "postgresql": postgresql.insert,
-    "sqlite": sqlite.insert,
-}
-
-
 @contextmanager
 def refused_as(error: Exception) -> Iterator[None]:
     """Raise ``error`` if a constraint of the database rejects a write."""
@@ -261,6 +261,7 @@ def insert_many(
         insert_by(connection, _insert_missing(dialect, table), rows)
 
 
+# Statements are cached, since building a statement takes longer than sending it.
 @cache
 def _from_document(statement: sa.Insert, names: tuple[str, ...]) -> sa.Insert:
     table = cast("Table", statement.table)
@@ -340,10 +341,6 @@ def _insert_or_update(
         return upsert.on_conflict_do_update(index_elements=key, set_=values)
     on_mysql = mysql.insert(table)
     return on_mysql.on_duplicate_key_update({name: on_mysql.inserted[name] for name in changing})
-
-
-#: Sort keys, and whether each is descending. The last key must be unique.
-Order = Sequence[tuple[ColumnElement[Any], bool]]
 
 
 def page(

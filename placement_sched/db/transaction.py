@@ -19,7 +19,6 @@ from sqlalchemy.exc import DBAPIError, DisconnectionError, InvalidatePoolError
 
 from placement_sched.config.settings import Settings
 from placement_sched.db import engine, triggers
-from placement_sched.db import engine as engine_module
 from placement_sched.db.engine import answering, count_statements
 from placement_sched.db.errors import (
     CAPACITY,
@@ -38,6 +37,13 @@ from placement_sched.db.tables import commit_marks
 from placement_sched.errors import CapacityExceeded, CommitUnknown, Conflict, Unavailable
 from placement_sched.model.request_stats import request_stats
 from placement_sched.model.retry import retrying
+
+#: Connection is for packages that open transactions but may not import sqlalchemy.
+__all__ = ["Connection", "Database", "WriteGate"]
+
+LOG = log.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: Seconds after which the result of a lost COMMIT is no longer queried.
 COMMIT_MARKS_PATIENCE = 10.0
@@ -81,6 +87,37 @@ _NOW = {"postgresql": "SELECT timezone('UTC', now())", "mysql": "SELECT UTC_TIME
 
 #: Opens a connection that commits each statement.
 _Read = Callable[[], AbstractContextManager[Connection]]
+
+#: Maximum number of writers that use SQLite or wait for its lock: half of a server's threads.
+PLACES = 2
+#: Minimum seconds between two closures of the read connections to a read-only database.
+PAUSE = 1.0
+#: Maximum seconds for the answer to a ping.
+SOON = 10.0
+#: Maximum seconds that a writer waits at the gate, much longer than usual writes take.
+PATIENCE = 3.0
+
+#: Seconds after which a transaction logs its end in the change log. Readers find the rows of
+#: shorter transactions without such an entry (``store/placement/change_log.py``).
+LONG_TRANSACTION = 2.0
+
+#: A write without any effect.
+_EMPTY_WRITE = text("DELETE FROM sched_commit_marks WHERE id = ''")
+
+#: Seconds until a read connection is checked again when it leaves the pool.
+CHECK_AGAIN = 5.0
+#: The key of a connection's ``info`` for the time of its last check.
+_CHECKED = "placement_sched.checked"
+
+# The statements that begin a snapshot on a connection that commits each statement. For PostgreSQL
+# see engine.begin_statement.
+_SNAPSHOT = {
+    "sqlite": ("BEGIN",),
+    "mysql": (
+        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
+    ),
+}
 
 
 def new_mark() -> str:
@@ -144,45 +181,6 @@ def forget_old_marks(connection: Connection, last: datetime | None) -> datetime:
     return now
 
 
-#: Connection is for packages that open transactions but may not import sqlalchemy.
-__all__ = ["Connection", "Database", "WriteGate"]
-
-LOG = log.getLogger(__name__)
-
-T = TypeVar("T")
-
-#: Maximum number of writers that use SQLite or wait for its lock: half of a server's threads.
-PLACES = 2
-#: Minimum seconds between two closures of the read connections to a read-only database.
-PAUSE = 1.0
-#: Maximum seconds for the answer to a ping.
-SOON = 10.0
-#: Maximum seconds that a writer waits at the gate, much longer than usual writes take.
-PATIENCE = 3.0
-
-#: Seconds after which a transaction logs its end in the change log. Readers find the rows of
-#: shorter transactions without such an entry (``store/placement/change_log.py``).
-LONG_TRANSACTION = 2.0
-
-#: A write without any effect.
-_EMPTY_WRITE = text("DELETE FROM sched_commit_marks WHERE id = ''")
-
-#: Seconds until a read connection is checked again when it leaves the pool.
-CHECK_AGAIN = 5.0
-#: The key of a connection's ``info`` for the time of its last check.
-_CHECKED = "placement_sched.checked"
-
-# The statements that begin a snapshot on a connection that commits each statement. For PostgreSQL
-# see engine.begin_statement.
-_SNAPSHOT = {
-    "sqlite": ("BEGIN",),
-    "mysql": (
-        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-        "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",
-    ),
-}
-
-
 class Database:
     """A database with connections for reading, and atomic writes.
 
@@ -191,7 +189,7 @@ class Database:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self.url = engine_module.database_url(settings)
+        self.url = engine.database_url(settings)
         #: Whether triggers log the providers that are written (``db/triggers.py``).
         self.logs_changes: bool = settings.placement.providers_in_memory
         self._max_retries: int = settings.placement.allocation_conflict_retry_count

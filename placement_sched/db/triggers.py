@@ -49,6 +49,30 @@ _NOW = {
     "mysql": "UTC_TIMESTAMP(6)",
 }
 
+_LIST_TRIGGERS: Mapping[str, str] = {
+    "sqlite": "SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger'",
+    "postgresql": (
+        "SELECT c.relname, t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
+        "WHERE c.relnamespace = current_schema()::regnamespace AND t.tgenabled IN ('O', 'A') "
+        "AND NOT t.tgisinternal"
+    ),
+    # MySQL and MariaDB list only triggers on tables for which the user has the TRIGGER privilege.
+    "mysql": (
+        "SELECT event_object_table, trigger_name FROM information_schema.triggers "
+        "WHERE trigger_schema = DATABASE()"
+    ),
+}
+
+#: Instructions for the privileges that create triggers.
+_INSTRUCTIONS: Mapping[str, str] = {
+    "postgresql": "Let it own the tables, and CREATE functions in their schema,"
+}
+_MARIADB_INSTRUCTIONS = (
+    "Grant it TRIGGER, set log_bin_trust_function_creators = ON if there is a binary log,"
+)
+# insufficient_privilege; TRIGGER, SUPER, and SUPER if there is a binary log.
+_MISSING_PRIVILEGE = {"42501", 1142, 1227, 1419, 1044}
+
 
 class _Trigger(NamedTuple):
     table: str
@@ -125,21 +149,6 @@ def _drop(connection: Connection, trigger: _Trigger) -> None:
     connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {trigger.name}{of_table}")
 
 
-_LIST_TRIGGERS: Mapping[str, str] = {
-    "sqlite": "SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger'",
-    "postgresql": (
-        "SELECT c.relname, t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
-        "WHERE c.relnamespace = current_schema()::regnamespace AND t.tgenabled IN ('O', 'A') "
-        "AND NOT t.tgisinternal"
-    ),
-    # MySQL and MariaDB list only triggers on tables for which the user has the TRIGGER privilege.
-    "mysql": (
-        "SELECT event_object_table, trigger_name FROM information_schema.triggers "
-        "WHERE trigger_schema = DATABASE()"
-    ),
-}
-
-
 def make_triggers(connection: Connection) -> None:
     """Create the missing triggers.
 
@@ -181,17 +190,6 @@ def _create(connection: Connection, missing: frozenset[str]) -> None:
                 connection.exec_driver_sql(
                     f"ALTER TABLE {trigger.table} ENABLE ALWAYS TRIGGER {trigger.name}"
                 )
-
-
-#: Instructions for the privileges that create triggers.
-_INSTRUCTIONS: Mapping[str, str] = {
-    "postgresql": "Let it own the tables, and CREATE functions in their schema,"
-}
-_MARIADB_INSTRUCTIONS = (
-    "Grant it TRIGGER, set log_bin_trust_function_creators = ON if there is a binary log,"
-)
-# insufficient_privilege; TRIGGER, SUPER, and SUPER if there is a binary log.
-_MISSING_PRIVILEGE = {"42501", 1142, 1227, 1419, 1044}
 
 
 def _lacks_privilege(failure: DBAPIError) -> bool:
