@@ -65,16 +65,10 @@ _DENIED_BY_MARIADB = re.compile(
 _CANNOT_WRITE = "the database cannot write: its disk is full or fails"
 _SENTENCES = (
     (_LOCKED, LOCKED),
-    (
-        {NO_QUORUM},
-        "the database is a cluster node without a quorum, or a node that is not ready yet",
-    ),
+    ({NO_QUORUM}, "the database is a cluster node without a quorum, or not ready yet"),
     (_FULL, _CANNOT_WRITE),
     (_FILES, "the database cannot read its own files; see its log for the reason"),
-    (
-        _LATE,
-        "the query took longer than [placement_database] read_timeout; make the request smaller",
-    ),
+    (_LATE, "the query took longer than [placement_database] read_timeout; simplify it"),
     (_CONCURRENT, "the transaction conflicted with concurrent writers; try again"),
 )
 # Why a connection fails: error codes, parts of the message (PostgreSQL gives no codes), and the
@@ -351,12 +345,8 @@ def _check_characters(failure: DBAPIError) -> None:
     # The error does not name the character. Character sets lack the highest characters first.
     letter = max((letter for text in _iterate_texts(failure.params) for letter in text), default="")
     if letter > _LAST_OF_ASCII and _is_about_characters(code, _driver_message(failure)):
-        is_beyond_utf8mb3 = letter > _LAST_OF_UTF8MB3
-        reason = (
-            "its character set is not utf8mb4"
-            if is_beyond_utf8mb3
-            else "its character set lacks it"
-        )
+        is_beyond = letter > _LAST_OF_UTF8MB3
+        reason = "its character set is not utf8mb4" if is_beyond else "its character set lacks it"
         raise Invalid(_describe_unstorable(letter, reason)) from failure
 
 

@@ -48,7 +48,7 @@ LONGEST = 600
 _LOCK_NAME = "placement_sched_schema"
 _LOCK_NUMBER = 7305212
 #: Seconds to wait for MariaDB's lock before a warning is logged.
-_LOCK_WARNING_INTERVAL = 60
+_LOCK_WAIT = 60
 #: Seconds between two attempts to take the lock of a cluster, or to repeat an aborted statement.
 _LOCK_RETRY_PAUSE = 0.2
 #: Maximum attempts for a statement that others abort. A lock that is not released blocks all other
@@ -128,10 +128,7 @@ def _hold_lock(connection: Connection) -> Iterator[None]:
         with _hold_cluster_lock(connection):
             yield
     else:
-        while (
-            connection.scalar(text(f"SELECT GET_LOCK('{_LOCK_NAME}', {_LOCK_WARNING_INTERVAL})"))
-            != 1
-        ):
+        while connection.scalar(text(f"SELECT GET_LOCK('{_LOCK_NAME}', {_LOCK_WAIT})")) != 1:
             LOG.warning("waiting for another process that changes the schema")
         try:
             yield
@@ -407,15 +404,13 @@ def refuse_unknown_revision(found: str | None) -> None:
     Raises :class:`NewerSchema` for a revision of a newer release, and :class:`Unavailable` for a
     revision of a development version before the first release.
     """
-    revisions = {
-        script.revision for script in ScriptDirectory.from_config(_configuration()).walk_revisions()
-    }
-    if found is None or found in revisions:
+    ids = {item.revision for item in ScriptDirectory.from_config(_configuration()).walk_revisions()}
+    if found is None or found in ids:
         return
-    if found < min(revisions):
+    if found < min(ids):
         raise Unavailable(
             f"the database schema is at revision {found} of a development version, but this "
-            f"release upgrades from revision {min(revisions)} on; see the release notes"
+            f"release upgrades from revision {min(ids)} on; see the release notes"
         )
     raise NewerSchema(
         f"the database schema is at revision {found} of a newer release, but this release has "
@@ -474,17 +469,13 @@ def look(connection: Connection) -> Found:
     expected = {table.name: table for table in PLACEMENT_TABLES}
     tables = existing & set(expected)
     columns = inspector.get_multi_columns(filter_names=sorted(tables)) if tables else {}
-    existing_columns = {
-        (table, item["name"]) for (_, table), items in columns.items() for item in items
-    }
-    expected_columns = {(table, item.name) for table in tables for item in expected[table].columns}
+    present = {(table, item["name"]) for (_, table), items in columns.items() for item in items}
+    needed = {(table, item.name) for table in tables for item in expected[table].columns}
     return Found(
         revisions=_revisions(connection) if OPENSTACK_SCHEMA_VERSION_TABLE in existing else (),
         tables=frozenset(tables),
         missing_tables=tuple(sorted(set(expected) - tables)),
-        missing_columns=tuple(
-            f"{table}.{name}" for table, name in sorted(expected_columns - existing_columns)
-        ),
+        missing_columns=tuple(f"{table}.{name}" for table, name in sorted(needed - present)),
         ours=not _OWN_NAMES.isdisjoint(existing),
     )
 
@@ -500,9 +491,7 @@ def is_recorded(connection: Connection) -> bool:
 
 
 def _revisions(connection: Connection) -> tuple[str, ...]:
-    return tuple(
-        sorted(str(revision) for revision in connection.scalars(select(_version.c.version_num)))
-    )
+    return tuple(sorted(str(name) for name in connection.scalars(select(_version.c.version_num))))
 
 
 def add_consumer_types(connection: Connection) -> None:

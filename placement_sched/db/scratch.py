@@ -73,7 +73,7 @@ def tried(database: Database, work: Callable[[Trial], T], seconds: float) -> T:
     def once() -> T:
         until = monotonic() + seconds
         try:
-            with translated(), _open_scratch(database, seconds, until) as connection:
+            with translated(), _begin(database, seconds, until) as connection:
                 return work(Trial(connection, until))
         except Unavailable as failure:
             if is_late(failure):
@@ -83,9 +83,7 @@ def tried(database: Database, work: Callable[[Trial], T], seconds: float) -> T:
     return retrying(once, ATTEMPTS, on=Unavailable, when=is_worth_retrying)
 
 
-def _open_scratch(
-    database: Database, seconds: float, until: float
-) -> AbstractContextManager[Connection]:
+def _begin(database: Database, seconds: float, until: float) -> AbstractContextManager[Connection]:
     if database.url.get_backend_name() == "sqlite":
         return _open_copy(database, until)
     return _open_transaction(database.writer, seconds)

@@ -76,7 +76,7 @@ def test_turn_that_the_database_refuses_to_give_back_is_not_asked_for_again():
 
 @pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
 def test_turn_is_waited_for_however_long_another_process_has_it(database_url, monkeypatch):
-    monkeypatch.setattr(migrate, "_LOCK_WARNING_INTERVAL", 1)
+    monkeypatch.setattr(migrate, "_LOCK_WAIT", 1)
     engine = create_engine(database_url)
     order = order_of_two(engine, 2.5)
     engine.dispose()
