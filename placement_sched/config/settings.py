@@ -80,9 +80,7 @@ class Settings:
         # A copy: options that are registered in conf later are not part of these settings.
         options = {group: dict(members) for group, members in conf.registered.items()}
         groups = {
-            group: {
-                name: _read_value(conf, group, name, option) for name, option in members.items()
-            }
+            group: {name: _read(conf, group, name, option) for name, option in members.items()}
             for group, members in options.items()
         }
         return cls(conf, options, groups, sections)
@@ -170,10 +168,8 @@ class Settings:
                 if (group, name) not in options:
                     groups.setdefault(group, {})[name] = getattr(members, name)
         merged = {**self._options, **other._options}  # noqa: SLF001 - own class
-        options_by_group = {
-            group: {**self._options.get(group, {}), **merged[group]} for group in merged
-        }
-        return Settings(other.conf, options_by_group, groups, other.sections)
+        by_group = {group: {**self._options.get(group, {}), **merged[group]} for group in merged}
+        return Settings(other.conf, by_group, groups, other.sections)
 
     def meant_by(self, key: str, source: str = OF_REQUEST) -> tuple[str, str]:
         """Resolve an override's key to group and name, or raise :class:`Invalid`."""
@@ -194,7 +190,7 @@ class Settings:
         raise Invalid(f"{source}: there is no option {key!r}{suggestion}")
 
 
-def _read_value(conf: Conf, group: str, name: str, option: cfg.Opt) -> Any:
+def _read(conf: Conf, group: str, name: str, option: cfg.Opt) -> Any:
     try:
         return sources.countable(option, conf[name] if group == "DEFAULT" else conf[group][name])
     except (cfg.Error, ValueError) as failure:

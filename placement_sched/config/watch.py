@@ -35,11 +35,9 @@ class Watch:
         The caller reads the files afterwards, so that the next check detects a change in between.
         """
         self._next = self._elapsed() + self._pause
-        current, previous = self._read_stamps(), self._last
-        self._last = current
-        return tuple(
-            file for file in {**current, **previous} if current.get(file) != previous.get(file)
-        )
+        now, previous = self._read_stamps(), self._last
+        self._last = now
+        return tuple(file for file in {**now, **previous} if now.get(file) != previous.get(file))
 
     def _read_stamps(self) -> dict[str, _Stamp]:
         return {file: _stamp(file) for file in self._files()}
