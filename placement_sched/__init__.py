@@ -1,1 +1,1 @@
-"""placement_sched decides where a virtual machine goes, and says why not elsewhere."""
+"""An OpenStack Placement API and scheduler that explains its decisions."""

@@ -1,4 +1,4 @@
-"""The only place where parts are joined: settings in, one Flask application out."""
+"""Composition of settings, database, scheduler and APIs into a Flask application."""
 
 import ctypes
 import time
@@ -55,10 +55,10 @@ FACES = (PLACEMENT, COMPUTE, IMAGE, IDENTITY, SCHEDULER)
 
 
 def served(application: WSGI) -> WSGI:
-    """Return ``application`` as a worker serves it: every request in the access log.
+    """Return ``application`` as a worker serves it, with an access log.
 
-    The garbage collector is spared what is loaded by now, which halves what a request for 1000
-    candidates costs.
+    The garbage collector ignores the objects loaded so far, which halves the cost of a request for
+    1000 candidates.
     """
     spare_collector()
     return AccessLog(application)
@@ -73,13 +73,12 @@ def make_services(
     memory: Memory | None = None,
     accepted: ctypes.c_bool | None = None,
 ) -> Services:
-    """Return what the handlers use, made once per worker.
+    """Create the services that the handlers use, once per worker.
 
-    Where it is ``serving``, inventories are kept at the ratios of the configuration's policies,
-    unless the cloud is nova's. ``memory`` is what is remembered between requests, ``accepted``
-    what the workers of a server share (:class:`Preparation`).
-    Raises :class:`ConfigurationError` where ``[neutron]`` or
-    ``[oslo_messaging_notifications]`` is incomplete.
+    If ``serving``, inventories are updated to the allocation ratios of the scheduling policies,
+    unless nova manages the cloud. ``memory`` has the caches between requests. ``accepted`` is
+    shared by the workers of a server (:class:`Preparation`). Raises :class:`ConfigurationError` if
+    ``[neutron]`` or ``[oslo_messaging_notifications]`` is incomplete.
     """
     database = Database(settings)
     metrics = Metrics()
@@ -87,18 +86,18 @@ def make_services(
         database=database,
         settings=settings,
         clock=clock,
-        # It draws uuids: those of processes that are forked of one may never be the same.
+        # It generates uuids, which must differ between forked processes.
         random=random or SystemRandom(),
         memory=memory or Memory.of(settings, database, metrics.mirror),
         neutron=neutron_of(settings),
         announcer=announcer_of(settings),
     )
-    upkeep = _upkeep(scheduler, clock, serving=serving)
+    upkeep = _periodic_tasks(scheduler, clock, serving=serving)
     preparation = Preparation(database, settings, clock, upkeep, accepted)
-    metrics.show_cloud(partial(_figures, database, settings, preparation, clock))
+    metrics.show_cloud(partial(_read_cloud_figures, database, settings, preparation, clock))
     metrics.show_capacity(
         lambda: scheduler.live.settings().scheduler.capacity_flavors,
-        partial(_capacities, scheduler, preparation),
+        partial(_count_capacities, scheduler, preparation),
     )
     return Services(
         settings=settings,
@@ -106,7 +105,7 @@ def make_services(
         policy=Policy(settings, RULES),
         metrics=metrics,
         clock=clock,
-        random=random or Random(),  # noqa: S311 - draws samples, guards nothing
+        random=random or Random(),  # noqa: S311 - draws samples, no secrets
         summaries=Summaries(),
         scheduler=scheduler,
         ready=preparation,
@@ -114,17 +113,19 @@ def make_services(
     )
 
 
-def _upkeep(scheduler: Scheduler, clock: Clock, *, serving: bool) -> list[Callable[[], None]]:
-    """Return what is to be done now and then."""
+def _periodic_tasks(
+    scheduler: Scheduler, clock: Clock, *, serving: bool
+) -> list[Callable[[], None]]:
+    """Return the periodic tasks."""
     upkeep: list[Callable[[], None]] = [LogUpkeep(scheduler.database)]
-    # Inventories are nova-compute's where the cloud is nova's, which would write its own again.
+    # In a nova cloud nova-compute manages the inventories and would overwrite changes.
     if serving and not is_novas(scheduler.settings):
         upkeep.append(PolicyUpkeep(scheduler.database, scheduler.live.settings, clock))
     return upkeep
 
 
 def application_of(services: Services) -> Application:
-    """Return the application with all faces, on these services."""
+    """Create the application with all APIs and the console on ``services``."""
     apis = (
         Api("placement", "v1.0", "/placement/", PLACEMENT_VERSIONS),
         Api("compute", "v2.1", "/compute/v2.1/", COMPUTE_VERSIONS),
@@ -132,17 +133,17 @@ def application_of(services: Services) -> Application:
         Api("identity", f"v{IDENTITY_VERSION}", "/identity/v3/"),
         Api("scheduler", "v1", "/scheduler/v1"),
     )
-    faces = {f"/{face.name}": face for face in FACES}
+    apis_by_prefix = {f"/{api.name}": api for api in FACES}
     home = console.home_of(services)
-    application = Application(services, faces, blueprint_of(services, apis, home))
+    application = Application(services, apis_by_prefix, blueprint_of(services, apis, home))
     application.register_blueprint(console.blueprint_of(services), url_prefix="/console")
-    watched = _watched(application)
-    watched.wsgi_app = guarding(watched.wsgi_app)  # type: ignore[assignment,method-assign] # so
-    return watched
+    wrapped = _wrap_application(application)
+    wrapped.wsgi_app = guarding(wrapped.wsgi_app)  # type: ignore[assignment,method-assign] # as Flask does
+    return wrapped
 
 
 def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
-    """Raise :class:`ConfigurationError` where a part of the application cannot be as configured.
+    """Raise :class:`ConfigurationError` if a part of the application is misconfigured.
 
     A server calls this before it starts workers, whose errors the operator would not see.
     """
@@ -151,7 +152,7 @@ def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
 
 
 def _check_parts(settings: Settings, clock: Clock) -> None:
-    """Check all but the policy files, which are read where the services are made."""
+    """Check everything except the policy files, which :func:`make_services` reads."""
     database_url(settings)
     checked_plugins(settings, clock)
     all_validators()
@@ -162,10 +163,10 @@ def _check_parts(settings: Settings, clock: Clock) -> None:
         auth.check_keystone(settings.conf)
 
 
-def _figures(
+def _read_cloud_figures(
     database: Database, settings: Settings, preparation: Preparation, clock: Clock
 ) -> CloudFigures:
-    """Return the figures of the whole cloud; its statements are those of no request."""
+    """Read the cloud's metrics, without counting the statements for a request."""
     options = settings.DEFAULT
     try:
         preparation()
@@ -177,10 +178,10 @@ def _figures(
         begin_stats()
 
 
-def _capacities(
+def _count_capacities(
     scheduler: Scheduler, preparation: Preparation, names: Sequence[str]
 ) -> CapacityFigures:
-    """Return the capacity for flavors; its statements are those of no request."""
+    """Count the capacity for flavors, without counting the statements for a request."""
     try:
         preparation()
         return watched(scheduler, names, time.time())
@@ -191,11 +192,11 @@ def _capacities(
 def create_app(
     settings: Settings, *, clock: Clock = utcnow, random: Random | None = None
 ) -> Application:
-    """Return the application with all faces mounted.
+    """Create the application with all APIs.
 
-    Raises :class:`ConfigurationError` where an enabled plugin is not there, or an installed
-    package's validators of extra specs, or where ``[pci] alias``, a policy, ``[neutron]`` or the
-    notifications cannot be used as configured: the first request would find that too late.
+    Raises :class:`ConfigurationError` for missing plugins or extra spec validators, and for an
+    invalid ``[pci] alias``, scheduling policy, ``[neutron]`` or notification option, so that these
+    errors do not wait for the first request.
     """
     _check_parts(settings, clock)
     services = make_services(settings, clock=clock, random=random, serving=True)
@@ -203,17 +204,17 @@ def create_app(
 
 
 def placement_app(services: Services) -> Application:
-    """Return the Placement face alone, at the root."""
-    return _watched(Application(services, {"": PLACEMENT}, blueprint_of(services)))
+    """Create an application with only the Placement API, at the root."""
+    return _wrap_application(Application(services, {"": PLACEMENT}, blueprint_of(services)))
 
 
-def _watched(application: Application) -> Application:
-    """Put before Flask what a WSGI server's request passes first, the outermost layer last."""
+def _wrap_application(application: Application) -> Application:
+    """Wrap the application in its WSGI middleware, the outermost last."""
     services = application.services
     inner: WSGI = application.wsgi_app
     if services.settings.api.auth_strategy == "keystone":
         inner = auth.guarded_by_keystone(inner, services.settings.conf, application.names)
-    inner = _edged(inner, services.settings)
+    inner = _wrap_oslo_middleware(inner, services.settings)
     inner = watching(inner, services.settings.api.slow_request_seconds)
     inner = counted(inner, services.metrics)
     inner = BodyFirst(inner, services.settings.api.max_request_body_size)
@@ -221,12 +222,11 @@ def _watched(application: Application) -> Application:
     return application
 
 
-def _edged(application: WSGI, settings: Settings) -> WSGI:
-    """Return ``application`` with what is configured of oslo.middleware in front.
+def _wrap_oslo_middleware(application: WSGI, settings: Settings) -> WSGI:
+    """Wrap ``application`` in the configured middleware of oslo.middleware.
 
-    ``[cors] allowed_origin`` answers preflight requests and names the origins that may read
-    answers; ``[oslo_middleware] enable_proxy_headers_parsing`` believes ``Forwarded`` and
-    ``X-Forwarded-*``. Neither costs anything where it is not configured.
+    ``[cors] allowed_origin`` enables preflight requests and the origins that may read responses.
+    ``[oslo_middleware] enable_proxy_headers_parsing`` trusts ``Forwarded`` and ``X-Forwarded-*``.
     """
     if settings.cors.allowed_origin:
         application = CORS(application, settings.conf)

@@ -1,30 +1,30 @@
-"""Domain exceptions, one tree.
+"""Domain exceptions, in a single tree.
 
 ::
 
-    Error                     every error a user may see
-    +-- Invalid               the request is wrong in itself
-    |   +-- BadValue          a parameter has a value that cannot be
-    |   +-- UnknownNames      a resource class or trait is named that is not there
-    |   +-- TooComplex        to answer it would take more work than the operator allows
-    +-- Forbidden             the caller may not do this
-    +-- NotFound              the thing named is not there
-    +-- Conflict              the request is right, the state is against it
-    |   +-- ConcurrentUpdate  the state changed meanwhile; a retry may succeed
-    |   +-- InUse             the thing is needed by another
-    |   +-- Duplicate         the name or uuid is taken
-    |   +-- NoValidHost       no host can take the request
-    |   +-- ReadFromNova      the thing is nova's, and changed there
-    +-- TooMuch               more of a thing than one may have here
-    +-- NotKnown              no source for the answer
-    +-- PluginFailed          a filter, weigher or request filter raised
-    +-- Unavailable           the database does not answer just now
-    |   +-- CommitUnknown     whether a write was done is not known
-    |   +-- NotAdopted        the database belongs to OpenStack placement alone
-    |   +-- ServiceFailed     another service did not do what it was asked
-    +-- ConfigurationError    an option or a file of the operator is wrong
+    Error                     an error for users
+    +-- Invalid               the request is invalid
+    |   +-- BadValue          a query parameter has an invalid value
+    |   +-- UnknownNames      a resource class or trait does not exist
+    |   +-- TooComplex        the request needs more work than the operator allows
+    +-- Forbidden             the caller lacks a permission
+    +-- NotFound              a resource does not exist
+    +-- Conflict              the request conflicts with the current state
+    |   +-- ConcurrentUpdate  the state has changed, but a retry may succeed
+    |   +-- InUse             another resource needs this resource
+    |   +-- Duplicate         the name or uuid exists
+    |   +-- NoValidHost       no host passes
+    |   +-- ReadFromNova      nova manages the resource
+    +-- TooMuch               a limit on the number or size is exceeded
+    +-- NotKnown              the information is not available
+    +-- PluginFailed          a filter, weigher or request filter raised an exception
+    +-- Unavailable           the database is unavailable
+    |   +-- CommitUnknown     the result of a COMMIT is unknown
+    |   +-- NotAdopted        the database of OpenStack placement is not adopted
+    |   +-- ServiceFailed     another service failed
+    +-- ConfigurationError    an option or configuration file is wrong
 
-What each means over HTTP stands in one table, ``placement_sched.api.response``.
+``placement_sched.api.response`` has the table of HTTP statuses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ from typing import Any
 
 
 class Error(Exception):
-    """An error that a user may see: one clear sentence and a machine-readable code."""
+    """An error for users, with a message and a machine-readable code."""
 
     code = "placement.undefined_code"
 
@@ -45,10 +45,10 @@ class Error(Exception):
         at: str | None = None,
         fault: Mapping[str, Any] | None = None,
     ) -> None:
-        """Keep the sentence, an error code that overrides the class's, and extra error fields.
+        """Create an error, optionally with another code and extra error fields.
 
-        ``at`` is the JSON path of the offence, which is added to the sentence. ``fault`` is the
-        offence as data (``schemas.wording.FaultData``), for front ends with words of their own.
+        ``at`` is the JSON path of the invalid value, which is appended to ``detail``. ``fault`` is
+        the error as data (``schemas.wording.FaultData``), for front ends with other messages.
         """
         if at is not None:
             fault = {"problem": detail, "path": at}
@@ -62,7 +62,7 @@ class Error(Exception):
 
 
 class Invalid(Error):
-    """The request is wrong in itself: a malformed body, parameter, uuid or name."""
+    """The request is invalid: a malformed body, parameter, uuid or name."""
 
 
 class BadValue(Invalid):
@@ -72,10 +72,9 @@ class BadValue(Invalid):
 
 
 class UnknownNames(Invalid):
-    """Resource classes or traits are named that do not exist.
+    """Resource classes or traits do not exist.
 
-    ``kind`` says which of the two, ``names`` names them, so that the caller can report where the
-    names came from.
+    ``kind`` and ``names`` identify them, so that the caller can report the source of the names.
     """
 
     def __init__(self, detail: str, *, kind: str = "name", names: Sequence[str] = ()) -> None:
@@ -85,89 +84,89 @@ class UnknownNames(Invalid):
 
 
 class TooComplex(Invalid):
-    """To answer the request would take more work than the operator allows."""
+    """The request needs more work than the operator allows."""
 
     code = "placement.query.too_complex"
 
 
 class Forbidden(Error):
-    """The caller may not do this."""
+    """The caller lacks a permission."""
 
 
 class NotFound(Error):
-    """The thing named is not there."""
+    """A resource does not exist."""
 
 
 class Conflict(Error):
-    """The request is right in itself, but the state is against it."""
+    """The request is valid, but conflicts with the current state."""
 
 
 class ConcurrentUpdate(Conflict):
-    """The state changed meanwhile; the caller may read again and retry."""
+    """The state has changed since it was read, so that a retry may succeed."""
 
     code = "placement.concurrent_update"
 
 
 class InUse(Conflict):
-    """The thing cannot go or change, because another needs it."""
+    """The resource cannot be deleted or changed, because another resource needs it."""
 
 
 class Duplicate(Conflict):
-    """The name or uuid is already taken."""
+    """The name or uuid already exists."""
 
     code = "placement.duplicate_name"
 
 
 class CapacityExceeded(Conflict):
-    """The amounts asked do not fit into the provider's inventory."""
+    """The requested amounts exceed the capacity of a provider's inventory."""
 
 
 class NoValidHost(Conflict):
-    """No host can take the request; ``extra['funnel']`` has the reasons."""
+    """No host passes, for the reasons in ``extra['funnel']``."""
 
     code = "scheduler.no_valid_host"
 
 
 class ReadFromNova(Conflict):
-    """The thing is read from nova's databases: it is changed in nova, not here."""
+    """The resource is read from nova's databases and can be changed only in nova."""
 
     code = "scheduler.read_from_nova"
 
 
 class TooMuch(Error):
-    """The request would make more of a thing, or a larger one, than there may be."""
+    """The request would exceed a limit on the number or size of resources."""
 
 
 class NotKnown(Error):
-    """The kind of fact is supported, but not known for this thing."""
+    """The requested information is not available for this resource."""
 
 
 class PluginFailed(Error):
-    """A filter, weigher or request filter raised; the detail names the class."""
+    """A filter, weigher or request filter raised an exception."""
 
     code = "scheduler.filter_error"
 
 
 class Unavailable(Error):
-    """The database is locked, absent or not prepared; asking again later may succeed."""
+    """The database is temporarily locked, unreachable or not prepared."""
 
 
 class CommitUnknown(Unavailable):
-    """The connection was lost during COMMIT, and the database does not say whether it was done."""
+    """The connection was lost during COMMIT, and the result is unknown."""
 
 
 class NotAdopted(Unavailable):
-    """The database is one of OpenStack placement that an operator has not adopted (yet)."""
+    """The database belongs to OpenStack placement and has not been adopted."""
 
 
 class NewerSchema(Unavailable):
-    """The schema of the database is that of a newer release."""
+    """The database has the schema of a newer release."""
 
 
 class ServiceFailed(Unavailable):
-    """Another service does not answer, or not as its API says; ``service`` is its type.
+    """Another service does not answer, or not according to its API.
 
-    Types are those of OpenStack's service catalogue: ``placement``, ``compute``, ``network``.
+    ``service`` is its type in OpenStack's service catalogue, such as ``placement`` or ``network``.
     """
 
     def __init__(self, detail: str, *, service: str = "placement") -> None:
@@ -176,27 +175,29 @@ class ServiceFailed(Unavailable):
 
 
 class ConfigurationError(Error):
-    """An option, section or file of the operator is wrong; the detail names it."""
+    """An option, section or configuration file is wrong."""
 
 
 def sentence(error: Error) -> str:
-    """Return the error's sentence, and the message of the database unless it quotes that."""
-    said = getattr(error.__cause__, "orig", None)
+    """Return the error's message, with the database's message unless it is included."""
+    database_error = getattr(error.__cause__, "orig", None)
     text = one_line(error)
-    if said is None or (said.args and str(said.args[-1]).partition("\n")[0] in text):
+    if database_error is None or (
+        database_error.args and str(database_error.args[-1]).partition("\n")[0] in text
+    ):
         return text
-    return f"{text}: {one_line(said)}"
+    return f"{text}: {one_line(database_error)}"
 
 
 def one_line(failure: BaseException | str) -> str:
-    """Return the text of a failure on one line; the name of its class where it has none."""
+    """Return a failure's text as a single line, or the class name if it is empty."""
     return " ".join(str(failure).split()) or type(failure).__name__
 
 
 def escaped(text: str) -> str:
-    """Return ``text`` with what could forge another line, or steer a terminal, escaped.
+    """Escape characters that could forge a log line or control a terminal.
 
-    That is every line end, control character, mark of direction and half of a surrogate pair.
+    They are line ends, control characters, direction marks and surrogates.
     """
     if text.isprintable():
         return text

@@ -1,17 +1,17 @@
-"""The limits of requests and of what they describe, with the reason of each.
+"""Limits of requests and resources, with their reasons.
 
-A request over a limit is answered with an error that names the limit. ``doc/source/limits.rst`` has
-the same table.
+A request that exceeds a limit is answered with an error that names the limit.
+``doc/source/limits.rst`` has the same table.
 """
 
 # Requests
-#: Bytes of a JSON body, except for routes that take many things at once.
+#: Bytes of a JSON body, except for routes that accept many resources in a request.
 MAX_JSON_BYTES = 2**20
-#: Values of a JSON body; more take a second to parse and check.
+#: Values of a JSON body; more values take a second to parse and check.
 MAX_JSON_VALUES = 250_000
-#: Levels of lists and objects in a JSON body; Python's own functions fail at some hundreds.
+#: Nesting depth of a JSON body; Python's functions fail at some hundreds.
 MAX_JSON_DEPTH = 100
-#: Bytes of one header, in all of its lines: what is made of headers, as roles, takes time.
+#: Bytes of a header in all of its lines: processing headers, such as roles, takes time.
 MAX_HEADER_BYTES = 16 * 1024
 #: Bytes of all headers of a request.
 MAX_HEADERS_BYTES = 64 * 1024
@@ -19,69 +19,69 @@ MAX_HEADERS_BYTES = 64 * 1024
 MAX_PAGE = 1000
 #: Images of a page (glance's default).
 MAX_IMAGES_PER_PAGE = 1000
-#: Characters of the properties and tags of the images of a page: a gigabyte would be possible.
+#: Characters of the properties and tags of the images of a page, which could be a gigabyte.
 MAX_IMAGE_PAGE_CHARACTERS = 4_000_000
 
 # Placement
-#: Conditions on traits and aggregates in one query: without the cache each is a part of the SQL.
+#: Conditions on traits and aggregates in a query: without the cache each is a part of the SQL.
 MAX_CONDITIONS = 1_000
-#: Inventories, traits or aggregates that one request gives to a provider.
+#: Inventories, traits or aggregates of a provider in a request.
 MAX_PROVIDER_ITEMS = 5_000
-#: Inventories, and providers, of a reshaper request; at all limits it takes a second of CPU.
+#: Inventories, and providers, of a reshaper request; a request at all limits takes a second of CPU.
 MAX_RESHAPER_INVENTORIES = 5_000
 #: Consumers of a reshaper request.
 MAX_RESHAPER_CONSUMERS = 2_500
-#: Amounts that a request gives to several consumers; twice as many take a second of CPU.
+#: Amounts allocated to several consumers in a request; twice as many take a second of CPU.
 MAX_ALLOCATION_AMOUNTS = 10_000
-#: Amounts that several consumers of a request may hold before it.
+#: Amounts allocated before a request to its consumers, if it has several.
 MAX_HELD_AMOUNTS = 20_000
 
 # Scheduling
-#: Instances of a request: all are placed in one transaction.
+#: Instances of a request: all are placed in a single transaction.
 MAX_INSTANCES = 1_000
-#: Sets of aggregates that a request may require, so that every database accepts the statement.
+#: Aggregate sets that a request requires: every database must accept the statement.
 MAX_AGGREGATE_SETS = 20
-#: Aggregates of one such set.
+#: Aggregates of such a set.
 MAX_AGGREGATES_PER_SET = 250
-#: Aggregates that a request may forbid.
+#: Aggregates that a request forbids.
 MAX_FORBIDDEN_AGGREGATES = 5_000
-#: Hosts, nodes, group members, or instances of a hint that a request may name.
+#: Hosts, nodes, group members, or instances of a hint in a request.
 MAX_NAMES = 10_000
 #: Networks of a request: each may cost a request to neutron.
 MAX_NETWORKS = 100
-#: Segments of a network; a network with more is sent by its id.
+#: Segments of a network in a request; a network with more is sent by its id.
 MAX_SEGMENTS = 1_000
 #: Bytes of flavor and image, times the instances: each instance records them.
 MAX_RECORDED_BYTES = 10_000_000
 #: Alternates of all instances of a request.
 MAX_ALTERNATES = 20_000
-#: Amounts of resources that all instances of a request ask for.
+#: Resource amounts requested by all instances of a request.
 MAX_REQUESTED_AMOUNTS = 6_000
 #: Members of the request's server group, times the instances.
 MAX_MEMBERSHIPS = 1_000_000
-#: NUMA nodes and PCI requests, times the instances: each is fitted to a host again.
+#: NUMA nodes and PCI requests, times the instances: each is fitted to hosts separately.
 MAX_FITTED = 1_600
 #: Flavors of a capacity request: each is counted on all hosts.
 MAX_CAPACITY_FLAVORS = 25
-#: Changes of a what-if request, as drained hosts.
+#: Changes of a what-if request, such as drained hosts.
 MAX_CHANGES = 100
-#: Hosts that one change names.
+#: Hosts in a change.
 MAX_CHANGED_HOSTS = 10_000
-#: Copies of hosts that all changes of a request add.
+#: Host copies added by all changes of a request.
 MAX_HOST_COPIES = 1000
-#: Moves that a rebalance request may ask for.
+#: Moves of a rebalance request.
 MAX_MOVES = 1000
-#: Entries of an overridden option: plugins look at them for each host.
+#: Entries of an overridden option: plugins read them for each host.
 MAX_OPTION_ENTRIES = 1000
 #: Characters of an overridden option.
 MAX_OPTION_CHARACTERS = 16_384
-#: Lists in one another in the hint ``query`` of JsonFilter.
+#: Nesting depth of the hint ``query`` of JsonFilter.
 MAX_QUERY_DEPTH = 50
 #: Values of the hint ``query``: it is evaluated for each host, and repeated in rejections.
 MAX_QUERY_VALUES = 200
 #: Characters of the hint ``query``.
 MAX_QUERY_CHARACTERS = 4_096
-#: Compute nodes of one report: each is written with its inventories.
+#: Compute nodes of a report: each is written with its inventories.
 MAX_REPORTS = 2_000
 #: Largest allocation ratio of a policy.
 MAX_RATIO = 10_000.0
@@ -99,7 +99,7 @@ MAX_IMAGE_TAGS = 128
 MAX_IMAGE_PROPERTY_CHARACTERS = 128 * 1024
 #: Properties of an image that a request describes.
 MAX_REQUEST_IMAGE_PROPERTIES = 1000
-#: Metadata keys of an aggregate: each list shows them. nova has no limit.
+#: Metadata keys of an aggregate: each list of aggregates has them. nova has no limit.
 MAX_AGGREGATE_METADATA = 1000
 #: Hosts of an aggregate; with twice as many, a new zone takes two seconds of CPU.
 MAX_AGGREGATE_HOSTS = 50_000
@@ -107,17 +107,17 @@ MAX_AGGREGATE_HOSTS = 50_000
 MAX_GROUP_MEMBERS = 1000
 
 # NUMA nodes, CPUs and PCI devices
-#: NUMA nodes whose CPUs and memory a flavor or an image may set one by one.
+#: NUMA nodes whose CPUs and memory a flavor or image sets individually.
 MAX_NUMA_NODES = 128
-#: CPUs are numbered below this: a larger number is a typing error that would fill the memory.
+#: Upper bound of CPU numbers: a larger number is a typing error that would fill the memory.
 MAX_CPUS = 65_536
-#: Characters of a set of CPUs, as ``0-3,8``: room for 1024 CPUs one by one.
+#: Characters of a CPU set, such as ``0-3,8``: enough for a list of 1024 CPUs.
 MAX_CPU_SET_CHARACTERS = 6_144
-#: Steps that fitting one request's NUMA nodes may take on all hosts: a fifth of a second.
+#: Steps to fit the NUMA nodes of a request on all hosts: a fifth of a second.
 MAX_NUMA_STEPS = 20_000
-#: Allocation candidates, besides the first of each host, that NUMA nodes are fitted to.
+#: Allocation candidates, in addition to the first of each host, that NUMA nodes are fitted to.
 MAX_NUMA_CANDIDATES = 1_000
-#: Devices of one PCI alias.
+#: Devices of a PCI alias.
 MAX_PCI_DEVICES = 4096
 #: PCI requests of an instance.
 MAX_PCI_REQUESTS = 64
@@ -125,9 +125,9 @@ MAX_PCI_REQUESTS = 64
 MAX_PCI_SPEC_KEYS = 500
 
 # Fleet files
-#: Names that one pattern may stand for.
+#: Names that a pattern expands to.
 MAX_PATTERN_NAMES = 1_000_000
-#: Levels of lists and mappings in a fleet file.
+#: Nesting depth of a fleet file.
 MAX_YAML_DEPTH = 100
-#: Values that aliases may repeat: a few lines of aliases of aliases would fill the memory.
+#: Values repeated by aliases: a few lines of nested aliases could fill the memory.
 MAX_YAML_REPEATED = 1_000_000

@@ -1,10 +1,10 @@
 """WSGI entry points for gunicorn, uwsgi, granian and mod_wsgi.
 
-``application`` has all faces; ``placement`` is the Placement API alone, at the root.
-``flask --app placement_sched.wsgi routes`` lists all routes, however callers authenticate.
+``application`` has all APIs, ``placement`` only the Placement API at the root.
+``flask --app placement_sched.wsgi routes`` lists all routes, with any authentication.
 Configuration comes from ``PLACEMENT_SCHED_CONFIG`` (files, colon-separated) and the
-``OS_<GROUP>__<OPTION>`` environment. It is checked when this module is loaded: a process whose
-configuration is wrong, or does not say how callers authenticate, ends with one line on stderr.
+``OS_<GROUP>__<OPTION>`` environment. It is checked when this module is loaded: if it is wrong, or
+has no explicit authentication, the process exits with a line on stderr.
 """
 
 import os
@@ -26,79 +26,79 @@ from placement_sched.errors import ConfigurationError, Error
 from placement_sched.operations.config_check import log_start
 from placement_sched.scheduler.plugins import read_settings
 
-#: The status of a process whose configuration cannot be used: what gunicorn, and what uwsgi with
-#: need-app, take for an application that cannot be loaded. They end; with another status they
-#: would start the next worker for ever.
+#: The exit status for an unusable configuration. gunicorn, and uwsgi with need-app, take it for an
+#: application that cannot be loaded, and stop. With another status they would always start new
+#: workers.
 UNUSABLE = 22 if "uwsgi" in sys.modules else 3
 
 
-def _configured() -> Settings:
-    """Return the settings, checked before any worker is forked; end the process if they are wrong.
+def _read_settings() -> Settings:
+    """Read and check the settings before any worker is forked, and exit if they are wrong.
 
-    What belongs to one process, such as connections, is made later.
+    Resources of a process, such as connections, are created later.
     """
     try:
         settings = read_settings(files_named())
         context = click.get_current_context(silent=True)
-        # Every command but ``flask routes`` may serve.
+        # Every command except ``flask routes`` may serve requests.
         if context is None or context.command is not routes_command:
             refuse_unwritten_noauth2(settings)
         app.check_parts(settings)
         log_start(settings)
-    except Error as wrong:
-        sys.stderr.write(f"{__name__}: {' '.join(wrong.detail.split())}\n")
+    except Error as error:
+        sys.stderr.write(f"{__name__}: {' '.join(error.detail.split())}\n")
         sys.stderr.flush()
         raise SystemExit(UNUSABLE) from None
     return settings
 
 
 def refuse_unwritten_noauth2(settings: Settings) -> None:
-    """Raise :class:`ConfigurationError` where noauth2 is nothing but the default.
+    """Raise :class:`ConfigurationError` if noauth2 is used only by default.
 
-    Another server says where it listens, so that this service cannot see who may reach it.
+    The WSGI server chooses the address, so that this service cannot restrict it to this machine.
     """
     if settings.api.auth_strategy != "noauth2" or is_explicit(settings.conf, "api", STRATEGY):
         return
-    named = os.environ.get(FILES)
-    files = f"{FILES}={named}" if named else f"{FILES} is not set"
+    file_names = os.environ.get(FILES)
+    files = f"{FILES}={file_names}" if file_names else f"{FILES} is not set"
     raise ConfigurationError(
-        f"refusing to serve: the configuration ({files}) says neither [api] {STRATEGY} nor "
-        f"anything in [{KEYSTONE_GROUP}]; write [api] {STRATEGY} = keystone and "
-        f"[{KEYSTONE_GROUP}], or [api] {STRATEGY} = noauth2, which lets anyone in, in a file "
+        f"refusing to serve: the configuration ({files}) sets neither [api] {STRATEGY} nor "
+        f"an option of [{KEYSTONE_GROUP}]; set [api] {STRATEGY} = keystone and "
+        f"[{KEYSTONE_GROUP}], or [api] {STRATEGY} = noauth2, which admits every client, in a file "
         f"that {FILES} names"
     )
 
 
-class _OnFirstRequest:
-    """An application made when the first request comes, after a server has forked its workers."""
+class _LazyApplication:
+    """An application created at the first request, after a server has forked its workers."""
 
     def __init__(self, make: Callable[[Settings], WSGI]) -> None:
         self._make = make
-        self._made: WSGI | None = None
+        self._application: WSGI | None = None
         self._lock = Lock()
 
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
         if "uwsgi.version" in environ and not environ.get("QUERY_STRING"):
-            # uwsgi leaves out a query that does not fit beside the address, which has it as well.
+            # uwsgi omits a long query string here, but REQUEST_URI includes it.
             environ["QUERY_STRING"] = environ.get("REQUEST_URI", "").partition("?")[2]
-        if self._made is None:
+        if self._application is None:
             with self._lock:
-                if self._made is None:
-                    self._made = app.served(self._make(_CONFIGURED))
-        return self._made(environ, start_response)
+                if self._application is None:
+                    self._application = app.served(self._make(_SETTINGS))
+        return self._application(environ, start_response)
 
 
-_CONFIGURED = _configured()
+_SETTINGS = _read_settings()
 
 
 def make_app() -> Application:
-    """Return ``app.create_app``'s application; by this name the command ``flask`` looks for it."""
-    return app.create_app(_CONFIGURED)
+    """Create the application for the ``flask`` command, which calls this name."""
+    return app.create_app(_SETTINGS)
 
 
-application = _OnFirstRequest(
+application = _LazyApplication(
     lambda settings: app.application_of(app.make_services(settings, serving=True))
 )
-placement = _OnFirstRequest(lambda settings: app.placement_app(app.make_services(settings)))
+placement = _LazyApplication(lambda settings: app.placement_app(app.make_services(settings)))

@@ -122,9 +122,9 @@ def test_noauth2_that_is_not_written_ends_the_server(start, tmp_path, server, ap
     (line,) = told  # of each worker the same
     assert line == (
         "placement_sched.wsgi: refusing to serve: the configuration (PLACEMENT_SCHED_CONFIG is "
-        "not set) says neither [api] auth_strategy nor anything in [keystone_authtoken]; write "
+        "not set) sets neither [api] auth_strategy nor an option of [keystone_authtoken]; set "
         "[api] auth_strategy = keystone and [keystone_authtoken], or [api] auth_strategy = "
-        "noauth2, which lets anyone in, in a file that PLACEMENT_SCHED_CONFIG names"
+        "noauth2, which admits every client, in a file that PLACEMENT_SCHED_CONFIG names"
     )
     assert not shows_a_traceback(running, server)
     assert not (tmp_path / "placement_sched.db").exists()
@@ -133,7 +133,7 @@ def test_noauth2_that_is_not_written_ends_the_server(start, tmp_path, server, ap
 def test_file_without_a_word_of_it_does_not_let_noauth2_in(start, tmp_path):
     (tmp_path / "a.conf").write_text("[keystone_authtoken]\n[api]\nmax_request_body_size = 5000\n")
     (line,) = set(lines_of(start("gunicorn", PLACEMENT_SCHED_CONFIG="a.conf")))
-    assert "the configuration (PLACEMENT_SCHED_CONFIG=a.conf) says neither" in line
+    assert "the configuration (PLACEMENT_SCHED_CONFIG=a.conf) sets neither" in line
 
 
 @pytest.mark.exhaustive

@@ -1,4 +1,4 @@
-"""Other services, asked over HTTP: placement, nova, neutron and the attestation service.
+"""HTTP clients of other services: placement, nova, neutron and the attestation service.
 
 Their addresses come from clouds.yaml or from the options.
 """

@@ -1,6 +1,6 @@
-"""An attestation service asked over HTTPS: how far hosts can be trusted.
+"""Client of an attestation service for the trust levels of hosts.
 
-It is one of the kind that nova's TrustedFilter asked until Queens: OpenAttestation, Mt. Wilson.
+It supports the services of nova's TrustedFilter until Queens: OpenAttestation and Mt. Wilson.
 """
 
 import logging
@@ -25,81 +25,81 @@ LOG = logging.getLogger(__name__)
 #: The trust level of a host that was not attested.
 UNKNOWN = "unknown"
 
-#: Seconds to wait for an answer: a request for hosts waits as long.
+#: Maximum seconds to wait for a response, for which a scheduling request waits.
 TIMEOUT = 10
 
-#: How long what was asked is not asked again, though it does not hold any more or was not
-#: answered: a service that is down must not hold up every host of every request.
+#: Minimum time between two polls of a host, even if its level has expired or the poll has failed,
+#: so that an unavailable service does not delay every host of every request.
 APART = timedelta(seconds=5)
 
 _PATH = "/PollHosts"
-_TAKEN = (200, 201, 202)
-#: How Mt. Wilson writes times, in place of ISO 8601: as C's ``%c``, in UTC.
-_ITS_TIME = "%a %b %d %H:%M:%S %Y"
+_SUCCESS = (200, 201, 202)
+#: Mt. Wilson's time format, in UTC: C's ``%c`` instead of ISO 8601.
+_MT_WILSON_TIME = "%a %b %d %H:%M:%S %Y"
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """How far a host is trusted, and since when that holds (naive UTC; None: unknown)."""
+    """The trust level of a host, and its time (naive UTC, None if unknown)."""
 
     trust: str = UNKNOWN
     since: datetime | None = None
 
 
-#: Returns the level of each of some hosts that is known.
+#: Returns the levels of the given hosts that the service has.
 Poll = Callable[[Collection[str]], Mapping[str, Level]]
 
 
 class Attestation:
-    """Polls the service at ``url``, whose certificate must be signed as ``verify`` says.
+    """Client of the attestation service at ``url``.
 
-    ``verify`` is a file of certificates, True for those of this machine or False for any. What
-    the service is to know its clients by is sent as ``blob``.
+    ``verify`` is a CA bundle, True for the CAs of this machine, or False to disable verification.
+    ``blob`` is the shared secret that authenticates this client.
     """
 
     def __init__(
         self, url: str, *, verify: str | bool, blob: str | None = None, timeout: float = TIMEOUT
     ) -> None:
         if verify is False:
-            LOG.warning("the certificate of %s is not verified: any server may answer for it", url)
+            LOG.warning("the certificate of %s is not verified: any server may impersonate it", url)
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         adapter = Adapter(
             Session(auth=NoAuth(), verify=verify, timeout=timeout),
             endpoint_override=url,
             additional_headers={"x-auth-blob": blob} if blob else {},
-            # A request for hosts is waiting: the next one tries again.
+            # A scheduling request is waiting, and the next request tries again.
             connect_retries=0,
             status_code_retries=0,
         )
         self._service = RemoteService(adapter, "attestation")
 
     def poll(self, hosts: Collection[str]) -> Mapping[str, Level]:
-        """Return the level of each host that the service knows; raises :class:`ServiceFailed`."""
+        """Poll the levels of hosts, or raise :class:`ServiceFailed`."""
         body = {"count": len(hosts), "hosts": list(hosts)}
-        answer = self._service.ask("POST", _PATH, body=body, taken=_TAKEN)
+        answer = self._service.ask("POST", _PATH, body=body, taken=_SUCCESS)
         with self._service.reading(_PATH, "POST"):
-            return dict(map(_level, answer.document["hosts"]))
+            return dict(map(_parse_level, answer.document["hosts"]))
 
 
-def _level(one: Mapping[str, Any]) -> tuple[str, Level]:
-    """Return a host and its level, which without a valid time is unknown: it may not hold."""
-    since = _time(one.get("vtime"))
-    trust = UNKNOWN if since is None else str(one["trust_lvl"])
-    return str(one["host_name"]), Level(trust, since)
+def _parse_level(document: Mapping[str, Any]) -> tuple[str, Level]:
+    """Parse a host and its level, which is unknown without a valid time: it may be expired."""
+    since = _parse_time(document.get("vtime"))
+    trust = UNKNOWN if since is None else str(document["trust_lvl"])
+    return str(document["host_name"]), Level(trust, since)
 
 
-def _time(text: Any) -> datetime | None:
+def _parse_time(text: Any) -> datetime | None:
     with suppress(TypeError, ValueError):
-        found = datetime.fromisoformat(text)
-        return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
+        time = datetime.fromisoformat(text)
+        return time.astimezone(UTC).replace(tzinfo=None) if time.tzinfo else time
     with suppress(TypeError, ValueError):
-        return datetime.strptime(text, _ITS_TIME)  # noqa: DTZ007 - naive UTC, as everywhere
+        return datetime.strptime(text, _MT_WILSON_TIME)  # noqa: DTZ007 - naive UTC, as everywhere
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Attested:
-    """The level of a host, when it was asked for, and why there is none."""
+    """The level of a host, the time of its poll, and the reason of a failed poll."""
 
     level: Level
     asked: datetime
@@ -107,11 +107,11 @@ class Attested:
 
 
 class AttestedHosts:
-    """Levels of hosts, asked again, of all in one request, when one of them is outdated.
+    """Thread-safe cache of the trust levels of hosts.
 
-    ``poll`` reads levels; raises :class:`~placement_sched.errors.ServiceFailed`. A level holds for
-    ``lifetime`` seconds from the time that the service gives for it. For any number of threads,
-    one of which asks at a time.
+    If a level has expired, all requested hosts are polled in a single request, by a single thread
+    at a time. ``poll`` reads levels and may raise :class:`~placement_sched.errors.ServiceFailed`.
+    A level is valid for ``lifetime`` seconds after the time that the service reports for it.
     """
 
     def __init__(self, poll: Poll, *, lifetime: float, clock: Clock) -> None:
@@ -119,29 +119,29 @@ class AttestedHosts:
         self._lifetime = timedelta(seconds=lifetime)
         self._clock = clock
         self._lock = Lock()
-        self._known: dict[str, Attested] = {}
+        self._cache: dict[str, Attested] = {}
 
     def levels(self, hosts: Collection[str]) -> Mapping[str, Attested]:
-        """Return what is known of each of these hosts now."""
+        """Return the current levels of hosts, polled again if any has expired."""
         with self._lock:
             now = self._clock()
-            if not all(self._holds(self._known.get(host), now) for host in hosts):
-                levels, failure = self._asked(hosts)
-                now = self._clock()  # it may have taken its time
+            if not all(self._is_valid(self._cache.get(host), now) for host in hosts):
+                levels, failure = self._poll_hosts(hosts)
+                now = self._clock()  # the poll may have taken seconds
                 for host in hosts:
-                    self._known[host] = Attested(levels.get(host, Level()), now, failure)
-            return {host: self._known[host] for host in hosts}
+                    self._cache[host] = Attested(levels.get(host, Level()), now, failure)
+            return {host: self._cache[host] for host in hosts}
 
-    def _holds(self, known: Attested | None, now: datetime) -> bool:
-        if known is None:
+    def _is_valid(self, cached: Attested | None, now: datetime) -> bool:
+        if cached is None:
             return False
-        if now - known.asked < APART:
+        if now - cached.asked < APART:
             return True
-        # A host that the service does not know, or gives no time for, counts from the request.
-        since = known.asked if known.level.since is None else known.level.since
-        return known.failure is None and now - since <= self._lifetime
+        # The level of an unknown host, or without a time, expires relative to the poll.
+        since = cached.asked if cached.level.since is None else cached.level.since
+        return cached.failure is None and now - since <= self._lifetime
 
-    def _asked(self, hosts: Collection[str]) -> tuple[Mapping[str, Level], str | None]:
+    def _poll_hosts(self, hosts: Collection[str]) -> tuple[Mapping[str, Level], str | None]:
         try:
             return self._poll(hosts), None
         except ServiceFailed as failed:

@@ -1,4 +1,4 @@
-"""Neutron asked over its API: ports, and the segments of routed networks."""
+"""Client of neutron's API: ports, and the segments of routed networks."""
 
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -10,82 +10,82 @@ from keystoneauth1.adapter import Adapter
 from placement_sched.clients.session import RemoteService, ServiceResponse
 from placement_sched.model.request_spec import NORMAL, Port
 
-#: The only version of the Networking API; a catalogue's address may end with it or not.
+#: The version of the Networking API, which the service catalogue's URL may include.
 _VERSION = "/v2.0"
-#: The extension that puts subnets on segments (Networking API, "Segments").
+#: The extension that assigns subnets to segments (Networking API, "Segments").
 _SEGMENTS = "segment"
 
 
 class Neutron:
-    """Reads what request filters need of ports, subnets and networks.
+    """Reader of the ports, subnets and networks that request filters need.
 
-    Every method raises :class:`~placement_sched.errors.ServiceFailed` where neutron does not
-    answer as its API says.
+    Every method raises :class:`~placement_sched.errors.ServiceFailed` if neutron does not answer
+    according to its API.
     """
 
     def __init__(
         self, adapter: Adapter, *, remembered: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Ask through ``adapter``; for ``remembered`` seconds extensions stay as they are."""
+        """Use ``adapter``, and cache the extensions for ``remembered`` seconds."""
         self._service = RemoteService(adapter, "network")
-        self._remembered = remembered
+        self._cache_seconds = remembered
         self._clock = clock
-        self._segmented: tuple[float, bool] | None = None
+        self._extension_check: tuple[float, bool] | None = None
 
     def port(self, port_id: str) -> Port | None:
-        """Return a port, or None where there is none of this id."""
+        """Return a port, or None if it does not exist."""
         path = f"/ports/{quote(port_id, safe='')}"
-        found = self._shown(path, "port")
-        if found is None:
+        port = self._show(path, "port")
+        if port is None:
             return None
         with self._service.reading(path):
             return Port(
-                network_id=str(found["network_id"]),
-                vnic_type=str(found.get("binding:vnic_type") or NORMAL),
-                subnet_ids=tuple(str(ip["subnet_id"]) for ip in found.get("fixed_ips") or ()),
+                network_id=str(port["network_id"]),
+                vnic_type=str(port.get("binding:vnic_type") or NORMAL),
+                subnet_ids=tuple(str(ip["subnet_id"]) for ip in port.get("fixed_ips") or ()),
             )
 
     def segments_of_subnet(self, subnet_id: str) -> tuple[str, ...] | None:
-        """Return the segment that a subnet is on, if it is on one; None: there is no such subnet.
+        """Return the segment of a subnet, if any, or None if the subnet does not exist.
 
-        As in nova no subnet is on one where neutron has not the segment extension.
+        As in nova, no subnet has a segment if neutron lacks the segment extension.
         """
-        if not self._knows_segments():
+        if not self._has_segments():
             return ()
         path = f"/subnets/{quote(subnet_id, safe='')}"
-        found = self._shown(path, "subnet")
-        return None if found is None else self._segments(path, [found])
+        subnet = self._show(path, "subnet")
+        return None if subnet is None else self._segments(path, [subnet])
 
     def segments_of_network(self, network_id: str) -> tuple[str, ...]:
-        """Return the segments that the subnets of a network are on.
+        """Return the segments of a network's subnets.
 
-        None are, where the network is not routed, is not there, or neutron has not the segment
-        extension.
+        There are none if the network is not routed or does not exist, or if neutron lacks the
+        segment extension.
         """
-        if not self._knows_segments():
+        if not self._has_segments():
             return ()
         path = "/subnets"
         return self._segments(path, self._list(path, "subnets", network_id=network_id))
 
-    def _knows_segments(self) -> bool:
+    def _has_segments(self) -> bool:
         now = self._clock()
-        if self._segmented is None or now - self._segmented[0] >= self._remembered:
+        if self._extension_check is None or now - self._extension_check[0] >= self._cache_seconds:
             path = "/extensions"
-            found = self._list(path, "extensions")
+            extensions = self._list(path, "extensions")
             with self._service.reading(path):
-                aliases = {one["alias"] for one in found}
-            self._segmented = (now, _SEGMENTS in aliases)
-        return self._segmented[1]
+                aliases = {extension["alias"] for extension in extensions}
+            self._extension_check = (now, _SEGMENTS in aliases)
+        return self._extension_check[1]
 
     def _segments(self, path: str, subnets: list[Mapping[str, Any]]) -> tuple[str, ...]:
         with self._service.reading(path):
-            found = [str(one["segment_id"]) for one in subnets if one.get("segment_id")]
-        return tuple(dict.fromkeys(found))
+            segments = [str(subnet["segment_id"]) for subnet in subnets if subnet.get("segment_id")]
+        return tuple(dict.fromkeys(segments))
 
-    def _shown(self, path: str, key: str) -> Mapping[str, Any] | None:
-        answer = self._ask(path, {}, taken=(200, 404))
+    def _show(self, path: str, key: str) -> Mapping[str, Any] | None:
+        answer = self._get(path, {}, taken=(200, 404))
         if answer.status == 404:
-            # Only neutron itself, and no proxy, says that there is nothing.
+            # Only neutron's own 404, not a proxy's, means that the resource does not exist.
             document = answer.document
             if isinstance(document, dict) and "NeutronError" in document:
                 return None
@@ -94,26 +94,26 @@ class Neutron:
                 "that of neutron?"
             )
         with self._service.reading(path):
-            found: Mapping[str, Any] = answer.document[key]
-            if not isinstance(found, dict):
+            resource: Mapping[str, Any] = answer.document[key]
+            if not isinstance(resource, dict):
                 raise TypeError
-        return found
+        return resource
 
     def _list(self, path: str, key: str, **params: str) -> list[Any]:
-        found: list[Any] = []
-        after: dict[str, str] = {}
+        items: list[Any] = []
+        marker: dict[str, str] = {}
         while True:
-            answer = self._ask(path, {**params, **after})
+            answer = self._get(path, {**params, **marker})
             with self._service.reading(path):
                 document = answer.document
                 page = list(document[key])
-                found += page
-                more = any(one["rel"] == "next" for one in document.get(f"{key}_links") or ())
-                if not (more and page):
-                    return found
-                after = {"marker": str(page[-1]["id"])}
+                items += page
+                has_more = any(link["rel"] == "next" for link in document.get(f"{key}_links") or ())
+                if not (has_more and page):
+                    return items
+                marker = {"marker": str(page[-1]["id"])}
 
-    def _ask(
+    def _get(
         self, path: str, params: Mapping[str, str], *, taken: Collection[int] = (200,)
     ) -> ServiceResponse:
         prefix = "" if self._service.place.endswith(_VERSION) else _VERSION

@@ -1,7 +1,7 @@
-"""A placement asked over its API: OpenStack's or this one.
+"""Client of a placement API, OpenStack's or this service's.
 
-The API changes one provider at a time: read it with its generation, write it with that generation,
-and begin again if another client was faster.
+The API changes a single provider per request: read it with its generation, write it with that
+generation, and retry if another client was faster.
 """
 
 import fcntl
@@ -34,11 +34,23 @@ from placement_sched.model.retry import retrying
 
 _FORMAT = 2
 
+#: Maximum number of attempts to change a provider that other clients keep changing.
+TRIES = 10
+#: Maximum seconds of the first pause before the next attempt; later pauses are longer.
+PAUSE = 0.05
+
+#: The query parameter that selects the providers with an aggregate or trait.
+_PARAMETERS = {"aggregates": "member_of", "traits": "required"}
+
+#: Hypervisors per request: nova's default maximum. With a lower [api] max_limit nova silently
+#: returns fewer.
+PAGE = 1000
+
 
 class SeenProvider(NamedTuple):
-    """What the placement API shows of a provider, by which a recreated one is recognised.
+    """The version of a provider in the placement API, which identifies recreated providers.
 
-    A generation only rises, and ``modified``, the time of the last change, changes with it.
+    The generation only increases. ``modified``, the time of the last change, changes with it.
     """
 
     generation: int
@@ -46,15 +58,15 @@ class SeenProvider(NamedTuple):
 
 
 class TraitEntry(NamedTuple):
-    """The aggregate that a trait was added for, and its provider as seen last, if it was seen."""
+    """The aggregate that a trait was added for, and the provider's last version, if any."""
 
     aggregate: str
     seen: SeenProvider | None = None
 
     def is_about(self, now: SeenProvider | None) -> bool:
-        """Return whether the provider, as it is seen now, can be the provider of the entry.
+        """Return whether the provider's current version can belong to this entry.
 
-        A recreated one is taken for it only once it was changed more often.
+        A recreated provider is recognised until its generation exceeds the recorded generation.
         """
         if now is None or self.seen is None:
             return now is not None
@@ -62,26 +74,26 @@ class TraitEntry(NamedTuple):
 
 
 class TraitFile:
-    """Which trait was added to which provider, and for which aggregate.
+    """The record of added traits, with their providers and aggregates, in a file.
 
-    ``placement`` is the address of the placement that the file is about. Raises :class:`Invalid`
-    for a file of something else or about another placement, and if it cannot be written.
+    ``placement`` is the URL of the placement API that the record is for. Raises :class:`Invalid`
+    for another file format, for another placement API, and if the file cannot be written.
     """
 
     def __init__(self, path: Path, placement: str) -> None:
         self._path, self._placement = path, placement
         self.entries: Mapping[ProviderTrait, TraitEntry] = {}
-        with _naming(path):
+        with _translate_os_errors(path):
             try:
                 text = path.read_bytes()
             except FileNotFoundError:
                 return
         try:
-            # Format 1 had a document in each line, the format in the first.
+            # Format 1 had a document per line, the first with the format.
             document = orjson.loads(text.partition(b"\n")[0] or text)
             number, about = document["format"], document["placement"]
             if number == _FORMAT:
-                self.entries = dict(map(_entry, document["traits"]))
+                self.entries = dict(map(_parse_entry, document["traits"]))
         except (ValueError, LookupError, TypeError):
             raise Invalid(f"--state {path}: this is not a record of sync_traits") from None
         if number != _FORMAT:
@@ -90,7 +102,7 @@ class TraitFile:
             raise Invalid(f"--state {path}: the record of {about}, not of {placement}")
 
     def replace(self, entries: Mapping[ProviderTrait, TraitEntry]) -> None:
-        """Write these as the only entries, if they differ from those of the file."""
+        """Replace the entries of the file, if they have changed."""
         if entries == self.entries:
             return
         traits = [
@@ -101,7 +113,7 @@ class TraitFile:
         document = {"format": _FORMAT, "placement": self._placement, "traits": traits}
         folder, prefix = self._path.parent, f".{self._path.name}."
         with (
-            _naming(self._path),
+            _translate_os_errors(self._path),
             NamedTemporaryFile(dir=folder, prefix=prefix, delete=False) as file,
         ):
             try:
@@ -117,51 +129,42 @@ class TraitFile:
 
 @contextmanager
 def opened(path: Path, placement: str) -> Iterator[TraitFile]:
-    """Open the record in a file, which the first change creates, for one process at a time.
+    """Open the record in a file exclusively, and create the file at the first change.
 
-    Raises as :class:`TraitFile` does, and :class:`Conflict` while another process has it open.
+    Raises as :class:`TraitFile`, and :class:`Conflict` while another process has it open.
     """
     lock = path.with_name(f".{path.name}.lock")
-    with _naming(path):
-        held = lock.open("w")
-    with held:
+    with _translate_os_errors(path):
+        lock_file = lock.open("w")
+    with lock_file:
         try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Conflict(f"--state {path}: another sync_traits is at work with it") from None
         yield TraitFile(path, placement)
 
 
-def _entry(document: Mapping[str, Any]) -> tuple[ProviderTrait, TraitEntry]:
-    seen = None
-    # The provider may have been out of reach when its trait was recorded.
+def _parse_entry(document: Mapping[str, Any]) -> tuple[ProviderTrait, TraitEntry]:
+    provider = None
+    # The provider may have been unreachable when its trait was recorded.
     if "generation" in document:
-        seen = SeenProvider(int(document["generation"]), str(document["modified"]))
+        provider = SeenProvider(int(document["generation"]), str(document["modified"]))
     pair = (str(document["provider"]), str(document["trait"]))
-    return pair, TraitEntry(str(document["aggregate"]), seen)
+    return pair, TraitEntry(str(document["aggregate"]), provider)
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def _translate_os_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as failure:
         raise Invalid(f"--state {path}: {failure.strerror}") from None
 
 
-#: Maximum number of attempts to change a provider that other clients keep changing.
-TRIES = 10
-#: Seconds of the longest first pause before the next attempt; later pauses grow.
-PAUSE = 0.05
-
-#: The query parameter that selects the providers with an aggregate or trait.
-_PARAMETERS = {"aggregates": "member_of", "traits": "required"}
-
-
 class RemotePlacement:
-    """Reads and changes providers' aggregates and traits; ``record`` has the traits it added."""
+    """Client for the aggregates and traits of providers, with a record of added traits."""
 
-    #: A change is two requests, and recorded at once: if the run fails, what was done is recorded.
+    #: Each change is recorded immediately, so that a failed run leaves a complete record.
     batch = 1
 
     def __init__(
@@ -171,14 +174,14 @@ class RemotePlacement:
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._service, self._record, self._pause = service, record, pause
-        self._seen: dict[str, SeenProvider] = {}
-        #: Without a record of added traits, none is removed.
+        self._versions: dict[str, SeenProvider] = {}
+        #: Traits are removed only with a record of added traits.
         self.has_record = record is not None
 
     def providers_with(
         self, attribute: SyncedAttribute, names: Collection[str]
     ) -> Mapping[str, frozenset[str]]:
-        """Return the uuids of the providers with each aggregate or trait, a request for each."""
+        """Return the providers with each aggregate or trait, with a request for each."""
         path, parameter = "/resource_providers", _PARAMETERS[attribute]
 
         def read(name: str) -> list[str]:
@@ -189,8 +192,8 @@ class RemotePlacement:
         return {name: frozenset(read(name)) for name in sorted(names)}
 
     def known_traits(self, names: Collection[str]) -> frozenset[str]:
-        """Return the names of traits that exist."""
-        # All are read: ?name=in: would take a name with a comma apart.
+        """Return the names of existing traits."""
+        # All traits are read, because ?name=in: would split a name with a comma.
         return frozenset(names).intersection(self._service.listed("/traits", "traits", str))
 
     def create_trait(self, name: str) -> None:
@@ -198,48 +201,48 @@ class RemotePlacement:
         self._service.ask("PUT", f"/traits/{quote(name, safe='')}", taken=(201, 204))
 
     def existing(self, providers: Collection[str]) -> frozenset[str]:
-        """Return the uuids of providers that exist, a request for each."""
-        return frozenset(self._look(providers))
+        """Return the uuids of existing providers, with a request for each."""
+        return frozenset(self._read_versions(providers))
 
     def change(self, change: ProviderChange) -> Changed:
-        """Add an aggregate or trait to providers, or remove it, and record changes of traits."""
-        done, missing, failed = set(), set(), {}
+        """Add or remove an aggregate or trait of providers, and record changes of traits."""
+        changed, missing, failed = set(), set(), {}
         for uuid in sorted(change.providers):
             try:
                 attempt = partial(self._change, uuid, change)
                 if retrying(attempt, TRIES, between=self._wait):
-                    done.add(uuid)
+                    changed.add(uuid)
             except NotFound:
                 missing.add(uuid)
             except (ConcurrentUpdate, Invalid) as failure:
                 failed[uuid] = failure.detail
         if self._record is not None and change.attribute == "traits":
             entries = dict(self._record.entries)
-            seen: dict[str, SeenProvider] = {}
+            versions: dict[str, SeenProvider] = {}
             if change.adding:
-                # A service that fails now is reported by the next request.
+                # The next request reports a failing service.
                 with suppress(ServiceFailed):
-                    seen = self._look(done)
-                for uuid in done:
-                    before = entries.get((uuid, change.name), TraitEntry("")).seen
-                    entry = TraitEntry(change.providers[uuid], seen.get(uuid, before))
+                    versions = self._read_versions(changed)
+                for uuid in changed:
+                    previous = entries.get((uuid, change.name), TraitEntry("")).seen
+                    entry = TraitEntry(change.providers[uuid], versions.get(uuid, previous))
                     entries[uuid, change.name] = entry
             else:
                 for uuid in change.providers.keys() - failed.keys():
                     entries.pop((uuid, change.name), None)
             self._record.replace(entries)
-        return Changed(frozenset(done), frozenset(missing), failed)
+        return Changed(frozenset(changed), frozenset(missing), failed)
 
     def read_record(self) -> TraitRecord:
-        """Return the recorded traits; each provider is looked at, a request for each."""
+        """Return the recorded traits, with a request for each provider."""
         if self._record is None:
             return TraitRecord()
         entries = self._record.entries
-        self._seen = self._look({uuid for uuid, _ in entries})
+        self._versions = self._read_versions({uuid for uuid, _ in entries})
         pairs = {
             pair: entry.aggregate
             for pair, entry in entries.items()
-            if entry.is_about(self._seen.get(pair[0]))
+            if entry.is_about(self._versions.get(pair[0]))
         }
         return TraitRecord(pairs, frozenset(entries.keys() - pairs.keys()))
 
@@ -249,18 +252,18 @@ class RemotePlacement:
         rebound: Mapping[ProviderTrait, str],
         forgotten: Collection[ProviderTrait],
     ) -> None:
-        """Remove pairs from the record, record another aggregate for some, and all providers."""
+        """Remove pairs from the record, and update aggregates and provider versions."""
         if self._record is not None:
             gone = {*outlived, *forgotten}
             entries = {
-                pair: TraitEntry(rebound.get(pair, aggregate), self._seen.get(pair[0], seen))
-                for pair, (aggregate, seen) in self._record.entries.items()
+                pair: TraitEntry(rebound.get(pair, aggregate), self._versions.get(pair[0], version))
+                for pair, (aggregate, version) in self._record.entries.items()
                 if pair not in gone
             }
             self._record.replace(entries)
 
-    def _look(self, providers: Collection[str]) -> dict[str, SeenProvider]:
-        seen = {}
+    def _read_versions(self, providers: Collection[str]) -> dict[str, SeenProvider]:
+        versions = {}
         for uuid in sorted(providers):
             path = f"/resource_providers/{quote(uuid, safe='')}"
             answer = self._service.ask("GET", path, taken=(200, 404))
@@ -268,11 +271,11 @@ class RemotePlacement:
                 continue
             with self._service.reading(path):
                 modified = answer.headers.get("Last-Modified", "")
-                seen[uuid] = SeenProvider(int(answer.document["generation"]), modified)
-        return seen
+                versions[uuid] = SeenProvider(int(answer.document["generation"]), modified)
+        return versions
 
     def _change(self, uuid: str, change: ProviderChange) -> bool:
-        """Return whether anything was to change; raises :class:`NotFound`, :class:`Invalid`."""
+        """Change a provider if needed, or raise :class:`NotFound` or :class:`Invalid`."""
         attribute, name, _, adding = change
         path = f"/resource_providers/{quote(uuid, safe='')}/{attribute}"
         read = self._service.ask("GET", path, taken=(200, 404))
@@ -296,15 +299,10 @@ class RemotePlacement:
         self._pause(random.uniform(0, PAUSE * attempt))  # noqa: S311 - jitter
 
 
-#: Maximum number of hypervisors per request: the most that nova gives by default. Its operator
-#: may let it give fewer ([api] max_limit), and it does so silently.
-PAGE = 1000
-
-
 def read_remote_hosts(service: RemoteService) -> HostMap:
-    """Return aggregates and hosts of a compute API now; raises :class:`ServiceFailed`."""
-    aggregates = service.listed("/os-aggregates", "aggregates", _aggregate)
-    serving = service.listed(
+    """Read a compute API's aggregates and hosts, or raise :class:`ServiceFailed`."""
+    aggregates = service.listed("/os-aggregates", "aggregates", _parse_aggregate)
+    service_hosts = service.listed(
         "/os-services", "services", lambda each: str(each["host"]), binary="nova-compute"
     )
     nodes: dict[str, set[str]] = defaultdict(set)
@@ -312,27 +310,27 @@ def read_remote_hosts(service: RemoteService) -> HostMap:
         nodes[host].add(uuid)
     return HostMap(
         aggregates=tuple(sorted(aggregates, key=lambda aggregate: aggregate.id)),
-        known=frozenset(serving) | nodes.keys(),
+        known=frozenset(service_hosts) | nodes.keys(),
         nodes={host: frozenset(uuids) for host, uuids in nodes.items()},
     )
 
 
 def _hypervisors(service: RemoteService) -> dict[str, str]:
-    """Return the host of each compute node by its uuid, read page by page.
+    """Return the hosts of compute nodes by node uuid, read in pages.
 
-    However short a page is, another may follow; the last is a page that brings nothing new. nova
-    and this service give every other list whole.
+    A short page may be followed by another, so that reading ends at a page without new nodes. nova
+    and this service return all other lists completely.
     """
-    path, hosts, after = "/os-hypervisors/detail", dict[str, str](), dict[str, str]()
+    path, hosts, marker = "/os-hypervisors/detail", dict[str, str](), dict[str, str]()
     while True:
-        page = service.listed(path, "hypervisors", _node, limit=PAGE, **after)
+        page = service.listed(path, "hypervisors", _parse_node, limit=PAGE, **marker)
         if hosts.keys() >= dict(page).keys():
             return hosts
         hosts = dict(page) | hosts
-        after = {"marker": page[-1][0]}
+        marker = {"marker": page[-1][0]}
 
 
-def _aggregate(document: Mapping[str, Any]) -> HostAggregate:
+def _parse_aggregate(document: Mapping[str, Any]) -> HostAggregate:
     return HostAggregate(
         id=int(document["id"]),
         uuid=str(document["uuid"]),
@@ -342,5 +340,5 @@ def _aggregate(document: Mapping[str, Any]) -> HostAggregate:
     )
 
 
-def _node(document: Mapping[str, Any]) -> tuple[str, str]:
+def _parse_node(document: Mapping[str, Any]) -> tuple[str, str]:
     return str(document["id"]), str(document["service"]["host"])

@@ -1,6 +1,6 @@
-"""Other services: how they are reached (token, options or clouds.yaml), and how they are asked.
+"""Sessions with other services, by token, options or clouds.yaml.
 
-They are asked by keystoneauth, with one microversion; errors are those of this service.
+Requests use keystoneauth with a fixed microversion. Errors are exceptions of this service.
 """
 
 import logging
@@ -29,31 +29,38 @@ from placement_sched.errors import ConfigurationError, Invalid, ServiceFailed
 
 T = TypeVar("T")
 
-#: Seconds to wait for one answer, unless who asks was given another time.
+#: Maximum seconds to wait for a response, unless the session has another timeout.
 TIMEOUT = 60
-#: How often to ask again when there is no answer, or a proxy says so (502, 503, 504), likewise.
+#: Maximum number of retries if there is no response, or a proxy answers 502, 503 or 504, unless the
+#: adapter sets others.
 RETRIES = 2
 
-#: The microversion of a kind of service, and the release that has it. Aggregates of placement are
-#: written with a generation since 1.19; compute aggregates have uuids since 2.41, hypervisors since
-#: 2.53 ("Microversion history" of both references).
+#: The microversion for each type of service, and the release that added it. Placement's aggregates
+#: have a generation since 1.19; compute aggregates have uuids since 2.41, hypervisors since 2.53
+#: ("Microversion history" of both references).
 MICROVERSIONS: Mapping[str, tuple[str, str]] = {
     "placement": ("1.19", "Rocky"),
     "compute": ("2.53", "Pike"),
 }
 
-#: What answers are documented by, where it is not called as the type of the service is.
+#: The API that a response must conform to, if its name differs from the service type.
 _APIS = {"network": "the networking API says", "attestation": "an attestation service does"}
 
-# keystoneauth warns of each try. The caller's error has the last one, in one line.
+# keystoneauth logs a warning for each retry. The caller's error describes the last attempt.
 _QUIET = logging.getLogger(__name__)
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 
+#: Libraries that log errors if a cloud cannot be read or reached.
+_NOISY_LOGGERS = ("keystoneauth", "openstack", "stevedore")
+
+#: The entry point group of ``auth_type``.
+_AUTH_PLUGINS = "keystoneauth1.plugin"
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceResponse:
-    """A response of a service; ``document`` is None if its body is not JSON."""
+    """A response of a service, whose ``document`` is None if the body is not JSON."""
 
     status: int
     reason: str
@@ -62,7 +69,7 @@ class ServiceResponse:
 
     @property
     def text(self) -> str:
-        """Status, reason and, if placement, nova or keystone sent an error, its sentence."""
+        """Status, reason and the message of an error of placement, nova or keystone."""
         first: Any = None
         if isinstance(self.document, dict):
             first = self.document.get("errors") or next(iter(self.document.values()), None)
@@ -74,9 +81,9 @@ class ServiceResponse:
 
 
 class RemoteService:
-    """Client of one service, with the microversion that is needed of it, if the kind has any.
+    """Client of a service, with the microversion of its type, if any.
 
-    ``kind`` is its type in OpenStack's service catalogue.
+    ``kind`` is the type in OpenStack's service catalogue.
     """
 
     def __init__(self, adapter: Adapter, kind: str) -> None:
@@ -85,7 +92,7 @@ class RemoteService:
 
     @property
     def place(self) -> str:
-        """The address of the service; raises :class:`ServiceFailed` if there is none."""
+        """The URL of the service, or :class:`ServiceFailed` if there is none."""
         try:
             address = self._adapter.get_endpoint()
         except ClientException as failure:
@@ -103,7 +110,11 @@ class RemoteService:
         body: Any = None,
         taken: Container[int] = (200,),
     ) -> ServiceResponse:
-        """Return the response; :class:`ServiceFailed` unless ``taken`` and of the microversion."""
+        """Send a request and return the response.
+
+        Raises :class:`ServiceFailed` if there is no response, if its status is not in ``taken``, or
+        if the service lacks the microversion.
+        """
         place, adapter = self.place, self._adapter
         retries, statuses = adapter.connect_retries, adapter.status_code_retries
         try:
@@ -125,13 +136,13 @@ class RemoteService:
         except ClientException as failure:
             raise self.failed(f"{place} does not answer: {_reason(failure)}") from None
         except (ValueError, OSError) as failure:
-            # requests checks address, token, timeout and file of certificates only now.
+            # requests checks URL, token, timeout and CA bundle only here.
             raise self.failed(f"{place} cannot be reached: {_reason(failure)}") from None
         document = None
         with suppress(ValueError):
             document = sent.json()
         response = ServiceResponse(sent.status_code, sent.reason, sent.headers, document)
-        self._refuse_other_version(response, place)
+        self._check_version(response, place)
         if response.status in taken:
             return response
         hint = ""
@@ -142,10 +153,10 @@ class RemoteService:
         raise self.failed(f"{place} answered {response.text} to {method} {path}{hint}")
 
     def listed(self, path: str, key: str, read: Callable[[Any], T], **params: str | int) -> list[T]:
-        """Return what ``read`` makes of each item of a list; raises :class:`ServiceFailed`."""
+        """Read a list and parse its items with ``read``, or raise :class:`ServiceFailed`."""
         document = self.ask("GET", path, params=params).document
         with self.reading(path):
-            return [read(one) for one in document[key]]
+            return [read(item) for item in document[key]]
 
     @contextmanager
     def reading(self, path: str, method: str = "GET") -> Iterator[None]:
@@ -157,10 +168,10 @@ class RemoteService:
             raise self.failed(f"{self.place} did not answer {method} {path} as {api}") from None
 
     def failed(self, detail: str) -> ServiceFailed:
-        """Return an error of this service."""
+        """Return an exception for this service."""
         return ServiceFailed(detail, service=self.kind)
 
-    def _refuse_other_version(self, response: ServiceResponse, place: str) -> None:
+    def _check_version(self, response: ServiceResponse, place: str) -> None:
         if not self._version:
             return
         # A service without microversions ignores the requested version.
@@ -174,14 +185,14 @@ class RemoteService:
 
 
 def causes(failure: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception and, one after the other, the exceptions that it was raised for."""
+    """Yield an exception and its chain of contexts."""
     while failure is not None:
         yield failure
         failure = failure.__context__
 
 
 def _reason(failure: Exception) -> str:
-    """Return the reason of the operating system, of TLS or of Python's HTTP client, if any."""
+    """Return the reason of the operating system, TLS or Python's HTTP client, if any."""
     reason: BaseException = failure
     for cause in causes(failure):
         if isinstance(cause, OSError | HTTPException) and not isinstance(cause, RequestException):
@@ -189,18 +200,11 @@ def _reason(failure: Exception) -> str:
     return " ".join((getattr(reason, "strerror", None) or str(reason) or str(failure)).split())
 
 
-#: The libraries that log on their own when a cloud cannot be read or reached.
-_SPEAKING = ("keystoneauth", "openstack", "stevedore")
-
-#: The entry points among which ``auth_type`` names one.
-_PLUGINS = "keystoneauth1.plugin"
-
-
 @contextmanager
 def library_logs_silenced() -> Iterator[None]:
-    """Keep the libraries below from logging what our one line of error says."""
-    loggers = [logging.getLogger(name) for name in _SPEAKING]
-    before = [logger.propagate for logger in loggers]
+    """Silence libraries that would log the errors that this service reports."""
+    loggers = [logging.getLogger(name) for name in _NOISY_LOGGERS]
+    propagations = [logger.propagate for logger in loggers]
     silence = logging.NullHandler()
     for logger in loggers:
         logger.addHandler(silence)
@@ -208,7 +212,7 @@ def library_logs_silenced() -> Iterator[None]:
     try:
         yield
     finally:
-        for logger, propagated in zip(loggers, before, strict=True):
+        for logger, propagated in zip(loggers, propagations, strict=True):
             logger.removeHandler(silence)
             logger.propagate = propagated
 
@@ -218,12 +222,12 @@ def by_token(
 ) -> Adapter:
     """Return an adapter for the service at ``url``, with a token of keystone or noauth2.
 
-    Certificates are verified with ``$REQUESTS_CA_BUNDLE``, else with ``$SSL_CERT_FILE`` or the file
-    of certificates of this machine.
+    Certificates are verified with ``$REQUESTS_CA_BUNDLE``, else with ``$SSL_CERT_FILE`` or the CA
+    bundle of this machine.
     """
     paths = ssl.get_default_verify_paths()
-    trusted = os.environ.get("REQUESTS_CA_BUNDLE") or paths.cafile or paths.capath or True
-    session = Session(auth=Token(url, token.strip()), verify=trusted, timeout=timeout)
+    verify = os.environ.get("REQUESTS_CA_BUNDLE") or paths.cafile or paths.capath or True
+    session = Session(auth=Token(url, token.strip()), verify=verify, timeout=timeout)
     session.session.hooks["response"].append(_complete_location)
     return Adapter(
         session,
@@ -234,29 +238,29 @@ def by_token(
 
 
 def _complete_location(response: Response, **_: Any) -> None:
-    # keystoneauth follows redirects to absolute addresses only.
+    # keystoneauth follows only redirects to absolute URLs.
     if "Location" in response.headers:
         response.headers["Location"] = urljoin(response.url, response.headers["Location"])
 
 
 def check_installed(group: str, auth_type: str | None) -> None:
-    """Raise :class:`ConfigurationError` where keystoneauth has no plugin of this name.
+    """Raise :class:`ConfigurationError` if keystoneauth lacks a plugin.
 
-    To load it would make stevedore print an error of its own, too.
+    Loading a missing plugin would also print stevedore's error.
     """
-    if auth_type and not entry_points(group=_PLUGINS, name=auth_type):
+    if auth_type and not entry_points(group=_AUTH_PLUGINS, name=auth_type):
         raise ConfigurationError(f"[{group}] auth_type {auth_type} is not installed")
 
 
 def by_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | None:
-    """Return an adapter for the service that ``group`` describes; None where it describes none.
+    """Return an adapter for the service of an option group, or None if it has none.
 
-    The group has keystoneauth's options, which ``conf`` knows. Without ``auth_type``, the service
-    at ``endpoint_override`` is asked without a user. ``retries`` counts where no option does.
-    Raises :class:`ConfigurationError` where they do not fit together.
+    The group has keystoneauth's options, registered in ``conf``. Without ``auth_type``, requests to
+    ``endpoint_override`` are unauthenticated. ``retries`` applies if the options set no retries.
+    Raises :class:`ConfigurationError` if the options are inconsistent.
     """
     try:
-        # The section that auth_section names is known only now.
+        # The options of another section are registered only if auth_section names it.
         loading.register_auth_conf_options(conf, group)
         section = conf[group].auth_section or group
         check_installed(section, conf[section].auth_type)
@@ -265,8 +269,8 @@ def by_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | N
             return None
         session = loading.load_session_from_conf_options(conf, group, auth=auth or NoAuth())
         adapter = loading.load_adapter_from_conf_options(conf, group, session=session)
-    except (ClientException, cfg.Error, TypeError, ValueError) as wrong:
-        raise ConfigurationError(f"[{group}]: {' '.join(str(wrong).split())}") from None
+    except (ClientException, cfg.Error, TypeError, ValueError) as failure:
+        raise ConfigurationError(f"[{group}]: {' '.join(str(failure).split())}") from None
     if adapter.connect_retries is None:
         adapter.connect_retries = retries
     if adapter.status_code_retries is None:
@@ -275,10 +279,10 @@ def by_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | N
 
 
 def by_cloud(name: str, urls: Mapping[str, str | None]) -> dict[str, Adapter]:
-    """Return an adapter for each kind of service of a cloud in clouds.yaml.
+    """Return an adapter for each service type in ``urls`` of a cloud in clouds.yaml.
 
-    An address in ``urls`` takes precedence over that of the cloud.
-    Raises :class:`Invalid` if openstacksdk is not installed, or does not know the cloud.
+    A URL in ``urls`` takes precedence over the cloud's. Raises :class:`Invalid` if openstacksdk is
+    not installed, or cannot use the cloud.
     """
     try:
         # An extra of this package that takes half a second to load.
@@ -287,7 +291,7 @@ def by_cloud(name: str, urls: Mapping[str, str | None]) -> dict[str, Adapter]:
         raise Invalid(
             "--os-cloud needs openstacksdk: pip install 'placement_sched[clouds]'"
         ) from None
-    warnings = BufferingHandler(1000)  # for instance that a file is skipped, and why
+    warnings = BufferingHandler(1000)  # for example that a file is skipped, and why
     warnings.setLevel(logging.WARNING)
     logger = logging.getLogger("openstack")
     logger.addHandler(warnings)
@@ -307,7 +311,7 @@ def by_cloud(name: str, urls: Mapping[str, str | None]) -> dict[str, Adapter]:
     except (ClientException, import_module("openstack.exceptions").SDKException) as failure:
         lines = [str(failure), *(record.getMessage() for record in warnings.buffer)]
     except (TypeError, AttributeError, ValueError, LookupError) as failure:
-        # The file is YAML, but not of the shape that openstacksdk expects.
+        # The file is YAML, but lacks the structure that openstacksdk expects.
         lines = [f"openstacksdk cannot use this cloud of clouds.yaml: {failure}"]
     finally:
         logger.removeHandler(warnings)

@@ -1,4 +1,4 @@
-"""What plugins import in place of ``nova.conf``.
+"""Configuration, and the replacement of ``nova.conf`` for plugins.
 
 ``CONF`` is the process's oslo.config object, with nova's and placement's option names. The code of
 this package receives :class:`~placement_sched.config.Settings` instead.

@@ -1,4 +1,4 @@
-"""The process's oslo.config object, and how a fresh one is made and read."""
+"""The process's oslo.config object, and functions that create and read such objects."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,26 +21,28 @@ from placement_sched.errors import ConfigurationError
 
 _SETTINGS: ContextVar[Settings | None] = ContextVar("settings in effect", default=None)
 
+AnyConf = TypeVar("AnyConf", bound=cfg.ConfigOpts)
+
 
 def settings_in_effect() -> Settings | None:
-    """Return the settings that a plugin running now is to see, or None outside of a run."""
+    """Return the settings of the running plugin, or None outside of a run."""
     return _SETTINGS.get()
 
 
 class in_effect:  # noqa: N801 - a context manager is named so
-    """Let the process's oslo.config object show ``settings`` to this thread for a while.
+    """Context manager that makes ``CONF`` return ``settings`` in this thread.
 
-    (A class, as a generator takes longer: each plugin is called for each instance of a request.)
+    A class, because a generator is slower: each plugin is called for each instance of a request.
     """
 
     __slots__ = ("_settings", "_token")
 
     def __init__(self, settings: Settings) -> None:
-        """Take the settings to be shown."""
+        """Store the settings."""
         self._settings = settings
 
     def __enter__(self) -> None:
-        """Show them from now on."""
+        """Activate the settings."""
         self._token = _SETTINGS.set(self._settings)
 
     def __exit__(
@@ -49,18 +51,18 @@ class in_effect:  # noqa: N801 - a context manager is named so
         failure: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Show what was shown before."""
+        """Restore the previous settings."""
         _SETTINGS.reset(self._token)
 
 
 class _Group:
-    """A group of the settings in effect; what they lack is asked of oslo.config."""
+    """A group of the settings in effect, with oslo.config's values of other options."""
 
     def __init__(self, settings: OptionGroup, name: str, conf: "ProcessConf") -> None:
         self._settings, self._name, self._conf = settings, name, conf
 
     def __getattr__(self, option: str) -> Any:
-        """Return the option's value in effect."""
+
         if option in self._settings:
             return getattr(self._settings, option)
         return getattr(self._conf.own(self._name), option)
@@ -72,28 +74,28 @@ class _Group:
 
 
 class ProcessConf(Conf):
-    """An oslo.config object that shows the settings in effect, where there are any."""
+    """An oslo.config object that returns the settings in effect, if there are any."""
 
     def __init__(self) -> None:
         self._noted: dict[tuple[str, str], cfg.Opt] = {}
         super().__init__()
 
     def note(self, options: Mapping[tuple[str, str], cfg.Opt]) -> None:
-        """Remember options, by group and name, that a plugin's module registered when imported."""
+        """Record the options that a plugin's module registered at import, by group and name."""
         self._noted.update(options)
 
     def noted(self) -> list[tuple[str, cfg.Opt]]:
-        """Return group and option of those noted so far, by group and name."""
-        return [(place[0], self._noted[place]) for place in sorted(self._noted)]
+        """Return group and option of the recorded options, sorted by group and name."""
+        return [(key[0], self._noted[key]) for key in sorted(self._noted)]
 
     def register_noted(self, conf: Conf) -> None:
-        """Make the options noted so far known to ``conf``; what it has under such a name stays."""
+        """Register the recorded options in ``conf``, unless it has an option of the name."""
         for (group, name), option in self._noted.items():
             if name not in conf.registered.get(group, {}):
                 conf.register_opt(option, group=None if group == "DEFAULT" else group)
 
     def __getattr__(self, name: str) -> Any:
-        """Return an option or group; :class:`oslo_config.cfg.NoSuchOptError` as oslo.config."""
+
         settings = _SETTINGS.get()
         if settings is None:
             return super().__getattr__(name)
@@ -103,19 +105,16 @@ class ProcessConf(Conf):
         return _Group(group, name, self) if isinstance(group, OptionGroup) else self.own(name)
 
     def own(self, name: str) -> Any:
-        """Return the option or group of this object itself, whatever settings are in effect."""
+        """Return an option or group of this object, ignoring the settings in effect."""
         return super().__getattr__(name)
 
 
-AnyConf = TypeVar("AnyConf", bound=cfg.ConfigOpts)
-
-
 def new_conf() -> Conf:
-    """Return an oslo.config object that knows every option of the core, with nothing read yet."""
-    return _with_options(Conf())
+    """Create an oslo.config object with every core option, before any file is read."""
+    return _register_core_options(Conf())
 
 
-def _with_options(conf: AnyConf) -> AnyConf:
+def _register_core_options(conf: AnyConf) -> AnyConf:
     for module in (logs, api, services, notifications):
         module.register(conf)
     for group, options in list_opts():
@@ -125,36 +124,38 @@ def _with_options(conf: AnyConf) -> AnyConf:
 
 @lru_cache
 def restart_options() -> frozenset[tuple[str, str]]:
-    """Return group and name of the options that are read when the server starts, and not again.
+    """Return group and name of the options that are read only when the server starts.
 
-    Options of plugins, shipped or not, are not among them: those are read per request.
+    Options of plugins are never among them: they are read per request.
     """
-    # oslo.config learns of these two only when files are read.
+    # oslo.config registers these two only when it reads files.
     read = {("DEFAULT", "config_file"), ("DEFAULT", "config_dir")}
-    known = {(group, name) for group, members in new_conf().registered.items() for name in members}
-    return frozenset(known | read) - mutable_options()
+    registered = {
+        (group, name) for group, members in new_conf().registered.items() for name in members
+    }
+    return frozenset(registered | read) - mutable_options()
 
 
 def server_options() -> frozenset[tuple[str, str]]:
-    """Return group and name of the options that cannot differ from request to request."""
+    """Return group and name of the options that cannot differ between requests."""
     return restart_options() | RATIOS | POLICY_OPTIONS
 
 
 def read_files(conf: AnyConf, files: Sequence[str] = (), *, alone: bool = False) -> AnyConf:
-    """Read ``files`` (INI) and the ``OS_<GROUP>__<OPTION>`` environment into ``conf``; return it.
+    """Read INI files and the ``OS_<GROUP>__<OPTION>`` environment into ``conf``.
 
-    The files of the directory ``<file>.d`` come after a file.
-    With ``alone`` nothing but the files is read, whatever this machine is configured to. Raises
-    :class:`ConfigurationError` with the file and the reason where one cannot be read.
+    The files of the directory ``<file>.d`` are read after a file. With ``alone`` only ``files`` are
+    read, without the environment and default directories. Returns ``conf``. Raises
+    :class:`ConfigurationError` if a file cannot be read.
     """
     if isinstance(conf, Conf):
         conf.environment_is_read = not alone
-    every = with_directories(files)
+    all_files = with_directories(files)
     try:
         conf(
             args=[],
             project="placement_sched",
-            default_config_files=every,
+            default_config_files=all_files,
             version="",
             use_env=not alone,
             default_config_dirs=[] if alone or files else None,
@@ -162,12 +163,12 @@ def read_files(conf: AnyConf, files: Sequence[str] = (), *, alone: bool = False)
     except cfg.ConfigFilesNotFoundError as missing:
         absent = ", ".join(missing.config_files)
         raise ConfigurationError(f"configuration file not found: {absent}") from None
-    except (cfg.Error, ValueError, OSError) as wrong:
-        raise ConfigurationError(f"configuration: {' '.join(str(wrong).split())}") from None
-    if "api" in conf:  # not where a part of the options is read, as for oslo.messaging
+    except (cfg.Error, ValueError, OSError) as failure:
+        raise ConfigurationError(f"configuration: {' '.join(str(failure).split())}") from None
+    if "api" in conf:  # it may have only some of the options, as for oslo.messaging
         conf.clear_default(api.STRATEGY, "api")
-        # OpenStack's placement has keystone as its default: a file that describes the identity
-        # service is meant for that.
+        # OpenStack placement's default is keystone: a file that describes the identity service
+        # expects it.
         in_files = sections_of(files_read(conf)).get(api.KEYSTONE_GROUP)
         prefix = f"OS_{api.KEYSTONE_GROUP.upper()}__"
         if in_files or (not alone and any(name.startswith(prefix) for name in os.environ)):
@@ -175,33 +176,35 @@ def read_files(conf: AnyConf, files: Sequence[str] = (), *, alone: bool = False)
     return conf
 
 
-#: What plugins import in place of ``nova.conf``, and what a command reads its settings with.
-CONF = _with_options(ProcessConf())
+#: The process's object: plugins import it in place of ``nova.conf``, and commands read it.
+CONF = _register_core_options(ProcessConf())
 
 
 @contextmanager
 def noting_options() -> Iterator[None]:
-    """Note the options that plugins register while they are imported or made.
+    """Record the options that plugins register while they are imported or created.
 
-    They register them with ``placement_sched.config.CONF`` or with ``oslo_config.cfg.CONF``. They
-    stay known while the process runs, as the module does.
+    Plugins register options in ``placement_sched.config.CONF`` or ``oslo_config.cfg.CONF``. The
+    options remain registered while the process runs.
     """
-    before = _registered()
+    existing = _registered_options()
     try:
         yield
     finally:
-        CONF.note({place: one for place, one in _registered().items() if place not in before})
+        CONF.note(
+            {key: option for key, option in _registered_options().items() if key not in existing}
+        )
 
 
 def share_files(conf: Conf) -> Conf:
-    """Read the files of ``conf`` into the objects with which plugins register options; return it.
+    """Read the files of ``conf`` into plugins' oslo.config objects, and return ``conf``.
 
     Options that a plugin registers later, in ``__init__`` or at first use, then have the values of
-    the files. An object that has read these files already keeps what it has.
+    the files. An object that has already read the files is left unchanged.
     """
-    for other in _seen_by_plugins():
-        if other is not conf and _files_of(other) != _files_of(conf):
-            read_files(other, conf.config_file, alone=not conf.environment_is_read)
+    for plugin_conf in _plugin_confs():
+        if plugin_conf is not conf and _files_of(plugin_conf) != _files_of(conf):
+            read_files(plugin_conf, conf.config_file, alone=not conf.environment_is_read)
     return conf
 
 
@@ -209,22 +212,22 @@ def _files_of(conf: Conf) -> tuple[list[str], list[str]] | None:
     return (conf.config_file, conf.config_dir) if "config_file" in conf else None
 
 
-def _seen_by_plugins() -> tuple[ProcessConf, ProcessConf]:
-    """Return what plugins see as ``oslo_config.cfg.CONF``, and CONF.
+def _plugin_confs() -> tuple[ProcessConf, ProcessConf]:
+    """Return ``oslo_config.cfg.CONF``, replaced by a :class:`ProcessConf`, and CONF.
 
-    In nova that is the same object as ``nova.conf.CONF``. Here it is another one, as plugins of old
-    releases register options with it that have other defaults in CONF. While a plugin runs, both
-    show the settings in effect.
+    In nova both are the same object. Here they differ, because plugins of old releases register
+    options in ``cfg.CONF`` that have other defaults in CONF. While a plugin runs, both return the
+    settings in effect.
     """
     if not isinstance(cfg.CONF, ProcessConf):
         cfg.CONF = ProcessConf()
     return cfg.CONF, CONF
 
 
-def _registered() -> dict[tuple[str, str], cfg.Opt]:
+def _registered_options() -> dict[tuple[str, str], cfg.Opt]:
     return {
         (group, name): option
-        for conf in _seen_by_plugins()
+        for conf in _plugin_confs()
         for group, members in conf.registered.items()
         for name, option in members.items()
     }

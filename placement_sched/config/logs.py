@@ -1,4 +1,4 @@
-"""Logging by oslo.log, with its options (``debug``, ``log_file``, ``use_journal``, ...)."""
+"""Logging with oslo.log and its options (``debug``, ``log_file``, ``use_journal``, ...)."""
 
 import logging
 import sys
@@ -16,55 +16,56 @@ from oslo_log.formatters import ContextFormatter
 from placement_sched.errors import ConfigurationError, escaped
 
 PRODUCT = "placement_sched"
-#: How messages of libraries begin that say nothing to operators, or advise what they cannot do, by
-#: the logger. (``serve`` says itself where there are more workers than cores.)
-_UNHELPFUL = {
+#: Prefixes of library messages that are useless to operators, by logger. (``serve`` has its own
+#: warning about more workers than cores.)
+_USELESS_PREFIXES = {
     "alembic.runtime.migration": ("Context impl ", "Will assume "),
     "_granian": ("Configured number of workers ",),
 }
-#: Texts of a record that no request makes: colours are sequences of control characters.
+#: Attributes of a record without input from requests: colours are control sequences.
 _NOT_ESCAPED = {"color", "exc_text", "stack_info"}
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make ``conf`` know oslo.log's options; as they stand, the log goes to stderr."""
+    """Register oslo.log's options, whose defaults log to stderr."""
     log.register_options(conf)
 
 
 def setup(conf: cfg.ConfigOpts) -> None:
-    """Start logging as ``conf``, already read, says.
+    """Start logging with the options of ``conf``, which has been read.
 
-    Where it says nothing of a place, oslo.log takes stdout, which is for what a command prints.
-    Raises :class:`ConfigurationError` where a file that it names cannot be read or written.
+    Without a destination the log goes to stderr instead of oslo.log's stdout, which is for the
+    output of commands. Raises :class:`ConfigurationError` if a log file or ``log_config_append``
+    cannot be used.
     """
     try:
         log.setup(conf, PRODUCT)
-    except (log.LogConfigError, OSError) as wrong:
-        raise ConfigurationError(f"the log cannot be set up: {wrong}") from None
+    except (log.LogConfigError, OSError) as failure:
+        raise ConfigurationError(f"the log cannot be set up: {failure}") from None
     drop_unhelpful()
-    # A line that cannot be written, as on a full disk, is lost; its traceback would be one more.
+    # A line that cannot be written, as on a full disk, is dropped without a traceback.
     logging.raiseExceptions = conf.debug
     for handler in logging.getLogger().handlers:
         if type(handler.formatter) is ContextFormatter:
             handler.setFormatter(EscapingFormatter.like(handler.formatter))
     if conf.log_config_append:
-        return  # a place that the operator names there is meant
+        return  # the operator has configured the handlers
     for handler in logging.getLogger().handlers:
         if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stdout:
             handler.setStream(sys.stderr)
 
 
 def report_missing_handler(conf: cfg.ConfigOpts) -> None:
-    """Write a line to stderr if ``log_config_append`` has no handler for errors of this service."""
-    if conf.log_config_append and not _shows_errors(logging.getLogger(PRODUCT)):
+    """Report a ``log_config_append`` without a handler for this service's errors."""
+    if conf.log_config_append and not _has_error_handler(logging.getLogger(PRODUCT)):
         sys.stderr.write(
             f"[DEFAULT] log_config_append {conf.log_config_append}: no handler shows errors of "
             f"the logger {PRODUCT}; add a handler to it or to the root logger\n"
         )
 
 
-def _shows_errors(logger: logging.Logger) -> bool:
-    """Return whether a handler of ``logger`` or its parents takes errors."""
+def _has_error_handler(logger: logging.Logger) -> bool:
+    """Return whether a handler of ``logger`` or its parents accepts errors."""
     current: logging.Logger | None = logger
     if not logger.isEnabledFor(logging.ERROR) or logger.disabled:
         return False
@@ -77,28 +78,33 @@ def _shows_errors(logger: logging.Logger) -> bool:
 
 
 def drop_unhelpful() -> None:
-    """Keep messages of libraries out of the log that help no operator."""
-    for name in _UNHELPFUL:
-        logging.getLogger(name).addFilter(_helps)
+    """Drop library messages that are useless to operators."""
+    for name in _USELESS_PREFIXES:
+        logging.getLogger(name).addFilter(_is_useful)
 
 
-def _helps(record: logging.LogRecord) -> bool:
-    return not str(record.msg).startswith(_UNHELPFUL[record.name])
+def _is_useful(record: logging.LogRecord) -> bool:
+    return not str(record.msg).startswith(_USELESS_PREFIXES[record.name])
 
 
 class EscapingFormatter(ContextFormatter):
-    """oslo.log's formatter with escaped texts: nothing in a request can begin a line of the log.
+    """oslo.log's formatter with escaped texts, so that no request can forge a log line.
 
-    The lines of a traceback stay, but the message of an exception in it is one line.
+    A traceback keeps its lines, but each exception message in it is a single line.
     """
 
     @classmethod
-    def like(cls, one: ContextFormatter) -> "EscapingFormatter":
-        """Return a formatter whose lines are those of ``one``."""
-        return cls(datefmt=one.datefmt, project=one.project, version=one.version, config=one.conf)
+    def like(cls, original: ContextFormatter) -> "EscapingFormatter":
+        """Return a formatter with the configuration of another."""
+        return cls(
+            datefmt=original.datefmt,
+            project=original.project,
+            version=original.version,
+            config=original.conf,
+        )
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        """Return the first line of a record, its texts escaped; the format is the operator's."""
+        """Return the first line of a record in the operator's format, with escaped texts."""
         line = super().formatMessage(record)
         if line.isprintable():
             return line
@@ -112,49 +118,49 @@ class EscapingFormatter(ContextFormatter):
     def formatException(  # noqa: N802 - as above
         self, ei: Any, *, record: logging.LogRecord | None = None
     ) -> str:
-        """Return a traceback, each line after what the operator wants before it."""
+        """Return a traceback, each line with the operator's prefix."""
         lines = _traceback(ei[1], ei[2])
         if record is None:
             return "\n".join(lines)
-        nothing = super().formatException((None, None, None), record=record)
-        before = nothing.partition("NoneType: None\n")[2]
-        # oslo.log has one more, empty line.
-        return "\n".join(before + line for line in [*lines, ""])
+        empty = super().formatException((None, None, None), record=record)
+        prefix = empty.partition("NoneType: None\n")[2]
+        # oslo.log adds an empty line.
+        return "\n".join(prefix + line for line in [*lines, ""])
 
 
 def _traceback(failure: BaseException | None, frames: TracebackType | None) -> list[str]:
-    """Return the traceback of an exception as lines, none of which a text of it began.
+    """Return the lines of a traceback.
 
-    The messages and notes of the exception, of its causes and of a group are escaped.
+    The messages and notes of the exception, its causes and the members of a group are escaped.
     """
-    if failure is None:  # it was logged outside of any
+    if failure is None:  # logged outside of an exception handler
         return ["NoneType: None"]
-    shown = TracebackException(type(failure), failure, frames)
-    waiting: list[TracebackException | None] = [shown]
-    while waiting:
-        one = waiting.pop()
-        if one is not None:
-            _escape(one)
-            waiting += [one.__cause__, one.__context__, *(one.exceptions or ())]
-    return "".join(shown.format()).removesuffix("\n").split("\n")
+    report = TracebackException(type(failure), failure, frames)
+    pending: list[TracebackException | None] = [report]
+    while pending:
+        current = pending.pop()
+        if current is not None:
+            _escape(current)
+            pending += [current.__cause__, current.__context__, *(current.exceptions or ())]
+    return "".join(report.format()).removesuffix("\n").split("\n")
 
 
-def _escape(one: TracebackException) -> None:
-    """Escape what an exception says, and the source of one that is a wrong syntax."""
-    # ``_str`` is the message; ``filename``, ``text`` and ``msg`` are those of a SyntaxError.
+def _escape(report: TracebackException) -> None:
+    """Escape the message and notes of an exception, and the source of a SyntaxError."""
+    # ``_str`` is the message; ``filename``, ``text`` and ``msg`` belong to a SyntaxError.
     for name in ("_str", "filename", "text", "msg"):
-        text = getattr(one, name, None)
+        text = getattr(report, name, None)
         if isinstance(text, str):
-            setattr(one, name, escaped(text.removesuffix("\n")))
-    notes: Any = one.__notes__  # a plugin may have set it to anything
+            setattr(report, name, escaped(text.removesuffix("\n")))
+    notes: Any = report.__notes__  # a plugin may have set any value
     if notes is not None:
-        each = notes if isinstance(notes, list | tuple) else [notes]
-        one.__notes__ = [escaped(str(note)) for note in each]
+        values = notes if isinstance(notes, list | tuple) else [notes]
+        report.__notes__ = [escaped(str(note)) for note in values]
 
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Keep warnings back while a library is loaded that loads eventlet, which warns of its use."""
+    """Suppress eventlet's warning about its use while a library loads it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

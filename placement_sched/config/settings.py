@@ -1,7 +1,7 @@
-"""The frozen, layered view of all options that code receives.
+"""Settings: the immutable, layered view of all options.
 
-Layers, strongest first: overrides of one request, a scheduling policy's section, files and
-environment, defaults. The last two are oslo.config's own; the first two are mappings over it.
+Layers, in order of precedence: overrides of a request, the section of a scheduling policy, files
+and environment, defaults. oslo.config provides the last two, below mappings with the first two.
 """
 
 import os
@@ -24,12 +24,12 @@ from placement_sched.config.sources import (
 from placement_sched.errors import ConfigurationError, Invalid
 from placement_sched.model.names import suggested
 
-#: How alike a name of an option is to one that may be meant: most share long parts.
-_ALIKE = 0.8
+#: Minimum similarity of a suggested option name. It is high, since many names share long parts.
+_MIN_SIMILARITY = 0.8
 
 
 class OptionGroup:
-    """The options of one group, as attributes: ``settings.scheduler.max_attempts``."""
+    """The options of a group, as attributes: ``settings.scheduler.max_attempts``."""
 
     __slots__ = ("_name", "_values")
 
@@ -37,7 +37,7 @@ class OptionGroup:
         self._name, self._values = name, values
 
     def __getattr__(self, option: str) -> Any:
-        """Return the value in effect; raises :class:`AttributeError` for an unknown option."""
+        """Return the value in effect, or raise :class:`AttributeError`."""
         try:
             return self._values[option]
         except KeyError:
@@ -48,10 +48,10 @@ class OptionGroup:
 
 
 class Settings:
-    """All options in effect for a piece of work; never changes once made.
+    """The immutable options in effect for a request or task.
 
-    ``settings.filter_scheduler.enabled_filters`` reads one; :meth:`overridden` lays other values
-    over these and returns a new view.
+    ``settings.filter_scheduler.enabled_filters`` reads an option. :meth:`overridden` returns a new
+    view with other values.
     """
 
     __slots__ = ("_groups", "_options", "_overridden", "conf", "sections")
@@ -65,7 +65,7 @@ class Settings:
         overridden: Mapping[tuple[str, str], str] = MappingProxyType({}),
     ) -> None:
         self.conf = conf
-        #: What the files say by heading, of policies as well.
+        #: The assignments of the files by section, including those of policies.
         self.sections = sections
         self._overridden = overridden
         self._options = options
@@ -73,11 +73,11 @@ class Settings:
 
     @classmethod
     def from_conf(cls, conf: Conf, sections: Sections = NO_SECTIONS) -> Self:
-        """Return the values that ``conf`` has now, read once, and ``sections`` beside them.
+        """Read the current values of ``conf``, and keep the ``sections`` of its files.
 
-        Raises :class:`ConfigurationError` naming the option whose text is not of its type.
+        Raises :class:`ConfigurationError` for an option with a wrong value.
         """
-        # What conf learns of later is not of these settings.
+        # A copy: options that are registered in conf later are not part of these settings.
         options = {group: dict(members) for group, members in conf.registered.items()}
         groups = {
             group: {name: _read(conf, group, name, option) for name, option in members.items()}
@@ -86,7 +86,7 @@ class Settings:
         return cls(conf, options, groups, sections)
 
     def __getattr__(self, group: str) -> OptionGroup:
-        """Return the group of this name; raises :class:`AttributeError` for an unknown one."""
+        """Return the group of this name, or raise :class:`AttributeError`."""
         try:
             return self._groups[group]
         except KeyError:
@@ -94,47 +94,47 @@ class Settings:
 
     @property
     def unknown_owner(self) -> tuple[str, str]:
-        """Return the project and the user of consumers of which none is known."""
+        """The project and user of consumers that were created without them."""
         options = self.placement
         return options.incomplete_consumer_project_id, options.incomplete_consumer_user_id
 
     def has_group(self, name: str) -> bool:
-        """Return whether this is a group of options, rather than a section of another meaning."""
+        """Return whether a section name is an option group."""
         return name in self._groups
 
     def has(self, group: str, name: str) -> bool:
-        """Return whether there is such an option; ``conf`` may have learned of others since."""
+        """Return whether these settings have an option, as ``conf`` may have more."""
         return group in self._groups and name in self._groups[group]
 
     def source_of_override(self, group: str, name: str) -> str | None:
-        """Return the ``source`` of an option's value that :meth:`overridden` set, or None."""
+        """Return the ``source`` of an option that :meth:`overridden` set, or None."""
         return self._overridden.get((group, name))
 
     def origin_of(self, group: str, name: str) -> Origin:
-        """Return where the value of an option comes from."""
+        """Return the layer and place that an option's value comes from."""
         if source := self.source_of_override(group, name):
             return Origin(sources.OVERRIDE, source)
-        found = location_of(self.conf, group, name)
-        if found is None:
+        location = location_of(self.conf, group, name)
+        if location is None:
             return Origin(sources.DEFAULT)
-        if found.location is cfg.Locations.environment:
-            return Origin(sources.ENVIRONMENT, str(found.detail))
+        if location.location is cfg.Locations.environment:
+            return Origin(sources.ENVIRONMENT, str(location.detail))
         place = self.place_in_files(group, name)
-        # What a command line says has no line.
+        # An option of the command line has no line.
         return Origin(sources.CONFIGURATION, None if place is None else str(place))
 
     def place_in_files(self, group: str, name: str) -> Place | None:
-        """Return the line of the files that sets an option, by its current or an older name."""
+        """Return the line of the files that sets an option, by a current or older name."""
         option = self.conf.registered[group][name]
-        found = sources.last_assignment(self.sections, names_of(option, group, name))
-        return None if found is None else found.place
+        assignment = sources.last_assignment(self.sections, names_of(option, group, name))
+        return None if assignment is None else assignment.place
 
     def overridden(self, overrides: Mapping[str, Any], source: str = OF_REQUEST) -> "Settings":
-        """Return these settings with ``{"group.option": value}`` in place of their values.
+        """Return new settings with the values of ``{"group.option": value}``.
 
-        A key without a dot is of ``DEFAULT``, None stands for the option's default. Raises
-        :class:`Invalid` for an unknown option or a value that is not of the option's type, naming
-        the key and ``source``, where it stands.
+        A key without a dot belongs to ``DEFAULT``. None means the option's default. Raises
+        :class:`Invalid`, naming ``source`` and the key, for an unknown option or a value of a wrong
+        type.
         """
         groups = {name: dict(group._values) for name, group in self._groups.items()}  # noqa: SLF001 - own class
         overridden = dict(self._overridden)
@@ -148,7 +148,7 @@ class Settings:
         return Settings(self.conf, self._options, groups, self.sections, overridden)
 
     def unlike(self, other: "Settings") -> frozenset[tuple[str, str]]:
-        """Return group and name of the options that have other values in ``other``."""
+        """Return group and name of the options whose values differ in ``other``."""
         return frozenset(
             (group, name)
             for group, options in self._options.items()
@@ -158,21 +158,21 @@ class Settings:
         )
 
     def with_values_of(self, other: "Settings", options: Collection[tuple[str, str]]) -> "Settings":
-        """Return these settings with ``other``'s values of ``options``.
+        """Return these settings with the values of ``options`` from ``other``.
 
-        Options that only ``other`` has, of plugins that were not known here, are as there.
+        Options that only ``other`` has, of plugins loaded later, keep its values.
         """
         groups = {name: dict(group._values) for name, group in other._groups.items()}  # noqa: SLF001 - own class
         for group, members in self._groups.items():
             for name in members:
                 if (group, name) not in options:
                     groups.setdefault(group, {})[name] = getattr(members, name)
-        known = {**self._options, **other._options}  # noqa: SLF001 - own class
-        every = {group: {**self._options.get(group, {}), **known[group]} for group in known}
-        return Settings(other.conf, every, groups, other.sections)
+        merged = {**self._options, **other._options}  # noqa: SLF001 - own class
+        by_group = {group: {**self._options.get(group, {}), **merged[group]} for group in merged}
+        return Settings(other.conf, by_group, groups, other.sections)
 
     def meant_by(self, key: str, source: str = OF_REQUEST) -> tuple[str, str]:
-        """Return group and name that an override's key means; raises :class:`Invalid` for none."""
+        """Resolve an override's key to group and name, or raise :class:`Invalid`."""
         group, _, name = key.rpartition(".")
         group = group or "DEFAULT"
         if name in self._options.get(group, {}):
@@ -181,32 +181,32 @@ class Settings:
             for new_name, option in members.items():
                 if (group, name) in names_of(option, new_group, new_name):
                     return new_group, new_name
-        known = [
-            name if each == "DEFAULT" else f"{each}.{name}"
-            for each, members in self._options.items()
+        names = [
+            name if known_group == "DEFAULT" else f"{known_group}.{name}"
+            for known_group, members in self._options.items()
             for name in members
         ]
-        meant = suggested("option", key, known, alike=_ALIKE)
-        raise Invalid(f"{source}: there is no option {key!r}{meant}")
+        suggestion = suggested("option", key, names, alike=_MIN_SIMILARITY)
+        raise Invalid(f"{source}: there is no option {key!r}{suggestion}")
 
 
 def _read(conf: Conf, group: str, name: str, option: cfg.Opt) -> Any:
     try:
         return sources.countable(option, conf[name] if group == "DEFAULT" else conf[group][name])
-    except (cfg.Error, ValueError) as wrong:
-        # oslo.config's own message is made of one that says why, with the place as Python shows it.
-        why = wrong.__context__ if isinstance(wrong.__context__, ValueError) else wrong
-        line = _written(conf, names_of(option, group, name))
+    except (cfg.Error, ValueError) as failure:
+        # The cause has the reason, without the location that oslo.config adds.
+        cause = failure.__context__ if isinstance(failure.__context__, ValueError) else failure
+        line = _find_assignment(conf, names_of(option, group, name))
         if line is not None:
-            message = f"{line.place}: {sources.wrong_value(line, option, why)}"
+            message = f"{line.place}: {sources.wrong_value(line, option, cause)}"
             raise ConfigurationError(message) from None
-        reason = sources.plain_reason(option.default, why)
+        reason = sources.plain_reason(option.default, cause)
         raise ConfigurationError(f"[{group}] {name} has a wrong value: {reason}") from None
 
 
-def _written(conf: Conf, names: list[tuple[str, str]]) -> Assignment | None:
-    """Return the assignment that sets an option, by whichever of its names, or None."""
-    if conf.environment_is_read:  # get_location fails where the value is wrong
+def _find_assignment(conf: Conf, names: list[tuple[str, str]]) -> Assignment | None:
+    """Return the assignment that sets an option, by any of its names, or None."""
+    if conf.environment_is_read:  # get_location fails if the value is wrong
         for group, name in names:
             variable = f"OS_{group.upper()}__{name.upper().replace('-', '_')}"
             if variable in os.environ:

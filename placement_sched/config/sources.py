@@ -1,4 +1,4 @@
-"""Where settings come from: lines with places, and layers; what is wrong with values; ratios."""
+"""Sources of settings: assignments in files with their lines, layers, and typed values."""
 
 import json
 from collections import deque
@@ -14,10 +14,24 @@ from oslo_log import log
 
 from placement_sched.errors import ConfigurationError, Invalid
 
+DEFAULT = "default"
+CONFIGURATION = "configuration"
+ENVIRONMENT = "environment"
+#: Values of an override or the options file, which the place names.
+OVERRIDE = "override"
+#: The place of a request's overrides, whose errors are the caller's.
+OF_REQUEST = "overrides"
+
+LOG = log.getLogger(__name__)
+Value = TypeVar("Value")
+
+#: The expected type, by the part of Python's conversion errors that oslo.config passes on.
+_TYPES = {"int()": "an integer", "float()": "a number", "to float": "a number"}
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something is written: a file and line, or the environment (line 0)."""
+    """A location: a file and line, or the environment (line 0)."""
 
     file: str
     line: int
@@ -28,7 +42,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One ``name = value`` of a section, and where the section's heading stands."""
+    """A ``name = value`` line of a section, and the location of the section's heading."""
 
     place: Place
     heading: Place
@@ -37,102 +51,93 @@ class Assignment:
     value: str
 
 
-DEFAULT = "default"
-CONFIGURATION = "configuration"
-ENVIRONMENT = "environment"
-#: Set over the configuration by an override or the options file; the place says which.
-OVERRIDE = "override"
-#: Where the overrides of one request stand: what they make impossible is the caller's to change.
-OF_REQUEST = "overrides"
-
-
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The layer that the value of an option comes from, and the place in it where it has one."""
+    """The layer of an option's value, and its place in the layer, if any."""
 
     source: str
     place: str | None = None
 
 
-#: Assignments by section, in the order in which they are written.
+#: Assignments by section, in the order of the files.
 Sections = Mapping[str, tuple[Assignment, ...]]
+
+
 NO_SECTIONS: Sections = MappingProxyType({})
 
 
 def with_directories(names: Iterable[str]) -> list[str]:
-    """Return files with those of their directories, in the order in which they are read.
+    """Return files together with the files of their ``.d`` directories, in reading order.
 
-    After ``placement.conf`` come the files ``*.conf`` of ``placement.conf.d`` next to it, by name,
-    as oslo.config reads them. Raises :class:`ConfigurationError` for a directory that cannot be
-    read.
+    After ``placement.conf`` follow the files ``*.conf`` of ``placement.conf.d``, by name, as in
+    oslo.config. Raises :class:`ConfigurationError` if a directory cannot be read.
     """
-    found: list[str] = []
+    files: list[str] = []
     for name in names:
-        found += [name, *(_files_in(f"{name}.d") if Path(f"{name}.d").is_dir() else ())]
-    return list(dict.fromkeys(found))
+        files += [name, *(_list_files(f"{name}.d") if Path(f"{name}.d").is_dir() else ())]
+    return list(dict.fromkeys(files))
 
 
-def _files_in(directory: str) -> list[str]:
-    """Return the files ``*.conf`` of a directory, by name; raises :class:`ConfigurationError`."""
+def _list_files(directory: str) -> list[str]:
     try:
         files = sorted(Path(directory).iterdir())
         # oslo.config ignores hidden files, such as an editor's locks.
-        return [str(one) for one in files if one.suffix == ".conf" and one.name[0] != "."]
+        return [str(file) for file in files if file.suffix == ".conf" and file.name[0] != "."]
     except OSError as wrong:
         raise ConfigurationError(f"configuration directory {directory}: {wrong.strerror}") from None
 
 
 def files_read(conf: cfg.ConfigOpts) -> list[str]:
-    """Return the files that ``conf`` was read from, in order: what comes later wins."""
+    """Return the files that ``conf`` was read from, in order of precedence."""
     folders = [sorted(Path(folder).glob("[!.]*.conf")) for folder in conf.config_dir or ()]
-    return [*(conf.config_file or ()), *(str(one) for files in folders for one in files)]
+    return [*(conf.config_file or ()), *(str(file) for files in folders for file in files)]
 
 
 def named_files(conf: cfg.ConfigOpts) -> str:
-    """Return the end of a line that says where a service runs: the files it was configured by."""
+    """Return the suffix of a start message that lists the configuration files."""
     files = files_read(conf)
     return f", configuration {', '.join(files)}" if files else ""
 
 
 def last_assignment(sections: Sections, names: Iterable[tuple[str, str]]) -> Assignment | None:
-    """Return the assignment that sets an option: the last one of the last file that has one.
+    """Return the assignment that sets an option: the last in the last file with any.
 
-    ``names`` are group and name of the option, the current ones first: in one file they win.
+    ``names`` are group and name of the option, the current ones first, which win within a file.
     """
-    found = [
-        [line for line in sections.get(group, ()) if _plain(line.name) == _plain(name)]
+    candidates = [
+        [line for line in sections.get(group, ()) if _normalize(line.name) == _normalize(name)]
         for group, name in names
     ]
     files = dict.fromkeys(line.place.file for lines in sections.values() for line in lines)
     for file in reversed(files):
-        for lines in found:
-            if here := [line for line in lines if line.place.file == file]:
-                return here[-1]
+        for lines in candidates:
+            if matching := [line for line in lines if line.place.file == file]:
+                return matching[-1]
     return None
 
 
-def _plain(name: str) -> str:
+def _normalize(name: str) -> str:
     return name.replace("-", "_")
 
 
 def sections_of(files: Iterable[str]) -> Sections:
-    """Return assignments by heading, which may have none; raises as :func:`read_assignments`."""
-    found: dict[str, list[Assignment]] = {}
+    """Return the assignments of files by section, or raise as :func:`read_assignments`."""
+    sections: dict[str, list[Assignment]] = {}
     for file in files:
-        parser = _parsed(file)
+        parser = _parse(file)
         for heading in parser.headings:
-            found.setdefault(heading, [])
+            sections.setdefault(heading, [])
         for assignment in parser.found:
-            found.setdefault(assignment.group, []).append(assignment)
-    return MappingProxyType({name: tuple(some) for name, some in found.items()})
+            sections.setdefault(assignment.group, []).append(assignment)
+    return MappingProxyType({name: tuple(assignments) for name, assignments in sections.items()})
 
 
 def read_assignments(file: str) -> tuple[Assignment, ...]:
-    """Return an INI file's assignments; raises :class:`ConfigurationError` with file and line."""
-    return tuple(_parsed(file).found)
+    """Read an INI file, or raise :class:`ConfigurationError` with file and line."""
+    return tuple(_parse(file).found)
 
 
-def _parsed(file: str) -> "_Parser":
+def _parse(file: str) -> "_Parser":
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as failure:
@@ -147,7 +152,7 @@ def _parsed(file: str) -> "_Parser":
 
 
 class _Parser(iniparser.BaseParser):
-    """oslo.config's own parser, so that what is checked is what is read later."""
+    """oslo.config's parser, so that checks and settings read the same values."""
 
     def __init__(self, file: str) -> None:
         self.found: list[Assignment] = []
@@ -157,50 +162,43 @@ class _Parser(iniparser.BaseParser):
         self._heading = Place(file, 0)
 
     def watched(self, lines: Iterable[str]) -> Iterable[str]:
-        """Yield ``lines``, noting where assignments begin: each is reported once it has ended."""
+        """Yield ``lines`` and note the first line of each assignment, reported at its end."""
         for number, line in enumerate(lines, 1):
             if line.strip() and line[0] not in " \t[#;":
                 self._begun.append(number)
             yield line
 
     def assignment(self, key: str, value: list[str]) -> None:
-        """Keep an assignment that has ended."""
+        """Store a complete assignment."""
         place = Place(self._file, self._begun.popleft())
         self.found.append(Assignment(place, self._heading, self._group, key, "\n".join(value)))
 
     def new_section(self, section: str) -> None:
-        """Keep the section's name as oslo.config understands it: case does not count."""
+        """Store a section's name in oslo.config's case-insensitive form."""
         self._heading = Place(self._file, self.lineno)
         self._group = "DEFAULT" if section.upper() == "DEFAULT" else section.lower()
         self.headings.append(self._group)
 
 
-LOG = log.getLogger(__name__)
-Value = TypeVar("Value")
-
-#: What Python's conversions say of themselves, which oslo.config passes on: what was wanted.
-_NOUNS = {"int()": "an integer", "float()": "a number", "to float": "a number"}
-
-
 def plain_reason(value: object, wrong: Exception) -> str:
-    """Return in plain words why ``value`` is not of an option's type, which raised ``wrong``."""
+    """Return a readable reason for the error that an option's type raised for ``value``."""
     reason = " ".join(str(wrong).split())
-    noun = next((noun for python, noun in _NOUNS.items() if python in reason), None)
-    shown = repr(value) if isinstance(value, str) else json.dumps(value)
-    return reason if noun is None else f"{shown} is not {noun}"
+    noun = next((noun for python, noun in _TYPES.items() if python in reason), None)
+    text = repr(value) if isinstance(value, str) else json.dumps(value)
+    return reason if noun is None else f"{text} is not {noun}"
 
 
 def wrong_value(line: Assignment, option: cfg.Opt, why: Exception) -> str:
-    """Return what is wrong with the value that a line has for an option, which raised ``why``."""
+    """Return the message about an assignment whose value raised ``why``."""
     reason = "" if option.secret else f": {plain_reason(line.value, why)}"
     return f"[{line.group}] {line.name} has a wrong value{reason}"
 
 
 def countable(option: cfg.Opt, value: Value) -> Value:
-    """Return an option's value as it is; raise :class:`ValueError` where it should be a number.
+    """Return an option's value, or raise :class:`ValueError` for an unusable number.
 
-    oslo.config takes ``inf`` and ``nan``, and what is computed of them cannot be written as JSON;
-    it takes an empty text too, for None, which counts only for an option that may be unset.
+    oslo.config accepts ``inf`` and ``nan``, whose results cannot be written as JSON. It also
+    accepts an empty text as None, which is valid only for an option without a default.
     """
     if isinstance(value, float) and not isfinite(value):
         raise ValueError(f"{value} is not a finite number")
@@ -210,17 +208,17 @@ def countable(option: cfg.Opt, value: Value) -> Value:
 
 
 def typed(place: str, option: cfg.Opt, value: Any) -> Any:
-    """Return ``value``, given as JSON, as the option's type makes it of its text.
+    """Convert a JSON value to the type of an option.
 
-    A text for an option with several values is read as a line of a file: commas part the items of
-    a list, and of an option that may be repeated it is one value. Raises :class:`Invalid`.
+    A text is read as a line of a file: commas separate the items of a list option, and for a
+    repeatable option the text is a single value. Raises :class:`Invalid`.
     """
-    repeated = isinstance(option, cfg.MultiOpt)
-    if isinstance(value, list) and not repeated and not isinstance(option.type, types.List):
-        raise Invalid(f"{place}: it takes one value, not a list")
+    is_repeatable = isinstance(option, cfg.MultiOpt)
+    if isinstance(value, list) and not is_repeatable and not isinstance(option.type, types.List):
+        raise Invalid(f"{place}: the option takes a single value, not a list")
     texts = [str(item) for item in (value if isinstance(value, list) else [value])]
     try:
-        if repeated:
+        if is_repeatable:
             return [option.type(text) for text in texts]
         return countable(option, option.type(texts if isinstance(value, list) else texts[0]))
     except (TypeError, ValueError) as wrong:
@@ -228,11 +226,11 @@ def typed(place: str, option: cfg.Opt, value: Any) -> Any:
 
 
 def named_ratios(option: str, items: Iterable[str]) -> tuple[tuple[str, float], ...]:
-    """Return each name of a list option ``name=ratio`` with its ratio, in the order written.
+    """Parse a list option of ``name=ratio`` items, in order.
 
-    As in nova, what is not ``name=number`` is logged and ignored.
+    As in nova, other items are logged and ignored.
     """
-    found, bad = [], []
+    ratios, ignored = [], []
     for item in items:
         name, _, text = item.partition("=")
         try:
@@ -240,9 +238,9 @@ def named_ratios(option: str, items: Iterable[str]) -> tuple[tuple[str, float], 
         except ValueError:
             ratio = inf
         if name.strip() and isfinite(ratio):
-            found.append((name.strip(), ratio))
+            ratios.append((name.strip(), ratio))
         else:
-            bad.append(item)
-    if bad:
-        LOG.warning("%s: not name=number, and ignored: %s", option, ", ".join(bad))
-    return tuple(found)
+            ignored.append(item)
+    if ignored:
+        LOG.warning("%s: ignored, because not name=number: %s", option, ", ".join(ignored))
+    return tuple(ratios)

@@ -1,18 +1,18 @@
-"""Watches files for changes: the only place that looks at their times."""
+"""File watcher: detection of changed files."""
 
 import os
 from collections.abc import Callable, Iterable
 from time import monotonic
 
-#: Node, time and size of a file or directory; None where it does not exist.
+#: Inode, modification time and size of a file or directory; None if it does not exist.
 _Stamp = tuple[int, int, int] | None
 
 
 class Watch:
-    """Says which of some files appear, change or go.
+    """Detector of created, changed and deleted files.
 
-    ``files`` names them at each look, so that it may list a directory. A watch that several
-    threads use needs a lock around :meth:`changed`.
+    ``files`` is called for each check, so that it may list a directory. Threads that share a watch
+    need a lock around :meth:`changed`.
     """
 
     def __init__(
@@ -23,29 +23,29 @@ class Watch:
     ) -> None:
         self._files, self._pause, self._elapsed = files, pause, elapsed
         self._next = elapsed() + pause
-        self._last = self._look()
+        self._last = self._read_stamps()
 
     def is_due(self) -> bool:
-        """Return whether ``pause`` seconds have passed since the last look."""
+        """Return whether ``pause`` seconds have passed since the last check."""
         return self._elapsed() >= self._next
 
     def changed(self) -> tuple[str, ...]:
-        """Look now; return the files that are not as they were at the last look.
+        """Return the files that have changed since the last check.
 
-        The caller reads them afterwards, so that a change in between is found by the next look.
+        The caller reads the files afterwards, so that the next check detects a change in between.
         """
         self._next = self._elapsed() + self._pause
-        now, before = self._look(), self._last
+        now, previous = self._read_stamps(), self._last
         self._last = now
-        return tuple(file for file in {**now, **before} if now.get(file) != before.get(file))
+        return tuple(file for file in {**now, **previous} if now.get(file) != previous.get(file))
 
-    def _look(self) -> dict[str, _Stamp]:
+    def _read_stamps(self) -> dict[str, _Stamp]:
         return {file: _stamp(file) for file in self._files()}
 
 
 def _stamp(file: str) -> _Stamp:
     try:
-        found = os.stat(file)  # noqa: PTH116 - while requests wait, and a Path is slower
+        status = os.stat(file)  # noqa: PTH116 - a Path is slower, and requests wait
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size

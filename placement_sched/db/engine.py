@@ -1,6 +1,6 @@
-"""Engines for SQLite, PostgreSQL and MariaDB, each set up so that it waits, but not for ever.
+"""Database engines for SQLite, PostgreSQL and MariaDB, with limits for every wait.
 
-Each statement that an engine sends can be counted, planned for its values, logged and signed.
+Statements can be counted, logged and annotated with the line that sent them.
 """
 
 import logging
@@ -35,9 +35,9 @@ from placement_sched.config.sources import files_read
 from placement_sched.errors import ConfigurationError, one_line
 from placement_sched.model.request_stats import request_stats
 
-#: The error of a Galera node that does not see most of the others, or has not caught up with them.
+#: MariaDB's error code of a Galera node without a quorum, or that is still synchronizing.
 NO_QUORUM = 1047
-#: Options of libpq and sockets that give up a vanished machine 10 s after something was sent.
+#: Keepalive options of libpq and sockets: a dead server is detected 10 s after data was sent.
 SIGNS_OF_LIFE = {
     "keepalives_idle": ("TCP_KEEPIDLE", 5),
     "keepalives_interval": ("TCP_KEEPINTVL", 2),
@@ -45,9 +45,65 @@ SIGNS_OF_LIFE = {
     "tcp_user_timeout": ("TCP_USER_TIMEOUT", 10_000),
 }
 
+#: Begins a transaction on SQLite. IMMEDIATE takes the write lock before the first read, so that a
+#: claim never uses rows that another writer is about to change.
+BEGIN = "BEGIN IMMEDIATE"
+#: The statements that begin a writer's transaction. They are not counted.
+_BEGIN_STATEMENTS = (BEGIN, "BEGIN ISOLATION LEVEL READ COMMITTED")
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+_HERE = str(Path(__file__).resolve().parent)
+
+#: SQLite's virtual machine steps between two checks of the deadline: well below a millisecond.
+_SQLITE_STEPS = 10_000
+#: The key of a connection's ``info`` for the time when its statement is interrupted.
+_DEADLINE = "placement_sched.deadline"
+#: The key of a connection's ``info`` for the number of :class:`Replaceable` when it was opened.
+_NUMBER = "placement_sched.number"
+#: Additional seconds to wait for a database after a statement timeout: it may wait for a lock.
+GRACE = 10
+
+# The minimum values of connection_debug that log statements and rows, as in oslo.db.
+_MIN_DEBUG_STATEMENTS, _MIN_DEBUG_ROWS = 50, 100
+
+_DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg2": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mysql+mysqldb": "mysql+pymysql",
+    "mariadb": "mysql+pymysql",
+    "mariadb+pymysql": "mysql+pymysql",
+}
+#: URL parameters that name files, which must exist.
+_FILE_PARAMETERS = frozenset({"ssl_ca", "ssl_cert", "ssl_key", "sslcert", "sslkey"})
+_TLS = "TLS is set by ssl_ca, ssl_cert, ssl_key, ssl_verify_cert and ssl_verify_identity"
+#: The parameter that makes PyMySQL check its parameters without connecting.
+_DEFERRED = "defer_connect"
+#: Parameters of PyMySQL whose values are Python objects.
+_OBJECTS = frozenset({_DEFERRED, "auth_plugin_map", "conv", "cursorclass"})
+_LAST_PORT = 65_535
+#: Numeric parameters that libpq does not check for a Unix socket.
+_NUMBERS = frozenset(
+    {
+        "connect_timeout",
+        "keepalives",
+        "keepalives_count",
+        "keepalives_idle",
+        "keepalives_interval",
+        "tcp_user_timeout",
+    }
+)
+#: A directory without a PostgreSQL socket.
+_NO_SOCKET = "/nonexistent"
+_SUPPORTED = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"}
+
 
 def connect_by_own_drivers(engine: Engine, within: float | None, *, marks: bool = False) -> None:
-    """Connect an engine by these classes; ``marks`` lets MariaDB take COMMIT with a statement."""
+    """Connect an engine with the connection classes of this module.
+
+    ``within`` is the maximum silence of the database in seconds, or None for no limit. With
+    ``marks`` MariaDB accepts a query of several statements (:attr:`MariaDBConnection.commit_with`).
+    """
 
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: Any, _record: Any, arguments: Any, options: Any) -> Any:
@@ -58,7 +114,7 @@ def connect_by_own_drivers(engine: Engine, within: float | None, *, marks: bool 
         if marks:
             options["client_flag"] = options.get("client_flag", 0) | CLIENT.MULTI_STATEMENTS
         limit = options.pop("read_timeout", within)
-        # PyMySQL would wait for the server's greeting for ever.
+        # PyMySQL sets no timeout for the server's greeting.
         greeting = options.get("connect_timeout")
         mariadb = MariaDBConnection(*arguments, read_timeout=greeting, **options)
         mariadb.limit_silence(limit)
@@ -68,29 +124,29 @@ def connect_by_own_drivers(engine: Engine, within: float | None, *, marks: bool 
 
 @contextmanager
 def answering(connection: Connection, within: float | None) -> Iterator[None]:
-    """Give up ``connection`` after ``within`` seconds of silence; None: never."""
+    """Drop ``connection`` after ``within`` seconds of silence, unless it is None."""
     driver = connection.connection.driver_connection
     if not isinstance(driver, PostgreSQLConnection | MariaDBConnection):
-        yield  # a file, or an engine of others
+        yield  # SQLite, or an engine with another driver
         return
-    before = driver.limit_silence(within)
+    previous = driver.limit_silence(within)
     try:
         yield
     finally:
-        driver.limit_silence(before)
+        driver.limit_silence(previous)
 
 
 def leave_nodes_without_quorum(engine: Engine) -> None:
-    """Treat a connection as lost if its node of a Galera cluster has stopped to serve."""
+    """Treat a connection to a Galera node without a quorum as lost."""
 
     @event.listens_for(engine, "handle_error")
-    def note(context: ExceptionContext) -> None:
+    def mark_as_lost(context: ExceptionContext) -> None:
         if context.original_exception.args[:1] == (NO_QUORUM,):
             context.is_disconnect = True
 
 
 def ask_for_signs_of_life(connection: Any) -> None:
-    """Set the socket options of :data:`SIGNS_OF_LIFE` for PyMySQL, which has none of its own."""
+    """Set the keepalive options of :data:`SIGNS_OF_LIFE` on a PyMySQL socket."""
     sock = connection._sock  # noqa: SLF001 - PyMySQL has no option for it
     if sock.family == socket.AF_UNIX:
         return
@@ -101,71 +157,71 @@ def ask_for_signs_of_life(connection: Any) -> None:
 
 
 class PostgreSQLConnection(psycopg.Connection[Any]):
-    """psycopg's connection, with a limit of silence and a query that replaces COMMIT."""
+    """A psycopg connection with a limit of silence and a replaceable COMMIT."""
 
     _within: float | None = None
-    #: Whether the session belongs to the connection, with no pooler between (db/failover.py).
+    #: Whether the connection has its own session, without a pooler (db/failover.py).
     has_own_session = False
-    #: The query that commits the next transaction: statements and COMMIT.
+    #: The query that replaces the next COMMIT: statements and COMMIT.
     commit_with: str | None = None
 
     def limit_silence(self, within: float | None) -> float | None:
-        """Give up the connection after ``within`` seconds of silence; return the former limit."""
-        before, self._within = self._within, within
-        return before
+        """Drop the connection after ``within`` seconds of silence, and return the old limit."""
+        previous, self._within = self._within, within
+        return previous
 
     def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
         """Wait as psycopg does, which wakes up every 0.1 s."""
         return super().wait(self._limited(gen), *arguments, **options)
 
     def _limited(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        ready, heard = None, monotonic()
+        ready, last_data = None, monotonic()
         while True:
             try:
                 ready = yield gen.send(ready)
             except StopIteration as end:
                 return end.value
             if ready:
-                heard = monotonic()
-            elif self._within is not None and monotonic() - heard > self._within:
+                last_data = monotonic()
+            elif self._within is not None and monotonic() - last_data > self._within:
                 self.close()
-                message = f"the database has said nothing for {self._within:g} seconds"
+                message = f"the database has sent nothing for {self._within:g} seconds"
                 raise psycopg.OperationalError(message) from TimeoutError()
 
     def commit(self) -> None:
-        """Commit the transaction, by :attr:`commit_with` if it is set."""
+        """Commit the transaction, with :attr:`commit_with` if it is set."""
         query, self.commit_with = self.commit_with, None
         if query is None or self.info.transaction_status != TransactionStatus.INTRANS:
             super().commit()
             return
         try:
             self.execute(query.encode())
-        except psycopg.Error:  # no later statement was run, such as COMMIT
+        except psycopg.Error:  # COMMIT was not executed
             with suppress(psycopg.Error):
                 self.rollback()
             raise
 
     def rollback(self) -> None:
-        """Roll the transaction back."""
+        """Roll back the transaction."""
         self.commit_with = None
         super().rollback()
 
 
 class MariaDBConnection(pymysql.connections.Connection):
-    """PyMySQL's connection, with limits of silence and a query that replaces COMMIT."""
+    """A PyMySQL connection with a limit of silence and a replaceable COMMIT."""
 
-    _result: Any  # which the type stubs lack, like the next three
+    _result: Any  # missing in the type stubs, as the next three
     _force_close: Any
     _read_timeout: float | None
     _write_timeout: float | None
-    #: The query that commits the next transaction, if it has written: statements and COMMIT.
+    #: The query that replaces the next COMMIT if the transaction has written.
     commit_with: str | None = None
     _has_written = False
 
     def limit_silence(self, within: float | None) -> float | None:
-        """Give up the connection after ``within`` seconds of silence; return the former limit."""
-        before, self._read_timeout, self._write_timeout = self._read_timeout, within, within
-        return before
+        """Drop the connection after ``within`` seconds of silence, and return the old limit."""
+        previous, self._read_timeout, self._write_timeout = self._read_timeout, within, within
+        return previous
 
     def _read_packet(self, *arguments: Any) -> Any:
         try:
@@ -176,10 +232,10 @@ class MariaDBConnection(pymysql.connections.Connection):
             raise self._lost(failure) from failure
 
     def _read_query_result(self, unbuffered: bool = False) -> Any:
-        """Read an answer; one that makes no sense is treated as a lost connection.
+        """Read a response, treating a malformed response as a lost connection.
 
-        A Galera node may cut an answer short, or say twice how a statement ended, if a change
-        through another node ended it. The rest would be read as the next answer.
+        If a change through another node aborts a statement, a Galera node may truncate the response
+        or send its end twice. The remainder would be read as the next response.
         """
         try:
             affected = super()._read_query_result(unbuffered)  # type: ignore[misc]
@@ -196,7 +252,7 @@ class MariaDBConnection(pymysql.connections.Connection):
         return OperationalError(CR.CR_SERVER_LOST, f"Lost connection to MySQL server ({failure})")
 
     def commit(self) -> None:
-        """Commit the transaction, by :attr:`commit_with` if it is set and anything was written."""
+        """Commit the transaction, with :attr:`commit_with` if it is set."""
         query = self.commit_with if self._has_written else None
         self._has_written, self.commit_with = False, None
         if query is None:
@@ -206,60 +262,50 @@ class MariaDBConnection(pymysql.connections.Connection):
             self.query(query)
             while self._result.has_next:
                 self.next_result()
-        except MySQLError:  # no later statement was run, such as COMMIT
+        except MySQLError:  # COMMIT was not executed
             with suppress(MySQLError):
                 self.rollback()
             raise
 
     def rollback(self) -> None:
-        """Roll the transaction back."""
+        """Roll back the transaction."""
         self._has_written, self.commit_with = False, None
         super().rollback()
 
 
-#: How a transaction begins on SQLite. IMMEDIATE takes the write lock before anything is read, so
-#: a claim never decides on a picture that another writer is about to change.
-BEGIN = "BEGIN IMMEDIATE"
-#: The statements that begin a transaction of a writer, which are not counted.
-_BEGINNINGS = (BEGIN, "BEGIN ISOLATION LEVEL READ COMMITTED")
-
-_PACKAGE = str(Path(__file__).resolve().parents[1])
-_HERE = str(Path(__file__).resolve().parent)
-
-
 def count_statements(engines: Iterable[Engine]) -> None:
-    """Count each statement of ``engines`` in the statistics of the request that sends it.
+    """Count the statements of ``engines`` in the statistics of their requests.
 
-    It listens to the dialects: an engine with listeners gives each connection a dispatcher of
-    its own, which takes longer than all that is counted. It listens from the first connection on,
-    when the dialects have asked what they want to know of the database.
+    The listeners are on the dialects: an engine with listeners makes a dispatcher for each
+    connection, which costs more than the counting. Counting starts with the first connection, after
+    the dialects have read the properties of the database.
     """
 
-    def note(_cursor: Any, statement: str, *_rest: Any) -> None:
-        if not statement.startswith(_BEGINNINGS):
+    def count_statement(_cursor: Any, statement: str, *_rest: Any) -> None:
+        if not statement.startswith(_BEGIN_STATEMENTS):
             request_stats().statements += 1
 
-    def begin(engine: Engine) -> None:
-        for done in ("do_execute", "do_execute_no_params", "do_executemany"):
-            event.listen(engine, done, note)
+    def listen(engine: Engine) -> None:
+        for event_name in ("do_execute", "do_execute_no_params", "do_executemany"):
+            event.listen(engine, event_name, count_statement)
 
     for engine in engines:
-        event.listen(engine, "connect", lambda *_, engine=engine: begin(engine), once=True)
+        event.listen(engine, "connect", lambda *_, engine=engine: listen(engine), once=True)
 
 
 def sign_statements(engine: Engine) -> None:
-    """Append to each statement of ``engine`` a comment with the function and line that sent it."""
+    """Append a comment with the sending function and line to each statement."""
 
     def sign(
         _connection: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any
     ) -> tuple[str, Any]:
-        return f"{statement} /* {_sender(sys._getframe(1))} */", parameters  # noqa: SLF001 - what inspect.currentframe() is, one frame up
+        return f"{statement} /* {_sender(sys._getframe(1))} */", parameters  # noqa: SLF001 - as inspect.currentframe(), without a frame of its own
 
     event.listen(engine, "before_cursor_execute", sign, retval=True)
 
 
 def _sender(frame: FrameType | None) -> str:
-    """Return where in this package, outside of ``db``, the call came from."""
+    """Return the line of this package, outside of ``db``, that made the call."""
     while frame is not None:
         code = frame.f_code
         if code.co_filename.startswith(_PACKAGE) and not code.co_filename.startswith(_HERE):
@@ -269,36 +315,24 @@ def _sender(frame: FrameType | None) -> str:
     return "placement_sched"
 
 
-# How many steps SQLite's machine makes between two looks at the clock: well below a millisecond.
-_SQLITE_STEPS = 10_000
-_DEADLINE = "placement_sched.deadline"
-#: The key of a connection's ``info`` for the number of :class:`Replaceable` when it was opened.
-_NUMBER = "placement_sched.number"
-#: Seconds for which a database that has stopped a statement is waited for: it may wait for a lock.
-GRACE = 10
-
-# From these values of connection_debug on statements and rows are logged, as oslo.db has it.
-_STATEMENTS, _ROWS = 50, 100
-
-
 def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
-    """Return an engine: one that commits each statement (for reading), or one for transactions.
+    """Create an engine for reading (``autocommit``) or for transactions.
 
-    Transactions run at READ COMMITTED, so that what is read after a lock is what the last writer
-    left: a snapshot older than the lock would let two claims both see the same free space.
+    Transactions run at READ COMMITTED, so that a read after a lock returns the rows of the last
+    writer. With a snapshot older than the lock, two claims could use the same capacity.
     """
     options = settings.placement_database
     read_timeout: int = options.read_timeout if autocommit else 0
     within = options.read_timeout + GRACE if options.read_timeout else None
-    if options.connection_debug >= _STATEMENTS:
-        level = logging.DEBUG if options.connection_debug >= _ROWS else logging.INFO
+    if options.connection_debug >= _MIN_DEBUG_STATEMENTS:
+        level = logging.DEBUG if options.connection_debug >= _MIN_DEBUG_ROWS else logging.INFO
         logging.getLogger("sqlalchemy.engine").setLevel(level)
     pool = {
         "pool_size": options.max_pool_size,
         "max_overflow": options.max_overflow,
         "pool_timeout": options.pool_timeout,
         "pool_recycle": options.connection_recycle_time,
-        # The connection used last knows the statements asked last.
+        # The connection used last has the recent statements in its cache.
         "pool_use_lifo": True,
     }
     if url.get_backend_name() == "sqlite":
@@ -309,7 +343,7 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
             url,
             isolation_level="READ COMMITTED" if is_mysql and not autocommit else "AUTOCOMMIT",
             connect_args=_connect_args(url, options, read_timeout),
-            # Each statement of a reader is committed, so that there is nothing to roll back.
+            # A reader commits each statement and has nothing to roll back.
             skip_autocommit_rollback=autocommit,
             pool_reset_on_return=None,
             **pool,
@@ -319,7 +353,7 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
         if not autocommit:
             _roll_back_on_return(engine)
         if is_mysql:
-            _set_session(engine, options, read_timeout)
+            _set_session_variables(engine, options, read_timeout)
             leave_nodes_without_quorum(engine)
         elif not autocommit:
             _begin_with(engine, begin_statement(url, settings, "READ COMMITTED", read_timeout=0))
@@ -329,18 +363,21 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
 
 
 def _connect_args(url: URL, options: OptionGroup, read_timeout: int) -> dict[str, Any]:
-    """Return what a connection is made with beside what the URL says, which comes first."""
-    postgresql = url.get_backend_name() == "postgresql"
-    arguments = {"connect_timeout": 10, "sql_mode": None if postgresql else options.mysql_sql_mode}
-    if postgresql:
+    """Return the connect arguments besides the parameters of the URL, which take precedence."""
+    is_postgresql = url.get_backend_name() == "postgresql"
+    arguments = {
+        "connect_timeout": 10,
+        "sql_mode": None if is_postgresql else options.mysql_sql_mode,
+    }
+    if is_postgresql:
         arguments |= {name: number for name, (_, number) in SIGNS_OF_LIFE.items()}
     arguments = {key: value for key, value in arguments.items() if value and key not in url.query}
-    if postgresql:
+    if is_postgresql:
         settings = _postgresql_settings(url, options, read_timeout)
         words = [f"-c {name}={value}" for name, value in settings.items()]
         arguments["options"] = " ".join([*words, _url_options(url)]).rstrip()
-        # A pooler may give each transaction another session, which lacks what was prepared. What is
-        # prepared in a session of one's own is in db/frequent_statements.py.
+        # A pooler may give each transaction another session, without the prepared statements.
+        # db/frequent_statements.py prepares statements if the connection has its own session.
         arguments["prepare_threshold"] = None
     return arguments
 
@@ -351,9 +388,8 @@ def _url_options(url: URL) -> str:
 
 
 def _postgresql_settings(url: URL, options: OptionGroup, read_timeout: int) -> dict[str, object]:
-    """Return the settings of each session, or transaction, that the URL's options do not name."""
-    # A query takes milliseconds. PostgreSQL compiles it first if it expects many rows: that takes
-    # more.
+    """Return the session or transaction settings that the URL's options do not set."""
+    # PostgreSQL's JIT compilation of queries that expect many rows takes longer than the queries.
     settings = {"lock_timeout": options.lock_timeout * 1000, "jit": "off"}
     if read_timeout:
         settings["statement_timeout"] = read_timeout * 1000
@@ -363,24 +399,24 @@ def _postgresql_settings(url: URL, options: OptionGroup, read_timeout: int) -> d
 def begin_statement(url: URL, settings: Settings, isolation: str, *, read_timeout: int) -> str:
     """Return the statement that begins a transaction on PostgreSQL, with its settings.
 
-    They are the transaction's: a pooler gives each transaction a session, and may ignore the
-    settings of a connection.
+    The settings are local to the transaction: a pooler gives each transaction a session and may
+    ignore the settings of the connection.
     """
     values = _postgresql_settings(url, settings.placement_database, read_timeout)
     local = (f"SET LOCAL {name} = {value}" for name, value in values.items())
     return "; ".join([f"BEGIN ISOLATION LEVEL {isolation}", *local])
 
 
-def _set_session(engine: Engine, options: OptionGroup, seconds: int) -> None:
-    """Let each connection to MariaDB begin with our settings, after the URL's ``init_command``."""
-    # To try the joins of a request of ten groups in every order takes MariaDB hours.
-    # MySQL cuts what it joins together after 1024 characters; MariaDB after a megabyte.
+def _set_session_variables(engine: Engine, options: OptionGroup, seconds: int) -> None:
+    """Set this service's session settings on MariaDB, after the URL's ``init_command``."""
+    # Without a limit, MariaDB spends hours on the join order of a request with ten groups.
+    # MySQL truncates GROUP_CONCAT after 1024 characters by default, MariaDB after a megabyte.
     text = (
         f"SET SESSION innodb_lock_wait_timeout={options.lock_timeout}, optimizer_search_depth=5, "
         "group_concat_max_len=1048576"
     )
     if seconds:
-        # MariaDB and MySQL name it differently; each ignores the other's comment.
+        # The setting has different names on MariaDB and MySQL; each ignores the other's comment.
         text += (
             f" /*M!100101 , max_statement_time={seconds} */"
             f" /*!50708 , max_execution_time={seconds * 1000} */"
@@ -393,7 +429,6 @@ def _set_session(engine: Engine, options: OptionGroup, seconds: int) -> None:
 
 
 def _begin_with(engine: Engine, statement: str) -> None:
-    """Begin each transaction of an engine with ``statement``."""
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -401,10 +436,10 @@ def _begin_with(engine: Engine, statement: str) -> None:
 
 
 def _roll_back_on_return(engine: Engine) -> None:
-    """Roll back what a connection still has open when it comes back to the pool.
+    """Roll back an open transaction when its connection is returned to the pool.
 
-    A database that refuses a COMMIT may end before the ROLLBACK, as on a full disk. Then there is
-    nothing to roll back, and the connection is given up; the pool itself would log a traceback.
+    A database that rejects a COMMIT, as on a full disk, may stop before the ROLLBACK. Then the
+    connection is discarded without the traceback that the pool would log.
     """
 
     @event.listens_for(engine, "reset")
@@ -423,14 +458,14 @@ def _sqlite_engine(
     if url.database in {None, "", ":memory:"}:
         raise ConfigurationError(
             "[placement_database] connection: an in-memory SQLite database cannot be shared by "
-            "the connections of a server; name a file"
+            "the connections of a server; use a file"
         )
     engine = create_engine(url, connect_args={"timeout": options.lock_timeout}, **pool)
     synchronous = "NORMAL" if options.sqlite_synchronous else "OFF"
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: object) -> None:
-        # The sqlite3 module opens transactions late and only for writes; we open them ourselves.
+        # The sqlite3 module begins transactions only at the first write; _begin_with begins them.
         connection.isolation_level = None
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute(f"PRAGMA synchronous={synchronous}")
@@ -444,7 +479,7 @@ def _sqlite_engine(
 
 
 def _stop_late_statements(engine: Engine, seconds: int) -> None:
-    """Interrupt each statement of an SQLite engine after so many seconds; no option does it."""
+    """Interrupt each statement of an SQLite engine after ``seconds``."""
 
     @event.listens_for(engine, "connect")
     def watch(connection: Any, record: Any) -> None:
@@ -458,24 +493,23 @@ def _stop_late_statements(engine: Engine, seconds: int) -> None:
 
 
 def replace_closed_connections(engine: Engine) -> None:
-    """Let the pool of ``engine`` replace connections that the database has closed meanwhile.
+    """Replace idle connections that the database has closed.
 
-    A restart, an idle timeout or an operator's KILL closes connections that wait here for the
-    next request, which would fail on each of them. To ask the database each time costs a round
-    trip; to look whether the socket has something to read costs a microsecond, and a connection
-    at rest has nothing unless it is closed (or the server reports a changed setting: then the
-    database is asked).
+    A restart, an idle timeout or an operator's KILL closes idle connections, on each of them a
+    request would fail. A ping for every checkout would cost a round trip. Polling the socket costs
+    a microsecond: an idle connection has data to read only if it was closed, or if the server
+    reports a changed setting. Only then the database is pinged.
     """
 
     @event.listens_for(engine, "checkout")
     def check(connection: Any, _record: object, _proxy: object) -> None:
         if not is_open(engine.dialect, connection):
-            # What closed this one has closed the others.
+            # The other connections of the pool were closed for the same reason.
             raise InvalidatePoolError
 
 
 class Replaceable:
-    """An engine whose connections can all be replaced, while threads use some of them."""
+    """An engine whose connections can all be replaced while threads use them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._number = engine, 0
@@ -484,13 +518,13 @@ class Replaceable:
         event.listen(engine, "checkin", self._close)
 
     def replace_all(self) -> None:
-        """Close each connection: idle ones at the next checkout, others when they are returned."""
+        """Close idle connections at their next checkout, and others when they are returned."""
         self._number += 1
-        if self._engine.dialect.name == "sqlite":  # opens the file again only if none is open
+        if self._engine.dialect.name == "sqlite":  # reopens the file only if no connection is open
             self._engine.dispose()
 
     def dispose(self) -> None:
-        """Close each connection: idle ones now, others when they are returned."""
+        """Close idle connections now, and others when they are returned."""
         self._number += 1
         self._engine.dispose()
 
@@ -507,57 +541,26 @@ class Replaceable:
 
 
 def is_open(dialect: Dialect, connection: Any) -> bool:
-    """Return whether a driver's connection is still open, which SQLite's always are."""
+    """Return whether a driver's connection is open, as SQLite's always are."""
     if dialect.name == "sqlite":
         return True
-    # PyMySQL's socket has no public name; it is None where the connection was closed here.
+    # PyMySQL's socket has no public name. It is None if this process closed the connection.
     sock = connection if dialect.name == "postgresql" else connection._sock  # noqa: SLF001
-    waiting = select.poll()
+    poll = select.poll()
     try:
         if sock is None:
             return False
-        waiting.register(sock.fileno(), select.POLLIN)
-        return not waiting.poll(0) or dialect.do_ping(connection)
+        poll.register(sock.fileno(), select.POLLIN)
+        return not poll.poll(0) or dialect.do_ping(connection)
     except (OSError, ValueError, dialect.loaded_dbapi.Error):
         return False
 
 
-_DRIVERS = {
-    "postgresql": "postgresql+psycopg",
-    "postgresql+psycopg2": "postgresql+psycopg",
-    "mysql": "mysql+pymysql",
-    "mysql+mysqldb": "mysql+pymysql",
-    "mariadb": "mysql+pymysql",
-    "mariadb+pymysql": "mysql+pymysql",
-}
-#: The parameters of a URL that name files which have to exist.
-_FILES = frozenset({"ssl_ca", "ssl_cert", "ssl_key", "sslcert", "sslkey"})
-_TLS = "TLS is set by ssl_ca, ssl_cert, ssl_key, ssl_verify_cert and ssl_verify_identity"
-#: What lets PyMySQL check its parameters without connecting.
-_DEFERRED = "defer_connect"
-#: Parameters of PyMySQL that no text can be.
-_OBJECTS = frozenset({_DEFERRED, "auth_plugin_map", "conv", "cursorclass"})
-_LAST_PORT = 65_535
-#: Numbers that libpq does not check for the socket of a folder.
-_NUMBERS = frozenset(
-    {
-        "connect_timeout",
-        "keepalives",
-        "keepalives_count",
-        "keepalives_idle",
-        "keepalives_interval",
-        "tcp_user_timeout",
-    }
-)
-#: A folder in which no PostgreSQL has its socket.
-_NOWHERE = "/nonexistent"
-_KNOWN = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"}
-
-
 def database_url(settings: Settings) -> URL:
-    """Return the configured URL, with its ``connection_parameters``, as :func:`served_url` does.
+    """Return the URL of ``[placement_database] connection`` with its parameters.
 
-    Without any configuration file it is a file in the working directory.
+    Without any configuration file it is an SQLite file in the working directory. Raises as
+    :func:`served_url`.
     """
     text = settings.placement_database.connection
     if not text and (files := files_read(settings.conf)):
@@ -573,20 +576,20 @@ def database_url(settings: Settings) -> URL:
 
 
 def served_url(text: str, place: str) -> URL:
-    """Return the database URL that stands in ``place``, with the drivers this service uses.
+    """Parse a database URL and set the driver that this service uses.
 
     ``postgresql://`` and ``postgresql+psycopg2://`` mean psycopg 3, ``mysql://`` and
-    ``mysql+mysqldb://`` PyMySQL. Raises :class:`ConfigurationError` for what is not the URL of a
-    supported database, or has parameters with which its driver cannot connect.
+    ``mysql+mysqldb://`` PyMySQL. Raises :class:`ConfigurationError`, naming ``place``, for an
+    unsupported or malformed URL and for parameters that the driver does not accept.
     """
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
         raise ConfigurationError(f"{place}: not an SQLAlchemy database URL") from None
     url = url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
-    if url.drivername not in _KNOWN:
+    if url.drivername not in _SUPPORTED:
         raise ConfigurationError(
-            f"{place}: {url.drivername!r} is not served; use sqlite, postgresql or mysql"
+            f"{place}: {url.drivername!r} is not supported; use sqlite, postgresql or mysql"
         )
     if url.drivername.startswith("mysql") and "charset" not in url.query:
         url = url.update_query_dict({"charset": "utf8mb4"})
@@ -595,27 +598,27 @@ def served_url(text: str, place: str) -> URL:
 
 
 def _check_parameters(url: URL, place: str) -> None:
-    """Raise :class:`ConfigurationError` for URL parameters with which no connection can be made."""
-    for name in _files_of(url) & url.query.keys():
+    """Raise :class:`ConfigurationError` for URL parameters that the driver does not accept."""
+    for name in _file_parameters(url) & url.query.keys():
         file = str(url.query[name])
         if not Path(file).is_file():
             raise ConfigurationError(f"{place}: there is no file {file} ({name})")
     kind = url.get_backend_name()
-    # A certificate needs its key, and SQLite reads all parameters as parts of one file name.
-    together = {name for name in url.query if kind == "sqlite" or name.startswith("ssl")}
-    for names in (together, *({name} for name in url.query if name not in together)):
-        some = url.set(query={name: url.query[name] for name in names})
+    # A certificate needs its key, and SQLite reads all parameters as parts of a file name.
+    joint = {name for name in url.query if kind == "sqlite" or name.startswith("ssl")}
+    for names in (joint, *({name} for name in url.query if name not in joint)):
+        partial_url = url.set(query={name: url.query[name] for name in names})
         try:
-            options = dict(some.get_dialect()().create_connect_args(some)[1])
+            options = dict(partial_url.get_dialect()().create_connect_args(partial_url)[1])
             _check_ports(options)
             _CHECKS[kind](options)
-        except Exception as wrong:  # noqa: BLE001 - drivers raise what they like
-            named = "".join(f"{name}: " for name in sorted(names))
-            raise ConfigurationError(f"{place}: {named}{one_line(wrong)}") from None
+        except Exception as failure:  # noqa: BLE001 - drivers raise exceptions of any type
+            label = "".join(f"{name}: " for name in sorted(names))
+            raise ConfigurationError(f"{place}: {label}{one_line(failure)}") from None
 
 
 def _check_ports(options: Mapping[str, Any]) -> None:
-    # PostgreSQL takes several.
+    # PostgreSQL accepts several ports.
     for port in filter(None, str(options.get("port") or "").split(",")):
         if not 0 < int(port) <= _LAST_PORT:
             raise ValueError(f"port {port} is not between 1 and {_LAST_PORT}")
@@ -629,31 +632,31 @@ def _check_postgresql(options: dict[str, Any]) -> None:
     options = {name: value for name, value in options.items() if name != "context"}
     for name in _NUMBERS & options.keys():
         int(options[name])
-    # libpq checks the values before it connects, and there is no server at this address.
-    elsewhere = {"host": _NOWHERE, "hostaddr": None, "port": None}
-    tried = PGconn.connect_start(make_conninfo(**options | elsewhere).encode())
-    said = tried.error_message.decode(errors="replace")
-    tried.finish()
-    if _NOWHERE not in said and "local socket" not in said:  # gssencmode=require needs TCP
-        raise ValueError(said)
+    # libpq checks the values before it connects to this address, which has no server.
+    address = {"host": _NO_SOCKET, "hostaddr": None, "port": None}
+    attempt = PGconn.connect_start(make_conninfo(**options | address).encode())
+    message = attempt.error_message.decode(errors="replace")
+    attempt.finish()
+    if _NO_SOCKET not in message and "local socket" not in message:  # gssencmode=require needs TCP
+        raise ValueError(message)
 
 
 def _check_mysql(options: dict[str, Any]) -> None:
-    known = signature(pymysql.connections.Connection.__init__).parameters.keys()
-    if options.keys() - known or _OBJECTS & options.keys():
+    supported = signature(pymysql.connections.Connection.__init__).parameters.keys()
+    if options.keys() - supported or _OBJECTS & options.keys():
         raise ValueError(f"PyMySQL has no such parameter; remove it ({_TLS})")
     try:
         pymysql.connections.Connection(**options | {_DEFERRED: True})
     except (TypeError, AttributeError, KeyError):
-        raise ValueError(f"PyMySQL does not take this value ({_TLS})") from None
+        raise ValueError(f"PyMySQL does not accept this value ({_TLS})") from None
 
 
 _CHECKS = {"sqlite": _check_sqlite, "postgresql": _check_postgresql, "mysql": _check_mysql}
 
 
-def _files_of(url: URL) -> frozenset[str]:
-    """Return the names of the parameters that name files which have to exist."""
+def _file_parameters(url: URL) -> frozenset[str]:
+
     verifies = str(url.query.get("sslmode", "")).startswith("verify")
     if verifies and url.query.get("sslrootcert") != "system":
-        return _FILES | {"sslrootcert"}
-    return _FILES
+        return _FILE_PARAMETERS | {"sslrootcert"}
+    return _FILE_PARAMETERS

@@ -1,9 +1,9 @@
-"""Statements of every request, sent by the driver alone and kept prepared by PostgreSQL.
+"""Frequent statements, sent by the driver alone and prepared by PostgreSQL.
 
-SQLAlchemy takes longer for the result of a statement that finds a few rows than the driver for the
-statement, and PostgreSQL takes longer to plan it than to run it (doc/decisions/0014). They are
-prepared only in a session that belongs to the connection: a pooler may give each statement another
-session. Everything else, and whatever fails, is left to SQLAlchemy.
+For a statement that returns a few rows, SQLAlchemy's result costs more than the driver's call, and
+PostgreSQL's planning costs more than the execution (doc/decisions/0014). Statements are prepared
+only in a session that belongs to the connection, because a pooler may give each statement another
+session. All other statements, and failures, are left to SQLAlchemy.
 """
 
 import logging
@@ -19,8 +19,8 @@ from sqlalchemy import Connection, Select, TextClause
 from placement_sched.db.engine import PostgreSQLConnection
 
 _ECHO = logging.getLogger("sqlalchemy.engine")
-#: A statement has this where SQLAlchemy writes a list of values of any length.
-_LISTS = "POSTCOMPILE"
+#: SQLAlchemy's marker for a list of values, whose length is known only at execution.
+_LIST_MARKER = "POSTCOMPILE"
 
 
 class FrequentStatement:
@@ -31,21 +31,21 @@ class FrequentStatement:
         self._compiled: tuple[str, Mapping[str, Any]] | None = None
 
     def rows(self, connection: Connection, parameters: Mapping[str, Any]) -> Sequence[Any]:
-        """Return all rows, whose values are to be taken by position; raises as SQLAlchemy does."""
-        if (options := _options_of_driver(connection)) is not None:
+        """Return all rows, with values by position, or raise as SQLAlchemy."""
+        if (options := _driver_options(connection)) is not None:
             if self._compiled is None:
                 compiled = self.statement.compile(dialect=connection.dialect)
                 self._compiled = str(compiled), compiled.params
             text, constants = self._compiled
-            if _LISTS not in text:
-                # Whatever fails, fails once more as SQLAlchemy raises it.
+            if _LIST_MARKER not in text:
+                # SQLAlchemy sends a failed statement again and raises its own exception.
                 with suppress(psycopg.Error, pymysql.Error):
-                    return _sent(connection, text, {**constants, **parameters}, options)
+                    return _send(connection, text, {**constants, **parameters}, options)
         return connection.execute(self.statement, parameters).all()
 
 
-def _options_of_driver(connection: Connection) -> Mapping[str, bool] | None:
-    """Return the options of the driver's ``execute``; None if SQLAlchemy has to send it."""
+def _driver_options(connection: Connection) -> Mapping[str, bool] | None:
+    """Return the options of the driver's ``execute``, or None if SQLAlchemy must be used."""
     driver: Any = connection.connection.driver_connection
     if (
         connection._has_events  # noqa: SLF001 - decision 12
@@ -60,7 +60,7 @@ def _options_of_driver(connection: Connection) -> Mapping[str, bool] | None:
     return {} if is_mariadb and driver.get_autocommit() else None
 
 
-def _sent(
+def _send(
     connection: Connection, text: str, parameters: Mapping[str, Any], options: Mapping[str, bool]
 ) -> Sequence[tuple[Any, ...]]:
     driver: Any = connection.connection.driver_connection

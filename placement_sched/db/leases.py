@@ -1,10 +1,9 @@
-"""Leases: work that one process of all servers does, as long as it is alive.
+"""Leases: work that a single process of all servers does while it is alive.
 
-A process that takes a lease holds it for some seconds, renews it while it is at work, and loses it
-to any other once it no longer does. Times are the database's, as clocks of machines differ. A
-process that stands still for longer than its lease may go on with a piece of work after another has
-begun the same: so leases are for work that is only a waste if it is done twice, such as deleting
-what is old, never for what must not be.
+A process holds a lease for some seconds and renews it while it works. When it stops renewing, any
+other process may take the lease. Times are the database's, since clocks of machines differ. A
+process that was suspended for longer than its lease may continue its work after another process has
+begun the same. Leases are therefore only for work that may be done twice, such as deleting rows.
 """
 
 import os
@@ -31,8 +30,8 @@ _LATER = {
     "sqlite": "strftime('%Y-%m-%d %H:%M:%f000', 'now', '+{} seconds')",
     "mysql": "UTC_TIMESTAMP(6) + INTERVAL {} SECOND",
 }
-# A lease that ends later than any process can have set it was taken before the clock of the
-# database went back: its holder, if it lives, renews it.
+# A lease that expires later than any process could set was taken before the clock of the database
+# was set back. A live holder renews it.
 _RENEW = (
     "UPDATE sched_leases SET holder = :holder, expires_at = {later} "
     "WHERE name = :name AND (holder = :holder OR expires_at <= {now} OR expires_at > {much_later})"
@@ -42,11 +41,12 @@ _INSERT = (
     "VALUES (:name, :holder, {later}){nothing}"
 )
 _RELEASE = "UPDATE sched_leases SET expires_at = {now} WHERE name = :name AND holder = :holder"
-_MOST_OF_HOST = 200
+#: Characters of the host name in a holder, whose column has 255.
+_MAX_HOST_NAME = 200
 
 
 class Lease:
-    """The lease ``name``, for ``seconds`` at a time, as one process takes it; for any thread."""
+    """The thread-safe lease ``name`` of a process, taken for ``seconds`` at a time."""
 
     def __init__(self, database: Database, name: str, seconds: int) -> None:
         self._database = database
@@ -56,31 +56,31 @@ class Lease:
         self._until = 0.0
 
     def is_held(self) -> bool:
-        """Return whether this process holds the lease: takes one that is free, renews its own.
+        """Take or renew the lease, and return whether this process holds it.
 
-        Where it was taken or renewed less than half its time ago, that costs no statement. Where
-        the database does not answer, or takes no writes, it is not held; nothing is raised.
+        No statement is sent in the first half of the lease's time. If the database is unavailable
+        or read-only, the lease is not held, and nothing is raised.
         """
         with self._turn:
-            if self._process != os.getpid():  # never what a process before a fork had
+            if self._process != os.getpid():  # forked: the parent's lease does not count
                 self._process, self._until = os.getpid(), 0.0
-                host = socket.gethostname()[:_MOST_OF_HOST]
+                host = socket.gethostname()[:_MAX_HOST_NAME]
                 self._holder = f"{host}/{self._process}/{secrets.token_hex(8)}"
-            begun = monotonic()
-            if begun + self._seconds / 2 < self._until:
+            started = monotonic()
+            if started + self._seconds / 2 < self._until:
                 return True
             try:
                 with self._database.read() as connection:
-                    held = self._take(connection)
+                    is_held = self._take(connection)
             except Error as failure:
                 LOG.debug("lease %s: %s", self._name, sentence(failure))
-                held = False
-            # Counted from before the database did.
-            self._until = begun + self._seconds if held else 0.0
-            return held
+                is_held = False
+            # Counted from before the statement, so that it ends before the database's time.
+            self._until = started + self._seconds if is_held else 0.0
+            return is_held
 
     def release(self) -> None:
-        """Let another process take the lease at once; nothing is raised where that fails."""
+        """Release the lease for other processes, and only log errors."""
         with self._turn:
             if not self._until or self._process != os.getpid():
                 return
@@ -92,20 +92,20 @@ class Lease:
                 LOG.debug("lease %s: %s", self._name, sentence(failure))
 
     def _take(self, connection: Connection) -> bool:
-        # The first time, there is no row to be renewed.
+        # The first process finds no row to renew.
         return self._run(connection, _RENEW) or self._run(connection, _INSERT)
 
     def _run(self, connection: Connection, statement: str) -> bool:
-        """Return whether a statement changed a row, on a connection that commits each statement."""
+
         dialect = connection.dialect.name
         ignores = dialect == "mysql"
-        words = statement.format(
+        sql = statement.format(
             now=_NOW[dialect],
             later=_LATER[dialect].format(self._seconds),
-            # A clock that is set by less gives no reason to take a lease from a process at work.
+            # A smaller change of the clock must not take the lease from a live holder.
             much_later=_LATER[dialect].format(2 * self._seconds),
             ignore=" IGNORE" * ignores,
             nothing=" ON CONFLICT DO NOTHING" * (not ignores),
         )
-        named = {"name": self._name, "holder": self._holder}
-        return connection.execute(text(words), named).rowcount > 0
+        parameters = {"name": self._name, "holder": self._holder}
+        return connection.execute(text(sql), parameters).rowcount > 0

@@ -1,4 +1,4 @@
-"""Creates and upgrades the schema with alembic, under a version table of our own name."""
+"""Schema migrations with alembic, under a version table of our own name."""
 
 import os
 import re
@@ -40,389 +40,63 @@ LOG = log.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: On a Galera cluster, the table that is there while one changes the schema.
+#: The table that serves as the migration lock on a Galera cluster, while it exists.
 TURN = "placement_sched_schema_turn"
-#: Seconds after which the process that made it is taken for dead, and another one goes on. On a
-#: cluster a change that takes longer is not protected from others: the guide says to start one.
+#: Seconds after which the process that holds the lock is considered dead, and another process takes
+#: the lock. A longer migration on a cluster is not protected: the guide says to start one process.
 LONGEST = 600
 _LOCK_NAME = "placement_sched_schema"
 _LOCK_NUMBER = 7305212
-#: Seconds for which MariaDB is asked for its lock, before the log says that it is waited for.
-_ASKED_FOR = 60
-_SCHEMA_TURN_PAUSE = 0.2
-#: How often a statement is done that others end. A turn that is not given back keeps all others
-#: waiting for ``LONGEST``.
-_SCHEMA_TURN_ATTEMPTS = 50
-#: The comment of the table: when it was made, by the clock of a database, and by which process.
-_TAKE = f"CREATE TABLE {TURN} (node INT) ENGINE=InnoDB COMMENT="
-# A time that is far ahead is of a clock that was wrong.
-_TAKEN = (
+#: Seconds to wait for MariaDB's lock before a warning is logged.
+_LOCK_WAIT = 60
+#: Seconds between two attempts to take the lock of a cluster, or to repeat an aborted statement.
+_LOCK_RETRY_PAUSE = 0.2
+#: Maximum attempts for a statement that others abort. A lock that is not released blocks all other
+#: processes for ``LONGEST`` seconds.
+_MAX_STATEMENT_ATTEMPTS = 50
+#: The table's comment is the database's time when the lock was taken, and the process.
+_CREATE_LOCK = f"CREATE TABLE {TURN} (node INT) ENGINE=InnoDB COMMENT="
+# A time far in the future comes from a wrong clock.
+_READ_LOCK = (
     "SELECT table_comment, CAST(LEFT(table_comment, 19) AS DATETIME) NOT BETWEEN "
     "UTC_TIMESTAMP() - INTERVAL :longest SECOND AND UTC_TIMESTAMP() + INTERVAL :longest SECOND "
     "FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = :name"
 )
-#: The random part of a comment, which those of older releases lack.
+#: The random part of a comment, which older releases did not write.
 _RANDOM = re.compile(r"/([0-9a-f]{16})$")
-_LIKE = (
+_FIND_TABLES = (
     "SELECT table_name FROM information_schema.tables "
     "WHERE table_schema = DATABASE() AND table_name LIKE :pattern"
 )
-#: What says that another process was quicker: the new name is there, or the table is not.
-_ANOTHERS = {ER.TABLE_EXISTS_ERROR, ER.NO_SUCH_TABLE}
+#: Error codes if another process was faster: the new name exists, or the table does not.
+_ANOTHER_WAS_FASTER = {ER.TABLE_EXISTS_ERROR, ER.NO_SUCH_TABLE}
 
-
-@contextmanager
-def one_at_a_time(connection: Connection) -> Iterator[None]:
-    """Hold a lock, so that workers that start together migrate in turn.
-
-    A change of a large table may take hours, so answers are waited for without an end.
-
-    SQLite's write transaction is such a lock already; MariaDB commits at every table it makes,
-    so its lock is the session's, or the cluster's, and must be given back.
-    """
-    with answering(connection, None), _held(connection):
-        yield
-
-
-@contextmanager
-def _held(connection: Connection) -> Iterator[None]:
-    dialect = connection.dialect.name
-    if dialect == "postgresql":
-        connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK_NUMBER})"))
-    if dialect in {"postgresql", "sqlite"}:
-        yield
-    elif _is_of_a_cluster(connection):
-        with _turn(connection):
-            yield
-    else:
-        while connection.scalar(text(f"SELECT GET_LOCK('{_LOCK_NAME}', {_ASKED_FOR})")) != 1:
-            LOG.warning("another process changes the schema, which this one waits for")
-        try:
-            yield
-        finally:
-            connection.execute(text(f"SELECT RELEASE_LOCK('{_LOCK_NAME}')"))
-
-
-def _is_of_a_cluster(connection: Connection) -> bool:
-    found = connection.execute(text("SHOW VARIABLES LIKE 'wsrep_on'")).first()
-    return found is not None and found[1] == "ON"
-
-
-@contextmanager
-def _turn(connection: Connection) -> Iterator[None]:
-    # Containers may have the same host name, and their processes the same number.
-    host = socket.gethostname()[:200]
-    mine, other = f"{host}/{os.getpid()}/{secrets.token_hex(8)}", _Other()
-    waits = False
-    while not _taken(connection, mine, other):
-        if not waits:
-            LOG.warning(
-                "another process changes the schema through another node, which this one waits "
-                "for; if it was killed, drop the table %s",
-                TURN,
-            )
-        waits = True
-        time.sleep(_SCHEMA_TURN_PAUSE)
-    try:
-        yield
-    finally:
-        _give_back(connection, mine)
-
-
-class _Other:
-    """The process whose turn it is, and for how long this one has seen that."""
-
-    def __init__(self) -> None:
-        self._comment, self._since = "", 0.0
-
-    def is_dead(self, comment: str) -> bool:
-        """Return whether it has had its turn for too long, whatever the clocks of nodes say."""
-        if comment != self._comment:
-            self._comment, self._since = comment, time.monotonic()
-        return time.monotonic() - self._since > LONGEST
-
-
-def _give_back(connection: Connection, mine: str) -> None:
-    found = _answered(partial(_found, connection))
-    if found is None or not found[0].endswith(f" {mine}"):
-        # The graves are then of this turn, by which others see that it was put away.
-        LOG.warning(
-            "changing the schema took longer than %s seconds, and another process was let in",
-            LONGEST,
-        )
-        return
-    for name in [*_answered(partial(_graves, connection)), TURN]:
-        _answered(partial(connection.execute, text(f"DROP TABLE IF EXISTS {name}")))
-
-
-def _found(connection: Connection) -> tuple[str, bool] | None:
-    """Return the comment of the table, and whether its time says that its process is dead."""
-    found = connection.execute(text(_TAKEN), {"longest": LONGEST, "name": TURN}).first()
-    return None if found is None else (found[0], bool(found[1]))
-
-
-def _graves(connection: Connection) -> list[str]:
-    pattern = TURN.replace("_", r"\_") + r"\_%"
-    return list(connection.scalars(text(_LIKE), {"pattern": pattern}))
-
-
-def _taken(connection: Connection, mine: str, other: _Other) -> bool:
-    """Return whether it is this process's turn."""
-    try:
-        return _is_taken(connection, mine, other)
-    except OperationalError as failure:
-        if not _is_ended(failure):
-            raise
-        return False
-
-
-def _is_ended(failure: Exception) -> bool:
-    """Return whether a change of tables through another node ended a statement, as a deadlock."""
-    said = failure.orig if isinstance(failure, OperationalError) else None
-    return said is not None and said.args[0] == ER.LOCK_DEADLOCK
-
-
-def _answered(statement: Callable[[], T]) -> T:
-    """Return what a statement returns, done again where a change through another node ended it."""
-    return retrying(
-        statement,
-        _SCHEMA_TURN_ATTEMPTS,
-        on=OperationalError,
-        when=_is_ended,
-        between=lambda _number: time.sleep(_SCHEMA_TURN_PAUSE),
-    )
-
-
-def _is_taken(connection: Connection, mine: str, other: _Other) -> bool:
-    now = connection.scalar(text("SELECT CAST(UTC_TIMESTAMP() AS CHAR)"))
-    try:
-        connection.execute(text(f"{_TAKE}'{now} {mine}'"))
-    except OperationalError as failure:
-        if failure.orig is None or failure.orig.args[0] != ER.TABLE_EXISTS_ERROR:
-            raise
-        if (found := _found(connection)) is None:  # gone meanwhile
-            return False
-        comment, is_dead = found
-        # It was made by an attempt that was ended as it was answered.
-        if comment.endswith(f" {mine}"):
-            return True
-        if other.is_dead(comment) or is_dead:
-            _put_away(connection, _grave(comment))
-        return False
-    return True
-
-
-def _grave(comment: str) -> str:
-    """Return the name for the table of a process that was killed, which that of no other gets."""
-    name = f"{TURN}_{re.sub(r'[^0-9]', '', comment[:19])}"
-    found = _RANDOM.search(comment)
-    return name if found is None else f"{name}_{found[1]}"
-
-
-def _put_away(connection: Connection, grave: str) -> None:
-    """Rename the table of a process that was killed; not one that was made meanwhile.
-
-    Of several that find it, one does: for the others the new name is taken. So it is there until
-    the next turn is over.
-    """
-    try:
-        connection.execute(text(f"RENAME TABLE {TURN} TO {grave}"))
-    except (OperationalError, ProgrammingError) as failure:
-        if failure.orig is None or failure.orig.args[0] not in _ANOTHERS:
-            raise
-
-
-#: OpenStack placement keeps its revision in ``alembic_version``; ours must not be mistaken for it.
+#: Differs from ``alembic_version``, the table of OpenStack placement's revision.
 VERSION_TABLE = "placement_sched_alembic_version"
 
-#: Seconds that a statement about triggers waits for transactions on MariaDB, seconds until it is
-#: tried again, and how often it is tried.
-_WAIT, _PAUSE, _ATTEMPTS = 2, 1.0, 60
+#: MariaDB's metadata lock timeout for trigger statements in seconds, the seconds between two
+#: attempts, and the maximum number of attempts.
+_TRIGGER_LOCK_WAIT, _TRIGGER_PAUSE, _MAX_TRIGGER_ATTEMPTS = 2, 1.0, 60
 
-_KNOWN = frozenset(table.name for table in (*OWN_TABLES, *PLACEMENT_TABLES))
+_TABLE_NAMES = frozenset(table.name for table in (*OWN_TABLES, *PLACEMENT_TABLES))
 
-
-@dataclass(frozen=True, slots=True)
-class SchemaContents:
-    """The names of all tables, and the columns and indexes of the known ones, by table and name."""
-
-    tables: frozenset[str]
-    columns: frozenset[tuple[str, str]]
-    indexes: frozenset[tuple[str, str]]
-
-    def columns_since(self, before: "SchemaContents") -> tuple[str, ...]:
-        """Return as ``table.column`` the columns added to the tables that were there before."""
-        new = sorted(self.columns - before.columns)
-        return tuple(f"{table}.{name}" for table, name in new if table in before.tables)
-
-    def indexes_since(self, before: "SchemaContents") -> tuple[str, ...]:
-        """Return the indexes added to the tables that were there before."""
-        new = sorted(self.indexes - before.indexes)
-        return tuple(name for table, name in new if table in before.tables)
-
-
-def schema_contents(connection: Connection) -> SchemaContents:
-    """Return the tables, columns and indexes that the database has."""
-    inspector = inspect(connection)
-    tables = frozenset(inspector.get_table_names())
-    if not (known := sorted(tables & _KNOWN)):
-        return SchemaContents(tables, frozenset(), frozenset())
-
-    def named(found: Mapping[Any, Iterable[Mapping[str, Any]]]) -> frozenset[tuple[str, str]]:
-        return frozenset(
-            (table, str(one["name"])) for (_, table), some in found.items() for one in some
-        )
-
-    columns = inspector.get_multi_columns(filter_names=known)
-    return SchemaContents(
-        tables, named(columns), named(inspector.get_multi_indexes(filter_names=known))
-    )
-
-
-def sync_schema(database: Database) -> None:
-    """Bring the schema to the newest revision; safe when several workers start at once.
-
-    The triggers of the log of changes are made, those that were lost as well, where the database
-    is to have it and its server lets it be exact. Raises as :func:`refuse_unknown_revision`.
-    """
-
-    def upgrade(connection: Connection) -> None:
-        with one_at_a_time(connection):
-            configuration = _configuration()
-            configuration.attributes["connection"] = connection
-            command.upgrade(configuration, "head")
-
-    found = current_revision(database)
-    if found != newest_revision():
-        refuse_unknown_revision(found)
-        database.write(upgrade)
-    if database.logs_changes:
-        _log_changes(database)
-
-
-def _log_changes(database: Database) -> None:
-    with database.read() as connection:
-        unsupported = why_unsupported(connection)
-        complete = not missing_triggers(connection)
-    if unsupported is not None:
-        LOG.warning(
-            "[placement] providers_in_memory has no effect, for changes cannot be logged: %s; set "
-            "it to false",
-            unsupported,
-        )
-    elif not complete:
-        _with_triggers(database, make_triggers)
-
-
-def stop_logging(database: Database) -> bool:
-    """Remove the triggers of the log of changes where the database is not to have it.
-
-    Also where its server does not let it be exact. Return whether there were any.
-    """
-    with database.read() as connection:
-        wanted = database.logs_changes and why_unsupported(connection) is None
-        if wanted or not has_triggers(connection):
-            return False
-    _with_triggers(database, remove_triggers)
-    return True
-
-
-def _with_triggers(database: Database, change: Callable[[Connection], None]) -> None:
-    """Create or remove triggers; wait briefly for transactions that use the tables, then retry.
-
-    MariaDB keeps everything waiting that wants a table after a statement that changes it. Two
-    transactions of one client could so wait for each other.
-    """
-
-    def work(connection: Connection) -> None:
-        with one_at_a_time(connection), _brief_waits(connection):
-            change(connection)
-
-    retrying(
-        lambda: database.write(work),
-        _ATTEMPTS,
-        on=Unavailable,
-        when=lambda failure: conflict_of(failure) == LOCK_TIMEOUT,
-        between=lambda _number: time.sleep(_PAUSE),
-    )
-
-
-@contextmanager
-def _brief_waits(connection: Connection) -> Iterator[None]:
-    if connection.dialect.name not in {"mysql", "mariadb"}:
-        yield
-        return
-    connection.exec_driver_sql(f"SET SESSION lock_wait_timeout = {_WAIT}")
-    try:
-        yield
-    finally:
-        connection.exec_driver_sql("SET SESSION lock_wait_timeout = DEFAULT")
-
-
-def current_revision(database: Database) -> str | None:
-    """Return the revision of the database, or None where our schema is not there."""
-    with database.read() as connection:
-        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
-        return context.get_current_revision()
-
-
-@cache
-def newest_revision() -> str:
-    """Return the revision that this release needs."""
-    head = ScriptDirectory.from_config(_configuration()).get_current_head()
-    if head is None:  # pragma: no cover - the package always ships migrations
-        raise Unavailable("this installation ships no migrations")
-    return head
-
-
-def refuse_unknown_revision(found: str | None) -> None:
-    """Raise for a revision that this release does not have.
-
-    :class:`NewerSchema` for one of a newer release, :class:`Unavailable` for one of a development
-    version before the first release.
-    """
-    known = {one.revision for one in ScriptDirectory.from_config(_configuration()).walk_revisions()}
-    if found is None or found in known:
-        return
-    if found < min(known):
-        raise Unavailable(
-            f"the database schema is at revision {found}, of a development version: this release "
-            f"upgrades from revision {min(known)} on; see the release notes"
-        )
-    raise NewerSchema(
-        f"the database schema is at revision {found}, of a newer release: this one has "
-        f"revisions up to {newest_revision()}; start the newer release, or restore a backup of "
-        "before its upgrade"
-    )
-
-
-def _configuration() -> Config:
-    # The migrations are beside the package in a checkout, in it in a wheel.
-    package = Path(__file__).resolve().parent.parent
-    beside = package.parent / "alembic"
-    scripts = beside if (beside / "env.py").exists() else package / "_migrations"
-    configuration = Config()
-    configuration.set_main_option("script_location", str(scripts).replace("%", "%%"))
-    return configuration
-
-
-#: Where OpenStack placement keeps its revision.
+#: The table of OpenStack placement's revision.
 OPENSTACK_SCHEMA_VERSION_TABLE = "alembic_version"
 
-#: The newest revision without consumer types, and the one that brings them.
+#: The newest revision without consumer types, and the revision that adds them.
 TRAIN, XENA = "b5c396305c25", "422ece571366"
 
-#: The revisions that can be taken over, oldest first, and the releases that end on each, as the
-#: ``placement-manage db version`` of each release on PyPI says after its ``db sync``.
+#: The revisions that can be adopted, oldest first, with the releases that end on each. Source: the
+#: output of ``placement-manage db version`` of each release on PyPI after its ``db sync``.
 REVISIONS: Mapping[str, str] = {
     TRAIN: "Train to Wallaby (2.0 to 5.0)",
     XENA: "Xena to 2023.1 (6.0 to 9.0)",
     "a082b8bb98d0": "2023.2 to 2026.1 (10.0 to 16.0)",
 }
-#: Any of these shows that this service has worked on a database. Alembic makes the first of them
-#: before anything else, so a schema of ours that was left half made is known by it as well.
+#: The tables that show that this service has used a database. Alembic creates the first before the
+#: others, so that an incomplete schema of ours is recognised.
 _OWN_NAMES = frozenset({VERSION_TABLE, *(table.name for table in OWN_TABLES)})
-#: Revisions of Stein, and those that a ``db sync`` to Train passes on its way.
+#: Revisions of Stein, and the intermediate revisions of a ``db sync`` to Train.
 TOO_OLD = frozenset({"b4ed3a175331", "611cd6dffd7b"})
 
 _version = table(OPENSTACK_SCHEMA_VERSION_TABLE, column("version_num", String(32)))
@@ -431,61 +105,385 @@ _ADD_TYPE = "ALTER TABLE consumers ADD COLUMN consumer_type_id INTEGER"
 _KEY = "CONSTRAINT consumers_consumer_type_id_fkey"
 
 
+@contextmanager
+def one_at_a_time(connection: Connection) -> Iterator[None]:
+    """Hold the migration lock, so that workers migrate in sequence.
+
+    Statements have no time limit, since a change of a large table may take hours. On SQLite the
+    write transaction is the lock. MariaDB commits after each table, so that its lock belongs to the
+    session or the cluster and must be released.
+    """
+    with answering(connection, None), _hold_lock(connection):
+        yield
+
+
+@contextmanager
+def _hold_lock(connection: Connection) -> Iterator[None]:
+    dialect = connection.dialect.name
+    if dialect == "postgresql":
+        connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK_NUMBER})"))
+    if dialect in {"postgresql", "sqlite"}:
+        yield
+    elif _is_galera(connection):
+        with _hold_cluster_lock(connection):
+            yield
+    else:
+        while connection.scalar(text(f"SELECT GET_LOCK('{_LOCK_NAME}', {_LOCK_WAIT})")) != 1:
+            LOG.warning("waiting for another process that changes the schema")
+        try:
+            yield
+        finally:
+            connection.execute(text(f"SELECT RELEASE_LOCK('{_LOCK_NAME}')"))
+
+
+def _is_galera(connection: Connection) -> bool:
+    row = connection.execute(text("SHOW VARIABLES LIKE 'wsrep_on'")).first()
+    return row is not None and row[1] == "ON"
+
+
+@contextmanager
+def _hold_cluster_lock(connection: Connection) -> Iterator[None]:
+    # Containers may share a host name, and their processes the same process id.
+    host = socket.gethostname()[:200]
+    own_process, holder = f"{host}/{os.getpid()}/{secrets.token_hex(8)}", _LockHolder()
+    is_waiting = False
+    while not _take_cluster_lock(connection, own_process, holder):
+        if not is_waiting:
+            LOG.warning(
+                "waiting for another process that changes the schema through another node; if it "
+                "was killed, drop the table %s",
+                TURN,
+            )
+        is_waiting = True
+        time.sleep(_LOCK_RETRY_PAUSE)
+    try:
+        yield
+    finally:
+        _release_cluster_lock(connection, own_process)
+
+
+class _LockHolder:
+    """The process that holds the lock, and the time since it was first observed."""
+
+    def __init__(self) -> None:
+        self._comment, self._since = "", 0.0
+
+    def is_dead(self, comment: str) -> bool:
+        """Return whether the lock is held for too long, independently of the nodes' clocks."""
+        if comment != self._comment:
+            self._comment, self._since = comment, time.monotonic()
+        return time.monotonic() - self._since > LONGEST
+
+
+def _release_cluster_lock(connection: Connection, own_process: str) -> None:
+    lock = _retry_aborted(partial(_read_cluster_lock, connection))
+    if lock is None or not lock[0].endswith(f" {own_process}"):
+        # The renamed table of this lock stays, so that others notice the takeover.
+        LOG.warning(
+            "the schema change took longer than %s seconds, and another process took the lock",
+            LONGEST,
+        )
+        return
+    for name in [*_retry_aborted(partial(_find_renamed_locks, connection)), TURN]:
+        _retry_aborted(partial(connection.execute, text(f"DROP TABLE IF EXISTS {name}")))
+
+
+def _read_cluster_lock(connection: Connection) -> tuple[str, bool] | None:
+    """Return the lock's comment and whether it is too old, or None if there is no lock."""
+    row = connection.execute(text(_READ_LOCK), {"longest": LONGEST, "name": TURN}).first()
+    return None if row is None else (row[0], bool(row[1]))
+
+
+def _find_renamed_locks(connection: Connection) -> list[str]:
+    pattern = TURN.replace("_", r"\_") + r"\_%"
+    return list(connection.scalars(text(_FIND_TABLES), {"pattern": pattern}))
+
+
+def _take_cluster_lock(connection: Connection, own_process: str, holder: _LockHolder) -> bool:
+
+    try:
+        return _try_cluster_lock(connection, own_process, holder)
+    except OperationalError as failure:
+        if not _is_aborted(failure):
+            raise
+        return False
+
+
+def _is_aborted(failure: Exception) -> bool:
+    """Return whether a schema change through another node aborted a statement."""
+    error = failure.orig if isinstance(failure, OperationalError) else None
+    return error is not None and error.args[0] == ER.LOCK_DEADLOCK
+
+
+def _retry_aborted(statement: Callable[[], T]) -> T:
+    """Run a statement, repeated if a schema change through another node aborts it."""
+    return retrying(
+        statement,
+        _MAX_STATEMENT_ATTEMPTS,
+        on=OperationalError,
+        when=_is_aborted,
+        between=lambda _number: time.sleep(_LOCK_RETRY_PAUSE),
+    )
+
+
+def _try_cluster_lock(connection: Connection, own_process: str, holder: _LockHolder) -> bool:
+    now = connection.scalar(text("SELECT CAST(UTC_TIMESTAMP() AS CHAR)"))
+    try:
+        connection.execute(text(f"{_CREATE_LOCK}'{now} {own_process}'"))
+    except OperationalError as failure:
+        if failure.orig is None or failure.orig.args[0] != ER.TABLE_EXISTS_ERROR:
+            raise
+        if (lock := _read_cluster_lock(connection)) is None:  # dropped since then
+            return False
+        comment, is_dead = lock
+        # An earlier attempt created the table before its statement was aborted.
+        if comment.endswith(f" {own_process}"):
+            return True
+        if holder.is_dead(comment) or is_dead:
+            _rename_dead_lock(connection, _name_dead_lock(comment))
+        return False
+    return True
+
+
+def _name_dead_lock(comment: str) -> str:
+    """Return the unique new name for the lock table of a killed process."""
+    name = f"{TURN}_{re.sub(r'[^0-9]', '', comment[:19])}"
+    match = _RANDOM.search(comment)
+    return name if match is None else f"{name}_{match[1]}"
+
+
+def _rename_dead_lock(connection: Connection, new_name: str) -> None:
+    """Rename the lock table of a killed process, but not a newer lock.
+
+    If several processes try it, only the first succeeds: for the others the new name exists, until
+    the next lock is released.
+    """
+    try:
+        connection.execute(text(f"RENAME TABLE {TURN} TO {new_name}"))
+    except (OperationalError, ProgrammingError) as failure:
+        if failure.orig is None or failure.orig.args[0] not in _ANOTHER_WAS_FASTER:
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaContents:
+    """The names of all tables, and the columns and indexes of placement's and our tables."""
+
+    tables: frozenset[str]
+    columns: frozenset[tuple[str, str]]
+    indexes: frozenset[tuple[str, str]]
+
+    def columns_since(self, before: "SchemaContents") -> tuple[str, ...]:
+        """Return the columns added to existing tables, as ``table.column``."""
+        new = sorted(self.columns - before.columns)
+        return tuple(f"{table}.{name}" for table, name in new if table in before.tables)
+
+    def indexes_since(self, before: "SchemaContents") -> tuple[str, ...]:
+        """Return the names of the indexes added to existing tables."""
+        new = sorted(self.indexes - before.indexes)
+        return tuple(name for table, name in new if table in before.tables)
+
+
+def schema_contents(connection: Connection) -> SchemaContents:
+    """Read the tables, columns and indexes of the database."""
+    inspector = inspect(connection)
+    tables = frozenset(inspector.get_table_names())
+    if not (existing := sorted(tables & _TABLE_NAMES)):
+        return SchemaContents(tables, frozenset(), frozenset())
+
+    def names_of(by_table: Mapping[Any, Iterable[Mapping[str, Any]]]) -> frozenset[tuple[str, str]]:
+        return frozenset(
+            (table, str(item["name"])) for (_, table), items in by_table.items() for item in items
+        )
+
+    columns = inspector.get_multi_columns(filter_names=existing)
+    return SchemaContents(
+        tables, names_of(columns), names_of(inspector.get_multi_indexes(filter_names=existing))
+    )
+
+
+def sync_schema(database: Database) -> None:
+    """Upgrade the schema to the newest revision, safely for concurrent workers.
+
+    Also creates missing triggers of the change log if the log is enabled and the server supports
+    it. Raises as :func:`refuse_unknown_revision`.
+    """
+
+    def upgrade(connection: Connection) -> None:
+        with one_at_a_time(connection):
+            configuration = _configuration()
+            configuration.attributes["connection"] = connection
+            command.upgrade(configuration, "head")
+
+    revision = current_revision(database)
+    if revision != newest_revision():
+        refuse_unknown_revision(revision)
+        database.write(upgrade)
+    if database.logs_changes:
+        _ensure_triggers(database)
+
+
+def _ensure_triggers(database: Database) -> None:
+    with database.read() as connection:
+        reason = why_unsupported(connection)
+        is_complete = not missing_triggers(connection)
+    if reason is not None:
+        LOG.warning(
+            "[placement] providers_in_memory has no effect, because changes cannot be logged: %s; "
+            "set it to false",
+            reason,
+        )
+    elif not is_complete:
+        _change_triggers(database, make_triggers)
+
+
+def stop_logging(database: Database) -> bool:
+    """Remove the triggers of the change log if it is disabled or not supported.
+
+    Returns whether there were triggers.
+    """
+    with database.read() as connection:
+        is_wanted = database.logs_changes and why_unsupported(connection) is None
+        if is_wanted or not has_triggers(connection):
+            return False
+    _change_triggers(database, remove_triggers)
+    return True
+
+
+def _change_triggers(database: Database, change: Callable[[Connection], None]) -> None:
+    """Create or remove triggers with short lock waits and retries.
+
+    On MariaDB all statements that use a table wait until a pending change of the table is done.
+    With a long wait, two transactions of the same client could block each other.
+    """
+
+    def work(connection: Connection) -> None:
+        with one_at_a_time(connection), _short_lock_waits(connection):
+            change(connection)
+
+    retrying(
+        lambda: database.write(work),
+        _MAX_TRIGGER_ATTEMPTS,
+        on=Unavailable,
+        when=lambda failure: conflict_of(failure) == LOCK_TIMEOUT,
+        between=lambda _number: time.sleep(_TRIGGER_PAUSE),
+    )
+
+
+@contextmanager
+def _short_lock_waits(connection: Connection) -> Iterator[None]:
+    if connection.dialect.name not in {"mysql", "mariadb"}:
+        yield
+        return
+    connection.exec_driver_sql(f"SET SESSION lock_wait_timeout = {_TRIGGER_LOCK_WAIT}")
+    try:
+        yield
+    finally:
+        connection.exec_driver_sql("SET SESSION lock_wait_timeout = DEFAULT")
+
+
+def current_revision(database: Database) -> str | None:
+    """Return the revision of our schema in the database, or None without a schema."""
+    with database.read() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+        return context.get_current_revision()
+
+
+@cache
+def newest_revision() -> str:
+    """Return the schema revision of this release."""
+    head = ScriptDirectory.from_config(_configuration()).get_current_head()
+    if head is None:  # pragma: no cover - the package always ships migrations
+        raise Unavailable("this installation ships no migrations")
+    return head
+
+
+def refuse_unknown_revision(found: str | None) -> None:
+    """Raise an error for a revision that this release does not have.
+
+    Raises :class:`NewerSchema` for a revision of a newer release, and :class:`Unavailable` for a
+    revision of a development version before the first release.
+    """
+    ids = {item.revision for item in ScriptDirectory.from_config(_configuration()).walk_revisions()}
+    if found is None or found in ids:
+        return
+    if found < min(ids):
+        raise Unavailable(
+            f"the database schema is at revision {found} of a development version, but this "
+            f"release upgrades from revision {min(ids)} on; see the release notes"
+        )
+    raise NewerSchema(
+        f"the database schema is at revision {found} of a newer release, but this release has "
+        f"revisions up to {newest_revision()}; start the newer release, or restore a backup from "
+        "before the upgrade"
+    )
+
+
+def _configuration() -> Config:
+    # The migrations are next to the package in a checkout, and inside it in a wheel.
+    package = Path(__file__).resolve().parent.parent
+    checkout = package.parent / "alembic"
+    scripts = checkout if (checkout / "env.py").exists() else package / "_migrations"
+    configuration = Config()
+    configuration.set_main_option("script_location", str(scripts).replace("%", "%%"))
+    return configuration
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What of OpenStack placement's schema a database has; columns are ``table.column``."""
+    """State of OpenStack placement's schema, with columns as ``table.column``."""
 
-    #: What its version table says; empty where there is none, or nothing in it.
+    #: The contents of its version table; empty without such a table.
     revisions: tuple[str, ...]
     tables: frozenset[str]
     missing_tables: tuple[str, ...]
     missing_columns: tuple[str, ...]
-    #: Whether any table of this service is there.
+    #: Whether the database has any table of this service.
     ours: bool
 
     @property
     def foreign(self) -> bool:
-        """Return whether placement's tables are there and this service has not made them."""
+        """Whether placement's tables exist, but no table of this service."""
         return bool(self.tables) and not self.ours
 
     @property
     def adopted(self) -> bool:
-        """Return whether OpenStack placement made the database and this service has adopted it."""
+        """Whether OpenStack placement made the database and this service has adopted it."""
         return bool(self.revisions) and bool(self.tables) and self.ours
 
     @property
     def revision(self) -> str | None:
-        """Return its revision, or None where that table says none or several."""
+        """The revision in placement's version table, or None if there is none or several."""
         return self.revisions[0] if len(self.revisions) == 1 else None
 
     @property
     def complete(self) -> bool:
-        """Return whether everything that this service reads and writes of it is there."""
+        """Whether the database has all tables and columns that this service uses."""
         return not self.missing_tables and not self.missing_columns
 
 
 def look(connection: Connection) -> Found:
-    """Return what of OpenStack placement's schema the database has."""
+    """Inspect OpenStack placement's schema in the database."""
     inspector = inspect(connection)
-    there = set(inspector.get_table_names())
-    wanted = {one.name: one for one in PLACEMENT_TABLES}
-    tables = there & set(wanted)
+    existing = set(inspector.get_table_names())
+    expected = {table.name: table for table in PLACEMENT_TABLES}
+    tables = existing & set(expected)
     columns = inspector.get_multi_columns(filter_names=sorted(tables)) if tables else {}
-    has = {(table, one["name"]) for (_, table), some in columns.items() for one in some}
-    needed = {(table, one.name) for table in tables for one in wanted[table].columns}
+    present = {(table, item["name"]) for (_, table), items in columns.items() for item in items}
+    needed = {(table, item.name) for table in tables for item in expected[table].columns}
     return Found(
-        revisions=_revisions(connection) if OPENSTACK_SCHEMA_VERSION_TABLE in there else (),
+        revisions=_revisions(connection) if OPENSTACK_SCHEMA_VERSION_TABLE in existing else (),
         tables=frozenset(tables),
-        missing_tables=tuple(sorted(set(wanted) - tables)),
-        missing_columns=tuple(f"{table}.{name}" for table, name in sorted(needed - has)),
-        ours=not _OWN_NAMES.isdisjoint(there),
+        missing_tables=tuple(sorted(set(expected) - tables)),
+        missing_columns=tuple(f"{table}.{name}" for table, name in sorted(needed - present)),
+        ours=not _OWN_NAMES.isdisjoint(existing),
     )
 
 
 def is_recorded(connection: Connection) -> bool:
-    """Return whether a revision of OpenStack placement is written down in the database.
+    """Return whether the database records a revision of OpenStack placement.
 
-    It stays there for good once that service has made the database, adopted or not.
+    The record stays in a database that OpenStack placement made, adopted or not.
     """
     return inspect(connection).has_table(OPENSTACK_SCHEMA_VERSION_TABLE) and bool(
         _revisions(connection)
@@ -493,27 +491,26 @@ def is_recorded(connection: Connection) -> bool:
 
 
 def _revisions(connection: Connection) -> tuple[str, ...]:
-    return tuple(sorted(str(one) for one in connection.scalars(select(_version.c.version_num))))
+    return tuple(sorted(str(name) for name in connection.scalars(select(_version.c.version_num))))
 
 
 def add_consumer_types(connection: Connection) -> None:
-    """Make the step from Train's revision to Xena's, as Xena's ``placement-manage db sync`` does.
+    """Upgrade from Train's to Xena's revision, as Xena's ``placement-manage db sync``.
 
-    A table, a column that may be empty and an index are added, and the revision is written down:
-    later releases' ``db sync`` go on from there, and a service of an earlier release that runs on
-    the database meanwhile does not notice. A step that died half way (MariaDB commits each
-    statement by itself) is finished.
+    Adds a table, a nullable column and an index, and sets the revision, so that ``db sync`` of
+    later releases continues from there. Running services of earlier releases are not affected. An
+    interrupted upgrade (MariaDB commits each statement) is completed.
     """
     with one_at_a_time(connection):
-        found = look(connection)
-        if found.revision != TRAIN:
+        schema = look(connection)
+        if schema.revision != TRAIN:
             return
         types = consumer_types.to_metadata(MetaData())
         if collation := collation_for_own_tables(connection):
             types.kwargs["mysql_collate"] = collation
         types.create(connection, checkfirst=True)
-        if "consumers.consumer_type_id" in found.missing_columns:
-            # One statement for both: MariaDB commits each, and a column without its key would stay.
+        if "consumers.consumer_type_id" in schema.missing_columns:
+            # A single statement, since MariaDB commits each: no column without its foreign key.
             on_sqlite = connection.dialect.name == "sqlite"
             key = _KEY if on_sqlite else f", ADD {_KEY} FOREIGN KEY (consumer_type_id)"
             connection.execute(text(f"{_ADD_TYPE} {key} REFERENCES consumer_types (id)"))

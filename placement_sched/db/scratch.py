@@ -1,9 +1,9 @@
-"""Trials: what a question changes in the database to be answered, and is rolled back.
+"""Scratch transactions: changes of the database for a simulation, rolled back at the end.
 
-On PostgreSQL and MariaDB a trial is a transaction that is never committed: no other connection sees
-what it writes, and others wait for it only where they write the very rows that it wrote, for as
-long as it is allowed to take. SQLite has one writer at a time: there a trial writes to a copy of
-the database in memory, for which no writer waits (doc/decisions/0020).
+On PostgreSQL and MariaDB a scratch transaction is never committed. No other connection sees its
+writes, and other writers wait only for the rows that it has changed, within its time limit. SQLite
+has a single writer at a time, so that the transaction uses a copy of the database in memory, which
+blocks no writer (doc/decisions/0020).
 """
 
 import sqlite3
@@ -22,55 +22,58 @@ from placement_sched.model.retry import retrying
 
 T = TypeVar("T")
 
-#: How often a trial is begun where concurrent writers ended it.
+#: Maximum number of attempts if concurrent writers abort the scratch transaction.
 ATTEMPTS = 3
-#: Seconds for which a trial waits for a lock, as others may wait for what it has written.
+#: Maximum seconds to wait for a lock, since other writers may wait for this transaction.
 LOCK_WAIT = 2
-#: How many steps SQLite's machine makes between two looks at the clock.
+#: SQLite's virtual machine steps between two checks of the deadline.
 _STEPS = 10_000
-_LATE = "the question took longer than [scheduler] what_if_timeout; ask for less, or raise it"
+_LATE = (
+    "the simulation took longer than [scheduler] what_if_timeout; simplify the request, or raise "
+    "the option"
+)
 
 
 class Readable(Protocol):
-    """What a request is answered from: the database, or a trial of it."""
+    """The database, or a scratch transaction of it, that a request reads."""
 
     def check(self) -> None:
-        """Raise :class:`Unavailable` where the time of the question is over."""
+        """Raise :class:`Unavailable` if the time limit of the simulation is exceeded."""
 
     def read(self) -> AbstractContextManager[Connection]:
-        """Give a connection for reading."""
+        """Open a connection for reading."""
 
 
 @dataclass(eq=False, slots=True)
 class Trial:
-    """A database as it would be; ``until`` is when it ends, by the monotonic clock."""
+    """A transaction that is rolled back, with its deadline on the monotonic clock."""
 
     connection: Connection
     until: float
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Give the connection of the trial; raises what :meth:`check` raises."""
+        """Yield the connection of the transaction, or raise as :meth:`check`."""
         self.check()
         yield self.connection
 
     def check(self) -> None:
-        """Raise :class:`Unavailable` where the time of the trial is over."""
+        """Raise :class:`Unavailable` if the deadline has passed."""
         if monotonic() > self.until:
             raise Unavailable(_LATE)
 
 
 def tried(database: Database, work: Callable[[Trial], T], seconds: float) -> T:
-    """Return what ``work`` returns of a trial of the database; whatever it writes is undone.
+    """Run ``work`` in a scratch transaction, roll it back, and return the result.
 
-    Where concurrent writers end it, it begins again. Raises :class:`Unavailable` where it takes
-    longer than ``seconds``, and what :meth:`Database.read` raises.
+    It is retried if concurrent writers abort it. Raises :class:`Unavailable` if it takes longer
+    than ``seconds``, and the exceptions of :meth:`Database.read`.
     """
 
     def once() -> T:
         until = monotonic() + seconds
         try:
-            with translated(), _undone(database, seconds, until) as connection:
+            with translated(), _begin(database, seconds, until) as connection:
                 return work(Trial(connection, until))
         except Unavailable as failure:
             if is_late(failure):
@@ -80,49 +83,49 @@ def tried(database: Database, work: Callable[[Trial], T], seconds: float) -> T:
     return retrying(once, ATTEMPTS, on=Unavailable, when=is_worth_retrying)
 
 
-def _undone(database: Database, seconds: float, until: float) -> AbstractContextManager[Connection]:
+def _begin(database: Database, seconds: float, until: float) -> AbstractContextManager[Connection]:
     if database.url.get_backend_name() == "sqlite":
-        return _copied(database, until)
-    return _rolled_back(database.writer, seconds)
+        return _open_copy(database, until)
+    return _open_transaction(database.writer, seconds)
 
 
 @contextmanager
-def _rolled_back(engine: Engine, seconds: float) -> Iterator[Connection]:
-    """Give a transaction that is rolled back, each of whose statements has so many seconds."""
+def _open_transaction(engine: Engine, seconds: float) -> Iterator[Connection]:
+    """Open a transaction that is rolled back, with a time limit for each statement."""
     with connected(engine) as connection:
         try:
-            for statement in _bounds(connection, seconds):
+            for statement in _limit_statements(connection, seconds):
                 connection.exec_driver_sql(statement)
             yield connection
         finally:
             connection.rollback()
             if connection.dialect.name != "postgresql":
-                # The bounds are of its session.
+                # The limits were set for the whole session.
                 connection.invalidate()
 
 
-def _bounds(connection: Connection, seconds: float) -> Iterator[str]:
-    whole = max(1, round(seconds))
+def _limit_statements(connection: Connection, seconds: float) -> Iterator[str]:
+    whole_seconds = max(1, round(seconds))
     if connection.dialect.name == "postgresql":
-        yield f"SET LOCAL statement_timeout = {whole * 1000}"
+        yield f"SET LOCAL statement_timeout = {whole_seconds * 1000}"
         yield f"SET LOCAL lock_timeout = {LOCK_WAIT * 1000}"
     else:
-        # MariaDB and MySQL name it differently; each ignores the other's comment.
+        # The setting has different names on MariaDB and MySQL; each ignores the other's comment.
         yield (
             f"SET SESSION innodb_lock_wait_timeout={LOCK_WAIT} "
-            f"/*M!100101 , max_statement_time={whole} */ "
-            f"/*!50708 , max_execution_time={whole * 1000} */"
+            f"/*M!100101 , max_statement_time={whole_seconds} */ "
+            f"/*!50708 , max_execution_time={whole_seconds * 1000} */"
         )
 
 
 @contextmanager
-def _copied(database: Database, until: float) -> Iterator[Connection]:
-    """Give a connection to a copy of an SQLite database, as it is now, in memory."""
+def _open_copy(database: Database, until: float) -> Iterator[Connection]:
+    """Open a connection to a copy of an SQLite database in memory."""
     copy = sqlite3.connect(":memory:", isolation_level=None)
     try:
         with database.read() as connection:
-            kept: Any = connection.connection.driver_connection
-            kept.backup(copy)
+            source: Any = connection.connection.driver_connection
+            source.backup(copy)
         copy.execute("PRAGMA foreign_keys=ON")
         copy.set_progress_handler(lambda: monotonic() > until, _STEPS)
         engine = create_engine("sqlite://", creator=lambda: copy, poolclass=StaticPool)

@@ -1,4 +1,4 @@
-"""SQL that each database needs worded differently, statements about many values, and pages."""
+"""SQL helpers: dialect differences, statements with many values, and pagination."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,30 +23,41 @@ V = TypeVar("V", int, str)
 
 #: A condition of a statement.
 Condition = ColumnElement[bool]
-#: SQLite takes 32766 parameters in a statement, PostgreSQL 65535; a statement may have a few more.
+#: Values per statement. SQLite accepts 32766 parameters, PostgreSQL 65535; statements have others.
 SIZE = 30_000
-#: So many rows are inserted faster one by one than as one document.
-_FEW = 10
-#: Rows of a whole cloud that are made objects, or shown, at once: small objects by the ten thousand
-#: would spread over the heap what a process keeps for long, and leave it larger each time.
+#: Rows up to which a list of parameters is faster than a JSON document.
+_MAX_ROWS_WITHOUT_JSON = 10
+#: Rows of a whole cloud that become objects at the same time. Tens of thousands of small objects
+#: would fragment the heap, which would grow each time.
 AT_ONCE = 1000
 
 _DIALECT = postgresql.dialect()  # type: ignore[no-untyped-call]
 _MASTER = sa.table("sqlite_master", sa.column("type"), sa.column("name"), sa.column("sql"))
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - as the tables keep it
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC, as in the tables
+
+_JSON_ARRAY = {"postgresql": "json_build_array", "sqlite": "json_array"}
+
+Rows = Sequence[Mapping[str, Any]]
+_UPSERTS: dict[str, Callable[[Table], postgresql.Insert | sqlite.Insert]] = {
+    "postgresql": postgresql.insert,
+    "sqlite": sqlite.insert,
+}
+
+#: Sort keys, and whether each is descending. The last key must be unique.
+Order = Sequence[tuple[ColumnElement[Any], bool]]
 
 
 def certifies(connection: Connection) -> bool:
-    """Return whether other servers may write to the same tables, which learn of no lock.
+    """Return whether other servers may write to the same tables without seeing locks.
 
-    The nodes of a Galera cluster, or of MySQL's group replication, let only one of two transactions
-    be committed that changed the same row. There a lock must change a row (doc/decisions/0022).
+    Of two transactions that changed the same row, the nodes of a Galera cluster, or of MySQL's
+    group replication, commit only the first. There a lock must change a row (doc/decisions/0022).
     """
     return connection.dialect.name in {"mysql", "mariadb"}
 
 
 def has_skip_locked(connection: Connection) -> bool:
-    """Return whether the server knows SKIP LOCKED: MariaDB since 10.6, MySQL since 8.0.1."""
+    """Return whether the server has SKIP LOCKED: MariaDB since 10.6, MySQL since 8.0.1."""
     dialect = connection.dialect
     if dialect.name not in {"mysql", "mariadb"}:
         return True
@@ -56,19 +67,19 @@ def has_skip_locked(connection: Connection) -> bool:
 
 
 def batches(values: Iterable[T], size: int = SIZE) -> Iterator[tuple[T, ...]]:
-    """Yield ``values`` in order in tuples of at most ``size``; nothing for no values."""
-    rest = iter(values)
-    while batch := tuple(islice(rest, size)):
+    """Split ``values`` into tuples of at most ``size``, in order."""
+    remaining = iter(values)
+    while batch := tuple(islice(remaining, size)):
         yield batch
 
 
 def among(
     connection: Connection, column: ColumnElement[V], values: Collection[V]
 ) -> ColumnElement[bool]:
-    """Return whether ``column`` is one of ``values``.
+    """Return the condition that ``column`` is in ``values``.
 
-    On PostgreSQL they go as one array: a thousand parameters cost more to send and to plan than
-    the rows cost to find, and each number of them would be a statement of its own to prepare.
+    PostgreSQL gets a single array: sending and planning a thousand parameters costs more than
+    finding the rows, and each number of parameters would be another statement to prepare.
     """
     if connection.dialect.name == "postgresql":
         return column == sa.any_(sa.literal(array_text(values), ArrayText(column.type)))
@@ -78,9 +89,9 @@ def among(
 def rows_among(
     connection: Connection, query: Select[Any], column: ColumnElement[V], values: Iterable[V]
 ) -> Iterator[Any]:
-    """Yield the rows of ``query`` whose ``column`` is one of ``values``, however many they are."""
+    """Yield the rows of ``query`` whose ``column`` is in ``values``, of any number."""
     for batch in batches(values):
-        # Fetched at once: one by one takes half as long again.
+        # Fetching row by row would take half as long again.
         yield from connection.execute(query.where(among(connection, column, batch))).all()
 
 
@@ -90,7 +101,7 @@ def change_among(
     column: ColumnElement[V],
     values: Iterable[V],
 ) -> int:
-    """Change or delete the rows whose ``column`` is one of ``values``; return how many."""
+    """Update or delete the rows whose ``column`` is in ``values``, and count them."""
     return sum(
         connection.execute(change.where(among(connection, column, batch))).rowcount
         for batch in batches(values)
@@ -98,43 +109,40 @@ def change_among(
 
 
 def ids_by(connection: Connection, column: sa.Column[Any], values: Iterable[str]) -> dict[str, int]:
-    """Return the ids of the rows whose ``column`` is one of ``values``, by that value."""
+    """Return the ids of the rows whose ``column`` is in ``values``, by value."""
     query = sa.select(column, column.table.c.id)
     return dict(map(tuple, rows_among(connection, query, column, values)))
 
 
 def given(**values: T | None) -> dict[str, T]:
-    """Return those of the values that are not None: for ``filter_by``, which they then narrow."""
+    """Return the values that are not None, as arguments of ``filter_by``."""
     return {name: value for name, value in values.items() if value is not None}
 
 
-_JSON_ARRAY = {"postgresql": "json_build_array", "sqlite": "json_array"}
-
-
 def json_row(connection: Connection, columns: Iterable[ColumnElement[Any]]) -> ColumnElement[str]:
-    """Return the values of columns as the text of a JSON array.
+    """Return the SQL expression for the values of columns as a JSON array.
 
-    For tens of thousands of rows: a driver written in Python takes longer for each value than to
-    read a whole row's text. Times come as texts of ISO 8601, booleans as 0 and 1 from some.
+    Faster for tens of thousands of rows: a driver written in Python needs more time for a value
+    than for a row's text. Times are ISO 8601 texts. Some databases return booleans as 0 and 1.
     """
     array = getattr(sa.func, _JSON_ARRAY.get(connection.dialect.name, "json_array"))
     return sa.cast(array(*columns), sa.Text) if is_postgresql(connection) else array(*columns)
 
 
 def json_rows(connection: Connection, columns: Iterable[ColumnElement[Any]]) -> ColumnElement[str]:
-    """Return the values of columns of all rows, or all of a group, for :func:`values_of`.
+    """Return the SQL expression for the values of all rows of a group, for :func:`values_of`.
 
-    A driver written in Python takes longer for a row than to read its text. For about a thousand
-    rows of bounded length: of more than its max_allowed_packet MariaDB makes null.
+    For about a thousand rows of limited length: MariaDB returns NULL for a text longer than its
+    max_allowed_packet.
     """
-    together: ColumnElement[str] = sa.func.aggregate_strings(json_row(connection, columns), ",")
-    return together
+    rows: ColumnElement[str] = sa.func.aggregate_strings(json_row(connection, columns), ",")
+    return rows
 
 
 def values_of(texts: Iterable[str]) -> Iterator[list[Any]]:
-    """Yield row by row the values that :func:`json_rows` joined together.
+    """Yield the values of each row in the texts of :func:`json_rows`.
 
-    Raises :class:`ValueError` where the database cut them.
+    Raises :class:`ValueError` if the database truncated a text.
     """
     for text in texts:
         yield from orjson.loads(f"[{text}]")
@@ -146,7 +154,7 @@ def is_postgresql(connection: Connection) -> bool:
 
 
 def digest(connection: Connection, column: ColumnElement[str]) -> ColumnElement[str]:
-    """Return the SHA-256 of long texts in hex, by which they are compared; on SQLite the text."""
+    """Return a key for comparing long texts: the SHA-256 in hex, on SQLite the text."""
     if is_postgresql(connection):
         return sa.func.encode(sa.func.sha256(sa.func.convert_to(column, "UTF8")), "hex")
     if connection.dialect.name == "sqlite":
@@ -155,43 +163,43 @@ def digest(connection: Connection, column: ColumnElement[str]) -> ColumnElement[
 
 
 def grouped(rows: Iterable[Any]) -> dict[Any, list[Any]]:
-    """Return the second values of rows in their order, by the first."""
-    found: dict[Any, list[Any]] = defaultdict(list)
+    """Group rows: the second values, in order, by the first value."""
+    groups: dict[Any, list[Any]] = defaultdict(list)
     for key, value in rows:
-        found[key].append(value)
-    return found
+        groups[key].append(value)
+    return groups
 
 
 def nested(rows: Iterable[Any]) -> dict[Any, dict[Any, Any]]:
-    """Return the third values of rows, by the first, then by the second."""
-    found: dict[Any, dict[Any, Any]] = defaultdict(dict)
+    """Return nested mappings: the third values of rows by the first and second values."""
+    mappings: dict[Any, dict[Any, Any]] = defaultdict(dict)
     for outer, inner, value in rows:
-        found[outer][inner] = value
-    return found
+        mappings[outer][inner] = value
+    return mappings
 
 
 class ArrayText(UserDefinedType[str]):
-    """The type of a parameter that is the text of a PostgreSQL array.
+    """The type of a parameter that contains a PostgreSQL array as text.
 
-    From a list psycopg would make the array value by value.
+    psycopg would convert a list value by value.
     """
 
     cache_ok = True
-    # Without its type PostgreSQL would read the text again for each row.
+    # Without the type PostgreSQL would parse the text for each row.
     render_bind_cast = True
 
     def __init__(self, item: TypeEngine[Any]) -> None:
-        """Make the type of an array of such items."""
+        """Make the array type for an item type."""
         self.item = item
 
     def get_col_spec(self, **_: object) -> str:
-        """Return PostgreSQL's name of the type; one with a length would cut what is asked."""
+        """Return PostgreSQL's type name, without a length, which would truncate the values."""
         item = sa.String() if isinstance(self.item, sa.String) else self.item
         return f"{item.compile(_DIALECT)}[]"
 
 
 def array_text(values: Collection[int] | Collection[str]) -> str:
-    """Return the text of a PostgreSQL array of numbers, or of strings."""
+    """Return the text of a PostgreSQL array of numbers or strings."""
     if isinstance(next(iter(values), None), str):
         strings = [str(value).replace("\\", "\\\\").replace('"', '\\"') for value in values]
         return '{"' + '","'.join(strings) + '"}'
@@ -199,28 +207,20 @@ def array_text(values: Collection[int] | Collection[str]) -> str:
 
 
 def uses_ids_again(connection: Connection, of: Table) -> ColumnElement[bool]:
-    """Return an expression for whether a new row of a table may get the id of a deleted one.
+    """Return the SQL expression for whether new rows of a table may reuse deleted ids.
 
-    Only SQLite does so, unless the table was made with AUTOINCREMENT; OpenStack placement's was
-    not.
+    Only SQLite reuses ids, unless the table was made with AUTOINCREMENT. OpenStack placement's
+    tables have none.
     """
     if connection.dialect.name != "sqlite":
         return sa.false()
-    made = sa.exists().where(_MASTER.c.type == "table", _MASTER.c.name == of.name)
-    return sa.not_(made.where(_MASTER.c.sql.like("%AUTOINCREMENT%")))
-
-
-# Building a statement takes longer than sending it, and there are few inserts: each is kept.
-Rows = Sequence[Mapping[str, Any]]
-_UPSERTS: dict[str, Callable[[Table], postgresql.Insert | sqlite.Insert]] = {
-    "postgresql": postgresql.insert,
-    "sqlite": sqlite.insert,
-}
+    create_statement = sa.exists().where(_MASTER.c.type == "table", _MASTER.c.name == of.name)
+    return sa.not_(create_statement.where(_MASTER.c.sql.like("%AUTOINCREMENT%")))
 
 
 @contextmanager
 def refused_as(error: Exception) -> Iterator[None]:
-    """Raise ``error`` where the database refuses what is written for a constraint."""
+    """Raise ``error`` if a constraint of the database rejects a write."""
     try:
         yield
     except IntegrityError:
@@ -234,12 +234,12 @@ def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
 
 
 def insert_by(connection: Connection, statement: sa.Insert, rows: Rows) -> sa.CursorResult[Any]:
-    """Insert ``rows`` by a statement that is kept; many go to PostgreSQL as one JSON document.
+    """Insert ``rows`` with a cached statement, on PostgreSQL as a JSON document.
 
-    Its driver sends a list of rows one by one, or as a text with thousands of parameters. They
-    have texts, whole numbers and times.
+    Its driver would send row by row, or thousands of parameters. Values may be texts,
+    integers and times.
     """
-    if len(rows) <= _FEW or not is_postgresql(connection):
+    if len(rows) <= _MAX_ROWS_WITHOUT_JSON or not is_postgresql(connection):
         return connection.execute(statement, rows)
     statement = _from_document(statement, tuple(rows[0]))
     return connection.execute(statement, {"document": orjson.dumps(rows).decode()})
@@ -248,9 +248,9 @@ def insert_by(connection: Connection, statement: sa.Insert, rows: Rows) -> sa.Cu
 def insert_many(
     connection: Connection, table: Table, rows: Rows, *, changing: Sequence[str] = ()
 ) -> None:
-    """Insert ``rows``, some thousands at most; update ``changing`` where their uuid is taken.
+    """Insert up to some thousands of rows, or update ``changing`` of existing uuids.
 
-    Without ``changing``, what is there stays. No two rows have the same uuid.
+    Without ``changing``, existing rows remain unchanged. The uuids of ``rows`` are unique.
     """
     if not rows:
         return
@@ -261,10 +261,11 @@ def insert_many(
         insert_by(connection, _insert_missing(dialect, table), rows)
 
 
+# Statements are cached, since building a statement takes longer than sending it.
 @cache
 def _from_document(statement: sa.Insert, names: tuple[str, ...]) -> sa.Insert:
     table = cast("Table", statement.table)
-    columns = [sa.column(name, _plain_type(table.c[name])) for name in names]
+    columns = [sa.column(name, _type_without_length(table.c[name])) for name in names]
     document = sa.cast(sa.bindparam("document", type_=sa.Text), postgresql.JSONB)
     rows = (
         sa.func.jsonb_to_recordset(document).table_valued(*columns).render_derived(with_types=True)
@@ -272,12 +273,12 @@ def _from_document(statement: sa.Insert, names: tuple[str, ...]) -> sa.Insert:
     return statement.from_select(names, sa.select(*(rows.c[name] for name in names)))
 
 
-def _plain_type(column: sa.Column[Any]) -> TypeEngine[Any]:
+def _type_without_length(column: sa.Column[Any]) -> TypeEngine[Any]:
     return sa.Text() if isinstance(column.type, sa.String) else column.type
 
 
 def insert_missing(connection: Connection, table: Table, rows: Rows) -> None:
-    """Insert ``rows``, leaving those that are already there (by any unique constraint) alone."""
+    """Insert ``rows``, except rows that violate a unique constraint."""
     if rows:
         connection.execute(_insert_missing(connection.dialect.name, table), rows)
 
@@ -286,16 +287,13 @@ def insert_missing(connection: Connection, table: Table, rows: Rows) -> None:
 def _insert_missing(dialect: str, table: Table) -> sa.Insert:
     if dialect in _UPSERTS:
         return _UPSERTS[dialect](table).on_conflict_do_nothing()
-    # IGNORE would swallow other faults as well; an update that changes nothing does not.
+    # IGNORE would hide other errors, unlike an update without changes.
     key = next(iter(table.primary_key.columns))
     return mysql.insert(table).on_duplicate_key_update({key.name: key})
 
 
 def inserted(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
-    """Insert a row; return whether it is new, rather than inserted by another writer meanwhile.
-
-    A row that breaks a constraint of another kind is not inserted either.
-    """
+    """Insert a row, and return False if a constraint rejects it."""
     try:
         with connection.begin_nested():
             connection.execute(sa.insert(table), row)
@@ -305,14 +303,14 @@ def inserted(connection: Connection, table: Table, row: Mapping[str, Any]) -> bo
 
 
 def can_insert_new(connection: Connection) -> bool:
-    """Return whether :func:`insert_new` works here: MySQL does not say which rows it inserted."""
+    """Return whether the database supports :func:`insert_new`, as MySQL does not."""
     return connection.dialect.name in _UPSERTS
 
 
 def insert_new(
     connection: Connection, table: Table, rows: Rows, columns: Sequence[str]
 ) -> Sequence[Row[Any]]:
-    """Insert ``rows`` as :func:`insert_missing` does; return these columns of the new ones."""
+    """Insert ``rows`` as :func:`insert_missing`, and return columns of inserted rows."""
     if not rows:
         return ()
     statement = _insert_new(connection.dialect.name, table, tuple(columns))
@@ -327,7 +325,7 @@ def _insert_new(dialect: str, table: Table, columns: tuple[str, ...]) -> Returni
 def insert_or_update(
     connection: Connection, table: Table, rows: Rows, *, key: Sequence[str], changing: Sequence[str]
 ) -> None:
-    """Insert ``rows``; where the unique ``key`` columns are taken, update the ``changing`` ones."""
+    """Insert ``rows``, or update their ``changing`` columns if the unique ``key`` exists."""
     if rows:
         dialect = connection.dialect.name
         connection.execute(_insert_or_update(dialect, table, tuple(key), tuple(changing)), rows)
@@ -345,10 +343,6 @@ def _insert_or_update(
     return on_mysql.on_duplicate_key_update({name: on_mysql.inserted[name] for name in changing})
 
 
-#: The keys of a list, and whether each descends. The last one must be unique.
-Order = Sequence[tuple[ColumnElement[Any], bool]]
-
-
 def page(
     connection: Connection,
     query: Select[Any],
@@ -358,45 +352,47 @@ def page(
     marked: ColumnElement[bool] | None,
     missing: str,
 ) -> Select[Any]:
-    """Return ``query`` in an order, with at most ``limit`` rows, after the row that is ``marked``.
+    """Return ``query`` sorted, limited, and starting after the ``marked`` row.
 
-    The marked row is looked up by a statement of its own. Raises :class:`Invalid`, with the text
-    ``missing``, where there is none.
+    The marker is read by a separate statement. Raises :class:`Invalid`, with the message
+    ``missing``, if no row is marked.
     """
-    at: Sequence[Any] | None = None
+    marker: Sequence[Any] | None = None
     if marked is not None:
         keys = (key.label(f"key{number}") for number, (key, _) in enumerate(order))
-        at = connection.execute(sa.select(*keys).where(marked)).first()
-        if at is None:
+        marker = connection.execute(sa.select(*keys).where(marked)).first()
+        if marker is None:
             raise Invalid(missing)
-    return page_after(query, order, at, limit=limit)
+    return page_after(query, order, marker, limit=limit)
 
 
 def page_after(
     query: Select[Any], order: Order, keys: Sequence[Any] | None, *, limit: int | None
 ) -> Select[Any]:
-    """Return ``query`` in an order, with at most ``limit`` rows, after the row with these keys.
+    """Return ``query`` sorted, limited, and starting after the row with these keys.
 
-    A key may be a subquery: after the row of which it is, and after no row there is nothing.
+    A key may be a subquery. If it finds no row, the result is empty.
     """
-    query = query.order_by(*(key.desc() if down else key.asc() for key, down in order))
-    return query.where(_comes_after(order, keys)).limit(limit) if keys else query.limit(limit)
+    query = query.order_by(
+        *(key.desc() if is_descending else key.asc() for key, is_descending in order)
+    )
+    return query.where(_is_after(order, keys)).limit(limit) if keys else query.limit(limit)
 
 
-def _comes_after(order: Order, values: Iterable[Any]) -> ColumnElement[bool]:
-    """Return whether a row comes later in an order than one whose keys have these values."""
+def _is_after(order: Order, values: Iterable[Any]) -> ColumnElement[bool]:
+
     later: list[ColumnElement[bool]] = []
     equal: list[ColumnElement[bool]] = []
-    for (key, down), value in zip(order, values, strict=True):
-        later.append(sa.and_(*equal, key < value if down else key > value))
+    for (key, is_descending), value in zip(order, values, strict=True):
+        later.append(sa.and_(*equal, key < value if is_descending else key > value))
         equal.append(key == value)
     return sa.or_(*later)
 
 
 def same_order_everywhere(connection: Connection, column: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Return a key that orders a text or time alike on every database.
+    """Return a sort key that orders a text or time equally on every database.
 
-    Texts are ordered by their bytes, and null comes before everything.
+    Texts are ordered by their bytes, NULL first.
     """
     if isinstance(column.type, sa.DateTime):
         return sa.func.coalesce(column, _EPOCH)

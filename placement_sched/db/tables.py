@@ -1,8 +1,7 @@
-"""The tables: OpenStack placement's, name for name, then ours (``sched_*``).
+"""Database tables: OpenStack placement's, and this service's own (``sched_*``).
 
-The placement half follows the schema that ``placement-manage db sync`` of openstack-placement
-makes, so that both services can use one database. Ours carry a prefix, because an operator's
-database may hold nova's tables as well.
+Placement's tables have the schema that ``placement-manage db sync`` creates, so that both services
+can use the same database. Own tables have a prefix, because the database may also contain nova's.
 """
 
 from datetime import datetime
@@ -18,75 +17,75 @@ metadata = sa.MetaData()
 
 #: A JSON document, or a text, of any size.
 LongText = sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
-#: As :data:`LongText`; comparisons are case-sensitive on MariaDB too.
+#: :data:`LongText` with case-sensitive comparisons on MariaDB.
 ExactLongText = sa.Text().with_variant(
     mysql.LONGTEXT(charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
 )
 
-#: A time with its microseconds.
+#: A time with microseconds.
 Moment = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 
 
 def exact(length: int) -> String:
-    """Return a text type of ``length`` whose comparisons are case-sensitive on MariaDB too."""
+    """Return a text type of ``length``, case-sensitive on every database."""
     return String(length).with_variant(
         mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
     )
 
 
 def texts(*names: str, length: int = 255, nullable: bool = False) -> tuple[Column[str], ...]:
-    """Return columns of texts that are compared exactly."""
+    """Return case-sensitive text columns."""
     return tuple(Column(name, exact(length), nullable=nullable) for name in names)
 
 
 def integers(*names: str, default: str | None = None) -> tuple[Column[int], ...]:
-    """Return integer columns that are never null."""
+    """Return integer columns that are not nullable."""
     return tuple(Column(name, Integer, nullable=False, server_default=default) for name in names)
 
 
 def indexes(table: str, *columns: str, then: str | None = None) -> tuple[Index, ...]:
-    """Return indexes of ``table``, one for each column (followed by another) and named for it."""
-    return tuple(Index(f"{table}_{one}_idx", *filter(None, (one, then))) for one in columns)
+    """Return an index for each column, with ``then`` as its optional second column."""
+    return tuple(Index(f"{table}_{name}_idx", *filter(None, (name, then))) for name in columns)
 
 
 def stamps() -> tuple[Column[datetime], Column[datetime]]:
-    """Return the columns for when a row was made and last changed."""
+    """Return the columns for the creation and update times of a row."""
     return Column("created_at", sa.DateTime), Column("updated_at", sa.DateTime)
 
 
 def pair_of(owner: str, table: str, key: str) -> tuple[Column[int], Column[str]]:
-    """Return the primary key of what a row of ``table`` has many of: its number, and a text."""
+    """Return a primary key of a reference to ``table`` and a text."""
     number = Column(owner, Integer, ForeignKey(f"{table}.id"), primary_key=True)
     return number, Column(key, exact(255), primary_key=True)
 
 
 def new_table(name: str, *items: SchemaItem, **options: Any) -> Table:
-    """Return a table of this service's :data:`metadata`."""
+    """Return a new table in :data:`metadata`."""
     return Table(name, metadata, *items, mysql_engine="InnoDB", **options)
 
 
 def numbered(name: str, *items: SchemaItem, **options: Any) -> Table:
-    """Return a table with the two stamps and a numeric primary key before its other columns."""
+    """Return a new table with both time columns and a numeric primary key first."""
     key = Column("id", Integer, primary_key=True, nullable=False)
     return new_table(name, *stamps(), key, *items, **options)
 
 
 def with_uuid(name: str, *items: SchemaItem, **options: Any) -> Table:
-    """Return a numbered table whose first other column is a unique ``uuid``."""
+    """Return a numbered table with a unique ``uuid`` as its first other column."""
     unique = UniqueConstraint("uuid", name=f"uniq_{name}0uuid")
     return numbered(name, Column("uuid", String(36), nullable=False), *items, unique, **options)
 
 
 def distinct_texts(name: str, column: str) -> Table:
-    """Return a numbered table of unique texts in one column."""
+    """Return a numbered table with a column of unique texts."""
     unique = UniqueConstraint(column, name=f"uniq_{name}0{column}")
     return numbered(name, Column(column, String(255), nullable=False), unique)
 
 
 def longest(column: Column[str]) -> int:
-    """Return how many characters a text in this column has at most: a longer one is in no row.
+    """Return the maximum number of characters in a column, 0 without a limit.
 
-    SQLite takes no pattern for LIKE of more than 50 000 bytes.
+    Longer values need no query. SQLite rejects LIKE patterns of more than 50 000 bytes.
     """
     return int(getattr(column.type, "length", 0) or 0)
 
@@ -99,7 +98,7 @@ resource_providers = with_uuid(
     Column("parent_provider_id", Integer, ForeignKey("resource_providers.id")),
     UniqueConstraint("name", name="uniq_resource_providers0name"),
     *indexes("resource_providers", "root_provider_id", "parent_provider_id"),
-    # What is kept of a provider is kept by its id: no other may ever have it.
+    # Caches identify a provider by its id, which must never be reused.
     sqlite_autoincrement=True,
 )
 
@@ -128,7 +127,7 @@ allocations = numbered(
         "used",
     ),
     *indexes("allocations", "resource_class_id", "consumer_id"),
-    # Sums over a project look each consumer up: one step by a hash, four by the tree.
+    # Sums over a project look up each consumer: one step with a hash index, four with a tree.
     Index("sched_allocations_consumer_id_idx", "consumer_id", postgresql_using="hash").ddl_if(
         dialect="postgresql"
     ),
@@ -186,8 +185,8 @@ compute_nodes = with_uuid(
     "sched_compute_nodes",
     *texts("host", "hypervisor_hostname"),
     Column("cell_uuid", String(36)),
-    # What the host reported, normalised; last_seen_up stands beside it, because a heartbeat that
-    # changes nothing else must not change the version under which the parsed report is cached.
+    # The normalised report of the host. last_seen_up is separate, because a heartbeat without other
+    # changes must not change the version that the parsed report is cached with.
     Column("report", LongText, nullable=False),
     Column("version", Integer, nullable=False),
     Column("last_seen_up", sa.DateTime, nullable=False),
@@ -228,15 +227,15 @@ host_aggregate_metadata = new_table(
     Column("value", exact(255), nullable=False),
 )
 
-#: One row per cached subject; its version rises in the transaction that changes the subject, so
-#: that every process knows with one small read whether what it remembers still holds.
+#: A row for each cached subject. Its version increases in the transaction that changes the subject,
+#: so that a process can validate its cache with a small read.
 change_counters = new_table(
     "sched_change_counters",
     Column("subject", String(64), primary_key=True),
     Column("version", Integer, nullable=False),
 )
 
-#: The flavors of instances as they were given, each text once.
+#: The flavors embedded in instances, each text once.
 embedded_flavors = new_table(
     "sched_embedded_flavors",
     Column("digest", exact(64), primary_key=True),
@@ -251,12 +250,12 @@ instances = with_uuid(
     Column("task_state", String(255)),
     Column("flavor", LongText),
     Column("image", LongText),
-    # Of flavor and image the ids, by which servers are listed.
+    # The ids of flavor and image, for filters of server lists.
     *texts("flavorid", "image_id", nullable=True),
     Column("server_group", String(36)),
-    # The decision that placed it, so that a repeated request finds its first answer.
+    # The decision that placed the instance, so that a repeated request returns the same answer.
     Column("decision_uuid", String(36)),
-    # Where ``flavor`` is null, that of its row in sched_embedded_flavors.
+    # The row of sched_embedded_flavors if ``flavor`` is null.
     Column("flavor_digest", exact(64)),
     Index("sched_instances_host_idx", "host", "node"),
     Index("sched_instances_server_group_idx", "server_group"),
@@ -272,7 +271,7 @@ flavors = numbered(
     Column("description", ExactLongText),
     UniqueConstraint("flavorid", name="uniq_sched_flavors0flavorid"),
     UniqueConstraint("name", name="uniq_sched_flavors0name"),
-    # Instances and decisions remember a flavor by its id: no other may ever have it.
+    # Instances and decisions refer to a flavor by its id, which must never be reused.
     sqlite_autoincrement=True,
 )
 
@@ -320,15 +319,16 @@ server_groups = with_uuid(
     "sched_server_groups",
     Column("name", exact(255), nullable=False),
     Column("policy", String(32), nullable=False),
-    # Null where the policy is not anti-affinity, or the group has no such rule.
+    # Null if the policy is not anti-affinity, or the group has no such rule.
     Column("max_server_per_host", Integer),
     *texts("project_id", "user_id", nullable=True),
     Index("sched_server_groups_project_id_idx", "project_id"),
 )
 
-#: A trait that sync_traits set on a provider, and the aggregate whose metadata asked for it. By
-#: uuid and name, because the provider or the trait may be deleted before the record of it. The id
-#: distinguishes the provider from a later one with the same uuid; old releases recorded none.
+#: Traits that sync_traits set on providers, and the aggregates whose metadata required them. The
+#: provider's uuid and the trait's name are recorded, because either may be deleted before the row.
+#: The provider's id distinguishes it from a later provider with the same uuid; old releases
+#: recorded none.
 synced_traits = new_table(
     "sched_synced_traits",
     *stamps(),
@@ -342,30 +342,30 @@ synced_traits = new_table(
 decisions = with_uuid(
     "sched_decisions",
     Column("outcome", String(32), nullable=False),
-    # What was asked for: a selection that is claimed, or one that is not.
+    # The kind of request: select, no_claim, explain or shadow.
     Column("kind", String(16), nullable=False, server_default="select"),
     Column("project_id", exact(255)),
-    # The ids of the request: this service's own, and the one that the caller sent along.
+    # The ids of the request: this service's, and the global id that the caller sent.
     *texts("request_id", "global_request_id", "policy", nullable=True),
-    # The name of the flavor.
+    # The flavor's name.
     Column("flavor", exact(255)),
-    # A digest of the whole request: the same instance uuids with another digest are a conflict.
+    # The digest of the whole request: equal instance uuids with another digest are a conflict.
     Column("request_digest", String(64), nullable=False),
     Column("request", LongText, nullable=False),
     Column("funnel", LongText),
     Column("selections", LongText, nullable=False),
-    # The first hosts that passed, with their weights, and what the request was evaluated under.
+    # The best hosts with their weights, and the conditions of the evaluation.
     Column("best", LongText),
     Column("conditions", LongText),
     *indexes("sched_decisions", "created_at", "request_id", "global_request_id"),
     *indexes("sched_decisions", "project_id", "outcome", "kind", "policy", "flavor", then="id"),
 )
 
-#: The instances that each decision was about, and where it put them.
+#: The instances of each decision, and their hosts.
 decision_places = new_table(
     "sched_decision_places",
     Column("decision_uuid", String(36), nullable=False),
-    # Where in the request.
+    # The instance's position in the request.
     Column("position", Integer, nullable=False),
     Column("instance_uuid", String(36), nullable=False),
     Column("host", exact(255)),
@@ -373,8 +373,8 @@ decision_places = new_table(
     *indexes("sched_decision_places", "instance_uuid", "host"),
 )
 
-#: The cells of the nova whose databases are read. ``read_at`` is when a cell's database last
-#: answered; ``away_since`` and ``failure`` are since when it does not, and why.
+#: The cells of nova. ``read_at`` is the time when a cell's database last answered; ``away_since``
+#: and ``failure`` are the begin of and the reason for its unavailability.
 cells = with_uuid(
     "sched_cells",
     Column("name", exact(255)),
@@ -384,25 +384,25 @@ cells = with_uuid(
     Column("failure", String(255)),
 )
 
-#: What nova did with each instance of a decision of kind ``shadow``, beside what was decided here.
+#: Nova's result for each instance of a decision of kind ``shadow``, compared with this service's.
 shadow_results = new_table(
     "sched_shadow_results",
     *stamps(),
     Column("decision_uuid", String(36), nullable=False),
-    # Where in the request.
+    # The instance's position in the request.
     Column("position", Integer, nullable=False),
     Column("instance_uuid", String(36), nullable=False),
     Column("verdict", String(32), nullable=False),
     *texts("our_host", "nova_host", nullable=True),
-    # Why they disagree, as JSON.
+    # The reasons of a disagreement, as JSON.
     Column("detail", LongText),
     sa.PrimaryKeyConstraint("decision_uuid", "position"),
     *indexes("sched_shadow_results", "instance_uuid"),
     Index("sched_shadow_results_verdict_idx", "verdict", "created_at"),
 )
 
-#: The change log: a provider that a transaction wrote. Triggers write it in that transaction.
-#: ``store/placement/change_log.py`` says how it is read.
+#: The change log: the providers that a transaction wrote, inserted by triggers in that transaction.
+#: ``store/placement/change_log.py`` reads it.
 provider_changes = new_table(
     "sched_provider_changes",
     Column(
@@ -416,8 +416,8 @@ provider_changes = new_table(
     Column("created_at", Moment, nullable=False),
 )
 
-#: The transactions of this service that were committed lately; those with ``done`` 0 are not and
-#: never will be. ``db/transaction.py`` says what for.
+#: Recently committed transactions of this service. A transaction with ``done`` 0 is not committed
+#: and never will be. ``db/transaction.py`` uses them after a lost connection.
 commit_marks = new_table(
     "sched_commit_marks",
     Column("id", String(32), primary_key=True),
@@ -425,7 +425,7 @@ commit_marks = new_table(
     Column("done", Integer, nullable=False),
 )
 
-#: Work that one process does for all servers, which one does it, and until when no other does.
+#: Work that a single process does for all servers, with its holder and the end of the lease.
 leases = new_table(
     "sched_leases",
     Column("name", String(64), primary_key=True),

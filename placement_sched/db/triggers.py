@@ -1,8 +1,8 @@
-"""The triggers that write the log of changes, on the tables that OpenStack placement writes, too.
+"""Triggers for the change log, on the tables of OpenStack placement.
 
-Each writes to ``sched_provider_changes``, in the writer's own transaction, which providers a
-statement was about. They run with the privileges of the user that made them: the other service's
-user needs none on our tables.
+In the writer's transaction they insert the providers of a statement into
+``sched_provider_changes``. They run with the privileges of the user that created them, so that
+OpenStack placement's user needs no privileges on our tables.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,11 +18,11 @@ from placement_sched.model.names import in_short
 
 LOG = log.getLogger(__name__)
 
-#: What stands in a row of the log in place of a provider's id: a name of a trait, resource class or
-#: aggregate was written; a table was emptied; a long transaction ended.
+#: Special values of ``provider_id``: a trait, resource class or aggregate was written; a table was
+#: truncated; a long transaction ended.
 NAMES, EVERYTHING, LONG = 0, -1, -2
 
-#: The columns that name the provider of a row.
+#: The provider id column of each table.
 _PROVIDERS: Mapping[str, str] = {
     "allocations": "resource_provider_id",
     "inventories": "resource_provider_id",
@@ -35,19 +35,43 @@ _NAMES = ("placement_aggregates", "resource_classes", "traits")
 LOGGED = (*_PROVIDERS, *_NAMES)
 _EVENTS: Mapping[str, str] = {"inserted": "INSERT", "updated": "UPDATE", "deleted": "DELETE"}
 
-_CASCADING = sa.text(
+_CASCADING_KEYS = sa.text(
     "SELECT constraint_name FROM information_schema.referential_constraints "
     "WHERE constraint_schema = DATABASE() AND table_name IN :tables AND "
     "(update_rule NOT IN ('RESTRICT', 'NO ACTION') OR delete_rule NOT IN ('RESTRICT', 'NO ACTION'))"
 ).bindparams(sa.bindparam("tables", expanding=True))
 
 
-#: The current time of the database, in UTC.
+#: The SQL expression for the current time in UTC.
 _NOW = {
     "postgresql": "timezone('UTC', clock_timestamp())",
     "sqlite": "strftime('%Y-%m-%d %H:%M:%f', 'now')",
     "mysql": "UTC_TIMESTAMP(6)",
 }
+
+_LIST_TRIGGERS: Mapping[str, str] = {
+    "sqlite": "SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger'",
+    "postgresql": (
+        "SELECT c.relname, t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
+        "WHERE c.relnamespace = current_schema()::regnamespace AND t.tgenabled IN ('O', 'A') "
+        "AND NOT t.tgisinternal"
+    ),
+    # MySQL and MariaDB list only triggers on tables for which the user has the TRIGGER privilege.
+    "mysql": (
+        "SELECT event_object_table, trigger_name FROM information_schema.triggers "
+        "WHERE trigger_schema = DATABASE()"
+    ),
+}
+
+#: Instructions for the privileges that create triggers.
+_INSTRUCTIONS: Mapping[str, str] = {
+    "postgresql": "Let it own the tables, and CREATE functions in their schema,"
+}
+_MARIADB_INSTRUCTIONS = (
+    "Grant it TRIGGER, set log_bin_trust_function_creators = ON if there is a binary log,"
+)
+# insufficient_privilege; TRIGGER, SUPER, and SUPER if there is a binary log.
+_MISSING_PRIVILEGE = {"42501", 1142, 1227, 1419, 1044}
 
 
 class _Trigger(NamedTuple):
@@ -56,56 +80,56 @@ class _Trigger(NamedTuple):
     statement: str
 
 
-def note(connection: Connection, what: int) -> None:
+def note(connection: Connection, value: int) -> None:
     """Write :data:`EVERYTHING` or :data:`LONG` to the change log."""
     now = _NOW.get(connection.dialect.name, _NOW["mysql"])
     connection.exec_driver_sql(
-        f"INSERT INTO sched_provider_changes (provider_id, created_at) VALUES ({what}, {now})"  # noqa: S608
+        f"INSERT INTO sched_provider_changes (provider_id, created_at) VALUES ({value}, {now})"  # noqa: S608
     )
 
 
 def missing_triggers(connection: Connection) -> frozenset[str]:
-    """Return the names of the triggers that are not there, or that are disabled."""
+    """Return the names of the triggers that are missing or disabled."""
     kind = connection.dialect.name
-    found = connection.exec_driver_sql(_FOUND.get(kind, _FOUND["mysql"])).all()
-    wanted = {(one.table, one.name) for one in _triggers(connection)}
+    existing = connection.exec_driver_sql(_LIST_TRIGGERS.get(kind, _LIST_TRIGGERS["mysql"])).all()
+    expected = {(trigger.table, trigger.name) for trigger in _build_triggers(connection)}
     return frozenset(
-        name for _, name in wanted - {(str(table), str(name)) for table, name in found}
+        name for _, name in expected - {(str(table), str(name)) for table, name in existing}
     )
 
 
 def has_triggers(connection: Connection) -> bool:
-    """Return whether any of the triggers is there."""
-    return len(missing_triggers(connection)) < len(list(_triggers(connection)))
+    """Return whether any of the triggers exists."""
+    return len(missing_triggers(connection)) < len(list(_build_triggers(connection)))
 
 
 def remove_triggers(connection: Connection) -> None:
-    """Remove the triggers; readers of the log load all providers again, and find that out.
+    """Remove the triggers, and log that readers must reload all providers.
 
-    If the database's user may not remove them, they stay, and a warning is logged.
+    If the database user lacks the privilege, the triggers remain, and a warning is logged.
     """
     missing = missing_triggers(connection)
-    there = [one for one in _triggers(connection) if one.name not in missing]
+    existing = [trigger for trigger in _build_triggers(connection) if trigger.name not in missing]
 
     def drop() -> None:
-        for one in there:
-            _drop(connection, one)
+        for trigger in existing:
+            _drop(connection, trigger)
 
-    if refused := _refusal_of(connection, drop):
+    if refusal := _run_if_allowed(connection, drop):
         LOG.warning(
-            "the triggers that log changes for [placement] providers_in_memory stay, since the "
-            "database's user may not remove them: %s",
-            refused,
+            "the triggers that log changes for [placement] providers_in_memory remain, because the "
+            "database user may not remove them: %s",
+            refusal,
         )
     else:
         note(connection, EVERYTHING)
 
 
-def _refusal_of(connection: Connection, work: Callable[[], None]) -> BaseException | None:
-    """Do ``work``; return what the database says where its user may not.
+def _run_if_allowed(connection: Connection, work: Callable[[], None]) -> BaseException | None:
+    """Run ``work``, and return the database's error if its user lacks a privilege.
 
-    Then it is undone on PostgreSQL; MariaDB commits each statement about triggers. Whatever else
-    the database says is raised.
+    PostgreSQL then rolls back ``work``, whereas MariaDB commits each trigger statement. Other
+    errors are raised.
     """
     try:
         if connection.dialect.name == "postgresql":
@@ -114,7 +138,7 @@ def _refusal_of(connection: Connection, work: Callable[[], None]) -> BaseExcepti
         else:
             work()
     except DBAPIError as failure:
-        if not _is_refused(failure):
+        if not _lacks_privilege(failure):
             raise
         return failure.orig
     return None
@@ -125,94 +149,67 @@ def _drop(connection: Connection, trigger: _Trigger) -> None:
     connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {trigger.name}{of_table}")
 
 
-_FOUND: Mapping[str, str] = {
-    "sqlite": "SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger'",
-    "postgresql": (
-        "SELECT c.relname, t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
-        "WHERE c.relnamespace = current_schema()::regnamespace AND t.tgenabled IN ('O', 'A') "
-        "AND NOT t.tgisinternal"
-    ),
-    # MySQL and MariaDB show those of tables for which the user has the privilege TRIGGER.
-    "mysql": (
-        "SELECT event_object_table, trigger_name FROM information_schema.triggers "
-        "WHERE trigger_schema = DATABASE()"
-    ),
-}
-
-
 def make_triggers(connection: Connection) -> None:
-    """Make the triggers that are not there.
+    """Create the missing triggers.
 
-    Where the database's user may not make them, those that were made are removed, since a log that
-    is kept in part is of no use, and a warning is logged. Whatever else the database says is
-    raised.
+    If the database user lacks the privilege, the new triggers are removed, since an incomplete log
+    is useless, and a warning is logged. Other errors are raised.
     """
-    if not (lacking := missing_triggers(connection)):
+    if not (missing := missing_triggers(connection)):
         return
-    refused = _refusal_of(connection, partial(_make, connection, lacking))
-    if refused is None:
-        # The log lacks what was written while triggers were missing.
+    refusal = _run_if_allowed(connection, partial(_create, connection, missing))
+    if refusal is None:
+        # Writes without the triggers are missing in the log.
         note(connection, EVERYTHING)
         return
     if connection.dialect.name != "postgresql":
-        made = lacking - missing_triggers(connection)
-        for one in _triggers(connection):
-            if one.name in made:
-                _drop(connection, one)
+        created = missing - missing_triggers(connection)
+        for trigger in _build_triggers(connection):
+            if trigger.name in created:
+                _drop(connection, trigger)
     LOG.warning(
-        "[placement] providers_in_memory has no effect: the database's user may not make the "
+        "[placement] providers_in_memory has no effect: the database user may not create the "
         "triggers that log changes: %s. %s and run placement-sched db sync again, or set the "
         "option to false",
-        refused,
-        _REMEDIES.get(connection.dialect.name, _ON_MARIADB),
+        refusal,
+        _INSTRUCTIONS.get(connection.dialect.name, _MARIADB_INSTRUCTIONS),
     )
 
 
-def _make(connection: Connection, lacking: frozenset[str]) -> None:
+def _create(connection: Connection, missing: frozenset[str]) -> None:
     if connection.dialect.name == "postgresql":
-        for statement in _functions(connection):
+        for statement in _function_statements(connection):
             connection.exec_driver_sql(statement)
-    for one in _triggers(connection):
-        if one.name in lacking:
-            if connection.dialect.name == "postgresql":  # where it was disabled
-                _drop(connection, one)
-            connection.exec_driver_sql(one.statement)
+    for trigger in _build_triggers(connection):
+        if trigger.name in missing:
+            if connection.dialect.name == "postgresql":  # replace a disabled trigger
+                _drop(connection, trigger)
+            connection.exec_driver_sql(trigger.statement)
             if connection.dialect.name == "postgresql":
-                # Also in sessions that apply what another server wrote.
+                # ALWAYS fires in replication sessions, too.
                 connection.exec_driver_sql(
-                    f"ALTER TABLE {one.table} ENABLE ALWAYS TRIGGER {one.name}"
+                    f"ALTER TABLE {trigger.table} ENABLE ALWAYS TRIGGER {trigger.name}"
                 )
 
 
-#: What lets a user make triggers.
-_REMEDIES: Mapping[str, str] = {
-    "postgresql": "Let it own the tables, and CREATE functions in their schema,"
-}
-_ON_MARIADB = (
-    "Grant it TRIGGER, set log_bin_trust_function_creators = ON where there is a binary log,"
-)
-# insufficient_privilege; TRIGGER, SUPER, and SUPER where there is a binary log.
-_REFUSED = {"42501", 1142, 1227, 1419, 1044}
-
-
-def _is_refused(failure: DBAPIError) -> bool:
+def _lacks_privilege(failure: DBAPIError) -> bool:
     original = failure.orig
     codes = {getattr(original, "sqlstate", None), next(iter(getattr(original, "args", ())), None)}
-    return not _REFUSED.isdisjoint(codes)
+    return not _MISSING_PRIVILEGE.isdisjoint(codes)
 
 
-def _triggers(connection: Connection) -> Iterator[_Trigger]:
+def _build_triggers(connection: Connection) -> Iterator[_Trigger]:
     kind = connection.dialect.name
     if kind == "postgresql":
-        return _on_postgresql()
-    return _by_row(_sqlite_body if kind == "sqlite" else _mariadb_body)
+        return _build_postgresql_triggers()
+    return _build_row_triggers(_sqlite_body if kind == "sqlite" else _mariadb_body)
 
 
-def _by_row(body: Callable[[str, str | None], str]) -> Iterator[_Trigger]:
-    """Yield three triggers a table, each for one row."""
+def _build_row_triggers(body: Callable[[str, str | None], str]) -> Iterator[_Trigger]:
+    """Yield three row-level triggers for each table."""
     for table, column in {**_PROVIDERS, **dict.fromkeys(_NAMES)}.items():
-        for done, event in _EVENTS.items():
-            name = f"sched_{table}_{done}"
+        for action, event in _EVENTS.items():
+            name = f"sched_{table}_{action}"
             yield _Trigger(
                 table,
                 name,
@@ -221,8 +218,8 @@ def _by_row(body: Callable[[str, str | None], str]) -> Iterator[_Trigger]:
             )
 
 
-def _written(event: str, column: str | None) -> tuple[str, str | None]:
-    """Return the provider of a row, and the one that an update took it from."""
+def _changed_providers(event: str, column: str | None) -> tuple[str, str | None]:
+    """Return the provider of a row, and the old provider of an updated row."""
     if column is None:
         return str(NAMES), None
     return {
@@ -233,15 +230,15 @@ def _written(event: str, column: str | None) -> tuple[str, str | None]:
 
 
 def _sqlite_body(event: str, column: str | None) -> str:
-    # What is replaced (INSERT OR REPLACE) is reported by the row that replaces it: with the same
-    # provider, unless a row's id was given with it, which neither service does.
+    # A row replaced by INSERT OR REPLACE is logged with the provider of the new row. It is the same
+    # provider, unless the statement sets the row's id, which neither service does.
     insert = (
         "INSERT INTO sched_provider_changes (provider_id, created_at) "
         "SELECT {}, strftime('%Y-%m-%d %H:%M:%f', 'now')"
     )
-    new, old = _written(event, column)
-    moved = f"{insert.format(old)} WHERE {old} <> {new};" if old else ""
-    return f"{insert.format(new)}; {moved}"
+    new, old = _changed_providers(event, column)
+    old_provider = f"{insert.format(old)} WHERE {old} <> {new};" if old else ""
+    return f"{insert.format(new)}; {old_provider}"
 
 
 def _mariadb_body(event: str, column: str | None) -> str:
@@ -249,14 +246,14 @@ def _mariadb_body(event: str, column: str | None) -> str:
         "INSERT INTO sched_provider_changes (provider_id, created_at) "
         "VALUES ({}, UTC_TIMESTAMP(6));"
     )
-    new, old = _written(event, column)
-    moved = f"IF {old} <> {new} THEN {insert.format(old)} END IF;" if old else ""
-    return f"{insert.format(new)} {moved}"
+    new, old = _changed_providers(event, column)
+    old_provider = f"IF {old} <> {new} THEN {insert.format(old)} END IF;" if old else ""
+    return f"{insert.format(new)} {old_provider}"
 
 
-def _on_postgresql() -> Iterator[_Trigger]:
-    """Yield the triggers of a statement: at most one row of the log for each provider."""
-    seen = {
+def _build_postgresql_triggers() -> Iterator[_Trigger]:
+    """Yield statement-level triggers, which log each provider at most once."""
+    transition_tables = {
         "INSERT": "REFERENCING NEW TABLE AS new_rows",
         "UPDATE": "REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows",
         "DELETE": "REFERENCING OLD TABLE AS old_rows",
@@ -264,12 +261,12 @@ def _on_postgresql() -> Iterator[_Trigger]:
     }
     for table, column in _PROVIDERS.items():
         function = f"sched_log_by_{column}()"
-        for done, event in {**_EVENTS, "truncated": "TRUNCATE"}.items():
-            name = f"sched_{table}_{done}"
+        for action, event in {**_EVENTS, "truncated": "TRUNCATE"}.items():
+            name = f"sched_{table}_{action}"
             yield _Trigger(
                 table,
                 name,
-                f"CREATE TRIGGER {name} AFTER {event} ON {table} {seen[event]} "
+                f"CREATE TRIGGER {name} AFTER {event} ON {table} {transition_tables[event]} "
                 f"FOR EACH STATEMENT EXECUTE FUNCTION {function}",
             )
     for table in _NAMES:
@@ -282,10 +279,10 @@ def _on_postgresql() -> Iterator[_Trigger]:
         )
 
 
-def _functions(connection: Connection) -> Iterator[str]:
-    """Yield what makes the functions of PostgreSQL's triggers.
+def _function_statements(connection: Connection) -> Iterator[str]:
+    """Yield the statements that create the functions of PostgreSQL's triggers.
 
-    They run as their owner, so every name in them says its schema.
+    The functions run as their owner, so that every name in them includes the schema.
     """
     schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
     insert = (
@@ -311,9 +308,9 @@ def _functions(connection: Connection) -> Iterator[str]:
 
 
 def why_unsupported(connection: Connection) -> str | None:
-    """Return why no log could be relied upon here, whatever triggers there are; None where one can.
+    """Return why a change log would be unreliable on this server, or None if it is reliable.
 
-    The tables of the log must be there.
+    The tables of the log must exist.
     """
     if connection.dialect.name == "postgresql":
         standby = connection.exec_driver_sql("SELECT pg_is_in_recovery()").scalar_one()
@@ -323,8 +320,8 @@ def why_unsupported(connection: Connection) -> str | None:
 
 def _why_not_on_mariadb(connection: Connection) -> str | None:
     if connection.exec_driver_sql("SELECT @@global.read_only").scalar_one():
-        return "the server is read-only: another one writes"
-    cascading: Any = connection.execute(_CASCADING, {"tables": LOGGED}).scalars().all()
+        return "the server is read-only: another server writes"
+    cascading: Any = connection.execute(_CASCADING_KEYS, {"tables": LOGGED}).scalars().all()
     if cascading:
-        return f"triggers do not see what the foreign keys {in_short(cascading)} change"
+        return f"triggers do not see changes by the foreign keys {in_short(cascading)}"
     return None

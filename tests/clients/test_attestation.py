@@ -90,7 +90,7 @@ def test_insecure_takes_any_certificate_and_is_warned_of(fake, caplog):
     level = Attestation(fake.url, verify=False).poll(["cn1"])["cn1"]
     assert level.trust == "trusted"
     assert [one.getMessage() for one in caplog.records] == [
-        f"the certificate of {fake.url} is not verified: any server may answer for it"
+        f"the certificate of {fake.url} is not verified: any server may impersonate it"
     ]
 
 

@@ -79,7 +79,7 @@ def test_without_providers_in_memory_there_are_no_triggers(empty):
     without = Database(make_settings(empty.url.render_as_string(hide_password=False)))
     sync_schema(without)
     with without.read() as connection:
-        every = {one.name for one in triggers._triggers(connection)}
+        every = {one.name for one in triggers._build_triggers(connection)}
     assert missing(without) == every
     sync_schema(empty)
     copy = Copy(empty)
@@ -120,7 +120,7 @@ def test_interrupted_sync_goes_on(empty, made):
     """MariaDB commits each trigger: some are there, the revision is not."""
     sync_schema(empty)
     with empty.read() as connection:
-        names = [one.name for one in triggers._triggers(connection)]
+        names = [one.name for one in triggers._build_triggers(connection)]
     drop(empty, *names[made:])
 
     def as_it_was(connection):
@@ -199,7 +199,7 @@ def test_user_who_does_not_own_the_tables_goes_on_without_the_log(empty, caplog)
             connection.execute(text(f"SET LOCAL ROLE {name}"))
             triggers.make_triggers(connection)
         (warning,) = [one.getMessage() for one in caplog.records if one.name == LOGGER]
-        assert "may not make the triggers" in warning
+        assert "may not create the triggers" in warning
         assert "Let it own the tables" in warning
         assert "lacks the triggers" in reason(empty)
     finally:

@@ -27,8 +27,8 @@ PLACE = "[placement_database] connection"
         ("mysql://u@h/d?defer_connect=1", "defer_connect: PyMySQL has no such parameter"),
         ("mysql://u@h/d?ssl_ca=/none.pem", r"there is no file /none.pem \(ssl_ca\)"),
         ("mysql://u@h/d?ssl_ca=/etc/passwd", "ssl_ca: .*no certificate"),
-        ("mysql://u@h/d?ssl=true", "ssl: PyMySQL does not take this value .TLS is set by ssl_ca"),
-        ("mysql://u@h/d?charset=nonsense", "charset: PyMySQL does not take this value"),
+        ("mysql://u@h/d?ssl=true", "ssl: PyMySQL does not accept this value .TLS is set by ssl_ca"),
+        ("mysql://u@h/d?charset=nonsense", "charset: PyMySQL does not accept this value"),
         ("mysql://u@h/d?connect_timeout=abc", "connect_timeout: invalid literal .*'abc'"),
         ("mysql://u@h/d?connect_timeout=0", "connect_timeout: connect_timeout should be >0"),
         ("postgresql://u@h/d?connect_timeout=abc", "connect_timeout: invalid literal .*'abc'"),
@@ -183,7 +183,7 @@ def mariadb(mysql_server):
     ("kept", "letter"), [("ascii", "é"), ("ascii", "中"), ("latin1", "中"), ("utf8mb3", "😀")]
 )
 def test_character_that_a_column_lacks_is_the_fault_of_the_input(mariadb, statement, kept, letter):
-    with pytest.raises(Invalid, match=f"cannot keep the character {letter}"), translated():
+    with pytest.raises(Invalid, match=f"cannot store the character {letter}"), translated():
         mariadb.execute(text(statement.format(f"ps_{kept}")), {"a": f"a{letter}"})
 
 

@@ -58,7 +58,7 @@ def test_turn_is_asked_for_again_where_a_change_of_tables_elsewhere_ended_the_at
 def test_turn_is_given_back_where_a_change_of_tables_elsewhere_ended_a_statement(
     ended, monkeypatch, caplog
 ):
-    monkeypatch.setattr(migrate, "_PAUSE", 0)
+    monkeypatch.setattr(migrate, "_LOCK_RETRY_PAUSE", 0)
     node = Node(ended)
     with one_at_a_time(node):
         pass
@@ -76,7 +76,7 @@ def test_turn_that_the_database_refuses_to_give_back_is_not_asked_for_again():
 
 @pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
 def test_turn_is_waited_for_however_long_another_process_has_it(database_url, monkeypatch):
-    monkeypatch.setattr(migrate, "_ASKED_FOR", 1)
+    monkeypatch.setattr(migrate, "_LOCK_WAIT", 1)
     engine = create_engine(database_url)
     order = order_of_two(engine, 2.5)
     engine.dispose()
@@ -104,7 +104,7 @@ def order_of_two(engine, seconds):
 @pytest.fixture
 def node(database_url, monkeypatch):
     """An engine of a server that is taken for a node of a cluster, and the names of its tables."""
-    monkeypatch.setattr(migrate, "_is_of_a_cluster", lambda _connection: True)
+    monkeypatch.setattr(migrate, "_is_galera", lambda _connection: True)
     engine = create_engine(database_url, isolation_level="AUTOCOMMIT")
     yield engine
     for name in turns(engine):
@@ -153,7 +153,7 @@ def test_turn_that_is_seen_for_too_long_is_put_away_whatever_the_clock_says(node
         moments.append(LONGEST / 4 * len(moments))
         return moments[-1]
 
-    monkeypatch.setattr(migrate, "_PAUSE", 0.01)
+    monkeypatch.setattr(migrate, "_LOCK_RETRY_PAUSE", 0.01)
     monkeypatch.setattr(migrate.time, "monotonic", monotonic)
     with node.connect() as connection, one_at_a_time(connection):
         pass

@@ -48,7 +48,7 @@ def post(app, **more):
 
 
 def test_the_next_connections_are_tried(app, dead):
-    for number in range(1, LOOKS * errors._CONNECTIONS):
+    for number in range(1, LOOKS * errors._MAX_CONNECT_ATTEMPTS):
         dead[0] = number
         post(app, status=200)
         dead[0] = number

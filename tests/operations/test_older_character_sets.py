@@ -76,7 +76,7 @@ def test_character_that_is_not_kept_is_refused_and_told(older, method, path, bod
         send = {"POST": older.post_json, "PUT": older.put_json}[method]
         told = send(path, body, headers=HEADERS, status=400)
     assert (
-        "cannot keep the character \N{GRINNING FACE} (U+1F600)" in told.json["errors"][0]["detail"]
+        "cannot store the character \N{GRINNING FACE} (U+1F600)" in told.json["errors"][0]["detail"]
     )
     # Nothing is left behind.
     assert (

@@ -125,7 +125,7 @@ def test_option_that_changes_nothing_is_told_and_the_others_count(file, document
         ('{"ram_weight_multiplier": null}', "ram_weight_multiplier: must be a string"),
         ('{"a": {"b": {"c": 1}}}', "a.b: must be a string"),
         ('{"ram_weight_multiplier": "much"}', "ram_weight_multiplier: 'much' is not a number"),
-        ('{"scheduler_host_subset_size": [1]}', "it takes one value, not a list"),
+        ('{"scheduler_host_subset_size": [1]}', "the option takes a single value, not a list"),
         ('{"scheduler_host_subset_size": 0}', "scheduler_host_subset_size: "),
         ('{"scheduler_default_filters": "NoFilter"}', "unknown filter 'NoFilter'"),
         ('{"scheduler_driver": "acme.Driver"}', "'acme.Driver' is neither a shipped class"),

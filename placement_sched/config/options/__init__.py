@@ -1,7 +1,7 @@
-"""The options of the core by group, for registration, the sample and the documentation.
+"""Core options by group, for registration, the sample configuration and the documentation.
 
-Options of filters, weighers and request filters stand beside those plugins and are added by
-``placement_sched.scheduler.plugins``. An option is ``mutable`` where a change takes effect
+The modules of filters, weighers and request filters define their own options, which
+``placement_sched.scheduler.plugins`` adds. An option is ``mutable`` if a change takes effect
 without a restart.
 """
 
@@ -43,18 +43,18 @@ GROUPS: Mapping[str, tuple[cfg.Opt, ...]] = MappingProxyType(
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Return ``(group name, options)`` pairs, as ``oslo.config.opts`` entry points give them."""
+    """Return ``(group name, options)`` pairs, for an ``oslo.config.opts`` entry point."""
     return [(group, list(options)) for group, options in GROUPS.items()]
 
 
 def set_library_defaults() -> None:
-    """Give libraries' options this service's defaults (``oslo.config.opts.defaults``)."""
+    """Set this service's defaults of library options (``oslo.config.opts.defaults``)."""
     api.set_cors_defaults()
     notifications.set_exchange()
 
 
 def mutable_options() -> frozenset[tuple[str, str]]:
-    """Return group and name of the options of the core that may change while the server runs."""
+    """Return group and name of the core options that may change at run time."""
     return frozenset(
         (group, option.dest)
         for group, options in GROUPS.items()

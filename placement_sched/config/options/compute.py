@@ -1,4 +1,4 @@
-"""[DEFAULT], [pci] and [workarounds]: what nova.conf says of compute hosts and their devices."""
+"""Options of [DEFAULT], [pci] and [workarounds]: nova.conf's options of compute hosts."""
 
 from socket import gethostname
 
@@ -6,8 +6,8 @@ from oslo_config import cfg
 
 from placement_sched.config.opts import LARGEST, described, older
 
-#: The options whose values a host has that reports none; a scheduling policy may set them for the
-#: hosts of its aggregates.
+#: The allocation ratios of hosts that report none. A scheduling policy may set them for the hosts
+#: of its aggregates.
 RATIOS = frozenset(
     ("DEFAULT", name)
     for name in ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
@@ -15,41 +15,41 @@ RATIOS = frozenset(
 
 DEFAULT = described(
     cfg.StrOpt("host", default=gethostname(), sample_default="<name of this machine>"),
-    "The name of the host that this service runs on, which notifications name as their sender.",
+    "Name of the host that this service runs on, used as the publisher of notifications.",
     cfg.FloatOpt("cpu_allocation_ratio", min=0.0, mutable=True),
-    "Virtual CPUs per physical CPU of a host whose report names no ratio. Unset or 0.0: "
+    "Virtual CPUs per physical CPU of a host that reports no ratio. Unset or 0.0: "
     "initial_cpu_allocation_ratio applies.",
     cfg.FloatOpt("ram_allocation_ratio", min=0.0, mutable=True),
-    "Virtual per physical memory of a host whose report names no ratio. Unset or 0.0: "
+    "Virtual per physical memory of a host that reports no ratio. Unset or 0.0: "
     "initial_ram_allocation_ratio applies.",
     cfg.FloatOpt("disk_allocation_ratio", min=0.0, mutable=True),
-    "Virtual per physical disk of a host whose report names no ratio. Unset or 0.0: "
+    "Virtual per physical disk of a host that reports no ratio. Unset or 0.0: "
     "initial_disk_allocation_ratio applies.",
     cfg.FloatOpt("initial_cpu_allocation_ratio", default=4.0, min=0.0),
-    "The CPU ratio where neither the report nor cpu_allocation_ratio gives one.",
+    "CPU ratio if neither the report nor cpu_allocation_ratio sets it.",
     cfg.FloatOpt("initial_ram_allocation_ratio", default=1.0, min=0.0),
-    "The memory ratio where neither the report nor ram_allocation_ratio gives one.",
+    "Memory ratio if neither the report nor ram_allocation_ratio sets it.",
     cfg.FloatOpt("initial_disk_allocation_ratio", default=1.0, min=0.0),
-    "The disk ratio where neither the report nor disk_allocation_ratio gives one.",
+    "Disk ratio if neither the report nor disk_allocation_ratio sets it.",
     cfg.IntOpt("service_down_time", default=60, min=1, max=LARGEST, mutable=True),
-    "Seconds without a report after which a host's compute service counts as down.",
+    "Seconds without a report after which a host's compute service is considered down.",
     cfg.StrOpt("default_availability_zone", default="nova", mutable=True),
-    "The availability zone of hosts that are in no aggregate with a zone.",
+    "Availability zone of hosts that are in no aggregate with a zone.",
     cfg.StrOpt("internal_service_availability_zone", default="internal"),
-    "The availability zone that is reported for services other than nova-compute.",
+    "Availability zone of services other than nova-compute.",
 )
 
 PCI = described(
     cfg.MultiStrOpt("alias", default=[], mutable=True, **older("pci_alias")),
-    "A name for PCI devices, by which the extra spec pci_passthrough:alias asks for them: a JSON "
-    "object with the keys name, vendor_id, product_id, device_type (type-PCI, type-PF or "
-    "type-VF), numa_policy (required, legacy, preferred or socket), resource_class, traits and "
-    'live_migratable; repeatable. Lines of one name are alternatives. Example: {"name": "nic", '
+    "Alias of PCI devices, which the extra spec pci_passthrough:alias requests: a JSON object with "
+    "the keys name, vendor_id, product_id, device_type (type-PCI, type-PF or type-VF), numa_policy "
+    "(required, legacy, preferred or socket), resource_class, traits and live_migratable; "
+    'repeatable. Lines with the same name are alternatives. Example: {"name": "nic", '
     '"vendor_id": "8086", "product_id": "1520", "device_type": "type-VF"}.',
 )
 
 WORKAROUNDS = described(
     cfg.BoolOpt("disable_fallback_pcpu_query", default=False, mutable=True),
-    "Do not send the second query, for VCPU in place of PCPU. Hosts that report only VCPU then get "
-    "no pinned instances.",
+    "Do not send the second candidates query, with VCPU in place of PCPU. Hosts that report only "
+    "VCPU then get no pinned instances.",
 )

@@ -1,4 +1,4 @@
-"""[filter_scheduler] and [metrics]: which filters and weighers run, and what they count."""
+"""Options of [filter_scheduler] and [metrics]."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ FILTER_SCHEDULER = described(
         **older("scheduler_available_filters"),
     ),
     "Filter classes that may be enabled, as dotted paths; repeatable. "
-    "nova.scheduler.filters.all_filters means the shipped ones too.",
+    "nova.scheduler.filters.all_filters also means all shipped filters.",
     cfg.ListOpt(
         "enabled_filters",
         default=[
@@ -35,8 +35,8 @@ FILTER_SCHEDULER = described(
         mutable=True,
         **older("scheduler_weight_classes"),
     ),
-    "Weighers to run, as dotted paths. nova.scheduler.weights.all_weighers means the shipped ones "
-    "too.",
+    "Weighers to run, as dotted paths. nova.scheduler.weights.all_weighers also means all shipped "
+    "weighers.",
     cfg.IntOpt(
         "host_subset_size",
         default=1,
@@ -45,39 +45,39 @@ FILTER_SCHEDULER = described(
         mutable=True,
         **older("scheduler_host_subset_size"),
     ),
-    "Choose at random among this many best hosts, to spread concurrent requests.",
+    "Number of best hosts from which a host is chosen at random, to spread concurrent requests.",
     cfg.BoolOpt("shuffle_best_same_weighed_hosts", default=False, mutable=True),
-    "Shuffle hosts of equal best weight instead of ordering them by name.",
+    "Shuffle hosts with the same best weight instead of sorting them by name.",
     cfg.BoolOpt("pci_in_placement", default=False, mutable=True),
     "Request the PCI devices of flavors from placement. Hosts must report their devices there. "
-    "Each alias may then have one line only, which may name a resource_class instead of ids.",
+    "Each alias may then have a single line only, which may set a resource_class instead of ids.",
 )
 
 METRICS = described(
     cfg.FloatOpt("weight_multiplier", default=1.0, mutable=True),
-    "Multiplier of MetricsWeigher; negative reverses the order. Metadata "
+    "Multiplier of MetricsWeigher; a negative value reverses the order. The metadata "
     "metrics_weight_multiplier of a host's aggregates override it.",
     cfg.ListOpt(
         "weight_setting",
         default=[],
         deprecated_opts=[
-            # Written so in nova's "Filter Scheduler" up to Train.
+            # The name in nova's "Filter Scheduler" guide up to Train.
             cfg.DeprecatedOpt("metrics_weight_setting"),
             cfg.DeprecatedOpt("metrics_weight_setting", group="DEFAULT"),
         ],
         mutable=True,
     ),
-    "The metrics that count and by how much, as name=ratio, such as "
+    "The metrics to weigh, with their ratios, as name=ratio, such as "
     "cpu.percent=-1.0,numa.membw.current=0.5.",
     cfg.BoolOpt("required", default=True, mutable=True),
     "If true, a host that reaches MetricsWeigher without one of these metrics fails the whole "
-    "request; enable MetricsFilter to reject such hosts first. If false, the host weighs "
+    "request; enable MetricsFilter to reject such hosts first. If false, the host gets the weight "
     "weight_of_unavailable.",
     cfg.FloatOpt("weight_of_unavailable", default=-10000.0, mutable=True),
-    "The weight of a host that lacks one of these metrics, where they are not required.",
+    "Weight of a host without one of these metrics, if they are not required.",
 )
 
 
 def ratios(weight_setting: Iterable[str]) -> tuple[tuple[str, float], ...]:
-    """Return each metric that ``weight_setting`` names with its ratio, in the order written."""
+    """Parse ``weight_setting`` into metrics with their ratios, in order."""
     return named_ratios("[metrics] weight_setting", weight_setting)

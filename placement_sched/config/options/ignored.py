@@ -1,6 +1,6 @@
-"""Options of ``placement.conf`` and ``nova.conf`` that mean nothing here, each with the reason.
+"""Options of ``placement.conf`` and ``nova.conf`` that are ignored, with the reasons.
 
-A file that has them is read all the same; ``config validate`` and the operator's guide list them.
+Files may contain them. ``config validate`` and the operator's guide list them.
 Sources: "Config Reference" of the Placement documentation, Stein to today; "Description of
 scheduler configuration options" of the OpenStack Configuration Reference, Icehouse to Newton, and
 nova's "Configuration Options", Ocata to today.
@@ -9,38 +9,37 @@ nova's "Configuration Options", Ocata to today.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-_PATHS = "this service keeps nothing in files of its own"
+_PATHS = "this service has no files of its own"
 _RETRIES = (
     "the server does not wait for the database at start: /healthz/ready and 503 report that it "
-    "is unavailable, and each request tries again"
+    "is unavailable, and each request tries to connect again"
 )
 _STANDBYS = (
-    "requests are answered from the database at connection alone, as by OpenStack placement; with "
-    "[placement] providers_in_memory they seldom read it"
+    "requests use only the database of connection, as in OpenStack placement; with "
+    "[placement] providers_in_memory they rarely read it"
 )
-_PROFILER = "this service is not traced by osprofiler; /metrics shows where time goes"
+_PROFILER = "this service does not support osprofiler; /metrics shows the times of requests"
 
-_BUS = "the topic of nova's requests is scheduler, as in nova since Ocata"
-_HOST_MANAGER = "host states are made of what hosts report, in one way for all kinds of hosts"
+_BUS = "the topic of nova's requests is always scheduler, as in nova since Ocata"
+_HOST_MANAGER = "host states are built from the reports of hosts, in the same way for all types"
 _TRACKING = (
     "the instances of a host are read from the database when a request needs them, so that filters "
-    "always see those that were recorded; nova-compute goes by it when it announces them"
+    "always see the recorded instances; nova-compute uses the option when it announces instances"
 )
 _BARE_METAL = (
-    "bare metal nodes are requested by their resource class, and the filters that run are those of "
-    "[filter_scheduler] enabled_filters"
+    "bare metal nodes are requested by their resource class, and [filter_scheduler] "
+    "enabled_filters applies to all hosts"
 )
 _KEYSTONE = (
-    "keystonemiddleware goes by auth_type, auth_url, username, password and project_name, as it "
-    "has since Kilo"
+    "keystonemiddleware uses auth_type, auth_url, username, password and project_name since Kilo"
 )
 _NOTIFIER = (
-    "oslo.messaging, which sends notifications, no longer reads it: write "
+    "oslo.messaging, which sends notifications, no longer reads it: set "
     "[oslo_messaging_notifications]"
 )
 _RESERVED = "each host reports its reserved amounts"
 
-#: Of ``placement.conf``: group and option to reason.
+#: Ignored options of ``placement.conf``: reasons by group and option.
 OF_PLACEMENT: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("DEFAULT", "tempdir"): _PATHS,
@@ -52,14 +51,13 @@ OF_PLACEMENT: Mapping[tuple[str, str], str] = MappingProxyType(
         ("placement_database", "slave_connection"): _STANDBYS,
         ("placement_database", "max_replica_lag"): _STANDBYS,
         ("placement", "policy_file"): (
-            "it is [oslo_policy] policy_file, as in placement since Train"
+            "replaced by [oslo_policy] policy_file, as in placement since Train"
         ),
         ("workarounds", "optimize_for_wide_provider_trees"): (
             "not needed: wide trees are always searched lazily"
         ),
         ("keystone_authtoken", "delay_auth_decision"): (
-            "always on: version documents are answered without a token, and each API refuses in "
-            "its own shape"
+            "always on: version documents need no token, and each API has its own error format"
         ),
         ("oslo_policy", "enforce_scope"): (
             "always on, as in releases of oslo.policy without this option"
@@ -83,7 +81,7 @@ OF_PLACEMENT: Mapping[tuple[str, str], str] = MappingProxyType(
     }
 )
 
-#: Of ``nova.conf``, where it speaks of scheduling or of tokens: group and option to reason.
+#: Ignored options of ``nova.conf`` for scheduling and tokens: reasons by group and option.
 OF_NOVA: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("DEFAULT", "notification_driver"): f"{_NOTIFIER} driver",
@@ -104,17 +102,17 @@ OF_NOVA: Mapping[tuple[str, str], str] = MappingProxyType(
         ("DEFAULT", "reserved_host_memory_mb"): _RESERVED,
         ("DEFAULT", "reserved_huge_pages"): _RESERVED,
         ("DEFAULT", "default_schedule_zone"): (
-            "the caller names the zone; in nova, nova-api fills in this default"
+            "the caller sends the zone; in nova, nova-api fills in this default"
         ),
         ("scheduler", "discover_hosts_in_cells_interval"): (
-            "nova's host mappings are never written here: for new hosts run nova-manage "
-            "cell_v2 discover_hosts, such as by cron"
+            "this service never writes nova's host mappings: for new hosts run nova-manage "
+            "cell_v2 discover_hosts, for example with cron"
         ),
         ("scheduler", "query_placement_for_availability_zone"): (
-            "always on, as in nova since 2023.2: the requested zone narrows the candidates"
+            "always on, as in nova since 2023.2: the requested zone restricts the candidates query"
         ),
         ("keystone_authtoken", "auth_uri"): (
-            "it is www_authenticate_uri, as in keystonemiddleware since Queens"
+            "replaced by www_authenticate_uri, as in keystonemiddleware since Queens"
         ),
         **{
             ("keystone_authtoken", name): _KEYSTONE
@@ -135,8 +133,8 @@ OF_NOVA: Mapping[tuple[str, str], str] = MappingProxyType(
 
 WITHOUT_MEANING: Mapping[tuple[str, str], str] = MappingProxyType({**OF_PLACEMENT, **OF_NOVA})
 
-#: Sections of ``nova.conf`` that are none of scheduling's: no scheduling policy is meant by them,
-#: unless it is listed.
+#: Sections of ``nova.conf`` that do not concern scheduling. They are not read as scheduling
+#: policies, unless [scheduler] policies lists them.
 SECTIONS_OF_NOVA = frozenset(
     (
         *("barbican", "barbican_service_user", "cache", "cells", "cinder", "compute", "conductor"),

@@ -1,8 +1,7 @@
-"""[notifications] and [oslo_messaging_notifications]: which notifications are sent, and where.
+"""Options of [notifications] and [oslo_messaging_notifications].
 
-The latter are options of oslo.messaging. That library takes a quarter of a second to load and
-brings along much that this service does not use, so it is loaded only where notifications are sent.
-Until then these options, the same as its own, are all that is known of it.
+The latter group belongs to oslo.messaging, which takes a quarter of a second to load and has many
+dependencies. It is loaded only if notifications are sent, so that its options are copied here.
 """
 
 from importlib import import_module
@@ -17,7 +16,7 @@ UNVERSIONED, VERSIONED, BOTH = "unversioned", "versioned", "both"
 
 GROUP = "oslo_messaging_notifications"
 
-#: Where nova's consumers listen, unless [DEFAULT] control_exchange says otherwise.
+#: The exchange of nova's consumers, unless [DEFAULT] control_exchange sets another.
 _EXCHANGE = "nova"
 
 NOTIFICATIONS = described(
@@ -28,42 +27,41 @@ NOTIFICATIONS = described(
         choices=[
             (UNVERSIONED, "plain dictionaries, to [oslo_messaging_notifications] topics"),
             (VERSIONED, "nova's versioned objects, to versioned_notifications_topics"),
-            (BOTH, "each in both forms"),
+            (BOTH, "both formats"),
         ],
     ),
-    "In which form notifications are sent, where [oslo_messaging_notifications] driver says how.",
+    "Format of notifications, which are sent if [oslo_messaging_notifications] driver is set.",
     cfg.ListOpt("versioned_notifications_topics", default=["versioned_notifications"]),
-    "The topics of versioned notifications; consumers find the queues <topic>.info and "
-    "<topic>.error.",
+    "Topics of versioned notifications; consumers read the queues <topic>.info and <topic>.error.",
     cfg.BoolOpt("notify_on_run_instance", default=False),
-    "Whether scheduler.run_instance.start and .end are sent as well, for consumers that were "
-    "written for the schedulers of Icehouse and before. They are never versioned.",
+    "Whether to send scheduler.run_instance.start and .end, too, for consumers that were "
+    "written for the schedulers of Icehouse and earlier. They are never versioned.",
 )
 
 _MESSAGING_OPTIONS = described(
     cfg.MultiStrOpt("driver", default=[]),
-    "How notifications are sent: messagingv2, messaging, routing, log, test or noop. Unset, none "
-    "are.",
+    "Drivers that send notifications: messagingv2, messaging, routing, log, test or noop. Unset, "
+    "no notifications are sent.",
     cfg.StrOpt("transport_url", secret=True),
-    "The message bus of notifications; unset, [DEFAULT] transport_url.",
+    "URL of the message bus for notifications; unset, [DEFAULT] transport_url.",
     cfg.ListOpt("topics", default=["notifications"]),
-    "The topics of unversioned notifications.",
+    "Topics of unversioned notifications.",
     cfg.IntOpt("retry", default=-1),
-    "How often to try again to send a notification; -1 is for ever.",
+    "Maximum number of retries to send a notification; -1: no limit.",
 )
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make ``conf`` know these options."""
+    """Register oslo.messaging's notification options in ``conf``."""
     conf.register_opts(_MESSAGING_OPTIONS, group=GROUP)
 
 
 def oslo_messaging() -> Any:
-    """Return the library, loaded now unless it was before."""
+    """Import oslo.messaging at first use, and return it."""
     with without_warnings():
         return import_module("oslo_messaging")
 
 
 def set_exchange() -> None:
-    """Let oslo.messaging have nova's exchange as its default."""
+    """Set nova's exchange as the default of oslo.messaging."""
     oslo_messaging().set_transport_defaults(_EXCHANGE)

@@ -1,6 +1,6 @@
-"""[api_database], [database] and nova's part of [DEFAULT] and [scheduler]: where nova keeps things.
+"""Options of nova's databases and services.
 
-They have the names and meanings of nova.conf, which is handed to the commands as it is.
+Names and meanings are as in nova.conf, which the commands read unchanged.
 """
 
 from oslo_config import cfg
@@ -9,38 +9,38 @@ from placement_sched.config.opts import LARGEST, described
 
 API_DATABASE = described(
     cfg.StrOpt("connection", secret=True),
-    "nova's API database, as an SQLAlchemy URL. Where it is set, the cloud is nova's: cells, "
+    "SQLAlchemy URL of nova's API database. If it is set, the cloud is managed by nova: cells, "
     "compute nodes, services, host aggregates, instances and server groups are read from nova's "
     "databases, and cannot be changed here.",
 )
 
 DATABASE = described(
     cfg.StrOpt("connection", secret=True),
-    "The database, one of those of nova's cells, in which nova-scheduler keeps its own service "
-    "record, as an SQLAlchemy URL. URLs of cells that are templates are completed from it.",
+    "SQLAlchemy URL of the cell database with nova-scheduler's own service record. It also "
+    "completes the URLs of cells that are templates.",
 )
 
-#: Beside what ``compute`` has of [DEFAULT].
+#: Options of [DEFAULT] in addition to ``compute.DEFAULT``.
 DEFAULT = described(
     cfg.IntOpt("report_interval", default=10, min=1, max=LARGEST),
     "Seconds between two heartbeats of the service record of placement-sched nova-scheduler.",
     cfg.IntOpt("graceful_shutdown_timeout", default=180, min=0, max=LARGEST),
-    "Seconds that running requests of placement-sched nova-scheduler get to finish after SIGTERM; "
-    "0 is without limit.",
+    "Maximum seconds for running requests of placement-sched nova-scheduler to finish after "
+    "SIGTERM; 0: no limit.",
 )
 
-#: Beside what ``scheduler`` has of [scheduler].
+#: Options of [scheduler] in addition to ``scheduler.SCHEDULER``.
 SCHEDULER = described(
     cfg.IntOpt("workers", min=1),
-    "How many processes of placement-sched nova-scheduler answer requests; unset, one for each "
-    "processor.",
+    "Number of worker processes of placement-sched nova-scheduler; unset, the number of "
+    "processors.",
     cfg.StrOpt("metrics_listen"),
-    "Where placement-sched nova-scheduler serves /metrics for Prometheus, /healthz and "
-    "/healthz/ready: ADDRESS:PORT, such as 127.0.0.1:9778, or the path of a unix socket. It asks "
-    "for no token. Unset, nothing is served.",
+    "Address of placement-sched nova-scheduler's /metrics for Prometheus, /healthz and "
+    "/healthz/ready: ADDRESS:PORT, such as 127.0.0.1:9778, or the path of a unix socket. No token "
+    "is required. Unset, they are not served.",
     cfg.IntOpt("nova_sync_interval", default=5, min=1, max=LARGEST),
-    "Seconds between two readings of what changed in nova's databases. What a request depends on "
-    "is read before it as well.",
+    "Seconds between two reads of the changes in nova's databases. The data that a request depends "
+    "on is also read before each request.",
     cfg.IntOpt("nova_full_sync_interval", default=600, min=10, max=LARGEST),
     "Seconds between two full comparisons with nova's databases.",
 )

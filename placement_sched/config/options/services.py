@@ -1,7 +1,7 @@
-"""[neutron] and [trusted_computing]: the other services that are asked.
+"""Options of [neutron] and [trusted_computing]: the clients of other services.
 
-Those of [trusted_computing] are read when the server starts and never per request: a request that
-could say where the service is would be sent ``attestation_auth_blob``.
+The options of [trusted_computing] are read only when the server starts. If requests could override
+the address of the service, they could obtain ``attestation_auth_blob``.
 """
 
 from keystoneauth1 import loading
@@ -9,31 +9,31 @@ from oslo_config import cfg
 
 from placement_sched.config.opts import LARGEST, described
 
-#: Seconds to wait for one answer; nova waits for ever by default.
+#: Maximum seconds to wait for a response; nova has no limit by default.
 TIMEOUT = 10
 
 NEUTRON = described(
     cfg.IntOpt("http_retries", default=3, min=0, max=LARGEST),
-    "How often a request to neutron is retried if it, or a proxy for it, does not answer, where "
-    "connect_retries and status_code_retries are unset.",
+    "Maximum number of retries if neutron or its proxy does not answer, and connect_retries and "
+    "status_code_retries are unset.",
     cfg.IntOpt("extension_sync_interval", default=600, min=0, max=LARGEST),
-    "Seconds for which it is remembered whether neutron has the segment extension.",
+    "Seconds between two checks whether neutron has the segment extension.",
 )
 
 TRUSTED_COMPUTING = described(
     cfg.StrOpt("attestation_server", deprecated_name="server"),
     "Host name or address of the attestation service that TrustedFilter queries.",
     cfg.StrOpt("attestation_server_ca_file", deprecated_name="server_ca_file"),
-    "CA bundle for verifying the attestation service's certificate; unset, the CAs that this "
-    "machine trusts.",
+    "CA bundle for verifying the attestation service's certificate; unset, the CAs of this "
+    "machine.",
     cfg.PortOpt("attestation_port", default=8443, deprecated_name="port"),
-    "The port of the attestation service.",
+    "Port of the attestation service.",
     cfg.StrOpt(
         "attestation_api_url", default="/OpenAttestationWebServices/V1.0", deprecated_name="api_url"
     ),
     "Base path of the attestation service's API.",
     cfg.StrOpt("attestation_auth_blob", secret=True, deprecated_name="auth_blob"),
-    "Value of the header x-auth-blob, sent to the attestation service.",
+    "Value of the header x-auth-blob for the attestation service.",
     cfg.IntOpt(
         "attestation_auth_timeout", default=60, min=0, max=LARGEST, deprecated_name="auth_timeout"
     ),
@@ -44,16 +44,18 @@ TRUSTED_COMPUTING = described(
 
 
 def register(conf: cfg.ConfigOpts) -> None:
-    """Make ``conf`` know keystoneauth's options, without those of an ``auth_type``."""
-    conf.register_opts(_common(), group="neutron")
+    """Register keystoneauth's options in ``conf``, except options of an ``auth_type``."""
+    conf.register_opts(_keystoneauth_options(), group="neutron")
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Return keystoneauth's options of this group, with those of ``auth_type = password``."""
-    return [("neutron", [*_common(), *loading.get_auth_plugin_conf_options("password")])]
+    """Return keystoneauth's options of [neutron], including ``auth_type = password``."""
+    return [
+        ("neutron", [*_keystoneauth_options(), *loading.get_auth_plugin_conf_options("password")])
+    ]
 
 
-def _common() -> list[cfg.Opt]:
+def _keystoneauth_options() -> list[cfg.Opt]:
     options: list[cfg.Opt] = [
         *loading.get_auth_common_conf_options(),
         *loading.get_session_conf_options(),
