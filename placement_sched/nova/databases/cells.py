@@ -16,7 +16,7 @@ _CELLS = cell_mappings.c
 class MappedCell:
     """A row of ``cell_mappings``, without the URL of the message bus.
 
-    ``database_connection`` is a URL with a password, or a template of one.
+    ``database_connection`` is a URL with a password, or a URL template.
     """
 
     id: int

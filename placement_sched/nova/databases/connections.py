@@ -79,14 +79,14 @@ class NovaDatabase:
 
 
 def refuse_unset_databases(settings: Settings) -> None:
-    """Raise :class:`ConfigurationError` if nova's or this service's database is not configured."""
+    """Raise :class:`ConfigurationError` if a connection to a required database is not set."""
     for group, message in _UNSET_MESSAGES.items():
         if not is_explicit(settings.conf, group, "connection"):
             raise ConfigurationError(message)
 
 
 def api_database(settings: Settings) -> NovaDatabase:
-    """Return nova's API database; raise :class:`ConfigurationError` if its URL is unusable."""
+    """Return nova's API database, or raise :class:`ConfigurationError` for an unusable URL."""
     text = settings.api_database.connection
     if not text:
         raise ConfigurationError(_UNSET_MESSAGES["api_database"])
@@ -139,7 +139,7 @@ def _error_text(failure: SQLAlchemyError) -> str:
 
 
 def _template_parts(url: str) -> Mapping[str, Any]:
-    """Return the fields of a template; with several hosts, also numbered for each host."""
+    """Return the fields of a template, with several hosts also numbered for each host."""
     split = urlsplit(url)
     parts: dict[str, Any] = {
         "scheme": split.scheme,

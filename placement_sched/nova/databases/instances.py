@@ -105,7 +105,7 @@ def by_uuids(connection: Connection, uuids: Collection[str]) -> list[NovaInstanc
 
 
 def with_flavors(connection: Connection, rows: Sequence[NovaInstance]) -> list[NovaInstance]:
-    """Add the flavor digests to instances; they are read separately because they are large."""
+    """Add the digests of their flavors, which are larger than the rest of the instances."""
     extra = instance_extra.c
     query = select(extra.instance_uuid, sql.digest(connection, extra.flavor))
     uuids = [instance.uuid for instance in rows]
@@ -177,7 +177,7 @@ class Flavors:
             self._cached[new[uuid] or ""] = None if flavor is None else _embedded_flavor(flavor)
 
     def of(self, instance: NovaInstance) -> KeptFlavor:
-        """Return the embedded flavor of an instance, or one made of the instance's own sizes."""
+        """Return the embedded flavor of an instance, or a flavor made of the instance's sizes."""
         flavor = self._cached.get(instance.flavor) if instance.flavor else None
         if flavor is not None:
             return flavor
@@ -191,7 +191,7 @@ def _embedded_flavor(flavor: Json) -> KeptFlavor:
 
 
 def _parse_flavor(text: str) -> Json | None:
-    """Parse the JSON of ``instance_extra``; return None if it is malformed."""
+    """Parse the JSON of ``instance_extra``, or return None if it is malformed."""
     try:
         data = orjson.loads(text)["cur"]["nova_object.data"]
         flavor = {name: data[name] for name in _FLAVOR_FIELDS if name in data}
@@ -202,7 +202,7 @@ def _parse_flavor(text: str) -> Json | None:
 
 
 def ranges(count: int) -> Iterable[tuple[str, str | None]]:
-    """Divide all uuids evenly into ``count`` ranges; return the start and end of each."""
+    """Divide all uuids evenly into ``count`` ranges of start and end."""
     count = min(max(count, 1), 4096)
     # The first eight digits contain no hyphen, which collations sort differently.
     bounds = [f"{16**8 * index // count:08x}" for index in range(count)]

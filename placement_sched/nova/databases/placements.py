@@ -1,4 +1,4 @@
-"""Scheduling outcomes in nova's databases: hosts, migrations and action events of instances."""
+"""Scheduling outcomes in nova's databases: hosts, migrations and action events."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -189,7 +189,7 @@ def _faults(connection: Connection, requests: Mapping[str, WantedRecord]) -> dic
 
 
 class NovaRecords:
-    """Reads nova's records of instances from their cells; for use by one thread.
+    """A reader of nova's records of instances, for use by one thread.
 
     Cells whose database does not answer are skipped with their instances. Raises
     :class:`NovaAway` if the API database does not answer.
@@ -201,7 +201,7 @@ class NovaRecords:
         self._cells: dict[tuple[int, str | None], NovaDatabase] = {}
 
     def __call__(self, requests: Sequence[WantedRecord]) -> dict[str, NovaRecord]:
-        """Return the records of the instances that nova has one for, by uuid."""
+        """Return the existing records of the requested instances, by uuid."""
         with self._api.read() as connection:
             cells = {cell.id: cell for cell in mapped_cells(connection)}
             mapped = cells_of(connection, {request.instance for request in requests})

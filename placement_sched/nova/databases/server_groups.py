@@ -30,7 +30,7 @@ def fingerprint(connection: Connection) -> TablesFingerprint:
 
 
 def groups(connection: Connection) -> Mapping[str, ServerGroup | DocumentError]:
-    """Return all groups by uuid, oldest first; an unreadable group as its error."""
+    """Return all groups by uuid, oldest first, with an error for each unreadable group."""
     query = select(_POLICIES.group_id, _POLICIES.policy, _POLICIES.rules).order_by(_POLICIES.id)
     policies: dict[int, tuple[str, str | None]] = {}
     for group_id, policy, rules in connection.execute(query):
@@ -79,7 +79,7 @@ def _group(row: Any, policy: str | None, rules: str | None) -> ServerGroup:
 
 
 def _rules(text: str | None) -> dict[str, int]:
-    """Parse the rules from JSON; values are integers or strings of digits."""
+    """Parse the rules from JSON, with values that are integers or strings of digits."""
     if not text:
         return {}
     try:

@@ -62,7 +62,7 @@ class ServiceRecord:
         self._count: int | None = None
 
     def beat(self, now: datetime) -> Beat:
-        """Write a heartbeat; create the row if it does not exist.
+        """Write a heartbeat, and create the row if it does not exist.
 
         No other row is changed. Raises :class:`Unavailable` if the database does not answer.
         """
