@@ -167,15 +167,15 @@ def heartbeats(connection: Connection, since: datetime) -> dict[str, datetime]:
     query = select(second, func.aggregate_strings(_SERVICES_COLUMNS.host, _HOST_SEPARATOR))
     query = query.where(*_IS_COMPUTE, _SERVICES_COLUMNS.last_seen_up >= since).group_by(second)
     rows = connection.execute(query.order_by(second)).all()
-    seconds = [(datetime.fromisoformat(seen), hosts) for seen, hosts in rows]
-    return {host: seen for seen, hosts in seconds for host in hosts.split(_HOST_SEPARATOR)}
+    seconds = [(datetime.fromisoformat(at), hosts) for at, hosts in rows]
+    return {host: at for at, hosts in seconds for host in hosts.split(_HOST_SEPARATOR)}
 
 
 def heartbeats_of(connection: Connection, hosts: Collection[str]) -> dict[str, datetime]:
     """Return the last heartbeat of each of the hosts that has a service."""
     query = select(_SERVICES_COLUMNS.host, _SEEN).where(*_IS_COMPUTE)
     rows = sql.rows_among(connection, query, _SERVICES_COLUMNS.host, hosts)
-    return {host: seen.replace(microsecond=0) for host, seen in rows if seen is not None}
+    return {host: at.replace(microsecond=0) for host, at in rows if at is not None}
 
 
 #: Number and highest id of the services, then of the compute nodes, in a cell: it changes whenever
@@ -205,7 +205,7 @@ def _services_from(rows: Iterable[Any]) -> tuple[Service, ...]:
             disabled=bool(disabled),
             disabled_reason=reason if disabled else None,
             forced_down=bool(forced_down),
-            last_seen_up=None if seen is None else seen.replace(microsecond=0),
+            last_seen_up=None if at is None else at.replace(microsecond=0),
         )
-        for service_id, uuid, host, disabled, reason, forced_down, seen in rows
+        for service_id, uuid, host, disabled, reason, forced_down, at in rows
     )

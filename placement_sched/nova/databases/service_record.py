@@ -75,8 +75,8 @@ class ServiceRecord:
             except IntegrityError:  # another process created it at the same time
                 self._count = self._write(now)
             with connected(self._engine) as connection:
-                others = self._others(connection, now)
-        return Beat(previous is not None and self._count != previous + 1, others)
+                hosts_up = self._others(connection, now)
+        return Beat(previous is not None and self._count != previous + 1, hosts_up)
 
     def _write(self, now: datetime) -> int:
         """Write the row and return its report count."""

@@ -76,7 +76,7 @@ def read_transport(files: Sequence[str], url: str | None = None) -> NovaBus:
         raise ConfigurationError("[DEFAULT] transport_url is not a URL of a message bus") from None
     if parsed.transport not in _RABBIT:
         raise ConfigurationError(
-            f"[DEFAULT] transport_url: {parsed.transport} is not RabbitMQ, the only message bus that "
+            f"[DEFAULT] transport_url: {parsed.transport} is not RabbitMQ, the only bus that "
             "can copy each request"
         )
     options = conf[_GROUP]

@@ -211,37 +211,37 @@ class NodeUpkeep:
         """Return why a record of another cell is kept, by the uuids of nodes in both cells."""
         hosts = {row.uuid: row.host or "" for row in rows}
         reasons: dict[str, str] = {}
-        for other in self._cells.every:
+        for peer in self._cells.every:
             common = hosts.keys() & old.keys()
-            theirs = [uuid for uuid in common if old[uuid].cell_uuid == other.uuid]
-            if other is cell or not theirs:
+            theirs = [uuid for uuid in common if old[uuid].cell_uuid == peer.uuid]
+            if peer is cell or not theirs:
                 continue
             mapped = self._cells.mapped_hosts.get
-            owned = {uuid for uuid in theirs if mapped(old[uuid].host, other.uuid) == other.uuid}
-            if other.away_until is None:
+            owned = {uuid for uuid in theirs if mapped(old[uuid].host, peer.uuid) == peer.uuid}
+            if peer.away_until is None:
                 with suppress(NovaAway):
-                    owned = self._select_owned(other, cell, {uuid: hosts[uuid] for uuid in theirs})
-            reasons |= dict.fromkeys(owned, f"{other.title} has a node of the same uuid")
+                    owned = self._select_owned(peer, cell, {uuid: hosts[uuid] for uuid in theirs})
+            reasons |= dict.fromkeys(owned, f"{peer.title} has a node of the same uuid")
         return reasons
 
     def _select_owned(
-        self, other: FollowedCell, cell: FollowedCell, hosts: Mapping[str, str]
+        self, peer: FollowedCell, cell: FollowedCell, hosts: Mapping[str, str]
     ) -> set[str]:
-        """Return the nodes on ``hosts`` of ``cell`` that belong to ``other`` instead.
+        """Return the nodes on ``hosts`` of ``cell`` that belong to ``peer`` instead.
 
         A node belongs to the cell with its host up, otherwise to the older cell.
         """
-        with other.database.read() as connection:
+        with peer.database.read() as connection:
             nodes = {
                 row.uuid: row.host or ""
                 for row in nova_nodes.whole(connection, hosts)
-                if not self._cells.why_not_of(other, row.host)
+                if not self._cells.why_not_of(peer, row.host)
             }
             up_there = self._hosts_up(connection, nodes.values())
         with cell.database.read() as connection:
             up_here = self._hosts_up(connection, hosts.values())
         order = self._cells.every
-        older = order.index(other) < order.index(cell)
+        older = order.index(peer) < order.index(cell)
         return {
             uuid
             for uuid, host in nodes.items()
@@ -259,7 +259,7 @@ class NodeUpkeep:
         self, cell: FollowedCell, nodes: Sequence[ComputeNode], account: Account
     ) -> list[ComputeNode]:
         """Drop nodes whose names a node of another cell has, and report them as issues."""
-        elsewhere = {other.uuid for other in self._cells.every} - {cell.uuid}
+        elsewhere = {each.uuid for each in self._cells.every} - {cell.uuid}
         if not elsewhere or not nodes:
             return list(nodes)
         with self._database.read() as connection:
@@ -280,8 +280,8 @@ class NodeUpkeep:
 
     def _defaults(self, row: nova_nodes.NodeRow, base: Defaults) -> Defaults:
         """Return the defaults for a row, with its host's heartbeat as the time."""
-        seen = self._services.last_seen(row.host or "") or row.updated_at or row.created_at
-        return replace(base, now=(seen or base.now).replace(microsecond=0))
+        heartbeat = self._services.last_seen(row.host or "") or row.updated_at or row.created_at
+        return replace(base, now=(heartbeat or base.now).replace(microsecond=0))
 
     def _write(
         self,
