@@ -388,7 +388,7 @@ class NovaCells:
             cell.fails_at_once = seconds < _AT_ONCE
             if is_news:
                 LOG.warning(
-                    "%s: its database cannot be read, so that its hosts get no instances until it "
+                    "%s: its database cannot be read, and its hosts get no instances until it "
                     "can: %s",
                     cell.title,
                     failure.detail,

@@ -71,7 +71,7 @@ class NodeUpkeep:
             without_uuid = nova_nodes.without_uuid(connection)
         for host, name in without_uuid:
             account.unread |= {host or "", name or ""}
-            reason = "it has no uuid; nova-compute of this host gives it one when it starts"
+            reason = "it has no uuid: restart nova-compute on this host"
             account.misfit(f"compute node {name} of host {host} ({cell.title})", reason)
         account.note_read(_NOUN, len(changed))
         for chunk in batches((*changed, *(set(recorded) - changed.keys())), CHUNK):
@@ -186,7 +186,7 @@ class NodeUpkeep:
                 continue
             if row.free_disk_gb is None:  # nova never selects it
                 account.unread |= {row.uuid, row.hypervisor_hostname, row.host}
-                reason = "its free_disk_gb is not reported yet, so that nothing is placed there"
+                reason = "free_disk_gb is not reported yet, and no instance is placed there"
                 account.misfit(place, reason)
                 continue
             digest = living[row.uuid] = hash((context, nova_nodes.said(row)))
@@ -197,7 +197,7 @@ class NodeUpkeep:
             except DocumentError as error:
                 reason = error.at_path().detail
                 account.unread |= {row.uuid, row.hypervisor_hostname, row.host}
-                account.misfit(place, f"it stays as it was recorded: {reason}")
+                account.misfit(place, f"its record is not updated: {reason}")
             else:
                 nodes.append(node.node)
         return living, nodes

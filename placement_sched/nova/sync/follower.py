@@ -102,7 +102,7 @@ class Follower:
         with self.database.read() as connection:
             recorded = compute_nodes.cells_of_all_hosts(connection)
         for host in sorted(recorded.keys() - self._cells.mapped_hosts.keys()):
-            reason = "it is mapped to no cell; nova-manage cell_v2 discover_hosts maps it"
+            reason = "it is mapped to no cell: run nova-manage cell_v2 discover_hosts"
             account.misfit(f"host {host}", reason)
 
     def round(self) -> Findings:
@@ -206,10 +206,10 @@ class Follower:
         except NovaAway:
             return False  # logged already
         except Error as failure:
-            LOG.warning("nova's databases were not read: %s", sentence(failure))
+            LOG.warning("nova's databases cannot be read: %s", sentence(failure))
             return False
         except Exception:
-            LOG.exception("nova's databases were not read")
+            LOG.exception("nova's databases cannot be read")
             return False
         for misfit in findings.misfits:
             self._misfits.log(misfit)

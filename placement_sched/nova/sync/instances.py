@@ -357,7 +357,7 @@ class InstanceUpkeep:
         unaccepted = result.strays.keys() - result.living.keys()
         living = result.living | self._look_up(unaccepted, {}, account, None).living
         for uuid in (uuid for uuid, count in counts.items() if count > 1):
-            reason = "several cells have it; the one that nova maps it to counts"
+            reason = "several cells have it: the cell that nova maps it to counts"
             account.misfit(f"instance {uuid}", reason)
         return living
 

@@ -255,9 +255,9 @@ def _storable(service: Service, characters: Characters) -> Service:
 def _find_issue(service: Service, accepted: Mapping[str, Service]) -> str | None:
     """Return why a service cannot be recorded alongside the services found so far."""
     if not service.uuid:
-        return "it has no uuid; nova-manage db online_data_migrations gives it one"
+        return "it has no uuid: run nova-manage db online_data_migrations"
     if service.host in accepted:
-        return "a host of this name is in another cell as well; only that one is read"
+        return "another cell has a host of this name, which is recorded instead"
     return None
 
 
