@@ -46,6 +46,8 @@ _DRIVER = "oslo.messaging._drivers.impl_rabbit"
 _UNREADABLE = "Failed to process message"
 #: Its messages about a bus that does not answer.
 _AWAY = ("is unreachable", "closed the connection", "Connection failed")
+#: The method name that is counted for a call without an endpoint.
+UNKNOWN = "other"
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Endpoint = Any
@@ -119,8 +121,6 @@ class AnsweredCall(NamedTuple):
 
 #: A function that is called with each answered call.
 CountCall = Callable[[AnsweredCall], None]
-#: The method name that is counted for a call without an endpoint.
-UNKNOWN = "other"
 
 
 def server_of(

@@ -28,10 +28,22 @@ from placement_sched.nova.rpc import TOPIC
 from placement_sched.nova.shadow.tap import Broker, NovaBus
 from placement_sched.operations.gauges import ReadGauges
 
+LOG = log.getLogger(__name__)
+
 OPTION = "[scheduler] metrics_listen"
 #: Maximum number of seconds that a client may block a thread.
 _CLIENT_TIMEOUT = 10
 _JSON = "application/json"
+#: Seconds for which the length of RabbitMQ's queue is cached.
+KEPT = 5
+#: Seconds for RabbitMQ to connect, and to answer.
+_BROKER_TIMEOUT = 3
+_AWAY: tuple[type[Exception], ...] = (
+    *pyamqp.Transport.connection_errors,
+    *pyamqp.Transport.channel_errors,
+    KombuError,
+    OSError,
+)
 
 
 class Figures(Protocol):
@@ -185,20 +197,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_args: Any) -> None:
         """Log nothing: a scrape is not a request of nova's."""
-
-
-LOG = log.getLogger(__name__)
-
-#: Seconds for which the length of RabbitMQ's queue is cached.
-KEPT = 5
-#: Seconds for RabbitMQ to connect, and to answer.
-_BROKER_TIMEOUT = 3
-_AWAY: tuple[type[Exception], ...] = (
-    *pyamqp.Transport.connection_errors,
-    *pyamqp.Transport.channel_errors,
-    KombuError,
-    OSError,
-)
 
 
 def waiting_at(bus: NovaBus) -> int | None:

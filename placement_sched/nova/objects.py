@@ -58,6 +58,17 @@ _NAME, _NAMESPACE, _VERSION, _DATA, _CHANGES = (
 _INTEGER_LIMIT = 2**63
 #: Maximum length of a name or id, as in the columns of nova and placement.
 MAX_SHORT_TEXT = 255
+#: Nova's text for users if placement had candidates, but no host was chosen.
+_NOT_ENOUGH = "There are not enough hosts available."
+_NOUNS: Mapping[type, str] = {
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+    dict: "an object",
+    type(None): "null",
+}
 
 #: Converts the value of a field. The string is the place of the field, for errors.
 FieldReader = Callable[[Any, str], Any]
@@ -273,27 +284,12 @@ def _version_numbers(version: str) -> tuple[int, ...]:
         return ()
 
 
-_NOUNS: Mapping[type, str] = {
-    bool: "a boolean",
-    int: "an integer",
-    float: "a number",
-    str: "a string",
-    list: "a list",
-    dict: "an object",
-    type(None): "null",
-}
-
-
 def _noun(value: Any) -> str:
     return _NOUNS.get(type(value), type(value).__name__)
 
 
 def _type_error(value: Any, expected: str, place: str) -> UnreadableObject:
     return UnreadableObject(f"{place} must be {expected}, not {_noun(value)}")
-
-
-#: Nova's text for users if placement had candidates, but no host was chosen.
-_NOT_ENOUGH = "There are not enough hosts available."
 
 
 class RemoteFailure(Exception):

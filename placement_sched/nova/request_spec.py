@@ -32,6 +32,9 @@ from placement_sched.schemas import formats
 
 LOG = log.getLogger(__name__)
 
+#: The place of the request spec in errors: the argument of ``select_destinations``.
+PLACE = "spec_obj"
+
 _PROPERTIES = ObjectType(
     "ImageMetaProps",
     {
@@ -98,9 +101,6 @@ IMAGE_FIELDS: Mapping[str, FieldReader] = {
 }
 IMAGE = ObjectType("ImageMeta", IMAGE_FIELDS)
 
-
-#: The place of the request spec in errors: the argument of ``select_destinations``.
-PLACE = "spec_obj"
 
 FLAVOR = ObjectType(
     "Flavor",

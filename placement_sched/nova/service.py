@@ -53,6 +53,12 @@ from placement_sched.store.compute import services
 
 LOG = log.getLogger(__name__)
 
+#: Seconds between two attempts after a failure of a database.
+AGAIN = 1.0
+#: Seconds of the lease for following nova's databases, which one scheduler does for all. The other
+#: schedulers try to get it at every third of this time.
+LEASE = 15
+
 
 class Heartbeat:
     """The heartbeat of this scheduler, written every [DEFAULT] report_interval seconds.
@@ -129,13 +135,6 @@ class Heartbeat:
                 self._host,
             )
         self._other_hosts, self._is_shared = active, beat.shared
-
-
-#: Seconds between two attempts after a failure of a database.
-AGAIN = 1.0
-#: Seconds of the lease for following nova's databases, which one scheduler does for all. The other
-#: schedulers try to get it at every third of this time.
-LEASE = 15
 
 
 def check(settings: Settings) -> None:

@@ -37,6 +37,25 @@ _WHOLE: Select[Any] = select(*(_COLUMNS[name] for name in (*_SAME, *_OTHERS, *_T
 )
 #: The keys of the data and of the list of objects in a serialised nova object.
 _DATA, _OBJECTS = "nova_object.data", "objects"
+_SERVICES_COLUMNS = services.c
+_IS_COMPUTE = (_SERVICES_COLUMNS.deleted == 0, _SERVICES_COLUMNS.binary == COMPUTE_BINARY)
+# For nova too, a service without a heartbeat was last seen when its record was created.
+_SEEN = func.coalesce(_SERVICES_COLUMNS.last_seen_up, _SERVICES_COLUMNS.created_at).label("seen")
+#: A character that no host name contains.
+_HOST_SEPARATOR = "\n"
+_SERVICES: Select[Any] = select(
+    *(
+        _SERVICES_COLUMNS.id,
+        _SERVICES_COLUMNS.uuid,
+        _SERVICES_COLUMNS.host,
+        _SERVICES_COLUMNS.disabled,
+        _SERVICES_COLUMNS.disabled_reason,
+    ),
+    *(_SERVICES_COLUMNS.forced_down, _SEEN),
+).where(*_IS_COMPUTE)
+#: Number and highest id of the services, then of the compute nodes, in a cell: it changes whenever
+#: one is added or deleted.
+CellCensus = tuple[int, int, int, int]
 
 
 def all_uuids(connection: Connection) -> frozenset[str]:
@@ -123,24 +142,6 @@ def _data(wrapped: Any) -> Json:
     return data
 
 
-_SERVICES_COLUMNS = services.c
-_IS_COMPUTE = (_SERVICES_COLUMNS.deleted == 0, _SERVICES_COLUMNS.binary == COMPUTE_BINARY)
-# For nova too, a service without a heartbeat was last seen when its record was created.
-_SEEN = func.coalesce(_SERVICES_COLUMNS.last_seen_up, _SERVICES_COLUMNS.created_at).label("seen")
-#: A character that no host name contains.
-_HOST_SEPARATOR = "\n"
-_SERVICES: Select[Any] = select(
-    *(
-        _SERVICES_COLUMNS.id,
-        _SERVICES_COLUMNS.uuid,
-        _SERVICES_COLUMNS.host,
-        _SERVICES_COLUMNS.disabled,
-        _SERVICES_COLUMNS.disabled_reason,
-    ),
-    *(_SERVICES_COLUMNS.forced_down, _SEEN),
-).where(*_IS_COMPUTE)
-
-
 def all_services(connection: Connection) -> tuple[Service, ...]:
     """Return all compute services, sorted by nova's id."""
     return _services_from(connection.execute(_SERVICES.order_by(_SERVICES_COLUMNS.id)).all())
@@ -176,11 +177,6 @@ def heartbeats_of(connection: Connection, hosts: Collection[str]) -> dict[str, d
     query = select(_SERVICES_COLUMNS.host, _SEEN).where(*_IS_COMPUTE)
     rows = sql.rows_among(connection, query, _SERVICES_COLUMNS.host, hosts)
     return {host: at.replace(microsecond=0) for host, at in rows if at is not None}
-
-
-#: Number and highest id of the services, then of the compute nodes, in a cell: it changes whenever
-#: one is added or deleted.
-CellCensus = tuple[int, int, int, int]
 
 
 def census(connection: Connection) -> CellCensus:

@@ -25,6 +25,26 @@ MOST_PASSED, MOST_REFUSED, MOST_BEST = 1000, 500, 200
 MOST_IN_ALL = 2000
 #: Maximum length of a recorded reason, in characters.
 _MAX_REASON = 200
+#: The filters that may reject a host because the instance itself is already counted on it.
+_CAPACITY_FILTERS = frozenset(
+    {
+        "room_left",
+        "AggregateCoreFilter",
+        "AggregateDiskFilter",
+        "AggregateIoOpsFilter",
+        "AggregateNumInstancesFilter",
+        "AggregateRamFilter",
+        "AggregateTypeAffinityFilter",
+        "CoreFilter",
+        "DiskFilter",
+        "IoOpsFilter",
+        "NumInstancesFilter",
+        "NUMATopologyFilter",
+        "PciPassthroughFilter",
+        "RamFilter",
+        "TypeAffinityFilter",
+    }
+)
 
 
 class HostName(NamedTuple):
@@ -170,28 +190,6 @@ def _iterate_rejections(funnel: Funnel) -> Iterator[tuple[HostName, Refused]]:
             for host in step.rejected:
                 reason = host.reason[:_MAX_REASON]
                 yield HostName(host.host, host.node), Refused(CANDIDATES, step.constraint, reason)
-
-
-#: The filters that may reject a host because the instance itself is already counted on it.
-_CAPACITY_FILTERS = frozenset(
-    {
-        "room_left",
-        "AggregateCoreFilter",
-        "AggregateDiskFilter",
-        "AggregateIoOpsFilter",
-        "AggregateNumInstancesFilter",
-        "AggregateRamFilter",
-        "AggregateTypeAffinityFilter",
-        "CoreFilter",
-        "DiskFilter",
-        "IoOpsFilter",
-        "NumInstancesFilter",
-        "NUMATopologyFilter",
-        "PciPassthroughFilter",
-        "RamFilter",
-        "TypeAffinityFilter",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,12 +49,20 @@ from placement_sched.store import decisions, shadow_results
 from placement_sched.store.compute import compute_nodes, instances
 from placement_sched.store.placement import allocations, resource_providers
 
+LOG = log.getLogger(__name__)
+
 SELECT_DESTINATIONS = "select_destinations"
 #: The supported major version of oslo.messaging's envelope.
 _ENVELOPE = "2"
 #: The supported major version of nova's scheduler API.
 _API = "4"
 _MAX_ID_LENGTH = 255
+#: Maximum length of a recorded error, in characters.
+_MAX_DETAIL_LENGTH = 1000
+
+#: The hosts on which instances hold allocations, by instance uuid.
+Held = Mapping[str, frozenset[HostName]]
+NONE_HELD: Held = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,11 +148,6 @@ def _text(message: Mapping[str, Any], name: str) -> str | None:
     return value[:_MAX_ID_LENGTH] if isinstance(value, str) and value else None
 
 
-#: The hosts on which instances hold allocations, by instance uuid.
-Held = Mapping[str, frozenset[HostName]]
-NONE_HELD: Held = MappingProxyType({})
-
-
 def held_by(connection: Connection, uuids: Collection[str]) -> Held:
     """Return the hosts on which instances hold allocations, in at most three statements.
 
@@ -194,12 +197,6 @@ class Before:
         """Return the instances that nova has claimed for by now."""
         new = {uuid for uuid, hosts in now.items() if hosts - self.held.get(uuid, frozenset())}
         return self.claimed | new
-
-
-LOG = log.getLogger(__name__)
-
-#: Maximum length of a recorded error, in characters.
-_MAX_DETAIL_LENGTH = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

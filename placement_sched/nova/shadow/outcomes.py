@@ -25,6 +25,8 @@ from placement_sched.nova.shadow.comparing import HostName, Judged, Notes, NovaO
 from placement_sched.nova.shadow.evaluator import NONE_HELD, AwaitedRequest, Before, Held, held_by
 from placement_sched.store import decisions, shadow_results
 
+LOG = log.getLogger(__name__)
+
 #: The events of nova-compute that begin an attempt to start an instance on a host.
 _ATTEMPTS = frozenset(
     {
@@ -40,6 +42,18 @@ _FAILED = ("error", "failed")
 _SUCCESS = "Success"
 #: The beginning of the fault of an instance that was never scheduled.
 _NO_VALID_HOST = "No valid host"
+#: Seconds between two readings of the allocations, and of nova's databases.
+PAUSE, RECORDS_PAUSE = 0.5, 2.0
+#: Seconds after which an outcome counts as unknown. nova waits for a scheduler for up to
+#: ``long_rpc_timeout`` (1800), but such a late answer is not comparable.
+DEADLINE = 600
+#: Seconds that a request waits for nova's claim before nova's databases are read.
+_FIRST = 2.0
+
+#: Reads nova's records of instances; instances without a record are absent.
+ReadRecords = Callable[[Sequence[WantedRecord]], Mapping[str, NovaRecord]]
+#: Explains a request with the current state of the cloud.
+Explain = Callable[..., Document]
 
 
 def outcome_of(record: NovaRecord, *, is_rebuild: bool = False) -> NovaOutcome | None:
@@ -89,22 +103,6 @@ def _node_of(record: NovaRecord, event: ActionEvent) -> str:
     if move is not None and move.dest_compute == host and move.dest_node:
         return move.dest_node
     return host
-
-
-LOG = log.getLogger(__name__)
-
-#: Seconds between two readings of the allocations, and of nova's databases.
-PAUSE, RECORDS_PAUSE = 0.5, 2.0
-#: Seconds after which an outcome counts as unknown. nova waits for a scheduler for up to
-#: ``long_rpc_timeout`` (1800), but such a late answer is not comparable.
-DEADLINE = 600
-#: Seconds that a request waits for nova's claim before nova's databases are read.
-_FIRST = 2.0
-
-#: Reads nova's records of instances; instances without a record are absent.
-ReadRecords = Callable[[Sequence[WantedRecord]], Mapping[str, NovaRecord]]
-#: Explains a request with the current state of the cloud.
-Explain = Callable[..., Document]
 
 
 @dataclass(slots=True)

@@ -26,9 +26,28 @@ from placement_sched.config.options.notifications import oslo_messaging, set_exc
 from placement_sched.config.opts import Conf
 from placement_sched.errors import ConfigurationError, Unavailable, one_line
 
+LOG = log.getLogger(__name__)
+
 #: The drivers of ``transport_url`` for RabbitMQ.
 _RABBIT = ("rabbit", "kombu", "amqp")
 _GROUP = "oslo_messaging_rabbit"
+#: The routing key of nova's messages to its schedulers.
+TOPIC = "scheduler"
+#: Maximum number of messages in the queue, their maximum age in seconds, and the seconds for which
+#: an unused queue exists if it is not deleted at once.
+MOST, OLDEST, KEPT = 1000, 60, 300
+#: Maximum number of messages that are delivered without an acknowledgement.
+_PREFETCH = 20
+#: Seconds between two attempts to connect, at first and at most.
+_RETRY_PAUSE, _MAX_RETRY_PAUSE = 1.0, 10.0
+#: Seconds that an attempt to connect may take.
+_CONNECT_TIMEOUT = 5
+#: Seconds between two checks for a stop.
+_TICK = 1.0
+
+#: Exceptions of the libraries for a rejected operation, and for a lost broker.
+_REJECTED: tuple[type[Exception], ...] = pyamqp.Transport.channel_errors
+_LOST = (*pyamqp.Transport.connection_errors, *_REJECTED, KombuError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,27 +160,6 @@ def _tls_arguments(host: str, query: Mapping[str, str], options: cfg.ConfigOpts.
 
 def _read_flag(text: str | None, *, default: bool) -> bool:
     return default if text is None else text.strip().lower() in {"1", "true", "yes", "on"}
-
-
-LOG = log.getLogger(__name__)
-
-#: The routing key of nova's messages to its schedulers.
-TOPIC = "scheduler"
-#: Maximum number of messages in the queue, their maximum age in seconds, and the seconds for which
-#: an unused queue exists if it is not deleted at once.
-MOST, OLDEST, KEPT = 1000, 60, 300
-#: Maximum number of messages that are delivered without an acknowledgement.
-_PREFETCH = 20
-#: Seconds between two attempts to connect, at first and at most.
-_RETRY_PAUSE, _MAX_RETRY_PAUSE = 1.0, 10.0
-#: Seconds that an attempt to connect may take.
-_CONNECT_TIMEOUT = 5
-#: Seconds between two checks for a stop.
-_TICK = 1.0
-
-#: Exceptions of the libraries for a rejected operation, and for a lost broker.
-_REJECTED: tuple[type[Exception], ...] = pyamqp.Transport.channel_errors
-_LOST = (*pyamqp.Transport.connection_errors, *_REJECTED, KombuError, OSError)
 
 
 def queue_name(host: str) -> str:

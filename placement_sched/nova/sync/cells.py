@@ -33,8 +33,17 @@ from placement_sched.nova.databases.hosts import CellCensus
 from placement_sched.nova.sync.findings import Account
 from placement_sched.store.compute import cells
 
+LOG = log.getLogger(__name__)
+
 #: A row that was read within this time after a change may have changed again in the same second.
 _SETTLING_TIME = timedelta(seconds=2)
+#: Seconds until a cell that is away is tried again: after the first failure, and at most. The time
+#: doubles with each failure.
+FIRST_PAUSE, PAUSE = 1.0, 5.0
+_CANNOT_STORE = "the database cannot store the character {!r}"
+#: A database that fails within this many seconds is also tried before a request, which a slower
+#: database would delay.
+_AT_ONCE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +94,6 @@ class Marks:
         """Drop the versions of all other rows."""
         kept_keys = set(keys)
         self._marks = {key: mark for key, mark in self._marks.items() if key in kept_keys}
-
-
-LOG = log.getLogger(__name__)
-
-#: Seconds until a cell that is away is tried again: after the first failure, and at most. The time
-#: doubles with each failure.
-FIRST_PAUSE, PAUSE = 1.0, 5.0
-_CANNOT_STORE = "the database cannot store the character {!r}"
-#: A database that fails within this many seconds is also tried before a request, which a slower
-#: database would delay.
-_AT_ONCE = 0.1
 
 
 @dataclass(eq=False, slots=True)

@@ -15,6 +15,11 @@ from placement_sched.store.compute import host_aggregates, server_groups
 
 _GROUP_NOUN = "server groups"
 _GROUP_FIELDS = ("name", "policy", "rules", "project_id", "user_id")
+_AGGREGATE_NOUN = "host aggregates"
+_AGGREGATE_FIELDS = ("uuid", "name", "hosts", "metadata")
+_TRIES = 3
+#: Maximum length of a name with placeholders, without the id that makes it unique.
+_MAX_SHOWN_NAME = 240
 
 
 class GroupUpkeep:
@@ -112,13 +117,6 @@ def _diff_group(recorded: ServerGroup | None, group: ServerGroup) -> tuple[str, 
         for name in _GROUP_FIELDS
         if recorded is None or getattr(recorded, name) != getattr(group, name)
     )
-
-
-_AGGREGATE_NOUN = "host aggregates"
-_AGGREGATE_FIELDS = ("uuid", "name", "hosts", "metadata")
-_TRIES = 3
-#: Maximum length of a name with placeholders, without the id that makes it unique.
-_MAX_SHOWN_NAME = 240
 
 
 class AggregateUpkeep:

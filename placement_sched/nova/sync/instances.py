@@ -27,6 +27,18 @@ _COLUMNS = Kept._fields[1:11]
 FIELDS = tuple(name.removesuffix("_digest") for name in _COLUMNS)
 #: The columns of a field, if they are not just the column of its name.
 _COLUMNS_OF = {"flavor": ("flavor", "flavor_digest", "flavorid"), "image_id": ("image_id", "image")}
+_NOUN = "instances"
+#: Number of instances that are read and written at once.
+CHUNK = 1000
+_TRIES = 3
+#: Maximum number of flavors in the cache.
+_MAX_CACHED_FLAVORS = 10_000
+#: How far a round goes back beyond the last round: the clocks of hosts, which date the rows, may be
+#: some minutes slow.
+OVERLAP = timedelta(seconds=300)
+#: Nova creates an instance in its cell only after scheduling: a claim of this service is kept this
+#: long even if no cell has the instance.
+GRACE = timedelta(seconds=600)
 
 
 class NewRecord(NamedTuple):
@@ -122,20 +134,6 @@ def unlike(recorded: Kept | None, record: NewRecord) -> tuple[str, ...]:
 def moment(text: str | None) -> datetime | None:
     """Parse the ISO 8601 time of a database, without fractions of a second."""
     return None if text is None else datetime.fromisoformat(text[:19])
-
-
-_NOUN = "instances"
-#: Number of instances that are read and written at once.
-CHUNK = 1000
-_TRIES = 3
-#: Maximum number of flavors in the cache.
-_MAX_CACHED_FLAVORS = 10_000
-#: How far a round goes back beyond the last round: the clocks of hosts, which date the rows, may be
-#: some minutes slow.
-OVERLAP = timedelta(seconds=300)
-#: Nova creates an instance in its cell only after scheduling: a claim of this service is kept this
-#: long even if no cell has the instance.
-GRACE = timedelta(seconds=600)
 
 
 @dataclass(slots=True)
