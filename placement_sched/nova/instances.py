@@ -1,7 +1,7 @@
 """Conversion of nova's Instance objects to the records of this service.
 
-A compute host sends whole Instances, in which any field may be absent. They contain neither the
-server group of an instance nor the decision that placed it.
+A compute host sends whole Instances with any fields absent. They contain neither the server group
+of an instance nor the decision that placed it.
 """
 
 from collections.abc import Iterator, Mapping

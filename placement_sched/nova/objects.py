@@ -1,7 +1,7 @@
-"""Nova's versioned objects as primitives: the supported types, and how to read and build them.
+"""Nova's versioned objects as primitives: supported types, reading and building.
 
 A primitive is a JSON object with name, namespace, version and changes of the versioned object, and
-its data, from which unset fields are absent. A set is a list. Nova raises the minor version for
+its data, without unset fields. A set is a list. Nova raises the minor version for
 additions that older readers may ignore, and the major version for incompatible changes.
 
 Source: oslo.versionedobjects' documentation, nova's developer documentation ("Versioned objects"),
@@ -320,9 +320,9 @@ INCOMPATIBLE_VERSION = _define_exception("IncompatibleObjectVersion", _OBJECTS_M
 def over_rpc(error: errors.Error, instance_uuids: Sequence[str] = ()) -> Exception:
     """Return the exception that a client of nova gets for an error of this service.
 
-    An invalid request has no valid host, as if placement rejected the query of nova. So does a
-    request for which the database does not answer, as if placement did not answer nova-scheduler.
-    Its reason is not for users. ``instance_uuids`` are the instances of the call.
+    An invalid request has no valid host, as if placement rejected nova's query. The same applies if
+    the database does not answer, as if placement did not answer nova-scheduler, but then users do
+    not see the reason. ``instance_uuids`` are the instances of the call.
     """
     detail = errors.sentence(error)
     match error:
@@ -353,7 +353,7 @@ def no_valid_host(reason: str) -> RemoteFailure:
 
 
 def reason_of(funnel: Document) -> str:
-    """Return why there is no valid host, as briefly as nova tells its users.
+    """Return why there is no valid host, in nova's short form for users.
 
     The reason is that of a request filter, and empty if placement has no candidates.
     """

@@ -136,7 +136,7 @@ def _cell_uuid(primitive: Any, place: str) -> str | None:
 
 
 def _numa_cell(primitive: Any, place: str) -> Json:
-    """Return a NUMA cell; before version 1.5, ``cpuset`` included the pinned CPUs."""
+    """Return a NUMA cell. Before version 1.5, ``cpuset`` included the pinned CPUs."""
     cell = _NUMA_CELL.read(primitive, place)
     if "pcpuset" not in cell and cell.get("cpu_policy") == "dedicated":
         return {**cell, "pcpuset": cell.get("cpuset"), "cpuset": []}
@@ -310,7 +310,7 @@ def document_of(primitive: Any, instance_uuids: Sequence[str] | None = None) -> 
         )
     document = _SPEC.read(primitive, PLACE)
     if document.get("instance_group") is None:
-        # Conductor found no such group: it was deleted, and does not affect the request.
+        # Conductor did not find the group: it was deleted, and does not affect the request.
         (document.get("scheduler_hints") or {}).pop("group", None)
     uuid = document.pop("instance_uuid", None)
     if instance_uuids:

@@ -25,7 +25,7 @@ from placement_sched.scheduler.request import without_false_rebuild
 from placement_sched.scheduler.scheduler import Scheduler
 
 TOPIC = "scheduler"
-#: The arguments of ``select_destinations``, of which versions up to 4.2 have the first two.
+#: The arguments of ``select_destinations``. Versions up to 4.2 have only the first two.
 _ARGUMENTS = {
     "request_spec",
     "filter_properties",
@@ -146,7 +146,7 @@ class SchedulerRpc:
 
 
 class BaseRpc:
-    """The methods that every service of nova has, such as the check that it is up."""
+    """The methods that every service of nova has."""
 
     target = target_of("1.1", "baseapi")
 

@@ -284,7 +284,7 @@ class Keeper(cotyledon.Service):
         """Follow nova's databases, unless another scheduler on this service's database does.
 
         A scheduler that takes over reads everything if its own full sync is due, and otherwise the
-        changes since its last reading. Each scheduler reads what a request needs before it.
+        changes since its last reading. Each scheduler also refreshes its records before a request.
         """
         if time.monotonic() < self._next_attempt:
             return

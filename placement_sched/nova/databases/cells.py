@@ -46,10 +46,7 @@ def mapped_cells(connection: Connection) -> tuple[MappedCell, ...]:
 
 
 def mark_of_mappings(connection: Connection, *, changing: bool) -> tuple[object, ...]:
-    """Return a fingerprint of ``host_mappings``.
-
-    It changes when hosts are mapped, and with ``changing`` also when mappings change.
-    """
+    """Return a fingerprint of new host mappings, with ``changing`` also of changed mappings."""
     columns = host_mappings.c
     marks: list[ColumnElement[Any]] = [func.max(columns.id)]
     if changing:

@@ -53,10 +53,7 @@ class NovaDatabase:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a read-only connection.
-
-        Raises :class:`NovaAway` if the database cannot be read.
-        """
+        """Open a read-only connection, or raise :class:`NovaAway`."""
         if isinstance(self.url, ConfigurationError):
             raise NovaAway(self.url.detail)
         if self._engine is None:
@@ -69,7 +66,7 @@ class NovaDatabase:
             raise NovaAway("all connections to it are in use") from failure
         except SQLAlchemyError as failure:
             raise NovaAway(_error_text(failure)) from failure
-        except Unavailable as failure:  # from a driver, for example one that is not installed
+        except Unavailable as failure:  # from a driver, for example if it is not installed
             raise NovaAway(failure.detail) from failure
 
     def close(self) -> None:
@@ -171,7 +168,7 @@ def make_reader(url: URL) -> Engine:
         )
         arguments = {
             "options": options.rstrip(),
-            # Behind a pooler each statement may run in another session, without the prepared ones.
+            # A pooler may run each statement in another session, without prepared statements.
             "prepare_threshold": None,
             "tcp_user_timeout": READ_SECONDS * 1000,
             # A host that has vanished sends nothing: only keepalive probes detect it.
@@ -181,7 +178,7 @@ def make_reader(url: URL) -> Engine:
         }
     else:
         arguments = {"read_timeout": READ_SECONDS, "write_timeout": READ_SECONDS}
-        # The default limits are 1 MiB (MariaDB) and 1024 characters (MySQL); the rest is cut off.
+        # By default, aggregated strings are cut off at 1 MiB (MariaDB) or 1024 characters (MySQL).
         begin = (
             "SET SESSION TRANSACTION READ ONLY",
             f"SET SESSION group_concat_max_len = {_MAX_GROUP_CONCAT}",

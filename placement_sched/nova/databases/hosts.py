@@ -53,8 +53,8 @@ _SERVICES: Select[Any] = select(
     ),
     *(_SERVICES_COLUMNS.forced_down, _SEEN),
 ).where(*_IS_COMPUTE)
-#: Number and highest id of the services, then of the compute nodes, in a cell: it changes whenever
-#: one is added or deleted.
+#: Number and highest id of the services, then of the compute nodes, in a cell. It changes whenever
+#: a row is added or deleted.
 CellCensus = tuple[int, int, int, int]
 
 
@@ -148,7 +148,7 @@ def all_services(connection: Connection) -> tuple[Service, ...]:
 
 
 def by_hosts(connection: Connection, hosts: Collection[str]) -> tuple[Service, ...]:
-    """Return the compute services of the hosts that have one."""
+    """Return the existing compute services of hosts."""
     return _services_from(sql.rows_among(connection, _SERVICES, _SERVICES_COLUMNS.host, hosts))
 
 
@@ -159,7 +159,7 @@ def barred(connection: Connection) -> tuple[Service, ...]:
 
 
 def heartbeats(connection: Connection, since: datetime) -> dict[str, datetime]:
-    """Return the last heartbeat of each host that sent one since a time.
+    """Return the last heartbeat of each host, if it was sent since a time.
 
     Each row has all hosts of one second: with ten thousand hosts that send a heartbeat every ten
     seconds, ten rows instead of ten thousand.
@@ -173,7 +173,7 @@ def heartbeats(connection: Connection, since: datetime) -> dict[str, datetime]:
 
 
 def heartbeats_of(connection: Connection, hosts: Collection[str]) -> dict[str, datetime]:
-    """Return the last heartbeat of each of the hosts that has a service."""
+    """Return the last heartbeats of hosts that have a service."""
     query = select(_SERVICES_COLUMNS.host, _SEEN).where(*_IS_COMPUTE)
     rows = sql.rows_among(connection, query, _SERVICES_COLUMNS.host, hosts)
     return {host: at.replace(microsecond=0) for host, at in rows if at is not None}

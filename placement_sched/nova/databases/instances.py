@@ -63,7 +63,7 @@ _CHANGING = (
     *(_COLUMNS.vm_state, _COLUMNS.task_state, _COLUMNS.display_name, _COLUMNS.image_ref),
     *(_COLUMNS.instance_type_id, *(_COLUMNS[name] for name in _SIZES)),
 )
-# During a move between cells there are two copies; the hidden copy does not count.
+# During a move between cells there are two copies, and the hidden copy does not count.
 _LIVING = and_(_COLUMNS.deleted == 0, or_(_COLUMNS.hidden.is_(None), _COLUMNS.hidden.is_(False)))
 #: The fields of a serialised flavor that are recorded.
 _FLAVOR_FIELDS = (

@@ -58,7 +58,7 @@ class ServiceRecord:
     def __init__(self, engine: Engine, host: str, down_after: int) -> None:
         self._engine, self._host = engine, host
         self._down_after = timedelta(seconds=down_after)
-        #: The report count of the row; None if it is unknown.
+        #: The report count of the row, or None if it is unknown.
         self._count: int | None = None
 
     def beat(self, now: datetime) -> Beat:

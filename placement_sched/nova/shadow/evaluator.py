@@ -91,8 +91,8 @@ def read_call(body: object) -> NovaCall | None:
         return None
     version = str(message.get("version", "1.0"))
     if version.partition(".")[0] != _API:
-        shown = version if len(version) < 10 else "unknown"
-        raise Invalid(f"the call has version {shown} of nova's scheduler API, not {_API}.x")
+        number = version if len(version) < 10 else "unknown"
+        raise Invalid(f"the call has version {number} of nova's scheduler API, not {_API}.x")
     arguments = message.get("args")
     if not isinstance(arguments, dict):
         raise Invalid("the call has no arguments")
@@ -116,8 +116,8 @@ def _unwrap(body: object) -> Mapping[str, Any]:
         return outer
     version = str(outer.get("oslo.version", ""))
     if version.partition(".")[0] != _ENVELOPE:
-        shown = version if len(version) < 10 else "unknown"
-        raise Invalid(f"the envelope has version {shown}, not {_ENVELOPE}.x")
+        number = version if len(version) < 10 else "unknown"
+        raise Invalid(f"the envelope has version {number}, not {_ENVELOPE}.x")
     return _mapping(outer["oslo.message"])
 
 
@@ -149,7 +149,7 @@ def _text(message: Mapping[str, Any], name: str) -> str | None:
 
 
 def held_by(connection: Connection, uuids: Collection[str]) -> Held:
-    """Return the hosts on which instances hold allocations, in at most three statements.
+    """Return the hosts of the allocations of instances, in at most three statements.
 
     Providers that belong to no recorded compute node are left out.
     """
@@ -171,8 +171,8 @@ def held_by(connection: Connection, uuids: Collection[str]) -> Held:
 class Before:
     """The hosts and claims of instances before nova places them.
 
-    ``sources`` are the current hosts by record. ``held`` are the hosts on which an instance keeps
-    its allocations while it is placed, such as the source of an evacuation. An instance that holds
+    ``sources`` are the current hosts by record. ``held`` are hosts with allocations that
+    an instance keeps while it is placed, such as the source of an evacuation. An instance with
     allocations elsewhere is ``claimed``: nova has already claimed for this request.
     """
 

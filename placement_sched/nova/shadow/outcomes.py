@@ -45,12 +45,12 @@ _NO_VALID_HOST = "No valid host"
 #: Seconds between two readings of the allocations, and of nova's databases.
 PAUSE, RECORDS_PAUSE = 0.5, 2.0
 #: Seconds after which an outcome counts as unknown. nova waits for a scheduler for up to
-#: ``long_rpc_timeout`` (1800), but such a late answer is not comparable.
+#: ``long_rpc_timeout`` (1800), but an answer that late is not comparable.
 DEADLINE = 600
 #: Seconds that a request waits for nova's claim before nova's databases are read.
 _FIRST = 2.0
 
-#: Reads nova's records of instances; instances without a record are absent.
+#: Reads nova's records of instances. Instances without a record are absent.
 ReadRecords = Callable[[Sequence[WantedRecord]], Mapping[str, NovaRecord]]
 #: Explains a request with the current state of the cloud.
 Explain = Callable[..., Document]

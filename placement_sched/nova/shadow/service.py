@@ -56,7 +56,7 @@ def check(settings: Settings) -> NovaBus:
 
 @dataclass(eq=False, slots=True)
 class Shadow:
-    """The parts of the service on one set of settings, of which ``run`` is the main loop."""
+    """The parts of the service for one set of settings, with the main loop ``run``."""
 
     settings: Settings
     transport: NovaBus

@@ -85,7 +85,7 @@ class Findings:
 
 @dataclass(slots=True)
 class Account:
-    """The running totals of a sync, from which :meth:`findings` makes the report."""
+    """The running totals of a sync, summed up by :meth:`findings`."""
 
     read: Counter[str] = field(default_factory=Counter)
     unlike: list[Unlike] = field(default_factory=list)

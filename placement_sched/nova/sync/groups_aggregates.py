@@ -178,7 +178,7 @@ class AggregateUpkeep:
         """Replace or remove the parts of name and hosts that cannot be stored."""
         place = f"aggregate {aggregate.uuid}"
         name = self._cells.shown(aggregate.name, place, "name", account)
-        if name != aggregate.name:  # names are unique, also those with placeholders
+        if name != aggregate.name:  # names are unique, also with placeholders
             name = f"{name[:_MAX_SHOWN_NAME]} ({aggregate.id})"
         hosts = frozenset(
             host
@@ -210,7 +210,7 @@ class AggregateUpkeep:
             current = _read_recorded(connection, None)
             if any(_has_changed(recorded.get(key), current.get(key)) for key in ids):
                 return False
-            # Other aggregates may have these names or uuids: they are compared next.
+            # Other aggregates may have the new names or uuids: they are compared next.
             host_aggregates.replace(connection, current, list(differing.values()), gone, now)
             return True
 
