@@ -240,5 +240,5 @@ class WaitingRequests(ReadGauges):
             "placement_sched_rpc_waiting", "Requests that wait in RabbitMQ for a scheduler."
         )
         if self._length is not None:
-            gauge.add_metric([], self._number)
+            gauge.add_metric([], self._length)
         yield gauge

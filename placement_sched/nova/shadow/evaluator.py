@@ -279,7 +279,7 @@ class Evaluator:
             is_rebuild=request.spec.is_rebuild,
         )
 
-    def _refused(
+    def _record_rejection(
         self, call: NovaCall, document: Document, error: Invalid, since: datetime
     ) -> AwaitedRequest:
         """Record an invalid request as a request without a valid host, with the error."""
