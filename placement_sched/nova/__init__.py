@@ -1,1 +1,1 @@
-"""What makes this service part of a nova: RPC, databases, and running beside nova-scheduler."""
+"""Integration with an existing nova: scheduler RPC, database sync and shadow mode."""

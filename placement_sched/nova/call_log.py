@@ -1,6 +1,6 @@
-"""Lines of the log about nova's calls, with the ids of the request, its user and project as fields.
+"""Log lines about nova's calls, with the ids of request, user and project as fields.
 
-The fields are for ``[DEFAULT] use_json``, as those of the access log of HTTP requests are.
+The fields are for ``[DEFAULT] use_json``, as in the access log of HTTP requests.
 """
 
 import logging
@@ -16,19 +16,19 @@ from placement_sched.scheduler.explain.funnel import sentence_of, spent_by
 
 LOG = logging.getLogger(__name__)
 
-#: How many characters of an id are kept.
-_ID = 255
+#: Maximum length of an id, in characters.
+_MAX_ID = 255
 
 Context = Mapping[str, Any]
 
 
 def ids_of(context: Context) -> RequestIds:
-    """Return the ids of the request that a message is part of, as nova's context has them."""
+    """Return the ids of a message's request, from nova's context."""
     return RequestIds(_text(context, "request_id"), _text(context, "global_request_id"))
 
 
 def fields_of(context: Context, method: str, outcome: str, seconds: float) -> dict[str, Any]:
-    """Return the fields of a line about a call: whose it is, what came of it, and how long it took.
+    """Return the log fields of a call: its ids, its outcome and its duration.
 
     ``outcome`` is the label of that name in ``placement_sched_rpc_calls_total``.
     """
@@ -45,10 +45,10 @@ def fields_of(context: Context, method: str, outcome: str, seconds: float) -> di
 
 
 def log_selection(document: Json, answer: Json, fields: dict[str, Any]) -> None:
-    """Log where instances go: ``document`` is the request spec, of a project of its own."""
+    """Log the selected hosts, with the project of the request spec ``document``."""
     hosts = [best["service_host"] for best, *_ in answer["selections"]]
     project = document.get("project_id")
-    about = fields | {"project_id": project, "instances": len(hosts), "hosts": len(set(hosts))}
+    log_fields = fields | {"project_id": project, "instances": len(hosts), "hosts": len(set(hosts))}
     LOG.info(
         "selected hosts for %s instances: %s, and %s more (project %r, request %s) %.1f ms",
         len(hosts),
@@ -57,19 +57,19 @@ def log_selection(document: Json, answer: Json, fields: dict[str, Any]) -> None:
         project,
         fields["request_id"],
         fields["duration_ms"],
-        extra={"extra": about},
+        extra={"extra": log_fields},
     )
 
 
 def log_refusal(
     failure: errors.Error, sent: Mapping[str, Any], fields: dict[str, Any], level: int
 ) -> None:
-    """Log which request got no host, why, and where to read more; ``sent`` are its arguments."""
+    """Log a rejected call with its reason and decision, given the arguments ``sent``."""
     uuids = sent.get("instance_uuids") or ["unknown"]
-    several = isinstance(uuids, list) and len(uuids) > 1
-    more = f" and {len(uuids) - 1} more" if several else ""
-    recorded = failure.extra.get("decision")
-    decision = f", decision {recorded}" if recorded else ""
+    has_several = isinstance(uuids, list) and len(uuids) > 1
+    more = f" and {len(uuids) - 1} more" if has_several else ""
+    decision_uuid = failure.extra.get("decision")
+    decision = f", decision {decision_uuid}" if decision_uuid else ""
     first = uuids[0] if isinstance(uuids, list) else "unknown"
     LOG.log(
         level,
@@ -79,12 +79,12 @@ def log_refusal(
         more,
         fields["request_id"],
         decision,
-        extra={"extra": fields | {"decision": recorded}},
+        extra={"extra": fields | {"decision": decision_uuid}},
     )
 
 
 def log_slow(fields: dict[str, Any]) -> None:
-    """Log a call that took long: what took the time, and what the funnel let through."""
+    """Log a slow call with the time of its steps and the counts of its funnel."""
     spent = spent_by(request_stats())
     LOG.warning(
         "slow: %s took %.1f s (%s, request %s); %s",
@@ -93,11 +93,11 @@ def log_slow(fields: dict[str, Any]) -> None:
         fields["outcome"],
         fields["request_id"],
         sentence_of(spent),
-        # What came of the call stays; the decision's own outcome is in the sentence.
+        # The outcome of the call replaces that of the decision, which is in the sentence.
         extra={"extra": spent | fields},
     )
 
 
 def _text(context: Context, name: str) -> str | None:
-    found = context.get(name)
-    return found[:_ID] if isinstance(found, str) else None
+    value = context.get(name)
+    return value[:_MAX_ID] if isinstance(value, str) else None

@@ -1,7 +1,7 @@
-"""Nova's instances, as its computes send them, as the records that are kept here.
+"""Conversion of nova's Instance objects to the records of this service.
 
-A compute sends whole Instances, in which each field may be absent. They do not say of which server
-group an instance is a member, nor which decision placed it.
+A compute host sends whole Instances with any fields absent. They contain neither the server group
+of an instance nor the decision that placed it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,12 +23,12 @@ from placement_sched.nova.objects import (
 )
 from placement_sched.nova.request_spec import FLAVOR
 
-_KEPT = ("host", "node", "project_id", "user_id", "vm_state", "task_state")
+_COPIED = ("host", "node", "project_id", "user_id", "vm_state", "task_state")
 _SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
 _INSTANCE = ObjectType(
     "Instance",
     {
-        **dict.fromkeys(("uuid", "display_name", "image_ref", *_KEPT), text),
+        **dict.fromkeys(("uuid", "display_name", "image_ref", *_COPIED), text),
         **dict.fromkeys(("instance_type_id", *_SIZES), integer),
         "flavor": FLAVOR,
         "system_metadata": a_dict(text, nulls=True),
@@ -39,80 +39,78 @@ _INSTANCE = ObjectType(
 )
 _UUIDS = a_list(text)
 _INSTANCES = a_list_object("InstanceList", _INSTANCE)
-#: What the keys of system metadata begin with that are the image's.
-_OF_IMAGE = "image_"
+#: The prefix of the keys of system metadata that belong to the image.
+_IMAGE_PREFIX = "image_"
 _NUMBERS = ("min_ram", "min_disk")
 _FORMATS = ("disk_format", "container_format")
-#: What nova may have kept of an image, though no one reads it there: it is too long for a value.
+#: Properties of an image that nova may store, but that are unused and too long for a value.
 _TOO_LONG = {"mappings", "block_device_mapping", "img_mappings", "img_block_device_mapping"}
 
 
 def instances_of(primitive: Any, place: str = "instance_info") -> list[Instance]:
-    """Return the instances of an InstanceList, without those that are deleted.
+    """Return the instances of an InstanceList that are not deleted.
 
-    Raises :class:`~placement_sched.nova.objects.UnreadableObject` naming the place.
+    Raises :class:`~placement_sched.nova.objects.UnreadableObject` with the place of an error.
     """
-    return [
-        _made(found) for found in _INSTANCES(primitive, place) or () if not found.get("deleted")
-    ]
+    return [_build(data) for data in _INSTANCES(primitive, place) or () if not data.get("deleted")]
 
 
 def host_of(host_name: Any) -> str:
-    """Return the host that an announcement names; raises :class:`UnreadableObject`."""
-    return _needed(host_name, "host_name")
+    """Return the host of an announcement, or raise :class:`UnreadableObject`."""
+    return _read_required(host_name, "host_name")
 
 
 def uuid_of(instance_uuid: Any) -> str:
-    """Return the uuid of an announcement; raises :class:`UnreadableObject`."""
-    return canonical(_needed(instance_uuid, "instance_uuid"))
+    """Return the uuid of an announcement, or raise :class:`UnreadableObject`."""
+    return canonical(_read_required(instance_uuid, "instance_uuid"))
 
 
-def _needed(value: Any, place: str) -> str:
-    if not (found := text(value, place)):
+def _read_required(value: Any, place: str) -> str:
+    if not (result := text(value, place)):
         raise UnreadableObject(f"{place} is missing")
-    return found
+    return result
 
 
 def uuids_of(value: Any) -> list[str]:
-    """Return the uuids of instances in a list; raises :class:`UnreadableObject`."""
-    return [canonical(one) for one in _UUIDS(value, "instance_uuids") or ()]
+    """Return the uuids of a list of instances, or raise :class:`UnreadableObject`."""
+    return [canonical(uuid) for uuid in _UUIDS(value, "instance_uuids") or ()]
 
 
 def image_of(image_ref: str | None, system_metadata: Document) -> Json | None:
-    """Return the image that an instance was booted from, with the properties that it had then.
+    """Return the image that an instance was booted from, with its properties at that time.
 
-    ``system_metadata`` are the instance's. None where it was booted from no image that is known.
+    ``system_metadata`` is the instance's. Returns None if the instance has no image.
     """
-    kept = dict(_of_image(system_metadata))
-    if not image_ref and not kept:
+    stored = dict(_image_metadata(system_metadata))
+    if not image_ref and not stored:
         return None
-    numbers = {name: int(kept[name]) for name in _NUMBERS if kept.get(name, "").isdecimal()}
-    formats = {name: kept[name] for name in _FORMATS if name in kept}
-    rest = {name: kept[name] for name in kept if name not in {*_NUMBERS, *_FORMATS}}
-    return {"id": image_ref or None, **numbers, **formats, "properties": rest}
+    numbers = {name: int(stored[name]) for name in _NUMBERS if stored.get(name, "").isdecimal()}
+    formats = {name: stored[name] for name in _FORMATS if name in stored}
+    properties = {name: stored[name] for name in stored if name not in {*_NUMBERS, *_FORMATS}}
+    return {"id": image_ref or None, **numbers, **formats, "properties": properties}
 
 
-def _of_image(system_metadata: Document) -> Iterator[tuple[str, str]]:
+def _image_metadata(system_metadata: Document) -> Iterator[tuple[str, str]]:
     for key, value in system_metadata.items():
-        name = key.removeprefix(_OF_IMAGE)
+        name = key.removeprefix(_IMAGE_PREFIX)
         if name != key and name not in _TOO_LONG and value is not None:
             yield name, value
 
 
-def _made(found: Mapping[str, Any]) -> Instance:
-    uuid = canonical(found["uuid"])
-    flavor = found.get("flavor")
-    if flavor is None and found.get("memory_mb") is not None:
-        sizes = {name: found.get(name) or 0 for name in _SIZES}
-        flavor = {"id": found.get("instance_type_id"), **sizes}
+def _build(data: Mapping[str, Any]) -> Instance:
+    uuid = canonical(data["uuid"])
+    flavor = data.get("flavor")
+    if flavor is None and data.get("memory_mb") is not None:
+        sizes = {name: data.get(name) or 0 for name in _SIZES}
+        flavor = {"id": data.get("instance_type_id"), **sizes}
     return Instance(
         uuid=uuid,
-        **{name: found.get(name) for name in _KEPT},
-        display_name=found.get("display_name") or uuid,
+        **{name: data.get(name) for name in _COPIED},
+        display_name=data.get("display_name") or uuid,
         flavor=flavor,
-        image=image_of(found.get("image_ref"), found.get("system_metadata") or {}),
+        image=image_of(data.get("image_ref"), data.get("system_metadata") or {}),
         server_group=None,
         decision_uuid=None,
-        created_at=found.get("created_at"),
-        updated_at=found.get("updated_at"),
+        created_at=data.get("created_at"),
+        updated_at=data.get("updated_at"),
     )

@@ -1,9 +1,9 @@
-"""nova's message bus: oslo.messaging, set up so that no request is lost with a process.
+"""nova's message bus: oslo.messaging, without loss of requests when a process dies.
 
-oslo.messaging acknowledges a request when it arrives: where its process is killed, the client waits
-in vain. Here a request is acknowledged once its answer is sent. Until then RabbitMQ keeps it, and
-hands it to another process as soon as this one is gone. What this takes of oslo.messaging's private
-parts is all here (see doc/decisions/0012).
+oslo.messaging acknowledges a request on arrival: if its process is then killed, the client waits in
+vain. Here a request is acknowledged after its answer is sent. Until then RabbitMQ keeps it, and
+delivers it to another process if this process dies. All uses of private parts of oslo.messaging are
+in this module (see doc/decisions/0012).
 """
 
 import logging
@@ -33,19 +33,21 @@ with without_warnings():
 
 LOG = logging.getLogger(__name__)
 
-#: Threads of a worker, unless [DEFAULT] executor_thread_pool_size says otherwise. Requests are
-#: mostly Python, so that the 64 of oslo.messaging would only fight over the interpreter; a few keep
-#: a worker answering while others wait for the database. It has no more requests than threads: the
-#: others stay in RabbitMQ, for other workers.
+#: Threads of a worker, unless [DEFAULT] executor_thread_pool_size is set. Requests are mostly
+#: Python, so that the 64 threads of oslo.messaging would compete for the interpreter. A few threads
+#: keep a worker answering while others wait for the database. A worker takes no more requests than
+#: it has threads: further requests stay in RabbitMQ, for other workers.
 THREADS = 4
-#: Seconds to wait at the end until what was answered is acknowledged.
+#: Maximum number of seconds at the end to wait for acknowledgements of answered requests.
 GRACE = 10.0
-#: The logger by which oslo.messaging complains of RabbitMQ.
+#: The logger of oslo.messaging for RabbitMQ.
 _DRIVER = "oslo.messaging._drivers.impl_rabbit"
-#: How it begins where a message is not JSON, or none of its own.
+#: The beginning of its message about a message that is not from oslo.messaging.
 _UNREADABLE = "Failed to process message"
-#: What it says where the bus is away.
+#: Its messages about a bus that does not answer.
 _AWAY = ("is unreachable", "closed the connection", "Connection failed")
+#: The method name that is counted for a call without an endpoint.
+UNKNOWN = "other"
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Endpoint = Any
@@ -53,22 +55,22 @@ Transport = Any
 
 
 def exposed(method: Method) -> Method:
-    """Mark a method of an endpoint as one that may be called."""
+    """Mark a method of an endpoint as callable."""
     marked: Method = oslo_messaging.expose(method)
     return marked
 
 
 def target_of(version: str, namespace: str | None = None) -> Any:
-    """Return what an endpoint answers to: calls of this namespace, up to this version."""
+    """Return the target of an endpoint, with its namespace and newest version."""
     return oslo_messaging.Target(version=version, namespace=namespace)
 
 
 def bus_options(settings: Settings) -> cfg.ConfigOpts:
-    """Return the oslo.config object of oslo.messaging, with what ``settings`` were read from.
+    """Return the oslo.config object of oslo.messaging, with the files of ``settings``.
 
-    It is the one that oslo.messaging finds when it is imported, for it registers the options of
-    its tracing with no other, and drops each message without them. Raises
-    :class:`ConfigurationError` where [DEFAULT] transport_url is not set.
+    It is the object that oslo.messaging finds at import: the options of its tracing are registered
+    with no other object, and without them it drops each message. Raises
+    :class:`ConfigurationError` if [DEFAULT] transport_url is not set.
     """
     set_exchange()
     conf: cfg.ConfigOpts = oslo_messaging.LoggingNotificationHandler.CONF
@@ -80,36 +82,36 @@ def bus_options(settings: Settings) -> cfg.ConfigOpts:
             "[DEFAULT] transport_url is not set: it names nova's message bus, as in nova.conf"
         )
     conf.set_default("executor_thread_pool_size", THREADS)
-    most = conf.executor_thread_pool_size
-    conf.set_default("rabbit_qos_prefetch_count", most, "oslo_messaging_rabbit")
+    thread_count = conf.executor_thread_pool_size
+    conf.set_default("rabbit_qos_prefetch_count", thread_count, "oslo_messaging_rabbit")
     return conf
 
 
 def transport_of(conf: cfg.ConfigOpts) -> Transport:
-    """Return the transport that [DEFAULT] transport_url describes; nothing connects yet.
+    """Return the transport of [DEFAULT] transport_url, without connecting to it.
 
-    Raises :class:`ConfigurationError` where it cannot be used.
+    Raises :class:`ConfigurationError` if it is unusable.
     """
     try:
         with library_logs_silenced():
             return oslo_messaging.get_rpc_transport(conf)
-    except (oslo_messaging.InvalidTransportURL, ValueError):  # which show passwords
+    except (oslo_messaging.InvalidTransportURL, ValueError):  # whose texts contain passwords
         raise ConfigurationError(
             "[DEFAULT] transport_url: it must be like rabbit://user:password@host:5672/"
         ) from None
-    except oslo_messaging.MessagingException as wrong:
-        raise ConfigurationError(f"[DEFAULT] transport_url: {one_line(wrong)}") from None
+    except oslo_messaging.MessagingException as error:
+        raise ConfigurationError(f"[DEFAULT] transport_url: {one_line(error)}") from None
 
 
 def bus_of(settings: Settings) -> str:
-    """Return where nova's message bus is, without its passwords."""
+    """Return the address of nova's message bus, without its passwords."""
     url = oslo_messaging.TransportURL.parse(bus_options(settings))
     hosts = ",".join(f"{host.hostname}:{host.port or 5672}" for host in url.hosts)
     return f"{url.transport}://{hosts}/{url.virtual_host or ''}"
 
 
 class AnsweredCall(NamedTuple):
-    """A call that was answered: what came of it, its seconds, and nova's context."""
+    """A call that was answered, with its outcome, seconds and nova's context."""
 
     method: str
     outcome: str
@@ -117,10 +119,8 @@ class AnsweredCall(NamedTuple):
     context: Mapping[str, Any]
 
 
-#: Is called with each call that was answered.
+#: A function that is called with each answered call.
 CountCall = Callable[[AnsweredCall], None]
-#: What is counted as the method of a call that no endpoint has.
-UNKNOWN = "other"
 
 
 def server_of(
@@ -130,18 +130,18 @@ def server_of(
     endpoints: Sequence[Endpoint],
     count: CountCall = lambda _call: None,
 ) -> "Server":
-    """Return a server of RPC on a topic, as ``host``; it listens once it is started."""
+    """Return an RPC server for a topic as ``host``, which does not listen yet."""
     target = oslo_messaging.Target(topic=topic, server=host)
     policy = oslo_messaging.ExplicitRPCAccessPolicy
     return Server(transport, target, Dispatcher(endpoints, policy, count))
 
 
 class Unanswered(Exception):
-    """Ends a call that is not to be answered here: RabbitMQ hands it to another scheduler."""
+    """A call that is not answered here: RabbitMQ delivers it to another scheduler."""
 
 
 class Expected(Exception):
-    """Wraps what an endpoint's method raises on purpose, which is answered and not logged.
+    """A wrapper of an endpoint's intended exception, which is answered and not logged.
 
     It is counted as ``outcome``.
     """
@@ -152,27 +152,27 @@ class Expected(Exception):
 
 
 class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the library has no types
-    """Calls the methods of endpoints; what goes wrong is one line of the log, and an answer."""
+    """A dispatcher to endpoints that answers each failure and logs it in one line."""
 
     def __init__(self, endpoints: Sequence[Endpoint], policy: Any, count: CountCall) -> None:
         super().__init__(endpoints, None, policy)
         self._count = count
 
     def dispatch(self, incoming: Any) -> Any:
-        """Return what the method returns.
+        """Call the method, and return its result.
 
-        Raises oslo.messaging's ``ExpectedException``, which has what is answered, whatever happens.
+        Raises oslo.messaging's ``ExpectedException`` with the answer for every failure.
         """
         is_expected, outcome = False, "refused"
         method, began = UNKNOWN, time.perf_counter()
         try:
-            method = self._checked(incoming.message)
+            method = self._check_method(incoming.message)
             answer = super().dispatch(incoming)
         except Unanswered:  # which the library would log with a traceback
             raise oslo_messaging.ExpectedException from None
         except Expected as expected:
             failure, is_expected, outcome = expected.failure, True, expected.outcome
-        except Exception as unexpected:  # noqa: BLE001 - whatever it is, the caller learns of it
+        except Exception as unexpected:  # noqa: BLE001 - every failure is answered
             failure = unexpected
         else:
             self._count(
@@ -181,72 +181,74 @@ class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the libr
             return answer
         call = AnsweredCall(method, outcome, time.perf_counter() - began, incoming.ctxt)
         self._count(call)
-        if not is_expected:  # logged after the failure, which the log would show once more
+        if not is_expected:  # logged outside the handler, or the line would repeat the exception
             self._log(incoming.message, call, failure)
         try:
-            raise failure  # noqa: TRY301 - the library takes it from where it is handled
-        except Exception:  # noqa: BLE001 - it is what is answered
+            raise failure  # noqa: TRY301 - the library answers with the exception being handled
+        except Exception:  # noqa: BLE001 - it is the answer
             raise oslo_messaging.ExpectedException from None
 
     def _log(self, message: Mapping[str, Any], call: AnsweredCall, failure: Exception) -> None:
         LOG.error(
-            "nova's call %s %s (request %s) is refused: %s",
+            "nova's call %s %s (request %s) is rejected: %s",
             message.get("method"),
             message.get("version", "1.0"),
             call.context.get("request_id"),
             one_line(failure),
             extra={"extra": fields_of(call.context, call.method, call.outcome, call.seconds)},
         )
-        LOG.debug("the call is refused for:", exc_info=failure)
+        LOG.debug("the call is rejected for:", exc_info=failure)
 
-    def _checked(self, message: Mapping[str, Any]) -> str:
-        """Return the method of a call; raise what is answered where no endpoint has it so.
+    def _check_method(self, message: Mapping[str, Any]) -> str:
+        """Return the method of a call, or raise the answer if no endpoint has it.
 
-        oslo.messaging would find it as well, but send the caller for ever that it is at work.
+        oslo.messaging would notice too, but report to the caller forever that the call is running.
         """
         method, version = str(message.get("method")), message.get("version", "1.0")
         namespace = message.get("namespace")
-        fitting = [one for one in self.endpoints if _speaks(one.target, namespace, version)]
+        fitting = [
+            endpoint for endpoint in self.endpoints if _accepts(endpoint.target, namespace, version)
+        ]
         if not fitting:
             raise oslo_messaging.UnsupportedVersion(version, method=method)
-        if not any(self.access_policy.is_allowed(one, method) for one in fitting):
+        if not any(self.access_policy.is_allowed(endpoint, method) for endpoint in fitting):
             raise oslo_messaging.NoSuchMethod(method)
         return method
 
 
-def _speaks(target: Any, namespace: str | None, version: Any) -> bool:
-    """Return whether an endpoint's target accepts a call of this namespace and version."""
+def _accepts(target: Any, namespace: str | None, version: Any) -> bool:
+    """Return whether an endpoint's target accepts calls of a namespace and version."""
     try:
-        major, minor = (int(part) for part in str(version).split("."))
+        requested, minor = (int(part) for part in str(version).split("."))
     except ValueError:
         return False
-    ours, newest = (int(part) for part in target.version.split("."))
-    return namespace in target.accepted_namespaces and major == ours and minor <= newest
+    supported, newest = (int(part) for part in target.version.split("."))
+    return namespace in target.accepted_namespaces and requested == supported and minor <= newest
 
 
 class Server(RPCServer):  # type: ignore[misc] # the library has no types
-    """A server of RPC that acknowledges each message once it is answered."""
+    """An RPC server that acknowledges each message after its answer."""
 
     def _create_listener(self) -> Any:
-        """Return what listens; RabbitMQ's does not acknowledge what arrives."""
+        """Return a listener that does not acknowledge messages of RabbitMQ on arrival."""
         listener = super()._create_listener()
         polled = listener._poll_style_listener  # noqa: SLF001 - there is no public way to it
         if isinstance(polled, RpcAMQPListener):
-            # The driver makes it and has it called, and offers no way to make another one.
+            # The driver creates and calls it, and offers no way to create another listener.
             polled.__class__ = _Listener
         return listener
 
     def _process_incoming(self, incoming: Sequence[Any]) -> None:
-        """Answer a message, and then acknowledge it."""
+        """Answer each message, and acknowledge it afterwards."""
         for message in incoming:
-            answered = _Answered(message)
+            answered = _DeferredMessage(message)
             failed = ""
             try:
                 super()._process_incoming([answered])
-            except Exception as failure:  # noqa: BLE001 - no message is to be lost
+            except Exception as failure:  # noqa: BLE001 - no message may be lost
                 failed = one_line(failure)
                 answered.fail()
-            if failed:  # logged after the failure, which the log would show once more
+            if failed:  # logged outside the handler, or the line would repeat the exception
                 LOG.error("a message of nova's cannot be handled: %s", failed)
             if answered.is_settled:
                 message.acknowledge()
@@ -254,22 +256,21 @@ class Server(RPCServer):  # type: ignore[misc] # the library has no types
                 message.requeue()
 
 
-class _Answered:
-    """A message as oslo.messaging handles it: acknowledged later, when the answer is sent."""
+class _DeferredMessage:
+    """A message that oslo.messaging handles, acknowledged only after its answer is sent."""
 
     def __init__(self, message: Any) -> None:
         self._message = message
         self.is_settled = True
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the message itself has."""
         return getattr(self._message, name)
 
     def acknowledge(self) -> None:
-        """Do nothing yet."""
+        """Do nothing: the server acknowledges later."""
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
-        """Send the answer; where the bus does not take it, the message is not settled.
+        """Send the answer. If the bus does not accept it, the message is not settled.
 
         A message that is not settled is delivered again, unless the bus has lost it.
         """
@@ -279,32 +280,32 @@ class _Answered:
         reason = ""
         try:
             self._message.reply(reply, failure)
-        except (TypeError, ValueError):  # the answer is not JSON, and never will be
+        except (TypeError, ValueError):  # the answer is not JSON, also after another delivery
             self._message.reply(failure=sys.exc_info())
             raise
-        except Exception as away:  # noqa: BLE001 - whatever the bus and its driver raise
+        except Exception as away:  # noqa: BLE001 - any exception of the bus and its driver
             self.is_settled, reason = False, one_line(away)
-        if not self.is_settled:  # logged after the failure, which the log would show once more
+        if not self.is_settled:  # logged outside the handler, or the line repeats the exception
             LOG.warning("an answer cannot be sent: %s", reason)
 
     def fail(self) -> None:
-        """Answer with the exception that is being handled; else it is delivered again."""
+        """Answer with the exception being handled, or leave the message to be delivered again."""
         with suppress(Exception):
             self.reply(failure=sys.exc_info())
 
 
 class _Listener(NotificationAMQPListener):  # type: ignore[misc] # the library has no types
-    """A listener for notifications of oslo.messaging, which acknowledges when it is asked to."""
+    """A listener for notifications of oslo.messaging, which only acknowledges explicitly."""
 
     def __call__(self, message: Any) -> None:
-        """Take a message; one that was answered before the connection broke is acknowledged."""
-        before = len(self.incoming)
+        """Queue a message, or acknowledge it if it was answered before a connection broke."""
+        count_before = len(self.incoming)
         super().__call__(message)
-        if len(self.incoming) == before:
+        if len(self.incoming) == count_before:
             message.acknowledge()
 
     def cleanup(self) -> None:
-        """Close the connection, once what was answered is acknowledged."""
+        """Close the connection after the answered messages are acknowledged."""
         acknowledged = Event()
         self._message_operations_handler.do(acknowledged.set)
         acknowledged.wait(GRACE)
@@ -312,10 +313,10 @@ class _Listener(NotificationAMQPListener):  # type: ignore[misc] # the library h
 
 
 class AwayOnce(logging.Filter):
-    """Says once that the message bus is away, and once that it is back, in place of oslo.messaging.
+    """A log filter that reports the loss and the return of the message bus once each.
 
-    That says it at each attempt and of each connection. Unless it is ``reporting``, neither is
-    said: one of several processes is enough.
+    oslo.messaging logs them at each attempt and for each connection. Without ``reporting``, neither
+    is logged: the report of one among several processes is enough.
     """
 
     def __init__(self, bus: str, *, reporting: bool = True) -> None:
@@ -324,11 +325,11 @@ class AwayOnce(logging.Filter):
         self._is_away = False
 
     def install(self) -> None:
-        """Put it in front of what oslo.messaging logs of RabbitMQ."""
+        """Add this filter to the logger of oslo.messaging for RabbitMQ."""
         logging.getLogger(_DRIVER).addFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is logged as it is."""
+        """Return whether a record is logged, and shorten it if its message was unreadable."""
         text = str(record.msg)
         if text.startswith(_UNREADABLE):
             failure = record.exc_info[1] if record.exc_info else None
@@ -346,11 +347,11 @@ class AwayOnce(logging.Filter):
 
     def _note_away(self, reason: str) -> None:
         if self._reporting and not self._is_away:
-            # oslo.log adds to a line what its thread is handling, which is the reason once more.
+            # oslo.log appends the exception that a thread handles, which is the reason once more.
             line = "the message bus %s does not answer: %s; waiting for it"
-            apart = Thread(target=LOG.warning, args=(line, self._bus, reason))
-            apart.start()
-            apart.join()
+            thread = Thread(target=LOG.warning, args=(line, self._bus, reason))
+            thread.start()
+            thread.join()
         self._is_away = True
 
     def note_back(self) -> None:
@@ -361,8 +362,8 @@ class AwayOnce(logging.Filter):
 
 
 def _reason_of(record: logging.LogRecord) -> str:
-    """Return what the driver of the bus says in a record of oslo.messaging."""
-    given = record.args
-    if isinstance(given, Mapping):
-        return one_line(str(given.get("err_str")))
-    return one_line(str(given[0])) if given else "it is away"
+    """Return the reason of the bus driver from a record of oslo.messaging."""
+    args = record.args
+    if isinstance(args, Mapping):
+        return one_line(str(args.get("err_str")))
+    return one_line(str(args[0])) if args else "it is away"

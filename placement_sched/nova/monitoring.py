@@ -1,7 +1,7 @@
 """``/metrics`` and ``/healthz`` of ``placement-sched nova-scheduler``, its only HTTP.
 
-The process that starts the workers answers, in threads beside all else: it lives as long as the
-service does, and a worker that is busy or dies costs no scrape.
+The parent process of the workers answers in separate threads: it lives as long as the service, and
+a worker that is busy or dies costs no scrape.
 """
 
 import json
@@ -28,49 +28,61 @@ from placement_sched.nova.rpc import TOPIC
 from placement_sched.nova.shadow.tap import Broker, NovaBus
 from placement_sched.operations.gauges import ReadGauges
 
+LOG = log.getLogger(__name__)
+
 OPTION = "[scheduler] metrics_listen"
-#: Seconds for which a client may keep a thread waiting.
-_PATIENCE = 10
+#: Maximum number of seconds that a client may block a thread.
+_CLIENT_TIMEOUT = 10
 _JSON = "application/json"
+#: Seconds for which the length of RabbitMQ's queue is cached.
+KEPT = 5
+#: Seconds for RabbitMQ to connect, and to answer.
+_BROKER_TIMEOUT = 3
+_AWAY: tuple[type[Exception], ...] = (
+    *pyamqp.Transport.connection_errors,
+    *pyamqp.Transport.channel_errors,
+    KombuError,
+    OSError,
+)
 
 
 class Figures(Protocol):
-    """Counts the calls of nova's that processes answer, for all of them together."""
+    """The counters of nova's calls, summed over all processes."""
 
     def call(self, method: str, outcome: str, seconds: float) -> None:
-        """Count a call that was answered, its time and its statistics."""
+        """Count an answered call, its duration and its statistics."""
 
     def left_out(self, number: int) -> None:
-        """Show how many of nova's objects the last full reading could not record as they are."""
+        """Set the number of nova's objects that the last full sync could not fully record."""
 
     def scrape(self, accept: str) -> tuple[str, bytes]:
-        """Return content type and text of all numbers, in the format that ``accept`` asks for."""
+        """Return content type and text of all metrics, in a format that ``accept`` allows."""
 
 
 class Monitor:
-    """Answers Prometheus, and who asks whether the service lives and is ready.
+    """The HTTP server for Prometheus and for health checks.
 
-    It listens from the start: raises :class:`Error` where it cannot. ``listen`` is what
-    ``[scheduler] metrics_listen`` says.
+    It listens from the start, and raises :class:`Error` if it cannot. ``listen`` is the value of
+    ``[scheduler] metrics_listen``.
     """
 
     def __init__(self, listen: str, scrape: Callable[[str], tuple[str, bytes]]) -> None:
         self._scrape = scrape
-        #: Whether calls are answered; asked for each ``/healthz/ready``.
+        #: Whether calls are answered, for ``/healthz/ready``.
         self.is_ready: Callable[[], bool] = lambda: False
-        self._server = _server_at(listen, self)
+        self._server = _create_server(listen, self)
         self._thread: Thread | None = None
         self._path = Path(listen) if listen.startswith("/") else None
-        #: Where it listens: the path of a unix socket, else address and port.
-        self.listens = listen if self._path else _written(*self._server.server_address[:2])
+        #: The listening address: the path of a unix socket, or address and port.
+        self.listens = listen if self._path else _format_address(*self._server.server_address[:2])
 
     def start(self) -> None:
-        """Answer from now on, in threads of their own."""
+        """Begin to answer, in separate threads."""
         self._thread = Thread(target=self._server.serve_forever, name="monitor", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Answer no more; a unix socket's file goes."""
+        """Stop answering, and remove the file of a unix socket."""
         if self._thread is not None:
             self._server.shutdown()
             self._thread.join()
@@ -79,7 +91,7 @@ class Monitor:
             self._path.unlink(missing_ok=True)
 
     def answer(self, path: str, accept: str) -> tuple[HTTPStatus, str, bytes]:
-        """Return status, content type and body of an answer to ``GET path``."""
+        """Return status, content type and body for ``GET path``."""
         match path.rstrip("/"):
             case "/metrics":
                 return HTTPStatus.OK, *self._scrape(accept)
@@ -96,32 +108,32 @@ def _status(status: HTTPStatus, text: str) -> tuple[HTTPStatus, str, bytes]:
     return status, _JSON, json.dumps({"status": text}, separators=(",", ":")).encode()
 
 
-def _written(host: Any, port: Any) -> str:
+def _format_address(host: Any, port: Any) -> str:
     return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
 
 
-def _server_at(listen: str, monitor: Monitor) -> ThreadingHTTPServer:
-    """Return a server that listens at the path or address that the option names."""
+def _create_server(listen: str, monitor: Monitor) -> ThreadingHTTPServer:
+    """Return a server that listens at the path or address of the option."""
 
     class Handler(_Handler):
         answer = staticmethod(monitor.answer)
 
     try:
         if listen.startswith("/"):
-            _free(Path(listen))
+            _remove_stale_socket(Path(listen))
             return _UnixServer(listen, Handler)  # type: ignore[arg-type] # typed for TCP alone
-        host, port = _address(listen)
+        host, port = _parse_address(listen)
         (family, _, _, _, address), *_ = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        of_family = _V6Server if family == socket.AF_INET6 else _Server
-        return of_family(address[:2], Handler)  # type: ignore[arg-type] # of IPv6 as well
+        server_class = _V6Server if family == socket.AF_INET6 else _Server
+        return server_class(address[:2], Handler)  # type: ignore[arg-type] # also for IPv6
     except OSError as failure:
         raise Error(f"{OPTION}: cannot listen on {listen}: {failure.strerror}") from None
 
 
-def _address(listen: str) -> tuple[str, int]:
-    """Return host and port; raise :class:`ConfigurationError` for what is neither."""
+def _parse_address(listen: str) -> tuple[str, int]:
+    """Return host and port, or raise :class:`ConfigurationError`."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 0xFFFF:
         raise ConfigurationError(
@@ -130,15 +142,15 @@ def _address(listen: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
-def _free(path: Path) -> None:
-    """Remove a socket that a service left which was killed; raise where another listens there."""
+def _remove_stale_socket(path: Path) -> None:
+    """Remove the socket of a killed service, or raise :class:`Error` if it is in use."""
     if not path.exists() or not stat.S_ISSOCK(path.stat().st_mode):
         return
-    with socket.socket(socket.AF_UNIX) as trial:
-        trial.settimeout(_PATIENCE)
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(_CLIENT_TIMEOUT)
         with suppress(ConnectionRefusedError):
-            trial.connect(str(path))
-            raise Error(f"{OPTION}: cannot listen on {path}: another service does")
+            probe.connect(str(path))
+            raise Error(f"{OPTION}: cannot listen on {path}: another service listens there")
     path.unlink()
 
 
@@ -146,11 +158,11 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def server_bind(self) -> None:
-        """Bind, and do not ask for this machine's name, which may wait for a name server."""
+        """Bind without resolving this machine's name, which may wait for a name server."""
         socketserver.TCPServer.server_bind(self)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Let a client that went away go."""
+        """Ignore a client that went away."""
 
 
 class _V6Server(_Server):
@@ -162,16 +174,14 @@ class _UnixServer(_Server):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    timeout = _PATIENCE
+    timeout = _CLIENT_TIMEOUT
     server_version, sys_version = "placement_sched", ""
     answer: Callable[[str, str], tuple[HTTPStatus, str, bytes]]
 
     def do_GET(self) -> None:
-        """Answer."""
         self._answer(with_body=True)
 
     def do_HEAD(self) -> None:
-        """Answer likewise, without the body."""
         self._answer(with_body=False)
 
     def _answer(self, *, with_body: bool) -> None:
@@ -185,64 +195,50 @@ class _Handler(BaseHTTPRequestHandler):
         if with_body:
             self.wfile.write(body)
 
-    def log_message(self, *_what: Any) -> None:
+    def log_message(self, *_args: Any) -> None:
         """Log nothing: a scrape is not a request of nova's."""
 
 
-LOG = log.getLogger(__name__)
-
-#: For so many seconds RabbitMQ is not asked again.
-KEPT = 5
-#: Seconds that it has to connect and to answer, each.
-_WAITING_PATIENCE = 3
-_AWAY: tuple[type[Exception], ...] = (
-    *pyamqp.Transport.connection_errors,
-    *pyamqp.Transport.channel_errors,
-    KombuError,
-    OSError,
-)
-
-
 def waiting_at(bus: NovaBus) -> int | None:
-    """Return how many requests are in the queue of nova's schedulers; None where no broker says."""
+    """Return the number of requests in the schedulers' queue, or None without an answer."""
     reason = ""
     for broker in bus.brokers:
         try:
-            return _waiting_at(broker)
+            return _read_queue_length(broker)
         except _AWAY as failure:
             reason = one_line(failure)
-    LOG.debug("how many requests wait is not known: %s", reason)
+    LOG.debug("the number of waiting requests cannot be read: %s", reason)
     return None
 
 
-def _waiting_at(broker: Broker) -> int:
+def _read_queue_length(broker: Broker) -> int:
     connection = Connection(
         **broker.arguments,
         transport="pyamqp",
-        connect_timeout=_WAITING_PATIENCE,
-        transport_options={"read_timeout": _WAITING_PATIENCE, "write_timeout": _WAITING_PATIENCE},
+        connect_timeout=_BROKER_TIMEOUT,
+        transport_options={"read_timeout": _BROKER_TIMEOUT, "write_timeout": _BROKER_TIMEOUT},
     )
     with connection, connection.channel() as channel:
-        # Passive: nothing is made, and what there is stays as it is.
+        # Passive: this creates nothing and changes nothing.
         return int(channel.queue_declare(TOPIC, passive=True).message_count)
 
 
 class WaitingRequests(ReadGauges):
-    """The gauge as a collector of Prometheus; without a number where RabbitMQ does not answer."""
+    """The gauge of waiting requests, without a value if RabbitMQ does not answer."""
 
-    def __init__(self, ask: Callable[[], int | None]) -> None:
+    def __init__(self, read_length: Callable[[], int | None]) -> None:
         super().__init__(KEPT)
-        self._ask = ask
-        self._number: int | None = None
+        self._read_length = read_length
+        self._length: int | None = None
 
     def _read(self) -> float:
-        self._number = self._ask()
+        self._length = self._read_length()
         return 0
 
     def _shown(self) -> Iterator[GaugeMetricFamily]:
         gauge = GaugeMetricFamily(
             "placement_sched_rpc_waiting", "Requests that wait in RabbitMQ for a scheduler."
         )
-        if self._number is not None:
-            gauge.add_metric([], self._number)
+        if self._length is not None:
+            gauge.add_metric([], self._length)
         yield gauge

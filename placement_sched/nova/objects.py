@@ -1,8 +1,8 @@
-"""Nova's versioned objects as primitives: which are known, how one is read, how one is made.
+"""Nova's versioned objects as primitives: supported types, reading and building.
 
-A primitive is a JSON object: name, namespace, version and changes of the versioned object, and its
-data, in which a field that is not set is absent and a set is a list. Nova raises the minor number
-of a version for what an older reader may leave out, and the major number for what it cannot read.
+A primitive is a JSON object with name, namespace, version and changes of the versioned object, and
+its data, without unset fields. A set is a list. Nova raises the minor version for
+additions that older readers may ignore, and the major version for incompatible changes.
 
 Source: oslo.versionedobjects' documentation, nova's developer documentation ("Versioned objects"),
 and nova 34 observed.
@@ -19,7 +19,7 @@ from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.document import Document, Json
 from placement_sched.model.names import canonical
 
-#: The newest version that nova 34 has of each object. Those of nova 27 have the same major
+#: The newest version of each object in nova 34. The versions of nova 27 have the same major
 #: numbers.
 NEWEST: Mapping[str, str] = {
     "Aggregate": "1.3",
@@ -55,29 +55,40 @@ _NAME, _NAMESPACE, _VERSION, _DATA, _CHANGES = (
     f"nova_object.{key}" for key in ("name", "namespace", "version", "data", "changes")
 )
 
-_BEYOND = 2**63
-#: The most characters of a name or id: columns of nova and placement take no more.
+_INTEGER_LIMIT = 2**63
+#: Maximum length of a name or id, as in the columns of nova and placement.
 MAX_SHORT_TEXT = 255
+#: Nova's text for users if placement had candidates, but no host was chosen.
+_NOT_ENOUGH = "There are not enough hosts available."
+_NOUNS: Mapping[type, str] = {
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    list: "a list",
+    dict: "an object",
+    type(None): "null",
+}
 
-#: Returns what the value of a field means. The text is the field's place, for an error.
+#: Converts the value of a field. The string is the place of the field, for errors.
 FieldReader = Callable[[Any, str], Any]
 
 
 class UnreadableObject(Invalid):
-    """What should be a primitive is not one, or one of its fields has a wrong value.
+    """A value is not the expected primitive, or a field has an invalid value.
 
-    The place is named, and no value shown: a request has the passwords of cells in it.
+    The message names the place but not the value: a request contains the passwords of cells.
     """
 
 
 class UnknownObject(UnreadableObject):
-    """A primitive is of an object, or of a namespace, that is not read here."""
+    """A primitive has an unsupported object name or namespace."""
 
 
 class UnknownVersion(UnreadableObject):
-    """A primitive is of a major version that is not read here.
+    """A primitive has an unsupported major version.
 
-    ``name``, ``version`` and ``supported`` are those of the object.
+    ``name``, ``version`` and ``supported`` describe the object.
     """
 
     def __init__(self, name: str, version: str, place: str) -> None:
@@ -90,9 +101,9 @@ class UnknownVersion(UnreadableObject):
 
 @dataclass(frozen=True, slots=True)
 class ObjectType:
-    """One versioned object: its name, the fields that are read of it, and those it must have.
+    """A versioned object: its name, the fields that are read, and the required fields.
 
-    A field may be given another name in what is read, by ``renamed``.
+    ``renamed`` has other names for fields in the result.
     """
 
     name: str
@@ -101,31 +112,31 @@ class ObjectType:
     renamed: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, primitive: Any, place: str) -> Json | None:
-        """Return what a field holds that may be null."""
+        """Read a field that may be null."""
         return None if primitive is None else self.read(primitive, place)
 
     def read(self, primitive: Any, place: str) -> Json:
-        """Return the fields that are known and set.
+        """Return the fields that are supported and set.
 
-        Raises :class:`UnreadableObject` naming the ``place`` of what is wrong.
+        Raises :class:`UnreadableObject` with the ``place`` of an error.
         """
         data = self._data(primitive, place)
-        found = {
+        result = {
             self.renamed.get(name, name): reader(data[name], f"{place}.{name}")
             for name, reader in self.fields.items()
             if name in data
         }
         for name in self.needed:
-            if found.get(name) is None:
+            if result.get(name) is None:
                 raise UnreadableObject(f"{place}: {self.name} has no {name}")
-        return found
+        return result
 
     def is_newer(self, primitive: Mapping[str, Any]) -> bool:
-        """Return whether a primitive, which was read, has a newer version than nova 34's."""
-        return _numbers(primitive[_VERSION]) > _numbers(NEWEST[self.name])
+        """Return whether a readable primitive has a newer version than in nova 34."""
+        return _version_numbers(primitive[_VERSION]) > _version_numbers(NEWEST[self.name])
 
     def _data(self, primitive: Any, place: str) -> Mapping[str, Any]:
-        """Return the data of a primitive that is of this object and of a known major version."""
+        """Return the data of a primitive of this object and a supported major version."""
         if not isinstance(primitive, dict):
             raise UnreadableObject(f"{place} must be {self.name}, not {_noun(primitive)}")
         name, namespace, version, data = (
@@ -137,14 +148,14 @@ class ObjectType:
             raise UnknownObject(f"{place}: unsupported object type {namespace}.{name}")
         if name != self.name:
             raise UnreadableObject(f"{place} must be {self.name}, not {name}")
-        numbers, known = _numbers(version), _numbers(NEWEST[name])
-        if len(numbers) < 2 or numbers[0] != known[0]:
+        numbers, newest = _version_numbers(version), _version_numbers(NEWEST[name])
+        if len(numbers) < 2 or numbers[0] != newest[0]:
             raise UnknownVersion(name, version, place)
         return data
 
 
 def primitive_of(name: str, data: Json) -> Json:
-    """Return the primitive of a new object, in the version of nova 34."""
+    """Build the primitive of a new object, in the version of nova 34."""
     return {
         _NAME: name,
         _NAMESPACE: NAMESPACE,
@@ -155,55 +166,55 @@ def primitive_of(name: str, data: Json) -> Json:
 
 
 def a_list(item: FieldReader) -> FieldReader:
-    """Return the reader of a list or null; its items are not null."""
+    """Return the reader of a list or null, with items that are not null."""
 
     def read(value: Any, place: str) -> list[Any] | None:
         if value is None:
             return None
         if not isinstance(value, list):
-            raise _wrong(value, "a list", place)
-        found = [item(one, f"{place}[{position}]") for position, one in enumerate(value)]
-        if None in found:
-            raise UnreadableObject(f"{place}[{found.index(None)}] must not be null")
-        return found
+            raise _type_error(value, "a list", place)
+        result = [item(each, f"{place}[{position}]") for position, each in enumerate(value)]
+        if None in result:
+            raise UnreadableObject(f"{place}[{result.index(None)}] must not be null")
+        return result
 
     return read
 
 
 def a_set(item: FieldReader) -> FieldReader:
-    """Return the reader of a set or null: a list in order, which is the same for equal sets."""
+    """Return the reader of a set or null, as a sorted list."""
     read_list = a_list(item)
 
     def read(value: Any, place: str) -> list[Any] | None:
-        found = read_list(value, place)
-        return None if found is None else sorted(found)
+        result = read_list(value, place)
+        return None if result is None else sorted(result)
 
     return read
 
 
 def a_dict(values: FieldReader, *, nulls: bool = False) -> FieldReader:
-    """Return the reader of a dictionary with free keys, or null; its values are null if allowed."""
+    """Return the reader of a dictionary or null, with null values if ``nulls``."""
 
     def read(value: Any, place: str) -> Json | None:
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise _wrong(value, "an object", place)
-        found = {key: values(one, f"{place}.{key}") for key, one in value.items()}
-        if not nulls and (empty := next((key for key in found if found[key] is None), None)):
+            raise _type_error(value, "an object", place)
+        result = {key: values(item, f"{place}.{key}") for key, item in value.items()}
+        if not nulls and (empty := next((key for key in result if result[key] is None), None)):
             raise UnreadableObject(f"{place}.{empty} must not be null")
-        return found
+        return result
 
     return read
 
 
 def a_list_object(name: str, item: ObjectType) -> FieldReader:
-    """Return the reader of one of nova's list objects, or null: the list of its items."""
+    """Return the reader of a list object of nova or null, as the list of its items."""
     whole = ObjectType(name, {"objects": a_list(item.read)})
 
     def read(value: Any, place: str) -> list[Any] | None:
-        found = whole(value, place)
-        return None if found is None else found.get("objects") or []
+        result = whole(value, place)
+        return None if result is None else result.get("objects") or []
 
     return read
 
@@ -212,11 +223,11 @@ def text(value: Any, place: str) -> str | None:
     """Return a string or null."""
     if value is None or isinstance(value, str):
         return value
-    raise _wrong(value, "a string", place)
+    raise _type_error(value, "a string", place)
 
 
 def short_text(value: Any, place: str) -> str | None:
-    """Return a string that a column of nova takes, or null."""
+    """Return a string that fits a column of nova, or null."""
     checked = text(value, place)
     if checked is not None and len(checked) > MAX_SHORT_TEXT:
         raise UnreadableObject(
@@ -228,8 +239,8 @@ def short_text(value: Any, place: str) -> str | None:
 def integer(value: Any, place: str) -> int | None:
     """Return an integer of 64 bits at most, or null."""
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-        raise _wrong(value, "an integer", place)
-    if value is not None and not -_BEYOND <= value < _BEYOND:
+        raise _type_error(value, "an integer", place)
+    if value is not None and not -_INTEGER_LIMIT <= value < _INTEGER_LIMIT:
         raise UnreadableObject(f"{place} must be an integer of 64 bits at most")
     return value
 
@@ -238,103 +249,88 @@ def number(value: Any, place: str) -> float | None:
     """Return a number or null."""
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         return value
-    raise _wrong(value, "a number", place)
+    raise _type_error(value, "a number", place)
 
 
 def boolean(value: Any, place: str) -> bool | None:
     """Return a boolean or null."""
     if value is None or isinstance(value, bool):
         return value
-    raise _wrong(value, "a boolean", place)
+    raise _type_error(value, "a boolean", place)
 
 
 def anything(value: Any, place: str) -> Any:  # noqa: ARG001 - as every reader
-    """Return the value, whatever it is."""
+    """Return the value unchanged."""
     return value
 
 
 def time(value: Any, place: str) -> datetime | None:
     """Return a time or null, as naive UTC."""
-    written = text(value, place)
-    if written is None:
+    value_text = text(value, place)
+    if value_text is None:
         return None
     try:
-        read = datetime.fromisoformat(written)
+        parsed = datetime.fromisoformat(value_text)
     except ValueError:
         raise UnreadableObject(f"{place} is not a time") from None
-    return read if read.tzinfo is None else read.astimezone(UTC).replace(tzinfo=None)
+    return parsed if parsed.tzinfo is None else parsed.astimezone(UTC).replace(tzinfo=None)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version; none where it is not one."""
+def _version_numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, or none for invalid text."""
     try:
         return tuple(map(int, version.split(".")))
     except ValueError:
         return ()
 
 
-_NOUNS: Mapping[type, str] = {
-    bool: "a boolean",
-    int: "an integer",
-    float: "a number",
-    str: "a string",
-    list: "a list",
-    dict: "an object",
-    type(None): "null",
-}
-
-
 def _noun(value: Any) -> str:
     return _NOUNS.get(type(value), type(value).__name__)
 
 
-def _wrong(value: Any, wanted: str, place: str) -> UnreadableObject:
-    return UnreadableObject(f"{place} must be {wanted}, not {_noun(value)}")
-
-
-#: What nova's users read where hosts could have been given by placement and none was chosen.
-_NOT_ENOUGH = "There are not enough hosts available."
+def _type_error(value: Any, expected: str, place: str) -> UnreadableObject:
+    return UnreadableObject(f"{place} must be {expected}, not {_noun(value)}")
 
 
 class RemoteFailure(Exception):
-    """An exception that a client of nova's makes again from its name and ``kwargs``."""
+    """An exception that a client of nova recreates from its name and ``kwargs``."""
 
     def __init__(self, message: str, **kwargs: Any) -> None:
         super().__init__(message)
         self.kwargs: Mapping[str, Any] = kwargs
 
 
-def _known_to_nova(name: str, module: str = "nova.exception") -> type[RemoteFailure]:
-    """Return an exception that clients take for the one of this name in nova's environment."""
+def _define_exception(name: str, module: str = "nova.exception") -> type[RemoteFailure]:
+    """Return an exception class with the name and module that nova's clients expect."""
     return type(name, (RemoteFailure,), {"__module__": module})
 
 
-#: The request failed for a reason that has no class of its own.
-NOVA_EXCEPTION = _known_to_nova("NovaException")
-#: No host can take the request. A server expects it, and does not log it as a fault.
-NO_VALID_HOST = _known_to_nova("NoValidHost")
-#: An instance could not be given its allocations.
-ALLOCATION_UPDATE_FAILED = _known_to_nova("AllocationUpdateFailed")
-_OF_OBJECTS = "oslo_versionedobjects.exception"
-#: An argument is an object that is not known, or of a major version that is not.
-UNSUPPORTED_OBJECT = _known_to_nova("UnsupportedObjectError", _OF_OBJECTS)
-INCOMPATIBLE_VERSION = _known_to_nova("IncompatibleObjectVersion", _OF_OBJECTS)
+#: The request failed for a reason without a class of its own.
+NOVA_EXCEPTION = _define_exception("NovaException")
+#: No host can take the request. This is expected, and not logged as a fault.
+NO_VALID_HOST = _define_exception("NoValidHost")
+#: The allocations of an instance could not be written.
+ALLOCATION_UPDATE_FAILED = _define_exception("AllocationUpdateFailed")
+_OBJECTS_MODULE = "oslo_versionedobjects.exception"
+#: An argument has an unsupported object name, or an unsupported major version.
+UNSUPPORTED_OBJECT = _define_exception("UnsupportedObjectError", _OBJECTS_MODULE)
+INCOMPATIBLE_VERSION = _define_exception("IncompatibleObjectVersion", _OBJECTS_MODULE)
 
 
 def over_rpc(error: errors.Error, instance_uuids: Sequence[str] = ()) -> Exception:
-    """Return the exception to raise to a client of nova's for an error of ours.
+    """Return the exception that a client of nova gets for an error of this service.
 
-    A request that cannot be is one without a valid host, as it is where placement refuses what
-    nova asks for it. So is one for which the database does not answer, as where placement does not
-    answer nova-scheduler; the reason is not for users. ``instance_uuids`` are those of the call.
+    An invalid request has no valid host, as if placement rejected nova's query. The same applies if
+    the database does not answer, as if placement did not answer nova-scheduler, but then users do
+    not see the reason. ``instance_uuids`` are the instances of the call.
     """
     detail = errors.sentence(error)
     match error:
         case errors.NoValidHost():
             return no_valid_host(reason_of(error.extra.get("funnel") or {}))
         case UnknownVersion():
-            named = {"objname": error.name, "objver": error.version, "supported": error.supported}
-            return INCOMPATIBLE_VERSION(detail, **named)
+            details = {"objname": error.name, "objver": error.version, "supported": error.supported}
+            return INCOMPATIBLE_VERSION(detail, **details)
         case UnknownObject():
             return UNSUPPORTED_OBJECT(detail)
         case UnreadableObject():
@@ -342,7 +338,7 @@ def over_rpc(error: errors.Error, instance_uuids: Sequence[str] = ()) -> Excepti
         case errors.ConcurrentUpdate() | errors.Forbidden() | errors.Invalid() | errors.NotFound():
             return no_valid_host(detail)
         case errors.Unavailable():
-            # No other does conductor take without harm to a running server.
+            # With any other exception, nova-conductor would harm a running server.
             return no_valid_host("")
         case errors.Conflict():
             consumers = ", ".join(instance_uuids)
@@ -352,19 +348,18 @@ def over_rpc(error: errors.Error, instance_uuids: Sequence[str] = ()) -> Excepti
 
 
 def no_valid_host(reason: str) -> RemoteFailure:
-    """Return the exception that says, with its reason, that no host can take the request."""
+    """Return the exception for a request without a valid host, with the reason."""
     return NO_VALID_HOST(f"No valid host was found. {reason}", reason=reason)
 
 
 def reason_of(funnel: Document) -> str:
-    """Return why there is no valid host, in as few words as nova has for its users.
+    """Return why there is no valid host, in nova's short form for users.
 
-    A request filter says why it refused the request; that placement has no candidates is said by
-    no reason at all.
+    The reason is that of a request filter, and empty if placement has no candidates.
     """
-    refusals = [one["refusal"] for one in funnel.get("request_filters", ()) if one.get("refusal")]
-    if refusals:
-        return f"Scheduling failed: {refusals[0]}"
+    rejections = [row["refusal"] for row in funnel.get("request_filters", ()) if row.get("refusal")]
+    if rejections:
+        return f"Scheduling failed: {rejections[0]}"
     candidates = funnel.get("allocation_candidates") or {}
     return "" if candidates.get("hosts") == 0 and candidates.get("query") else _NOT_ENOUGH
 
@@ -383,22 +378,22 @@ _AGGREGATE = ObjectType(
 
 
 def aggregate_of(primitive: Any, place: str = "aggregate") -> HostAggregate:
-    """Return the host aggregate of an Aggregate; hosts and metadata that are not set are empty.
+    """Return the host aggregate of an Aggregate, with empty hosts and metadata if unset.
 
-    Raises :class:`~placement_sched.nova.objects.UnreadableObject` naming the place.
+    Raises :class:`~placement_sched.nova.objects.UnreadableObject` with the place of an error.
     """
-    return _made(_AGGREGATE.read(primitive, place))
+    return _build_aggregate(_AGGREGATE.read(primitive, place))
 
 
 def aggregates_of(primitives: Any) -> list[HostAggregate]:
-    """Return the host aggregates that ``update_aggregates`` names: a list of them, or one."""
+    """Return the host aggregates of ``update_aggregates``, given as a list or alone."""
     listed = primitives if isinstance(primitives, list) else [primitives]
-    return [aggregate_of(one, f"aggregates[{at}]") for at, one in enumerate(listed)]
+    return [aggregate_of(each, f"aggregates[{index}]") for index, each in enumerate(listed)]
 
 
-def _made(found: dict[str, Any]) -> HostAggregate:
-    metadata = found.pop("metadata", None) or {}
+def _build_aggregate(data: dict[str, Any]) -> HostAggregate:
+    metadata = data.pop("metadata", None) or {}
     return HostAggregate(
-        **{**found, "uuid": canonical(found["uuid"]), "hosts": frozenset(found.get("hosts") or ())},
+        **{**data, "uuid": canonical(data["uuid"]), "hosts": frozenset(data.get("hosts") or ())},
         metadata=metadata,
     )

@@ -1,7 +1,7 @@
-"""Nova's RequestSpec as the request spec's document that the scheduler reads (contract §4).
+"""Conversion of nova's RequestSpec to the scheduler's request spec document (contract §4).
 
-What is set is taken as it is. What is absent, as in the objects of older releases, is absent from
-the document too: a topology of NUMA nodes and PCI requests are then derived from flavor and image.
+Set fields are taken as they are. Unset fields, as in objects of older releases, are absent from the
+document: NUMA topology and PCI requests are then derived from flavor and image.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,6 +32,9 @@ from placement_sched.schemas import formats
 
 LOG = log.getLogger(__name__)
 
+#: The place of the request spec in errors: the argument of ``select_destinations``.
+PLACE = "spec_obj"
+
 _PROPERTIES = ObjectType(
     "ImageMetaProps",
     {
@@ -44,32 +47,31 @@ _PROPERTIES = ObjectType(
 
 
 def raw_properties(primitive: Any, place: str) -> Json | None:
-    """Return the raw properties of which our image makes the values that nova has.
+    """Return the raw image properties that produce the values of an ImageMetaProps.
 
-    Of a newer version than nova 34's, properties that can have more values than those known are
-    left out where they have one of them. Raises
-    :class:`~placement_sched.nova.objects.UnreadableObject` for what is not an ImageMetaProps.
+    If its version is newer than nova 34's, properties with unsupported values are left out. Raises
+    :class:`~placement_sched.nova.objects.UnreadableObject` if it is not an ImageMetaProps.
     """
     if primitive is None:
         return None
     typed = _PROPERTIES.read(primitive, place)
     if _PROPERTIES.is_newer(primitive):
-        typed = dict(_known(typed))
+        typed = dict(_supported_properties(typed))
     raw: Json = {}
     for name, value in typed.items():
-        written = _WRITTEN.get(name)
-        raw |= {name: value} if written is None else written(value or ())
+        write = _GLANCE_WRITERS.get(name)
+        raw |= {name: value} if write is None else write(value or ())
     return raw
 
 
-def _known(typed: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _supported_properties(typed: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in typed.items():
         reader = READERS.get(name)
         try:
             if reader is not None:
                 reader(value)
         except (TypeError, ValueError):
-            LOG.debug("The image property %s has a value that only a newer nova knows.", name)
+            LOG.debug("image property %s has a value of a newer nova and is left out", name)
         else:
             yield name, value
 
@@ -86,10 +88,10 @@ def _traits(names: Any) -> Json:
     return {f"trait:{name}": "required" for name in names}
 
 
-#: The properties that glance has under other names.
-_WRITTEN = {"hw_numa_cpus": _numa_cpus, "hw_numa_mem": _numa_mem, "traits_required": _traits}
+#: The properties that have other names in glance.
+_GLANCE_WRITERS = {"hw_numa_cpus": _numa_cpus, "hw_numa_mem": _numa_mem, "traits_required": _traits}
 
-#: An ImageMeta as the ``image`` of a request spec's document.
+#: The fields of an ImageMeta, for the ``image`` of a request spec document.
 IMAGE_FIELDS: Mapping[str, FieldReader] = {
     **dict.fromkeys(("id", "name", "status", "visibility", "owner"), text),
     **dict.fromkeys(("disk_format", "container_format"), text),
@@ -99,9 +101,6 @@ IMAGE_FIELDS: Mapping[str, FieldReader] = {
 }
 IMAGE = ObjectType("ImageMeta", IMAGE_FIELDS)
 
-
-#: Where an error says that something is: the argument of ``select_destinations``.
-PLACE = "spec_obj"
 
 FLAVOR = ObjectType(
     "Flavor",
@@ -131,13 +130,13 @@ _SECURITY_GROUP = ObjectType("SecurityGroup", dict.fromkeys(("uuid", "name"), te
 
 
 def _cell_uuid(primitive: Any, place: str) -> str | None:
-    """Return the uuid of a CellMapping, and nothing else of it: it has the cell's passwords."""
+    """Return only the uuid of a CellMapping, which also contains the cell's passwords."""
     cell = _CELL(primitive, place)
     return None if cell is None else cell["uuid"]
 
 
 def _numa_cell(primitive: Any, place: str) -> Json:
-    """Return a NUMA node; before version 1.5 pinned CPUs were among the others."""
+    """Return a NUMA cell. Before version 1.5, ``cpuset`` included the pinned CPUs."""
     cell = _NUMA_CELL.read(primitive, place)
     if "pcpuset" not in cell and cell.get("cpu_policy") == "dedicated":
         return {**cell, "pcpuset": cell.get("cpuset"), "cpuset": []}
@@ -152,7 +151,7 @@ def _hosts_tried(primitive: Any, place: str) -> list[list[str | None]] | None:
 
 
 def _security_groups(primitive: Any, place: str) -> list[str] | None:
-    """Return the groups by uuid, or by name where nova has no uuid of them."""
+    """Return the groups by uuid, or by name if nova has no uuid for them."""
     groups = _GROUPS(primitive, place)
     if groups is None:
         return None
@@ -237,9 +236,9 @@ _PCI_REQUESTS = ObjectType(
 
 
 def _server_group(primitive: Any, place: str) -> Json | None:
-    """Return the server group.
+    """Return the server group, with integer rules.
 
-    Before version 1.11 it had a list of policies, and no rules. ``_rules`` are texts.
+    Before version 1.11 it had a list of policies, and no rules.
     """
     group = _SERVER_GROUP(primitive, place)
     if group is None:
@@ -287,32 +286,31 @@ _SPEC = ObjectType(
 )
 
 
-def _uuids(sent: Any) -> list[str]:
-    """Return the uuids of instances; they become consumers of placement."""
-    if not isinstance(sent, list | tuple):
+def _uuids(values: Any) -> list[str]:
+    """Return the uuids of instances, which become consumers in placement."""
+    if not isinstance(values, list | tuple):
         raise UnreadableObject("instance_uuids is not a list")
     try:
-        return [formats.read(formats.uuid, uuid) for uuid in sent]
+        return [formats.read(formats.uuid, uuid) for uuid in values]
     except Invalid:
-        raise UnreadableObject("instance_uuids has what is not a uuid") from None
+        raise UnreadableObject("instance_uuids contains an invalid uuid") from None
 
 
 def document_of(primitive: Any, instance_uuids: Sequence[str] | None = None) -> Json:
-    """Return the request spec's document of a RequestSpec.
+    """Convert a RequestSpec to a request spec document.
 
-    The instances are those of the call; else, as calls before 4.4 have none, the one that the spec
-    is of. Raises :class:`~placement_sched.nova.objects.UnreadableObject` for what is not a
-    RequestSpec, naming the place.
+    The instances are taken from the call, or from the spec for calls before 4.4. Raises
+    :class:`~placement_sched.nova.objects.UnreadableObject` with the place of an error.
     """
     if primitive is None:
-        # Calls of 4.0 to 4.2, the dictionaries of Liberty, lack the instances to claim for.
+        # Calls of 4.0 to 4.2 have dictionaries, without the uuids of the instances to claim for.
         raise UnreadableObject(
             "select_destinations has no spec_obj: calls of versions 4.0 to 4.2 are not supported; "
-            "set [upgrade_levels] scheduler of nova-conductor to nothing, or to 4.5"
+            "unset [upgrade_levels] scheduler of nova-conductor, or set it to 4.5"
         )
     document = _SPEC.read(primitive, PLACE)
     if document.get("instance_group") is None:
-        # Conductor found no such group: it was deleted, and has no effect on the request.
+        # Conductor did not find the group: it was deleted, and does not affect the request.
         (document.get("scheduler_hints") or {}).pop("group", None)
     uuid = document.pop("instance_uuid", None)
     if instance_uuids:

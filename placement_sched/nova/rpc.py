@@ -1,7 +1,7 @@
-"""nova's scheduler RPC API: what nova-conductor, nova-api and nova-compute ask of ``scheduler``.
+"""nova's scheduler RPC API, as nova-conductor, nova-api and nova-compute call it.
 
-Methods, arguments and versions are those of nova's scheduler RPC API 4.0 to 4.5. Messages come as
-plain primitives, which ``wire/`` takes apart.
+Methods, arguments and versions follow nova's scheduler RPC API 4.0 to 4.5. Arguments arrive as
+plain primitives, which ``objects.py`` and ``request_spec.py`` read.
 """
 
 import logging
@@ -25,7 +25,7 @@ from placement_sched.scheduler.request import without_false_rebuild
 from placement_sched.scheduler.scheduler import Scheduler
 
 TOPIC = "scheduler"
-#: What ``select_destinations`` is called with; up to version 4.2 it was the first two.
+#: The arguments of ``select_destinations``. Versions up to 4.2 have only the first two.
 _ARGUMENTS = {
     "request_spec",
     "filter_properties",
@@ -38,12 +38,12 @@ _SELECTS = "select_destinations"
 
 
 class SchedulerRpc:
-    """The methods of nova's scheduler, for any number of threads.
+    """The methods of nova's scheduler, thread-safe.
 
-    Announcements are sent to every worker of every scheduler: one that is not ``announced`` to
-    leaves them to another. ``check_policy_hint`` raises :class:`Forbidden` if the user of a call
-    may not give the hint ``sched_policy``. ``until_known`` returns once the cloud is known, and
-    raises :class:`~placement_sched.nova.messaging.Unanswered` where the process ends before.
+    Announcements are sent to every worker of every scheduler: only workers with ``announced``
+    record them. ``check_policy_hint`` raises :class:`Forbidden` if the user of a call may not give
+    the hint ``sched_policy``. ``until_known`` waits until nova's databases have been read, and
+    raises :class:`~placement_sched.nova.messaging.Unanswered` if the process ends before.
     """
 
     target = target_of("4.5")
@@ -62,7 +62,7 @@ class SchedulerRpc:
 
     @exposed
     def select_destinations(self, context: Context, **sent: Any) -> Any:
-        """Return where instances are to go, claimed: a list of Selections for each of them.
+        """Select and claim hosts, and return a list of Selections for each instance.
 
         ``sent`` has, by version, ``spec_obj`` (4.3), ``instance_uuids`` (4.4), ``return_objects``
         and ``return_alternates`` (4.5). Raises nova's exceptions.
@@ -72,29 +72,29 @@ class SchedulerRpc:
         level, outcome = logging.INFO, "refused"
         wrong: errors.Error
         try:
-            return self._selected(sent, context, began)
-        except errors.NoValidHost as none:
-            failure, wrong, outcome = over_rpc(none), none, "no_valid_host"
-        except errors.Unavailable as away:
-            failure, wrong, outcome, level = over_rpc(away), away, "unavailable", logging.ERROR
-        except UnreadableObject as unread:
-            raise over_rpc(unread) from None
-        except (errors.Invalid, errors.NotFound, errors.Forbidden) as refused:  # it cannot be
-            failure, wrong = over_rpc(refused), refused
+            return self._select(sent, context, began)
+        except errors.NoValidHost as no_host:
+            failure, wrong, outcome = over_rpc(no_host), no_host, "no_valid_host"
+        except errors.Unavailable as down:
+            failure, wrong, outcome, level = over_rpc(down), down, "unavailable", logging.ERROR
+        except UnreadableObject as unreadable:
+            raise over_rpc(unreadable) from None
+        except (errors.Invalid, errors.NotFound, errors.Forbidden) as rejected:
+            failure, wrong = over_rpc(rejected), rejected
         except errors.Error as unexpected:
             raise over_rpc(unexpected, sent.get("instance_uuids") or ()) from None
-        # After the failure, which the log would show once more.
-        took = time.perf_counter() - began
-        log_refusal(wrong, sent, fields_of(context, _SELECTS, outcome, took), level)
+        # Logged outside the handler, or the line would repeat the exception.
+        seconds = time.perf_counter() - began
+        log_refusal(wrong, sent, fields_of(context, _SELECTS, outcome, seconds), level)
         raise Expected(failure, outcome)
 
-    def _selected(self, sent: Mapping[str, Any], context: Context, began: float) -> list[Any]:
+    def _select(self, sent: Mapping[str, Any], context: Context, began: float) -> list[Any]:
         if unknown := sorted(sent.keys() - _ARGUMENTS):
             raise UnreadableObject(f"select_destinations has no argument {', '.join(unknown)}")
         document = document_of(sent.get("spec_obj"), sent.get("instance_uuids"))
-        objects = bool(sent.get("return_objects"))
-        alternates = objects and bool(sent.get("return_alternates"))
-        # A call of 4.3 may be for several instances and not say which: no claim could be freed.
+        as_objects = bool(sent.get("return_objects"))
+        alternates = as_objects and bool(sent.get("return_alternates"))
+        # A call of 4.3 may be for several instances without uuids: no claim could be freed.
         claiming = Claiming.ADDED if document.get("instance_uuids") else Claiming.NONE
         hints = document.get("scheduler_hints") or {}
         if POLICY_KEY in hints:
@@ -106,19 +106,19 @@ class SchedulerRpc:
         answer = self._scheduler.select_destinations(
             document, alternates=alternates, claiming=claiming, ids=ids_of(context)
         )
-        took = time.perf_counter() - began
-        log_selection(document, answer, fields_of(context, _SELECTS, "answered", took))
-        return primitives_of(answer) if objects else dictionaries_of(answer)
+        seconds = time.perf_counter() - began
+        log_selection(document, answer, fields_of(context, _SELECTS, "answered", seconds))
+        return primitives_of(answer) if as_objects else dictionaries_of(answer)
 
     @exposed
     def update_aggregates(self, _context: Context, *, aggregates: Any) -> None:
-        """Record host aggregates that nova-api changed."""
+        """Sync host aggregates that nova-api changed."""
         if self._announced:
             self._follower.aggregates_changed(aggregates_of(aggregates))
 
     @exposed
     def delete_aggregate(self, _context: Context, *, aggregate: Any) -> None:
-        """Forget a host aggregate that nova-api deleted."""
+        """Delete a host aggregate that nova-api deleted."""
         if self._announced:
             self._follower.aggregate_deleted(aggregate_of(aggregate).id)
 
@@ -126,7 +126,7 @@ class SchedulerRpc:
     def update_instance_info(
         self, _context: Context, *, host_name: Any, instance_info: Any
     ) -> None:
-        """Record instances that a host has."""
+        """Sync instances of a host."""
         if self._announced:
             self._follower.instances_changed(host_of(host_name), instances_of(instance_info))
 
@@ -134,19 +134,19 @@ class SchedulerRpc:
     def delete_instance_info(
         self, _context: Context, *, host_name: Any, instance_uuid: Any
     ) -> None:
-        """Forget an instance that left a host."""
+        """Sync an instance that left a host."""
         if self._announced:
             self._follower.instance_deleted(host_of(host_name), uuid_of(instance_uuid))
 
     @exposed
     def sync_instance_info(self, _context: Context, *, host_name: Any, instance_uuids: Any) -> None:
-        """Compare which instances a host has with those that are recorded."""
+        """Compare the instances of a host with the records."""
         if self._announced:
             self._follower.instances_synced(host_of(host_name), uuids_of(instance_uuids))
 
 
 class BaseRpc:
-    """What every service of nova answers: whether it is there."""
+    """The methods that every service of nova has."""
 
     target = target_of("1.1", "baseapi")
 
@@ -157,4 +157,4 @@ class BaseRpc:
 
     @exposed
     def get_backdoor_port(self, _context: Context) -> None:
-        """Return nothing: there is no backdoor."""
+        """Return None: there is no backdoor."""

@@ -1,8 +1,8 @@
 """The processes of ``placement-sched nova-scheduler``.
 
-Any number of workers answer nova's requests. One more process keeps what is recorded here in step
-with nova's databases, and writes the heartbeat of the service. Announcements of nova reach every
-worker; the first records them, for all.
+Any number of workers answer nova's requests. One more process syncs the records with nova's
+databases, and writes the heartbeat of the service. Announcements of nova reach every worker, and
+the first worker records them for all.
 """
 
 import ctypes
@@ -53,12 +53,18 @@ from placement_sched.store.compute import services
 
 LOG = log.getLogger(__name__)
 
+#: Seconds between two attempts after a failure of a database.
+AGAIN = 1.0
+#: Seconds of the lease for following nova's databases, which one scheduler does for all. The other
+#: schedulers try to get it at every third of this time.
+LEASE = 15
+
 
 class Heartbeat:
-    """Writes every [DEFAULT] report_interval seconds that this scheduler is up, in a thread.
+    """The heartbeat of this scheduler, written every [DEFAULT] report_interval seconds.
 
-    It logs once where a scheduler of another kind, such as nova-scheduler, is up on the same topic,
-    and where another service writes the same record: each takes some of nova's requests.
+    It logs once if another scheduler, such as nova-scheduler, is up on the same topic, or if
+    another service writes the same record: each takes some of nova's requests.
     """
 
     def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
@@ -68,59 +74,59 @@ class Heartbeat:
         self._down_after = timedelta(seconds=settings.DEFAULT.service_down_time)
         self._record: ServiceRecord | None = record_of(settings)
         self._stopping = Event()
-        self._said = ""
-        self._known: frozenset[str] = frozenset()
+        self._last_failure = ""
+        self._other_hosts: frozenset[str] = frozenset()
         self._is_shared = False
 
     def start(self) -> None:
-        """Begin; a thread of its own keeps the record young while long work is done beside it."""
+        """Start a thread that keeps the record up to date even during long work."""
         if self._record is None:
             LOG.warning(
                 "[database] connection is not set: nova does not list this scheduler among its "
                 "services"
             )
-        Thread(target=self._go_on, name="heartbeat", daemon=True).start()
+        Thread(target=self._write_periodically, name="heartbeat", daemon=True).start()
 
     def stop(self) -> None:
-        """Write no more heartbeats."""
+        """Stop writing heartbeats."""
         self._stopping.set()
 
-    def _go_on(self) -> None:
+    def _write_periodically(self) -> None:
         while not self._stopping.is_set():
             self.beat()
             self._stopping.wait(self._interval)
 
     def beat(self) -> None:
-        """Write the heartbeat now; a failure is logged once, and nothing is raised."""
+        """Write the heartbeat now. A failure is logged once, and not raised."""
         failed = ""
         try:
             self._write(self._clock())
         except Error as failure:
             failed = sentence(failure)
-        if failed and failed != self._said:  # logged after the failure, or the log shows it again
-            LOG.warning("the heartbeat is not written: %s", failed)
-        self._said = failed
+        if failed and failed != self._last_failure:  # logged outside the handler
+            LOG.warning("the heartbeat cannot be written: %s", failed)
+        self._last_failure = failed
 
     def _write(self, now: datetime) -> None:
         self._database.write(partial(services.note_up, host=self._host, binary=BINARY, now=now))
         if self._record is not None:
-            self._report(self._record.beat(now), self._ours(now - self._down_after))
+            self._log_conflicts(self._record.beat(now), self._own_hosts(now - self._down_after))
 
-    def _ours(self, since: datetime) -> frozenset[str]:
-        """Return the hosts of this service's schedulers that were up since then."""
+    def _own_hosts(self, since: datetime) -> frozenset[str]:
+        """Return the hosts of this service's schedulers that were up since a time."""
         with self._database.read() as connection:
-            found = services.search(connection, binary=BINARY)
-        return frozenset(one.host for one in found if (one.last_seen_up or since) > since)
+            rows = services.search(connection, binary=BINARY)
+        return frozenset(row.host for row in rows if (row.last_seen_up or since) > since)
 
-    def _report(self, beat: Beat, ours: frozenset[str]) -> None:
-        others = beat.others - ours
-        for host in sorted(others - self._known):
+    def _log_conflicts(self, beat: Beat, own_hosts: frozenset[str]) -> None:
+        active = beat.others - own_hosts
+        for host in sorted(active - self._other_hosts):
             LOG.warning(
-                "nova-scheduler on %s is up and answers a part of the requests, on the same topic: "
-                "stop it, unless both are meant to",
+                "nova-scheduler on %s is up and answers part of the requests on the same topic: "
+                "stop it, unless both are intended to run",
                 host,
             )
-        for host in sorted(self._known - others):
+        for host in sorted(self._other_hosts - active):
             LOG.info("nova-scheduler on %s is not up any more", host)
         if beat.shared and not self._is_shared:
             LOG.warning(
@@ -128,18 +134,11 @@ class Heartbeat:
                 "another [DEFAULT] host here",
                 self._host,
             )
-        self._known, self._is_shared = others, beat.shared
-
-
-#: Seconds between two attempts at what a database prevented.
-AGAIN = 1.0
-#: For so many seconds one scheduler follows nova's databases for all; the others ask for it again
-#: each third of that.
-LEASE = 15
+        self._other_hosts, self._is_shared = active, beat.shared
 
 
 def check(settings: Settings) -> None:
-    """Raise :class:`ConfigurationError` for what the service lacks, or cannot be as configured."""
+    """Raise :class:`ConfigurationError` for missing or invalid settings of the service."""
     refuse_unset_databases(settings)
     database_url(settings)
     checked_plugins(settings)
@@ -154,25 +153,25 @@ def check(settings: Settings) -> None:
     database.dispose()
 
 
-def workers_of(settings: Settings, asked: int | None) -> int:
-    """Return how many workers there are: as many as were ``asked`` for, else as configured."""
+def workers_of(settings: Settings, requested: int | None) -> int:
+    """Return the number of workers: ``requested``, or configured, or one per CPU."""
     configured: int | None = settings.scheduler.workers
-    return asked or configured or len(os.sched_getaffinity(0))
+    return requested or configured or len(os.sched_getaffinity(0))
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What the processes share: the settings at their start, and how far they are.
+    """The state that the processes share: the settings at their start, and their progress.
 
-    A process that is killed holds no lock: these are plain bytes of shared memory.
+    It is plain bytes of shared memory, so that a process that is killed holds no lock.
     """
 
     live: LiveSettings
     #: Raises Forbidden if the user of a call may not give the hint ``sched_policy``.
     check_policy_hint: Callable[[Context], None]
-    #: Of each worker, whether it has listened.
+    #: For each worker, whether it has listened.
     listening: Any
-    #: What counts their answers, where that is asked for.
+    #: The counters of answered calls, if they are enabled.
     figures: Figures | None = None
     #: Whether nova's databases have been read once.
     read: Any = field(default_factory=lambda: multiprocessing.RawValue(ctypes.c_bool, False))
@@ -191,14 +190,14 @@ def run(
     figures: Figures | None = None,
     monitor: Monitor | None = None,
 ) -> None:
-    """Run until SIGTERM or SIGINT; print the ``announcement`` once requests are answered.
+    """Run until SIGTERM or SIGINT, and print ``announcement`` once requests are answered.
 
-    ``figures`` counts what the workers answer, and ``monitor`` shows it.
+    ``figures`` counts the calls that the workers answer, and ``monitor`` serves the counters.
 
-    SIGTERM lets requests that are being answered finish. SIGINT ends at once: RabbitMQ hands what
-    is not answered to another scheduler. Raises :class:`SystemExit`.
+    On SIGTERM, running requests are finished. SIGINT ends at once: RabbitMQ delivers unanswered
+    requests to another scheduler. Raises :class:`SystemExit`.
     """
-    _quiet()
+    _reduce_logging()
     listening = multiprocessing.RawArray(ctypes.c_bool, workers)
     live = LiveSettings(settings, in_use=lambda: policies_in_use(live.configured))
     shared = Shared(live, check_policy_hint, listening, figures)
@@ -209,14 +208,14 @@ def run(
     manager.add(Keeper, args=(shared,))
     served = manager.add(Worker, workers=workers, args=(shared,))
 
-    def died(service: Any, worker: int, status: int) -> None:
+    def log_death(service: Any, worker: int, status: int) -> None:
         name = f"worker {worker + 1}" if service == served else "the process that follows nova"
-        how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"status {status}"
-        LOG.warning("%s ended (%s); starting another", name, how)
+        reason = f"killed by {signal.Signals(-status).name}" if status < 0 else f"status {status}"
+        LOG.warning("%s ended (%s); starting another", name, reason)
 
     manager.register_hooks(
         on_reload=live.reload,
-        on_dead_worker=died,
+        on_dead_worker=log_death,
         on_terminate=lambda: LOG.info("stopping: SIGTERM"),
     )
     Thread(target=_announce, args=(shared, announcement), daemon=True).start()
@@ -236,16 +235,16 @@ def _announce(shared: Shared, announcement: str) -> None:
     sys.stdout.flush()
 
 
-def _quiet() -> None:
-    """Let only one line of each event come to the log, which is ours."""
+def _reduce_logging() -> None:
+    """Suppress log lines of libraries about events that this service logs itself."""
     if not CONF.debug:
         logging.getLogger("cotyledon").setLevel(logging.WARNING)
-        # What a connection still receives while it is closed.
+        # Data that a connection receives while it is being closed.
         logging.getLogger("amqp").setLevel(logging.ERROR)
 
 
 class Keeper(cotyledon.Service):
-    """Follows nova's databases, and writes the heartbeat."""
+    """The process that follows nova's databases, and writes the heartbeat."""
 
     name = "keeper"
 
@@ -255,57 +254,57 @@ class Keeper(cotyledon.Service):
         self._shared = shared
         self._stopping, self._full = Event(), Event()
         self._database = Database(settings)
-        self._ready = Preparation(self._database, settings, utcnow)
+        self._prepare = Preparation(self._database, settings, utcnow)
         self._follower = Follower(self._database, settings, utcnow)
         self._heartbeat = Heartbeat(self._database, settings, utcnow)
         self._trim_log = LogUpkeep(self._database)
         self._lease = Lease(self._database, "following nova", LEASE)
-        self._ask_again = 0.0
+        self._next_attempt = 0.0
 
     def run(self) -> None:
-        """Read everything, and then what changes, until :meth:`terminate`."""
-        if not _until_done([self._ready, self._follower.read_all], self._stopping):
+        """Read everything, and then changes, until :meth:`terminate`."""
+        if not _run_steps([self._prepare, self._follower.read_all], self._stopping):
             return
         self._shared.read.value = True
         spare_collector()
         beating = False
         while not self._stopping.is_set():
             if self._shared.is_listening and not beating:
-                # Not before: until there is a queue, RabbitMQ drops what nova asks.
+                # Not earlier: until the queue exists, RabbitMQ drops nova's calls.
                 self._heartbeat.start()
                 beating = True
             if self._full.is_set():
                 self._full.clear()
-                _until_done([self._follower.read_all], self._stopping)
-            self._keep_up()
+                _run_steps([self._follower.read_all], self._stopping)
+            self._follow()
             self._trim_log()
             self._stopping.wait(AGAIN)
 
-    def _keep_up(self) -> None:
+    def _follow(self) -> None:
         """Follow nova's databases, unless another scheduler on this service's database does.
 
-        A scheduler that takes this over reads everything if that is due by its own count, else what
-        changed since it last read. Before a request each reads what matters to that.
+        A scheduler that takes over reads everything if its own full sync is due, and otherwise the
+        changes since its last reading. Each scheduler also refreshes its records before a request.
         """
-        if time.monotonic() < self._ask_again:
+        if time.monotonic() < self._next_attempt:
             return
         if self._lease.is_held():
             self._follower.keep_up()
-            self._show(self._follower.left_out)
+            self._show_left_out(self._follower.left_out)
         else:
-            self._ask_again = time.monotonic() + LEASE / 3
-            self._show(0)
+            self._next_attempt = time.monotonic() + LEASE / 3
+            self._show_left_out(0)
 
-    def _show(self, left_out: int) -> None:
+    def _show_left_out(self, left_out: int) -> None:
         if self._shared.figures is not None:
             self._shared.figures.left_out(left_out)
 
     def reload(self) -> None:
-        """Read everything again, as nova-scheduler reads its cells again at SIGHUP."""
+        """Read everything again, as nova-scheduler reads its cells again on SIGHUP."""
         self._full.set()
 
     def terminate(self) -> None:
-        """Stop following."""
+        """Stop following nova's databases."""
         self._stopping.set()
         self._heartbeat.stop()
         self._lease.release()
@@ -314,7 +313,7 @@ class Keeper(cotyledon.Service):
 
 
 class Worker(cotyledon.Service):
-    """Answers nova's requests."""
+    """A process that answers nova's requests."""
 
     name = "worker"
 
@@ -322,9 +321,9 @@ class Worker(cotyledon.Service):
         super().__init__(worker_id)
         settings = shared.live.configured
         self._shared, self._settings = shared, settings
-        self._stopping, self._listening, self._known = Event(), Event(), Event()
+        self._stopping, self._listening, self._can_answer = Event(), Event(), Event()
         self._database = Database(settings)
-        self._ready = Preparation(self._database, settings, utcnow)
+        self._prepare = Preparation(self._database, settings, utcnow)
         self._follower = Follower(self._database, settings, utcnow)
         self._announcer = announcer_of(settings)
         self._memory = Memory.of(settings, self._database)
@@ -346,7 +345,7 @@ class Worker(cotyledon.Service):
             self._follower,
             check_policy_hint=shared.check_policy_hint,
             announced=first,
-            until_known=self._until_known,
+            until_known=self._wait_until_ready,
         )
         endpoints = [rpc, BaseRpc()]
         host: str = settings.DEFAULT.host
@@ -355,9 +354,9 @@ class Worker(cotyledon.Service):
         self._server = messaging.server_of(self._transport, TOPIC, host, endpoints, count)
 
     def run(self) -> None:
-        """Listen, and answer once the cloud is known.
+        """Listen, and answer once nova's databases have been read.
 
-        The queue is there at once, as RabbitMQ drops what nova asks where there is none.
+        The queue is created at once, as RabbitMQ drops nova's calls without a queue.
         """
         self._server.start()
         self._away.note_back()
@@ -365,25 +364,25 @@ class Worker(cotyledon.Service):
         while not self._shared.read.value:
             if self._stopping.wait(0.05):
                 return
-        # The first look of a process compares everything: no request is to wait for it.
+        # The first refresh of a process compares everything, and no request should wait for it.
         fill = partial(self._memory.fill, self._database)
-        if not _until_done([self._ready, self._follower.refresh, fill], self._stopping):
+        if not _run_steps([self._prepare, self._follower.refresh, fill], self._stopping):
             return
         spare_collector()
-        self._known.set()
+        self._can_answer.set()
         self._shared.listening[self.worker_id] = True
 
-    def _until_known(self) -> None:
-        """Return once requests can be answered; raise :class:`Unanswered` where that never is."""
-        while not self._known.wait(0.1):
+    def _wait_until_ready(self) -> None:
+        """Wait until requests can be answered, or raise :class:`Unanswered` when stopping."""
+        while not self._can_answer.wait(0.1):
             if self._stopping.is_set():
                 raise messaging.Unanswered
 
     def reload(self) -> None:
-        """Do nothing: the next request finds that the settings have been read again."""
+        """Do nothing: the next request uses the reloaded settings."""
 
     def terminate(self) -> None:
-        """Answer what was taken, and close all connections."""
+        """Answer the accepted requests, and close all connections."""
         self._stopping.set()
         if self._listening.is_set():
             self._server.stop()
@@ -395,9 +394,9 @@ class Worker(cotyledon.Service):
 
 
 def _count(figures: Figures | None, slow: float, call: messaging.AnsweredCall) -> None:
-    """Count a call, and begin the statistics of the next one.
+    """Count a call, log it if it is slow, and reset the statistics for the next call.
 
-    One of ``slow`` seconds or more is logged; 0 logs none.
+    A call is slow from ``slow`` seconds on. With 0, none is logged.
     """
     if figures is not None:
         figures.call(call.method, call.outcome, call.seconds)
@@ -406,26 +405,26 @@ def _count(figures: Figures | None, slow: float, call: messaging.AnsweredCall) -
     begin_stats()
 
 
-def _until_done(steps: Iterable[Callable[[], object]], stopping: Event) -> bool:
-    """Do each step, again until a database answers; return False where it is time to stop.
+def _run_steps(steps: Iterable[Callable[[], object]], stopping: Event) -> bool:
+    """Repeat each step until it succeeds, or return False if the service is stopping.
 
-    Only the first of equal failures is logged.
+    A failure that repeats is logged once.
     """
-    said = ""
+    last_failure = ""
     for step in steps:
         while not stopping.is_set():
-            failed = _failure_of(step)
-            if not failed:
+            failure = _run_step(step)
+            if not failure:
                 break
-            if failed != said:  # logged after the failure, or the log shows it again
-                LOG.warning("requests wait: %s", failed)
-            said = failed
+            if failure != last_failure:  # logged outside the handler
+                LOG.warning("requests wait: %s", failure)
+            last_failure = failure
             stopping.wait(AGAIN)
     return not stopping.is_set()
 
 
-def _failure_of(step: Callable[[], object]) -> str:
-    """Do a step; return why it could not be done, or nothing."""
+def _run_step(step: Callable[[], object]) -> str:
+    """Run a step, and return its failure, or an empty string."""
     try:
         step()
     except NovaAway as away:

@@ -78,7 +78,7 @@ def test_nova_scheduler_beside_it_is_told_once_and_again_when_it_is_gone(
     heartbeat.beat()
     heartbeat.beat()
     (line,) = told(caplog)
-    assert line.startswith("nova-scheduler on ctl2 is up and answers a part of the requests")
+    assert line.startswith("nova-scheduler on ctl2 is up and answers part of the requests")
     caplog.clear()
     clock.now += timedelta(seconds=61)
     heartbeat.beat()
@@ -119,7 +119,7 @@ def test_database_that_is_away_is_told_once(heartbeat_of, tmp_path, caplog):
     heartbeat.beat()
     heartbeat.beat()
     (line,) = told(caplog)
-    assert line.startswith("the heartbeat is not written: ")
+    assert line.startswith("the heartbeat cannot be written: ")
 
 
 def test_without_nova_database_it_is_told_that_nova_does_not_list_it(heartbeat_of, caplog):

@@ -99,7 +99,7 @@ def test_call_that_cannot_be_served_is_answered_and_logged_in_one_line(
         called.call({"request_id": "req-1"}, method, **sent)
     (line,) = [one for one in caplog.records if one.levelno > logging.INFO]
     assert line.getMessage().startswith(
-        f"nova's call {method} {version} (request req-1) is refused"
+        f"nova's call {method} {version} (request req-1) is rejected"
     )
     assert told in line.getMessage()
     assert line.exc_info is None

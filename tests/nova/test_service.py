@@ -83,7 +83,7 @@ def test_refusals_have_the_fields_of_selections(site):
     with pytest.raises(Exception, match="has no argument more"):
         site.conductor.call("select_destinations", spec_obj=spec, more=1, **whose)
     (none,) = [json.loads(line)["extra"] for line in service.lines("No valid host was found")]
-    (unread,) = [json.loads(line)["extra"] for line in service.lines("is refused")]
+    (unread,) = [json.loads(line)["extra"] for line in service.lines("is rejected")]
     assert (none["outcome"], unread["outcome"]) == ("no_valid_host", "refused")
     assert none["decision"]
     for about in (none, unread):
@@ -138,7 +138,7 @@ def test_what_cannot_be_read_is_answered_with_one_line_in_the_log(
     service = site.start(workers=1)
     with pytest.raises(Exception, match=re.escape(said)):
         site.conductor.call(method, version, **sent)
-    assert said in service.wait_for_line("is refused")
+    assert said in service.wait_for_line("is rejected")
     assert service.lines("Traceback") == []
 
 

@@ -1,4 +1,4 @@
-"""Host aggregates as nova's API database has them, with nova's numbers and uuids."""
+"""Host aggregates in nova's API database."""
 
 from collections.abc import Collection
 from typing import Any
@@ -12,36 +12,36 @@ from placement_sched.nova.databases.tables import aggregate_hosts, aggregate_met
 _AGGREGATES = aggregates.c
 _TABLES = (aggregates, aggregate_hosts, aggregate_metadata)
 
-#: Moves whenever a row of some tables comes, goes or changes: how many rows each has, its newest
-#: number, and when a row last changed.
+#: Changes whenever a row of some tables is added, removed or updated: the number of rows of each
+#: table, its highest id and its latest ``updated_at``.
 TablesFingerprint = tuple[Any, ...]
 
 
 def fingerprint(connection: Connection, tables: Collection[Table] = _TABLES) -> TablesFingerprint:
-    """Return the fingerprint of tables, of the aggregates' by default, in one statement."""
-    every = (
-        select(literal(number), func.count(), func.max(table.c.id), func.max(table.c.updated_at))
-        for number, table in enumerate(tables)
+    """Return the fingerprint of tables, by default the aggregates', in one statement."""
+    queries = (
+        select(literal(index), func.count(), func.max(table.c.id), func.max(table.c.updated_at))
+        for index, table in enumerate(tables)
     )
-    return tuple(sorted(map(tuple, connection.execute(union_all(*every)).all())))
+    return tuple(sorted(map(tuple, connection.execute(union_all(*queries)).all())))
 
 
 def host_aggregates(
-    connection: Connection, numbers: Collection[int] | None = None
+    connection: Connection, ids: Collection[int] | None = None
 ) -> tuple[HostAggregate, ...]:
-    """Return aggregates of these numbers, those that are there, or all, by number."""
+    """Return the existing aggregates among ``ids`` (default: all), sorted by id."""
 
     def rows(query: Select[Any], key: Any) -> list[Any]:
         query = query.order_by(key)
-        if numbers is None:
+        if ids is None:
             return list(connection.execute(query).all())
-        return list(sql.rows_among(connection, query, key, numbers))
+        return list(sql.rows_among(connection, query, key, ids))
 
     names = ("id", "uuid", "name", "created_at", "updated_at")
     hosts, tags = aggregate_hosts.c, aggregate_metadata.c
     members = sql.grouped(rows(select(hosts.aggregate_id, hosts.host), hosts.aggregate_id))
     values = sql.nested(rows(select(tags.aggregate_id, tags.key, tags.value), tags.aggregate_id))
-    found = rows(select(*(_AGGREGATES[name] for name in names)), _AGGREGATES.id)
+    aggregate_rows = rows(select(*(_AGGREGATES[name] for name in names)), _AGGREGATES.id)
     return tuple(
         HostAggregate(
             id=row.id,
@@ -52,5 +52,5 @@ def host_aggregates(
             created_at=None if row.created_at is None else row.created_at.replace(microsecond=0),
             updated_at=None if row.updated_at is None else row.updated_at.replace(microsecond=0),
         )
-        for row in found
+        for row in aggregate_rows
     )

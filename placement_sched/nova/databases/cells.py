@@ -1,4 +1,4 @@
-"""Cells as nova's API database maps them, and the hosts that it maps to them."""
+"""Cell and host mappings in nova's API database."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,9 +14,9 @@ _CELLS = cell_mappings.c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappedCell:
-    """One row of ``cell_mappings``; what it says of the message bus is not read.
+    """A row of ``cell_mappings``, without the URL of the message bus.
 
-    ``database_connection`` is a URL with a password, or a template of one.
+    ``database_connection`` is a URL with a password, or a URL template.
     """
 
     id: int
@@ -27,17 +27,17 @@ class MappedCell:
 
     @property
     def is_cell0(self) -> bool:
-        """Return whether it is the cell of instances that were never placed."""
+        """Return whether this is cell0, the cell of instances that were never scheduled."""
         return self.uuid == CELL0
 
     @property
     def title(self) -> str:
-        """Return how messages call the cell."""
+        """Return the name of the cell in messages."""
         return f"cell {self.name or self.uuid}"
 
 
 def mapped_cells(connection: Connection) -> tuple[MappedCell, ...]:
-    """Return every cell, the oldest first."""
+    """Return all cells, oldest first."""
     columns = (_CELLS.id, _CELLS.uuid, _CELLS.name, _CELLS.disabled, _CELLS.database_connection)
     return tuple(
         MappedCell(**{**row._asdict(), "disabled": bool(row.disabled)})
@@ -46,7 +46,7 @@ def mapped_cells(connection: Connection) -> tuple[MappedCell, ...]:
 
 
 def mark_of_mappings(connection: Connection, *, changing: bool) -> tuple[object, ...]:
-    """Return what moves when hosts are mapped, and with ``changing`` also when mappings change."""
+    """Return a fingerprint of new host mappings, with ``changing`` also of changed mappings."""
     columns = host_mappings.c
     marks: list[ColumnElement[Any]] = [func.max(columns.id)]
     if changing:
@@ -55,7 +55,7 @@ def mark_of_mappings(connection: Connection, *, changing: bool) -> tuple[object,
 
 
 def cells_of_hosts(connection: Connection) -> Mapping[str, str]:
-    """Return the uuid of the cell that each host is mapped to, by host."""
+    """Return the uuid of the cell that each host is mapped to, by host name."""
     query = select(host_mappings.c.host, _CELLS.uuid)
     query = query.join(cell_mappings, _CELLS.id == host_mappings.c.cell_id)
     return dict(map(tuple, connection.execute(query)))

@@ -1,4 +1,4 @@
-"""Connections to nova's databases: small pools, read only, that give up after seconds."""
+"""Read-only connections to nova's databases, with small pools and short timeouts."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,17 +17,17 @@ from placement_sched.db.engine import replace_closed_connections, served_url
 from placement_sched.db.errors import connected
 from placement_sched.errors import ConfigurationError, Unavailable, one_line
 
-#: Seconds to wait for a connection, and for the answer to one statement.
+#: Seconds to wait for a connection, and for the result of one statement.
 CONNECT_SECONDS = 5
 READ_SECONDS = 15
-#: The most characters that MariaDB and MySQL join together: a gigabyte.
-_LONGEST = 1 << 30
-#: Connections that one process keeps to one database, and how many more it may open for a while.
-_KEPT, _MORE = 2, 6
+#: Maximum length of an aggregated string on MariaDB and MySQL, in characters.
+_MAX_GROUP_CONCAT = 1 << 30
+#: Connections of one process to one database: kept open, and opened in addition under load.
+_POOL_SIZE, _MAX_OVERFLOW = 2, 6
 
 
-#: What is said where a database is not configured that one needs to follow a nova.
-_UNSET = {
+#: Messages for missing connection options that following a nova requires.
+_UNSET_MESSAGES = {
     "api_database": "[api_database] connection is not set: name nova's nova.conf with "
     "--config-file",
     "placement_database": "[placement_database] connection is not set: name this service's "
@@ -36,28 +36,28 @@ _UNSET = {
 
 
 class NovaAway(Unavailable):
-    """A database of nova does not answer, or has not what nova keeps there."""
+    """A database of nova does not answer, or lacks nova's tables."""
 
 
 class NovaDatabase:
-    """One of nova's databases, opened for reading when first asked.
+    """One of nova's databases, connected to read-only on first use.
 
-    ``title`` is what messages call it.
+    ``title`` names it in messages.
     """
 
     def __init__(self, title: str, url: URL | ConfigurationError) -> None:
-        """Take a URL, or what is wrong with it: the database is away then."""
+        """Take a URL, or the error in it that every :meth:`read` reports."""
         self.title = title
         self.url = url
         self._engine: Engine | None = None
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Give a connection for reading; raises :class:`NovaAway`."""
+        """Open a read-only connection, or raise :class:`NovaAway`."""
         if isinstance(self.url, ConfigurationError):
             raise NovaAway(self.url.detail)
         if self._engine is None:
-            _refuse_absent_file(self.url)
+            _check_file_exists(self.url)
             self._engine = make_reader(self.url)
         try:
             with connected(self._engine) as connection:
@@ -65,47 +65,47 @@ class NovaDatabase:
         except PoolTimeout as failure:
             raise NovaAway("all connections to it are in use") from failure
         except SQLAlchemyError as failure:
-            raise NovaAway(_said(failure)) from failure
-        except Unavailable as failure:  # of a driver, such as for a package that is not installed
+            raise NovaAway(_error_text(failure)) from failure
+        except Unavailable as failure:  # from a driver, for example if it is not installed
             raise NovaAway(failure.detail) from failure
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close all connections."""
         if self._engine is not None:
             self._engine.dispose()
 
 
 def refuse_unset_databases(settings: Settings) -> None:
-    """Raise :class:`ConfigurationError` where no database of nova, or of this service, is named."""
-    for group, unset in _UNSET.items():
+    """Raise :class:`ConfigurationError` if a connection to a required database is not set."""
+    for group, message in _UNSET_MESSAGES.items():
         if not is_explicit(settings.conf, group, "connection"):
-            raise ConfigurationError(unset)
+            raise ConfigurationError(message)
 
 
 def api_database(settings: Settings) -> NovaDatabase:
-    """Return nova's API database; raises :class:`ConfigurationError` where it cannot be one."""
+    """Return nova's API database, or raise :class:`ConfigurationError` for an unusable URL."""
     text = settings.api_database.connection
     if not text:
-        raise ConfigurationError(_UNSET["api_database"])
+        raise ConfigurationError(_UNSET_MESSAGES["api_database"])
     return NovaDatabase("nova's API database", served_url(text, "[api_database] connection"))
 
 
 def cell_database(title: str, connection: str | None, settings: Settings) -> NovaDatabase:
-    """Return the database of a cell, of the URL or template that its mapping has."""
+    """Return the database of a cell, given the URL or URL template of its cell mapping."""
     try:
         url = served_url(
             filled_in(connection or "", settings.database.connection), "database_connection"
         )
-    except ConfigurationError as wrong:
-        return NovaDatabase(title, wrong)
+    except ConfigurationError as error:
+        return NovaDatabase(title, error)
     return NovaDatabase(title, url)
 
 
 def filled_in(template: str, default: str | None) -> str:
-    """Return the URL that a cell mapping's template makes of ``[database] connection``.
+    """Fill in the URL template of a cell mapping from ``[database] connection``.
 
     Source: nova's guide, "Cells", "Template URLs in cell mappings". Raises
-    :class:`ConfigurationError` where the template names what that URL has not.
+    :class:`ConfigurationError` if the template names a part that this URL lacks.
     """
     if "{" not in template:
         return template
@@ -114,29 +114,29 @@ def filled_in(template: str, default: str | None) -> str:
             "database_connection is a template, but [database] connection is not set"
         )
     try:
-        return template.format(**_parts(default))
-    except (KeyError, IndexError, ValueError) as wrong:
+        return template.format(**_template_parts(default))
+    except (KeyError, IndexError, ValueError) as error:
         raise ConfigurationError(
-            f"database_connection is a template that cannot be filled in: {one_line(wrong)}"
+            f"database_connection is a template that cannot be filled in: {one_line(error)}"
         ) from None
 
 
-def _refuse_absent_file(url: URL) -> None:
-    """Raise :class:`NovaAway` for an SQLite file that does not exist: opening would create it."""
+def _check_file_exists(url: URL) -> None:
+    """Raise :class:`NovaAway` if an SQLite file does not exist: opening would create it."""
     file = url.database or ""
     if url.get_backend_name() == "sqlite" and file != ":memory:" and not Path(file).is_file():
         raise NovaAway(f"there is no database {file}")
 
 
-def _said(failure: SQLAlchemyError) -> str:
-    """Return what the driver says, without its error number, the statement and its values."""
+def _error_text(failure: SQLAlchemyError) -> str:
+    """Return the driver's message without error number, statement and parameters."""
     original = getattr(failure, "orig", None) or failure
-    number, *rest = original.args or (None,)
-    return one_line(rest[0] if isinstance(number, int) and rest else original)
+    error_number, *details = original.args or (None,)
+    return one_line(details[0] if isinstance(error_number, int) and details else original)
 
 
-def _parts(url: str) -> Mapping[str, Any]:
-    """Return what a template may name; of several hosts, each with its number too."""
+def _template_parts(url: str) -> Mapping[str, Any]:
+    """Return the fields of a template, with several hosts also numbered for each host."""
     split = urlsplit(url)
     parts: dict[str, Any] = {
         "scheme": split.scheme,
@@ -145,43 +145,43 @@ def _parts(url: str) -> Mapping[str, Any]:
         "fragment": split.fragment,
     }
     hosts = split.netloc.split(",")
-    for number, host in enumerate(hosts, 1):
-        one = urlsplit(f"//{host}")
+    for index, host in enumerate(hosts, 1):
+        parsed = urlsplit(f"//{host}")
         for name in ("username", "password", "hostname", "port"):
-            parts[f"{name}{number}"] = getattr(one, name)
-            parts.setdefault(name, getattr(one, name))
+            parts[f"{name}{index}"] = getattr(parsed, name)
+            parts.setdefault(name, getattr(parsed, name))
     return parts
 
 
 def make_reader(url: URL) -> Engine:
-    """Return an engine whose sessions cannot write, wherever the database offers that."""
+    """Return an engine whose sessions are read-only if the database supports it."""
     kind = url.get_backend_name()
     begin: tuple[str, ...] = ()
     if kind == "sqlite":
         arguments: dict[str, Any] = {"timeout": READ_SECONDS}
         begin = ("PRAGMA query_only = ON",)
     elif kind == "postgresql":
-        given = url.query.get("options", "")
+        url_options = url.query.get("options", "")
         options = (
             f"-c default_transaction_read_only=on -c statement_timeout={READ_SECONDS * 1000} "
-            f"-c jit=off {given if isinstance(given, str) else given[-1]}"
+            f"-c jit=off {url_options if isinstance(url_options, str) else url_options[-1]}"
         )
         arguments = {
             "options": options.rstrip(),
-            # A pooler may give each statement another session, which lacks what was prepared.
+            # A pooler may run each statement in another session, without prepared statements.
             "prepare_threshold": None,
             "tcp_user_timeout": READ_SECONDS * 1000,
-            # A host that has vanished says nothing: it is asked for a sign of life.
+            # A host that has vanished sends nothing: only keepalive probes detect it.
             "keepalives_idle": 5,
             "keepalives_interval": 2,
             "keepalives_count": 3,
         }
     else:
         arguments = {"read_timeout": READ_SECONDS, "write_timeout": READ_SECONDS}
-        # It cuts what it joins together after a megabyte, MySQL after 1024 characters.
+        # By default, aggregated strings are cut off at 1 MiB (MariaDB) or 1024 characters (MySQL).
         begin = (
             "SET SESSION TRANSACTION READ ONLY",
-            f"SET SESSION group_concat_max_len = {_LONGEST}",
+            f"SET SESSION group_concat_max_len = {_MAX_GROUP_CONCAT}",
         )
     if kind != "sqlite":
         arguments = {"connect_timeout": CONNECT_SECONDS, **arguments}
@@ -195,8 +195,8 @@ def make_reader(url: URL) -> Engine:
         isolation_level="AUTOCOMMIT",
         skip_autocommit_rollback=True,
         connect_args=arguments,
-        pool_size=_KEPT,
-        max_overflow=_MORE,
+        pool_size=_POOL_SIZE,
+        max_overflow=_MAX_OVERFLOW,
         pool_timeout=CONNECT_SECONDS,
         pool_recycle=3600,
         pool_use_lifo=True,

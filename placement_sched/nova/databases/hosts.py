@@ -1,4 +1,4 @@
-"""The compute nodes of a cell, whole as reports that this service reads, or by what moves."""
+"""Compute nodes and compute services in the database of a cell."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -15,13 +15,13 @@ from placement_sched.schemas.formats import DocumentError, located
 
 _COLUMNS = compute_nodes.c
 _LIVING = _COLUMNS.deleted == 0
-#: What moves when nova-compute writes a node. ``updated_at`` alone would not do: it has whole
-#: seconds on MariaDB, and two claims may come within one.
-_MOVING = (
+#: Columns that change when nova-compute writes a node. ``updated_at`` alone does not suffice: it
+#: has whole seconds on MariaDB, and two claims may fall into one second.
+_CHANGING = (
     *(_COLUMNS.updated_at, _COLUMNS.vcpus_used, _COLUMNS.memory_mb_used, _COLUMNS.local_gb_used),
     *(_COLUMNS.free_ram_mb, _COLUMNS.free_disk_gb, _COLUMNS.disk_available_least),
 )
-#: The columns that a report has under the same name.
+#: The columns that have the same name in a report.
 _SAME = (
     *("uuid", "host", "hypervisor_hostname", "hypervisor_type", "hypervisor_version"),
     *("vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "local_gb", "local_gb_used"),
@@ -30,13 +30,32 @@ _SAME = (
 )
 _OTHERS = ("host_ip", "stats", "supported_instances", "pci_stats")
 _TIMES = ("updated_at", "created_at")
-#: A row with all that a report has.
+#: A row with all columns of a report.
 NodeRow = Row[Any]
 _WHOLE: Select[Any] = select(*(_COLUMNS[name] for name in (*_SAME, *_OTHERS, *_TIMES))).where(
     _LIVING
 )
-#: Where a serialised nova object, or list of objects, keeps its parts.
+#: The keys of the data and of the list of objects in a serialised nova object.
 _DATA, _OBJECTS = "nova_object.data", "objects"
+_SERVICES_COLUMNS = services.c
+_IS_COMPUTE = (_SERVICES_COLUMNS.deleted == 0, _SERVICES_COLUMNS.binary == COMPUTE_BINARY)
+# For nova too, a service without a heartbeat was last seen when its record was created.
+_SEEN = func.coalesce(_SERVICES_COLUMNS.last_seen_up, _SERVICES_COLUMNS.created_at).label("seen")
+#: A character that no host name contains.
+_HOST_SEPARATOR = "\n"
+_SERVICES: Select[Any] = select(
+    *(
+        _SERVICES_COLUMNS.id,
+        _SERVICES_COLUMNS.uuid,
+        _SERVICES_COLUMNS.host,
+        _SERVICES_COLUMNS.disabled,
+        _SERVICES_COLUMNS.disabled_reason,
+    ),
+    *(_SERVICES_COLUMNS.forced_down, _SEEN),
+).where(*_IS_COMPUTE)
+#: Number and highest id of the services, then of the compute nodes, in a cell. It changes whenever
+#: a row is added or deleted.
+CellCensus = tuple[int, int, int, int]
 
 
 def all_uuids(connection: Connection) -> frozenset[str]:
@@ -46,14 +65,14 @@ def all_uuids(connection: Connection) -> frozenset[str]:
 
 
 def without_uuid(connection: Connection) -> list[tuple[str | None, str | None]]:
-    """Return host and name of the nodes that have no uuid, which cannot be recorded."""
+    """Return host and name of the nodes without a uuid, which cannot be recorded."""
     query = select(_COLUMNS.host, _COLUMNS.hypervisor_hostname)
     return list(map(tuple, connection.execute(query.where(_LIVING, _COLUMNS.uuid.is_(None)))))
 
 
 def moved(connection: Connection, *, since: datetime | None = None) -> dict[str, tuple[Any, ...]]:
-    """Return by uuid what moves of the nodes written since then; of all where it is None."""
-    query = select(sql.json_row(connection, (_COLUMNS.uuid, *_MOVING)))
+    """Return the changing columns of the nodes written since a time (default: all), by uuid."""
+    query = select(sql.json_row(connection, (_COLUMNS.uuid, *_CHANGING)))
     query = query.where(_LIVING, _COLUMNS.uuid.is_not(None))
     if since is not None:
         query = query.where(_COLUMNS.updated_at >= since)
@@ -62,25 +81,25 @@ def moved(connection: Connection, *, since: datetime | None = None) -> dict[str,
 
 
 def whole(connection: Connection, uuids: Collection[str]) -> Iterator[NodeRow]:
-    """Yield those of the nodes that are there, with all that a report has."""
+    """Yield the existing nodes among ``uuids`` with all columns of a report."""
     return sql.rows_among(connection, _WHOLE, _COLUMNS.uuid, uuids)
 
 
 def said(row: NodeRow) -> tuple[Any, ...]:
-    """Return all that a row says but when."""
+    """Return the columns of a row without its times."""
     return tuple(row[: -len(_TIMES)])
 
 
 def report_of(row: NodeRow, cell_uuid: str) -> Json:
-    """Return the report, as ``PUT /compute_nodes`` takes it, that a row of nova's makes.
+    """Convert a row of nova to a report, as ``PUT /compute_nodes`` takes it.
 
-    Raises :class:`DocumentError` where a column holds JSON that cannot be read.
+    Raises :class:`DocumentError` if a column contains invalid JSON.
     """
     report = {name: getattr(row, name) for name in _SAME}
     specs = _json(row.supported_instances, "supported_hv_specs")
     stats = _json(row.stats, "stats")
     if isinstance(stats, dict):
-        # A value may be null for nova, which says as much as its absence.
+        # In nova a null value means the same as an absent value.
         stats = {key: value for key, value in stats.items() if value is not None}
     return {
         **report,
@@ -105,107 +124,84 @@ def _json(text: str | None, key: str) -> Any:
 
 
 def _pools(text: str | None) -> Any:
-    """Return the pools of PCI devices: a list of nova's objects, or a plain one of old."""
-    found = _json(text, "pci_device_pools")
-    if not isinstance(found, Mapping):
-        return found
+    """Return the pools of PCI devices: nova's list object, or the plain list of old releases."""
+    pools = _json(text, "pci_device_pools")
+    if not isinstance(pools, Mapping):
+        return pools
     with located("pci_device_pools"):
-        inner = _data(found).get(_OBJECTS)
+        inner = _data(pools).get(_OBJECTS)
         if not isinstance(inner, list):
             raise DocumentError("it has no list of objects", _DATA, _OBJECTS)
-        return [_data(one) for one in inner]
+        return [_data(pool) for pool in inner]
 
 
 def _data(wrapped: Any) -> Json:
-    found = wrapped.get(_DATA) if isinstance(wrapped, Mapping) else None
-    if not isinstance(found, dict):
+    data = wrapped.get(_DATA) if isinstance(wrapped, Mapping) else None
+    if not isinstance(data, dict):
         raise DocumentError("it is not an object of nova", _DATA)
-    return found
-
-
-_SERVICES_COLUMNS = services.c
-_IS_COMPUTE = (_SERVICES_COLUMNS.deleted == 0, _SERVICES_COLUMNS.binary == COMPUTE_BINARY)
-# A service that has not sent a heartbeat yet is as old as its record, for nova too.
-_SEEN = func.coalesce(_SERVICES_COLUMNS.last_seen_up, _SERVICES_COLUMNS.created_at).label("seen")
-#: What no name of a host has.
-_BETWEEN_HOSTS = "\n"
-_SERVICES: Select[Any] = select(
-    *(
-        _SERVICES_COLUMNS.id,
-        _SERVICES_COLUMNS.uuid,
-        _SERVICES_COLUMNS.host,
-        _SERVICES_COLUMNS.disabled,
-        _SERVICES_COLUMNS.disabled_reason,
-    ),
-    *(_SERVICES_COLUMNS.forced_down, _SEEN),
-).where(*_IS_COMPUTE)
+    return data
 
 
 def all_services(connection: Connection) -> tuple[Service, ...]:
-    """Return every service, by nova's number of it."""
-    return _made(connection.execute(_SERVICES.order_by(_SERVICES_COLUMNS.id)).all())
+    """Return all compute services, sorted by nova's id."""
+    return _services_from(connection.execute(_SERVICES.order_by(_SERVICES_COLUMNS.id)).all())
 
 
 def by_hosts(connection: Connection, hosts: Collection[str]) -> tuple[Service, ...]:
-    """Return the services of those of the hosts that have one."""
-    return _made(sql.rows_among(connection, _SERVICES, _SERVICES_COLUMNS.host, hosts))
+    """Return the existing compute services of hosts."""
+    return _services_from(sql.rows_among(connection, _SERVICES, _SERVICES_COLUMNS.host, hosts))
 
 
 def barred(connection: Connection) -> tuple[Service, ...]:
-    """Return the services that are disabled or forced down."""
-    out = or_(_SERVICES_COLUMNS.disabled.is_(True), _SERVICES_COLUMNS.forced_down.is_(True))
-    return _made(connection.execute(_SERVICES.where(out)).all())
+    """Return the compute services that are disabled or forced down."""
+    is_barred = or_(_SERVICES_COLUMNS.disabled.is_(True), _SERVICES_COLUMNS.forced_down.is_(True))
+    return _services_from(connection.execute(_SERVICES.where(is_barred)).all())
 
 
 def heartbeats(connection: Connection, since: datetime) -> dict[str, datetime]:
-    """Return when hosts were last seen up, of those that were seen since then.
+    """Return the last heartbeat of each host, if it was sent since a time.
 
-    A row is a second with all hosts that were seen in it: of ten thousand hosts that send a
-    heartbeat every ten seconds, ten rows rather than ten thousand.
+    Each row has all hosts of one second: with ten thousand hosts that send a heartbeat every ten
+    seconds, ten rows instead of ten thousand.
     """
     second = func.substr(cast(_SERVICES_COLUMNS.last_seen_up, String), 1, 19)
-    query = select(second, func.aggregate_strings(_SERVICES_COLUMNS.host, _BETWEEN_HOSTS))
+    query = select(second, func.aggregate_strings(_SERVICES_COLUMNS.host, _HOST_SEPARATOR))
     query = query.where(*_IS_COMPUTE, _SERVICES_COLUMNS.last_seen_up >= since).group_by(second)
     rows = connection.execute(query.order_by(second)).all()
-    found = [(datetime.fromisoformat(seen), hosts) for seen, hosts in rows]
-    return {host: seen for seen, hosts in found for host in hosts.split(_BETWEEN_HOSTS)}
+    seconds = [(datetime.fromisoformat(at), hosts) for at, hosts in rows]
+    return {host: at for at, hosts in seconds for host in hosts.split(_HOST_SEPARATOR)}
 
 
 def heartbeats_of(connection: Connection, hosts: Collection[str]) -> dict[str, datetime]:
-    """Return when these hosts were last seen up, of those that have a service."""
+    """Return the last heartbeats of hosts that have a service."""
     query = select(_SERVICES_COLUMNS.host, _SEEN).where(*_IS_COMPUTE)
-    found = sql.rows_among(connection, query, _SERVICES_COLUMNS.host, hosts)
-    return {host: seen.replace(microsecond=0) for host, seen in found if seen is not None}
-
-
-#: How many services and compute nodes live in a cell, and the newest number of each: it moves
-#: whenever one comes or goes.
-CellCensus = tuple[int, int, int, int]
+    rows = sql.rows_among(connection, query, _SERVICES_COLUMNS.host, hosts)
+    return {host: at.replace(microsecond=0) for host, at in rows if at is not None}
 
 
 def census(connection: Connection) -> CellCensus:
-    """Return how many services and nodes there are, in one statement."""
+    """Count the services and nodes of a cell, in one statement."""
     nodes = compute_nodes.c
-    theirs = select(literal(0), func.count(), func.coalesce(func.max(_SERVICES_COLUMNS.id), 0))
+    compute = select(literal(0), func.count(), func.coalesce(func.max(_SERVICES_COLUMNS.id), 0))
     living = select(literal(1), func.count(), func.coalesce(func.max(nodes.id), 0))
-    query = union_all(theirs.where(*_IS_COMPUTE), living.where(nodes.deleted == 0))
-    (_, services_here, service), (_, nodes_here, node) = sorted(
+    query = union_all(compute.where(*_IS_COMPUTE), living.where(nodes.deleted == 0))
+    (_, service_count, newest_service), (_, node_count, newest_node) = sorted(
         map(tuple, connection.execute(query).all())
     )
-    return services_here, service, nodes_here, node
+    return service_count, newest_service, node_count, newest_node
 
 
-def _made(rows: Iterable[Any]) -> tuple[Service, ...]:
+def _services_from(rows: Iterable[Any]) -> tuple[Service, ...]:
     return tuple(
         Service(
-            id=number,
+            id=service_id,
             uuid=uuid,
             host=host,
             binary=COMPUTE_BINARY,
             disabled=bool(disabled),
             disabled_reason=reason if disabled else None,
             forced_down=bool(forced_down),
-            last_seen_up=None if seen is None else seen.replace(microsecond=0),
+            last_seen_up=None if at is None else at.replace(microsecond=0),
         )
-        for number, uuid, host, disabled, reason, forced_down, seen in rows
+        for service_id, uuid, host, disabled, reason, forced_down, at in rows
     )

@@ -1,4 +1,4 @@
-"""The instances of a cell: all of one range of uuids, some, or what moved lately."""
+"""Instances in the database of a cell."""
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
@@ -22,11 +22,10 @@ _COLUMNS = instances.c
 
 
 class NovaInstance(NamedTuple):
-    """An instance as a cell has it.
+    """An instance in the database of a cell.
 
-    ``flavor`` is the digest of the text that was kept with it
-    (:func:`placement_sched.db.sql.digest`), or None where that was not read or is not there; times
-    are texts of ISO 8601.
+    ``flavor`` is the digest of its embedded flavor (:func:`placement_sched.db.sql.digest`), or None
+    if that was not read or does not exist. Times are ISO 8601 strings.
     """
 
     uuid: str
@@ -51,83 +50,83 @@ class NovaInstance(NamedTuple):
 
     @property
     def lives(self) -> bool:
-        """Return whether it lives in the cell that has it."""
+        """Return whether the instance is neither deleted nor hidden in its cell."""
         return not self.deleted and not self.hidden
 
 
 _PLAIN = tuple(_COLUMNS[name] for name in NovaInstance._fields if name != "flavor")
 _SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
-#: All that is read but what never changes and the flavor's text: nova changes that together with
-#: ``instance_type_id``, and writes it before.
-_MOVING = (
+#: All columns that can change, without the flavor: nova changes it together with
+#: ``instance_type_id``, and writes it first.
+_CHANGING = (
     *(_COLUMNS.updated_at, _COLUMNS.deleted, _COLUMNS.hidden, _COLUMNS.host, _COLUMNS.node),
     *(_COLUMNS.vm_state, _COLUMNS.task_state, _COLUMNS.display_name, _COLUMNS.image_ref),
     *(_COLUMNS.instance_type_id, *(_COLUMNS[name] for name in _SIZES)),
 )
-# A copy that is hidden is the one of two, during a move between cells, that does not count.
+# During a move between cells there are two copies, and the hidden copy does not count.
 _LIVING = and_(_COLUMNS.deleted == 0, or_(_COLUMNS.hidden.is_(None), _COLUMNS.hidden.is_(False)))
-#: What of a flavor's serialised object is kept.
-_FLAVOR = (
+#: The fields of a serialised flavor that are recorded.
+_FLAVOR_FIELDS = (
     *("id", "name", "flavorid", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap"),
     *("rxtx_factor", "vcpu_weight", "disabled", "is_public", "description", "extra_specs"),
 )
-#: So many rows at most are joined together to be sent.
-_TOGETHER = 1000
-_SOME = _COLUMNS.id // _TOGETHER
-#: So many texts of flavors are remembered with what they say.
-_MOST_TEXTS = 10_000
+#: Maximum number of rows that are aggregated into one JSON text.
+_ROWS_PER_TEXT = 1000
+_TEXT_GROUP = _COLUMNS.id // _ROWS_PER_TEXT
+#: Maximum number of parsed flavors in the cache.
+_MAX_CACHED_FLAVORS = 10_000
 
 
 def count(connection: Connection) -> int:
-    """Return how many instances live in the cell."""
+    """Return the number of living instances in the cell."""
     query = select(func.count()).select_from(instances).where(_COLUMNS.deleted == 0)
     return int(connection.scalars(query).one())
 
 
 def between(connection: Connection, first: str, last: str | None) -> list[NovaInstance]:
-    """Return the instances that live whose uuid is from ``first`` up to, but not, ``last``."""
+    """Return the living instances with ``first`` <= uuid < ``last``."""
     flavor = sql.digest(connection, instance_extra.c.flavor)
     whole = instances.outerjoin(instance_extra, instance_extra.c.instance_uuid == _COLUMNS.uuid)
     query = select(sql.json_rows(connection, (*_PLAIN, flavor))).select_from(whole)
     query = query.where(_LIVING, _COLUMNS.uuid >= first)
     query = query if last is None else query.where(_COLUMNS.uuid < last)
-    texts = connection.scalars(query.group_by(_SOME))
+    texts = connection.scalars(query.group_by(_TEXT_GROUP))
     return [NovaInstance(*row) for row in sql.values_of(texts)]
 
 
 def by_uuids(connection: Connection, uuids: Collection[str]) -> list[NovaInstance]:
-    """Return those of the instances that the cell has, living or not, without their flavors."""
+    """Return the existing instances among ``uuids``, also deleted ones, without flavors."""
     query = select(sql.json_rows(connection, _PLAIN)).having(func.count() > 0)
-    found: list[NovaInstance] = []
-    for some in sql.batches(uuids, _TOGETHER):
-        texts = connection.scalars(query.where(sql.among(connection, _COLUMNS.uuid, some)))
-        found += [NovaInstance(*row) for row in sql.values_of(texts)]
-    return found
+    rows: list[NovaInstance] = []
+    for batch in sql.batches(uuids, _ROWS_PER_TEXT):
+        texts = connection.scalars(query.where(sql.among(connection, _COLUMNS.uuid, batch)))
+        rows += [NovaInstance(*row) for row in sql.values_of(texts)]
+    return rows
 
 
-def with_flavors(connection: Connection, found: Sequence[NovaInstance]) -> list[NovaInstance]:
-    """Return the instances with their flavors, whose texts are longer than all else of them."""
+def with_flavors(connection: Connection, rows: Sequence[NovaInstance]) -> list[NovaInstance]:
+    """Add the digests of their flavors, which are larger than the rest of the instances."""
     extra = instance_extra.c
     query = select(extra.instance_uuid, sql.digest(connection, extra.flavor))
-    uuids = [one.uuid for one in found]
+    uuids = [instance.uuid for instance in rows]
     flavors = dict(map(tuple, sql.rows_among(connection, query, extra.instance_uuid, uuids)))
-    return [one._replace(flavor=flavors.get(one.uuid)) for one in found]
+    return [instance._replace(flavor=flavors.get(instance.uuid)) for instance in rows]
 
 
 def moved(connection: Connection, since: datetime) -> dict[str, tuple[Any, ...]]:
-    """Return by uuid what moves of the instances written or made since then.
+    """Return the changing columns of the instances written or created since a time, by uuid.
 
-    Those that were deleted are among them: what deletes an instance writes it shortly before.
+    Deleted instances are included: nova updates an instance shortly before it deletes it.
     """
-    moving = select(sql.json_rows(connection, (_COLUMNS.uuid, *_MOVING))).group_by(_SOME)
-    written = connection.scalars(moving.where(_COLUMNS.updated_at >= since)).all()
-    new = moving.where(_COLUMNS.deleted == 0, _COLUMNS.created_at >= since)
-    rows = sql.values_of((*written, *connection.scalars(new)))
+    changed = select(sql.json_rows(connection, (_COLUMNS.uuid, *_CHANGING))).group_by(_TEXT_GROUP)
+    changed_texts = connection.scalars(changed.where(_COLUMNS.updated_at >= since)).all()
+    new = changed.where(_COLUMNS.deleted == 0, _COLUMNS.created_at >= since)
+    rows = sql.values_of((*changed_texts, *connection.scalars(new)))
     return {row[0]: tuple(row[1:]) for row in rows}
 
 
 def given_up(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
-    """Return those that nova's API maps to cell0, or has deleted: they will be on no host."""
+    """Return the instances that nova maps to cell0 or has deleted: they never get a host."""
     columns = instance_mappings.c
     query = select(columns.instance_uuid).outerjoin(
         cell_mappings, cell_mappings.c.id == columns.cell_id
@@ -138,7 +137,7 @@ def given_up(connection: Connection, uuids: Collection[str]) -> frozenset[str]:
 
 
 def mapped_to(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
-    """Return the uuid of the cell that nova's API maps each of the instances to, by instance."""
+    """Return the uuid of the cell that nova maps each instance to, by instance uuid."""
     columns = instance_mappings.c
     query = select(columns.instance_uuid, cell_mappings.c.uuid)
     query = query.join(cell_mappings, cell_mappings.c.id == columns.cell_id)
@@ -146,9 +145,9 @@ def mapped_to(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
 
 
 class KeptFlavor(NamedTuple):
-    """A flavor as it is kept with an instance: its JSON, and the ids for people and databases.
+    """A flavor as it is recorded with an instance: its JSON, flavor id and number.
 
-    ``digest`` is that of the JSON (:mod:`placement_sched.store.compute.flavors`).
+    ``digest`` is the digest of the JSON (:mod:`placement_sched.store.compute.flavors`).
     """
 
     text: str
@@ -158,53 +157,53 @@ class KeptFlavor(NamedTuple):
 
 
 class Flavors:
-    """Flavors as instances have them, each text read once; most instances share a few."""
+    """A cache of embedded flavors, which most instances share."""
 
     def __init__(self) -> None:
-        self._known: dict[str, KeptFlavor | None] = {}
+        self._cached: dict[str, KeptFlavor | None] = {}
 
-    def learn(self, connection: Connection, found: Iterable[NovaInstance]) -> None:
-        """Read the texts of the flavors of these instances that are not known yet."""
-        if len(self._known) >= _MOST_TEXTS:
-            self._known.clear()
+    def learn(self, connection: Connection, rows: Iterable[NovaInstance]) -> None:
+        """Read the flavors of instances that are not cached yet."""
+        if len(self._cached) >= _MAX_CACHED_FLAVORS:
+            self._cached.clear()
         new = {
-            one.uuid: one.flavor
-            for one in {each.flavor: each for each in found if each.flavor}.values()
-            if one.flavor not in self._known
+            instance.uuid: instance.flavor
+            for instance in {row.flavor: row for row in rows if row.flavor}.values()
+            if instance.flavor not in self._cached
         }
         query = select(instance_extra.c.instance_uuid, instance_extra.c.flavor)
         for uuid, text in sql.rows_among(connection, query, instance_extra.c.instance_uuid, new):
-            flavor = _flavor(text or "")
-            self._known[new[uuid] or ""] = None if flavor is None else _kept(flavor)
+            flavor = _parse_flavor(text or "")
+            self._cached[new[uuid] or ""] = None if flavor is None else _embedded_flavor(flavor)
 
     def of(self, instance: NovaInstance) -> KeptFlavor:
-        """Return the flavor of an instance: that which was kept with it, else the sizes it has."""
-        found = self._known.get(instance.flavor) if instance.flavor else None
-        if found is not None:
-            return found
+        """Return the embedded flavor of an instance, or a flavor made of the instance's sizes."""
+        flavor = self._cached.get(instance.flavor) if instance.flavor else None
+        if flavor is not None:
+            return flavor
         sizes = {name: getattr(instance, name) or 0 for name in _SIZES}
-        return _kept({**sizes, "swap": 0, "extra_specs": {}})
+        return _embedded_flavor({**sizes, "swap": 0, "extra_specs": {}})
 
 
-def _kept(flavor: Json) -> KeptFlavor:
+def _embedded_flavor(flavor: Json) -> KeptFlavor:
     text = storable(flavor)
     return KeptFlavor(text, digest_of_flavor(text), flavor.get("flavorid"), flavor.get("id"))
 
 
-def _flavor(text: str) -> Json | None:
-    """Return the flavor that ``instance_extra`` holds as JSON, or None where it cannot be read."""
+def _parse_flavor(text: str) -> Json | None:
+    """Parse the JSON of ``instance_extra``, or return None if it is malformed."""
     try:
         data = orjson.loads(text)["cur"]["nova_object.data"]
-        flavor = {name: data[name] for name in _FLAVOR if name in data}
+        flavor = {name: data[name] for name in _FLAVOR_FIELDS if name in data}
         flavor["extra_specs"] = dict(flavor.get("extra_specs") or {})
     except (ValueError, KeyError, TypeError):
         return None
     return flavor
 
 
-def ranges(number: int) -> Iterable[tuple[str, str | None]]:
-    """Return so many ranges that share out all uuids evenly, each by its first and its last."""
-    number = min(max(number, 1), 4096)
-    # Within the first eight digits, no order that a database gives texts puts a hyphen before one.
-    bounds = [f"{16**8 * each // number:08x}" for each in range(number)]
-    return [(first, after) for first, after in zip(bounds, [*bounds[1:], None], strict=True)]
+def ranges(count: int) -> Iterable[tuple[str, str | None]]:
+    """Divide all uuids evenly into ``count`` ranges of start and end."""
+    count = min(max(count, 1), 4096)
+    # The first eight digits contain no hyphen, which collations sort differently.
+    bounds = [f"{16**8 * index // count:08x}" for index in range(count)]
+    return [(start, end) for start, end in zip(bounds, [*bounds[1:], None], strict=True)]

@@ -1,7 +1,4 @@
-"""Where nova put instances: their records, newest moves and the events of an action.
-
-Read by instance uuid from the databases of the cells they are mapped to, deleted rows as well.
-"""
+"""Scheduling outcomes in nova's databases: hosts, migrations and action events."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -53,17 +50,17 @@ instance_actions_events = _table(
 )
 instance_faults = _table("instance_faults", *_texts(_UUID, "message"))
 
-#: How nova's exception is called in the traceback of an event.
+#: The name of nova's exception in the traceback of an event.
 _NO_VALID_HOST = "NoValidHost"
-#: A move's record is made before the scheduler is asked, at most so long.
-_BEFORE = timedelta(seconds=60)
-#: The ends of a move: one that had ended before the scheduler was asked is not the one asked for.
-_ENDED = ("completed", "confirmed", "reverted", "done", "error", "failed", "cancelled")
+#: Maximum time between the creation of a migration record and the call of the scheduler.
+_MAX_LEAD = timedelta(seconds=60)
+#: Final states of a move. A move that ended before the call does not belong to the request.
+_FINAL_STATUSES = ("completed", "confirmed", "reverted", "done", "error", "failed", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)
 class WantedRecord:
-    """An instance that a request to the scheduler was for: its request id, and when it came."""
+    """An instance of a scheduler request, with the request's id and time."""
 
     instance: str
     request_id: str | None
@@ -72,7 +69,7 @@ class WantedRecord:
 
 @dataclass(frozen=True, slots=True)
 class ActionEvent:
-    """A step of an action on an instance: where it was taken, and how it ended, if it did."""
+    """An event of an instance action: its host, and its result once it has ended."""
 
     event: str
     host: str | None
@@ -92,11 +89,11 @@ class NovaMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NovaRecord:
-    """What nova has on record of an instance.
+    """Nova's record of an instance.
 
-    ``is_buried`` where it is in cell0. ``events`` are those of the action of the request, the
-    oldest first; ``migration`` the newest that the request can have made; ``fault`` the message of
-    the newest fault since.
+    ``is_buried`` is true if it is in cell0. ``events`` are the events of the request's action,
+    oldest first. ``migration`` is the newest migration that the request can have caused, ``fault``
+    the message of the newest fault since the request.
     """
 
     host: str | None = None
@@ -108,23 +105,23 @@ class NovaRecord:
 
 
 def cells_of(connection: Connection, uuids: Collection[str]) -> Mapping[str, int]:
-    """Return the id of the cell mapping of each of these instances that has one (API database)."""
-    own = instance_mappings.c
-    query = sa.select(own.instance_uuid, own.cell_id).where(own.cell_id.is_not(None))
-    return dict(sql.rows_among(connection, query, own.instance_uuid, uuids))
+    """Return the cell mapping id of each mapped instance, from the API database."""
+    c = instance_mappings.c
+    query = sa.select(c.instance_uuid, c.cell_id).where(c.cell_id.is_not(None))
+    return dict(sql.rows_among(connection, query, c.instance_uuid, uuids))
 
 
 def records_of(
-    connection: Connection, wanted: Sequence[WantedRecord], *, is_cell0: bool
+    connection: Connection, requests: Sequence[WantedRecord], *, is_cell0: bool
 ) -> dict[str, NovaRecord]:
-    """Return what one cell's database has of these instances; five statements."""
-    by_uuid = {one.instance: one for one in wanted}
-    own = instances.c
-    query = sa.select(own.uuid, own.host, own.node).order_by(own.deleted.desc(), own.id)
-    # One that lives comes last, and so counts, before any that was deleted.
-    found = {
+    """Return the records of instances in one cell's database, with five statements."""
+    by_uuid = {request.instance: request for request in requests}
+    c = instances.c
+    query = sa.select(c.uuid, c.host, c.node).order_by(c.deleted.desc(), c.id)
+    # Living rows come last and overwrite deleted rows of the same instance.
+    records = {
         uuid: NovaRecord(host=host, node=node, is_buried=is_cell0)
-        for uuid, host, node in sql.rows_among(connection, query, own.uuid, by_uuid)
+        for uuid, host, node in sql.rows_among(connection, query, c.uuid, by_uuid)
     }
     moves = _moves(connection, by_uuid)
     events = _events(connection, by_uuid)
@@ -136,64 +133,66 @@ def records_of(
             events=tuple(events.get(uuid, ())),
             fault=faults.get(uuid),
         )
-        for uuid, record in found.items()
+        for uuid, record in records.items()
     }
 
 
-def _moves(connection: Connection, wanted: Mapping[str, WantedRecord]) -> dict[str, NovaMove]:
-    own = migrations.c
-    query = sa.select(migrations).order_by(own.id)
-    found = {}
-    for row in sql.rows_among(connection, query, own.instance_uuid, wanted):
-        since = wanted[row.instance_uuid].since
-        begun, changed = row.created_at, row.updated_at
-        if begun is None or begun < since - _BEFORE:
+def _moves(connection: Connection, requests: Mapping[str, WantedRecord]) -> dict[str, NovaMove]:
+    c = migrations.c
+    query = sa.select(migrations).order_by(c.id)
+    moves = {}
+    for row in sql.rows_among(connection, query, c.instance_uuid, requests):
+        since = requests[row.instance_uuid].since
+        created, updated = row.created_at, row.updated_at
+        if created is None or created < since - _MAX_LEAD:
             continue
-        if row.status in _ENDED and (changed or begun) < since - timedelta(seconds=1):
+        if row.status in _FINAL_STATUSES and (updated or created) < since - timedelta(seconds=1):
             continue
-        found[row.instance_uuid] = NovaMove(
+        moves[row.instance_uuid] = NovaMove(
             row.dest_compute, row.dest_node, row.status, row.migration_type
         )
-    return found
+    return moves
 
 
 def _events(
-    connection: Connection, wanted: Mapping[str, WantedRecord]
+    connection: Connection, requests: Mapping[str, WantedRecord]
 ) -> dict[str, list[ActionEvent]]:
-    own = instance_actions.c
-    query = sa.select(own.id, own.instance_uuid, own.request_id)
+    c = instance_actions.c
+    query = sa.select(c.id, c.instance_uuid, c.request_id)
     actions = {
-        key: uuid
-        for key, uuid, request_id in sql.rows_among(connection, query, own.instance_uuid, wanted)
-        if request_id == wanted[uuid].request_id
+        action_id: uuid
+        for action_id, uuid, request_id in sql.rows_among(
+            connection, query, c.instance_uuid, requests
+        )
+        if request_id == requests[uuid].request_id
     }
     step = instance_actions_events.c
     of_actions = sa.select(
         step.action_id, step.event, step.host, step.result, step.traceback
     ).order_by(step.id)
-    found: dict[str, list[ActionEvent]] = {}
+    events: dict[str, list[ActionEvent]] = {}
     for row in sql.rows_among(connection, of_actions, step.action_id, actions):
         is_no_valid_host = _NO_VALID_HOST in (row.traceback or "")
         event = ActionEvent(row.event or "", row.host, row.result, is_no_valid_host)
-        found.setdefault(actions[row.action_id], []).append(event)
-    return found
+        events.setdefault(actions[row.action_id], []).append(event)
+    return events
 
 
-def _faults(connection: Connection, wanted: Mapping[str, WantedRecord]) -> dict[str, str]:
-    own = instance_faults.c
-    query = sa.select(own.instance_uuid, own.message, own.created_at).order_by(own.id)
+def _faults(connection: Connection, requests: Mapping[str, WantedRecord]) -> dict[str, str]:
+    c = instance_faults.c
+    query = sa.select(c.instance_uuid, c.message, c.created_at).order_by(c.id)
     return {
         uuid: message or ""
-        for uuid, message, made in sql.rows_among(connection, query, own.instance_uuid, wanted)
-        if made is None or made >= wanted[uuid].since - timedelta(seconds=1)
+        for uuid, message, created in sql.rows_among(connection, query, c.instance_uuid, requests)
+        if created is None or created >= requests[uuid].since - timedelta(seconds=1)
     }
 
 
 class NovaRecords:
-    """Reads nova's records of instances from the cells that these are mapped to; for one thread.
+    """A reader of nova's records of instances, for use by one thread.
 
-    A cell whose database does not answer is left out, and its instances with it. Raises
-    :class:`NovaAway` where the API database does not answer.
+    Cells whose database does not answer are skipped with their instances. Raises
+    :class:`NovaAway` if the API database does not answer.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -201,21 +200,21 @@ class NovaRecords:
         self._api = api_database(settings)
         self._cells: dict[tuple[int, str | None], NovaDatabase] = {}
 
-    def __call__(self, wanted: Sequence[WantedRecord]) -> dict[str, NovaRecord]:
-        """Return what nova has of these instances; those it has nothing of are not there."""
+    def __call__(self, requests: Sequence[WantedRecord]) -> dict[str, NovaRecord]:
+        """Return the existing records of the requested instances, by uuid."""
         with self._api.read() as connection:
             cells = {cell.id: cell for cell in mapped_cells(connection)}
-            mapped = cells_of(connection, {one.instance for one in wanted})
-        found: dict[str, NovaRecord] = {}
+            mapped = cells_of(connection, {request.instance for request in requests})
+        records: dict[str, NovaRecord] = {}
         for cell_id in sorted(set(mapped.values()) & cells.keys()):
             cell = cells[cell_id]
-            own = [one for one in wanted if mapped.get(one.instance) == cell_id]
+            in_cell = [each for each in requests if mapped.get(each.instance) == cell_id]
             try:
                 with self._database(cell).read() as connection:
-                    found |= records_of(connection, own, is_cell0=cell.is_cell0)
+                    records |= records_of(connection, in_cell, is_cell0=cell.is_cell0)
             except NovaAway as failure:
-                LOG.debug("cell %s is away: %s", cell.name or cell.uuid, failure.detail)
-        return found
+                LOG.debug("cell %s cannot be read: %s", cell.name or cell.uuid, failure.detail)
+        return records
 
     def close(self) -> None:
         """Close all connections."""

@@ -1,4 +1,4 @@
-"""Server groups as nova's API database has them, and which instances are in which."""
+"""Server groups and their members in nova's API database."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -25,41 +25,41 @@ _DIGITS = re.compile("[0-9]{1,9}")
 
 
 def fingerprint(connection: Connection) -> TablesFingerprint:
-    """Return what moves when a group, its policy or its rules do."""
+    """Return a fingerprint that changes with groups, their policies and their rules."""
     return aggregates.fingerprint(connection, (instance_groups, instance_group_policy))
 
 
 def groups(connection: Connection) -> Mapping[str, ServerGroup | DocumentError]:
-    """Return every group by uuid, the oldest first, or what keeps it from being read."""
+    """Return all groups by uuid, oldest first, with an error for each unreadable group."""
     query = select(_POLICIES.group_id, _POLICIES.policy, _POLICIES.rules).order_by(_POLICIES.id)
     policies: dict[int, tuple[str, str | None]] = {}
     for group_id, policy, rules in connection.execute(query):
-        # Of several nova takes the first.
+        # Nova uses the first of several policies.
         policies.setdefault(group_id, (policy, rules))
     columns = (_GROUPS.id, _GROUPS.uuid, _GROUPS.name, _GROUPS.project_id, _GROUPS.user_id)
-    found: dict[str, ServerGroup | DocumentError] = {}
+    groups_by_uuid: dict[str, ServerGroup | DocumentError] = {}
     for row in connection.execute(select(*columns).order_by(_GROUPS.id)).all():
         try:
-            found[row.uuid] = _group(row, *policies.get(row.id, (None, None)))
-        except DocumentError as wrong:
-            found[row.uuid] = wrong
-    return found
+            groups_by_uuid[row.uuid] = _group(row, *policies.get(row.id, (None, None)))
+        except DocumentError as error:
+            groups_by_uuid[row.uuid] = error
+    return groups_by_uuid
 
 
 def newest_member(connection: Connection) -> int:
-    """Return the newest number of a membership, 0 where there is none."""
+    """Return the highest id of a membership, or 0 if there are none."""
     newest = connection.scalar(select(_MEMBERS.id).order_by(_MEMBERS.id.desc()).limit(1))
     return int(newest or 0)
 
 
-def members_since(connection: Connection, number: int) -> tuple[str, ...]:
-    """Return the uuids of the instances that joined a group after the membership of a number."""
-    query = select(_MEMBERS.instance_uuid).where(_MEMBERS.id > number)
+def members_since(connection: Connection, member_id: int) -> tuple[str, ...]:
+    """Return the uuids of the instances that joined a group after membership ``member_id``."""
+    query = select(_MEMBERS.instance_uuid).where(_MEMBERS.id > member_id)
     return tuple(connection.scalars(query))
 
 
 def groups_of(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
-    """Return the uuids of the groups that these instances are in, of those that are in one."""
+    """Return the uuid of the server group of each instance that is in a group."""
     query = select(_MEMBERS.instance_uuid, _GROUPS.uuid).order_by(_MEMBERS.id)
     query = query.join(instance_groups, _GROUPS.id == _MEMBERS.group_id)
     return dict(map(tuple, sql.rows_among(connection, query, _MEMBERS.instance_uuid, uuids)))
@@ -79,16 +79,16 @@ def _group(row: Any, policy: str | None, rules: str | None) -> ServerGroup:
 
 
 def _rules(text: str | None) -> dict[str, int]:
-    """Return the rules that are kept as JSON; their values are numbers, or texts of digits."""
+    """Parse the rules from JSON, with values that are integers or strings of digits."""
     if not text:
         return {}
     try:
-        found = orjson.loads(text)
+        rules = orjson.loads(text)
     except ValueError:
         raise DocumentError("its rules are not JSON", "rules") from None
-    most = found.get(MOST_PER_HOST) if isinstance(found, dict) else None
-    if most is None:
+    max_per_host = rules.get(MOST_PER_HOST) if isinstance(rules, dict) else None
+    if max_per_host is None:
         return {}
-    if not _DIGITS.fullmatch(str(most)):
-        raise DocumentError(f"{most!r} is not a number of servers", "rules", MOST_PER_HOST)
-    return {MOST_PER_HOST: int(most)}
+    if not _DIGITS.fullmatch(str(max_per_host)):
+        raise DocumentError(f"{max_per_host!r} is not a number of servers", "rules", MOST_PER_HOST)
+    return {MOST_PER_HOST: int(max_per_host)}

@@ -1,6 +1,6 @@
-"""The record of this scheduler in nova's ``services``: the only thing of nova's that is written.
+"""The row of this scheduler in nova's ``services``: the only row that is written there.
 
-With it ``openstack compute service list`` and nova-manage see a scheduler that is up.
+It makes the scheduler appear as up in ``openstack compute service list`` and nova-manage.
 """
 
 from dataclasses import dataclass
@@ -38,9 +38,10 @@ _COLUMNS = _SERVICES.c
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What a heartbeat found: whether another service writes the same record, and who else is up.
+    """The result of a heartbeat.
 
-    ``others`` are the hosts of the other schedulers that are up.
+    ``shared`` is true if another service writes the same row. ``others`` are the hosts of the other
+    schedulers that are up.
     """
 
     shared: bool
@@ -48,53 +49,53 @@ class Beat:
 
 
 class ServiceRecord:
-    """The record of nova-scheduler on one host, in the database of ``engine``.
+    """The row of nova-scheduler on one host, in the database of ``engine``.
 
-    A service counts as up while its last heartbeat is younger than ``down_after`` seconds. For one
+    A service is up while its last heartbeat is younger than ``down_after`` seconds. For use by one
     thread.
     """
 
     def __init__(self, engine: Engine, host: str, down_after: int) -> None:
         self._engine, self._host = engine, host
         self._down_after = timedelta(seconds=down_after)
-        #: The heartbeats that the record has; None where that is not known.
+        #: The report count of the row, or None if it is unknown.
         self._count: int | None = None
 
     def beat(self, now: datetime) -> Beat:
-        """Note that the scheduler is up, in a record that is made where there is none.
+        """Write a heartbeat, and create the row if it does not exist.
 
-        No other record is changed. Raises :class:`Unavailable` where the database does not answer.
+        No other row is changed. Raises :class:`Unavailable` if the database does not answer.
         """
-        before, self._count = self._count, None
+        previous, self._count = self._count, None
         with translated():
-            # Where this raises, it may be written all the same, as only the answer to COMMIT was
-            # lost: then no count is known that the next could be compared with.
+            # If this raises, the row may still be written, as only the result of COMMIT may be
+            # lost: then there is no count to compare the next heartbeat with.
             try:
-                self._count = self._once(now)
-            except IntegrityError:  # made by another process meanwhile
-                self._count = self._once(now)
+                self._count = self._write(now)
+            except IntegrityError:  # another process created it at the same time
+                self._count = self._write(now)
             with connected(self._engine) as connection:
-                others = self._others(connection, now)
-        return Beat(before is not None and self._count != before + 1, others)
+                hosts_up = self._others(connection, now)
+        return Beat(previous is not None and self._count != previous + 1, hosts_up)
 
-    def _once(self, now: datetime) -> int:
-        """Write the record; return how many heartbeats it has."""
-        seen = {"last_seen_up": now, "updated_at": now}
+    def _write(self, now: datetime) -> int:
+        """Write the row and return its report count."""
+        heartbeat = {"last_seen_up": now, "updated_at": now}
         with connected(self._engine) as connection, connection.begin():
-            found = connection.execute(
+            row = connection.execute(
                 select(_COLUMNS.id, _COLUMNS.report_count, _COLUMNS.version)
                 .where(self._is_ours)
                 .with_for_update()
             ).one_or_none()
             version = self._newest_version(connection, now)
-            if found is None:
+            if row is None:
                 connection.execute(insert(_SERVICES).values(**self._new(now), version=version))
                 return 1
-            count = (found.report_count or 0) + 1
+            count = (row.report_count or 0) + 1
             connection.execute(
                 update(_SERVICES)
-                .where(_COLUMNS.id == found.id)
-                .values(report_count=count, version=version or found.version or 0, **seen)
+                .where(_COLUMNS.id == row.id)
+                .values(report_count=count, version=version or row.version or 0, **heartbeat)
             )
             return count
 
@@ -114,16 +115,16 @@ class ServiceRecord:
 
     @property
     def _is_ours(self) -> sa.ColumnElement[bool]:
-        theirs = (_COLUMNS.host == self._host, _COLUMNS.binary == BINARY, _COLUMNS.deleted == 0)
-        return sa.and_(*theirs)
+        conditions = (_COLUMNS.host == self._host, _COLUMNS.binary == BINARY, _COLUMNS.deleted == 0)
+        return sa.and_(*conditions)
 
     def _newest_version(self, connection: Connection, now: datetime) -> int:
-        """Return the newest version of nova's services that are up; 0 where none is.
+        """Return the newest version among nova's services that are up, or 0.
 
-        nova compares the versions of its services, to know which of them are of an older release.
+        Nova compares the versions of its services to detect services of an older release.
         """
-        up = select(func.max(_COLUMNS.version)).where(self._is_up(now), sa.not_(self._is_ours))
-        return connection.scalar(up) or 0
+        query = select(func.max(_COLUMNS.version)).where(self._is_up(now), sa.not_(self._is_ours))
+        return connection.scalar(query) or 0
 
     def _others(self, connection: Connection, now: datetime) -> frozenset[str]:
         query = select(_COLUMNS.host).where(
@@ -135,18 +136,18 @@ class ServiceRecord:
         return sa.and_(_COLUMNS.deleted == 0, _COLUMNS.last_seen_up >= now - self._down_after)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close all connections."""
         self._engine.dispose()
 
 
 def record_of(settings: Settings) -> ServiceRecord | None:
-    """Return the record in [database] connection; None where that is not set.
+    """Return the row in ``[database] connection``, or None if that is not set.
 
-    Raises :class:`ConfigurationError` where it is not the URL of a supported database.
+    Raises :class:`ConfigurationError` if it is not the URL of a supported database.
     """
-    written = settings.database.connection
-    if not written:
+    url_text = settings.database.connection
+    if not url_text:
         return None
-    url = served_url(written, "[database] connection")
+    url = served_url(url_text, "[database] connection")
     engine = make_engine(url, settings, autocommit=False)
     return ServiceRecord(engine, settings.DEFAULT.host, settings.DEFAULT.service_down_time)

@@ -1,21 +1,21 @@
-"""The tables of nova that are read, with the columns that are read and no others.
+"""Nova's tables, reduced to the columns that are read.
 
-They are the same in the schemas of nova 27 (2023.1) to 34. What is deleted stays in a cell's
-tables: ``deleted`` is 0 while a row lives. ``updated_at`` is null until a row first changes, has
-whole seconds on MariaDB, and is set by the clock of the service that writes.
+They are the same in the schemas of nova 27 (2023.1) to 34. Deleted rows stay in a cell's tables:
+``deleted`` is 0 for a living row. ``updated_at`` is null until a row first changes, has whole
+seconds on MariaDB, and is set by the clock of the service that writes.
 """
 
 from typing import Any
 
 from sqlalchemy import Boolean, Column, DateTime, Float, Integer, MetaData, String, Table, Text
 
-#: The API database, and the database of a cell.
+#: The tables of the API database, and of a cell's database.
 API = MetaData()
 CELL = MetaData()
 
 
 def _with_times(name: str, metadata: MetaData, *columns: Column[Any]) -> Table:
-    """Return a table whose first columns are the times of a row, and its number."""
+    """Return a table that begins with the columns ``created_at``, ``updated_at`` and ``id``."""
     return Table(
         name,
         metadata,

@@ -1,1 +1,1 @@
-"""Runs beside a nova-scheduler: explains each of its requests, and compares the answers."""
+"""Shadow mode: evaluates nova-scheduler's requests alongside it and compares the results."""

@@ -1,13 +1,12 @@
-"""Compares where nova put the instances of a request with where they were put here.
+"""Comparison of nova's placements with the placements of this service.
 
-nova takes any of the hosts of equal weight, so that another of them agrees as well. Where it took
-another one for an earlier instance of the same request, the two hosts have changed their parts for
-the later ones: there, nova's host stands for the one chosen here and the other way round.
+nova takes any of the hosts of equal weight, so each of them counts as agreement. If nova took
+another host of equal weight for an earlier instance of a request, the two hosts swap their roles
+for the later instances: nova's host stands for the host chosen here, and vice versa.
 
-nova's own claim may come before the evaluation has read what is allocated, which then counts it as
-another's: nova's host has less room here than it had for nova. Such an evaluation is late. It still
-agrees where the host is the same or weighs the same; that it does not agree is reported only where
-the reason has nothing to do with room, and else the verdict is that it cannot be compared.
+nova may claim before the evaluation has read the allocations. Such an evaluation is late: nova's
+own claim reduces the remaining capacity of nova's host. It agrees if the host or the weight is the
+same, and it disagrees only for reasons other than capacity. Otherwise it is not comparable.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,161 +19,14 @@ from placement_sched.model.document import Json
 from placement_sched.model.explanation import CANDIDATES, FILTERS, FilterReport, Funnel
 from placement_sched.scheduler.weights import WeighedHost
 
-#: How many hosts are noted: those that passed, those that were refused, and the best of a step.
+#: Maximum numbers of recorded hosts: passed, rejected, and best hosts of one step.
 MOST_PASSED, MOST_REFUSED, MOST_BEST = 1000, 500, 200
-#: How many of the best hosts all steps of one request have together, at most.
+#: Maximum number of best hosts in all steps of one request together.
 MOST_IN_ALL = 2000
-#: No more characters of a reason are kept.
-_REASON = 200
-
-
-class HostName(NamedTuple):
-    """A compute host and its node."""
-
-    host: str
-    node: str
-
-    def __str__(self) -> str:
-        """Return how people read it: a node of another name than its host is named as well."""
-        return self.host if self.host == self.node else f"{self.host} ({self.node})"
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Why a host did not pass: the family of stages, the stage, and its reason."""
-
-    stage: str
-    name: str
-    reason: str
-
-    def __str__(self) -> str:
-        """Return it in one line."""
-        return f"{self.name}: {self.reason}" if self.name else self.reason
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """How one instance was placed here: among the ``best``, nova may take any.
-
-    ``more`` of the best are not noted. ``chosen`` is None where there was no host.
-    """
-
-    chosen: HostName | None
-    weight: float | None = None
-    best: frozenset[HostName] = frozenset()
-    more: int = 0
-
-    @classmethod
-    def of(cls, ordered: Iterable[WeighedHost], subset: int, most: int) -> Self:
-        """Return the step that takes the first of these.
-
-        ``subset`` is how many of the best hosts are drawn among, as host_subset_size says.
-        """
-        hosts = tuple(ordered)
-        if not hosts:
-            return cls(None)
-        top = max(host.weight for host in hosts)
-        by_weight = sorted(hosts, key=lambda host: -host.weight)
-        equal = [
-            host for rank, host in enumerate(by_weight) if rank < subset or same(host.weight, top)
-        ]
-        best = frozenset(map(name_of, equal[:most]))
-        return cls(name_of(hosts[0]), hosts[0].weight, best, len(equal) - len(best))
-
-    def as_json(self) -> Json:
-        """Return the step as it is kept."""
-        return {
-            "chosen": self.chosen and list(self.chosen),
-            "weight": self.weight,
-            "best": [list(one) for one in sorted(self.best)],
-            "more": self.more,
-        }
-
-    @classmethod
-    def read(cls, kept: Mapping[str, Any]) -> Self:
-        """Return the step that was kept."""
-        chosen = kept["chosen"] and HostName(*kept["chosen"])
-        best = frozenset(HostName(*one) for one in kept["best"])
-        return cls(chosen, kept["weight"], best, kept["more"])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Notes:
-    """What is noted of one evaluated request.
-
-    ``steps`` are of the instances in their order, those placed before one found no host too.
-    ``late`` are the instances that nova had claimed for before the evaluation was done.
-    ``obstacle`` is why there was no host.
-    """
-
-    steps: tuple[Step, ...] = ()
-    passed: Mapping[HostName, float] = field(default_factory=dict)
-    refused: Mapping[HostName, Refused] = field(default_factory=dict)
-    late: frozenset[str] = frozenset()
-    obstacle: str | None = None
-
-    def as_json(self) -> Json:
-        """Return the notes as they are kept."""
-        return {
-            "steps": [one.as_json() for one in self.steps],
-            "passed": [[*name, weight] for name, weight in self.passed.items()],
-            "refused": [
-                [*name, one.stage, one.name, one.reason] for name, one in self.refused.items()
-            ],
-            "late": sorted(self.late),
-            "obstacle": self.obstacle,
-        }
-
-    @classmethod
-    def read(cls, kept: Mapping[str, Any]) -> Self:
-        """Return the notes that were kept."""
-        refused = kept["refused"]
-        return cls(
-            steps=tuple(map(Step.read, kept["steps"])),
-            passed={HostName(host, node): weight for host, node, weight in kept["passed"]},
-            refused={HostName(host, node): Refused(*why) for host, node, *why in refused},
-            late=frozenset(kept["late"]),
-            obstacle=kept["obstacle"],
-        )
-
-
-def same(one: float, other: float) -> bool:
-    """Return whether two weights are the same but for how they were computed."""
-    return isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
-
-
-def name_of(weighed: WeighedHost) -> HostName:
-    """Return the host and the node of a weighed host."""
-    return HostName(weighed.obj.host, weighed.obj.nodename)
-
-
-def refused_in(funnel: Funnel) -> dict[HostName, Refused]:
-    """Return why each host that the funnel lists did not pass, as many as are noted."""
-    found: dict[HostName, Refused] = {}
-    for name, why in _each_refusal(funnel):
-        if len(found) >= MOST_REFUSED:
-            break
-        found.setdefault(name, why)
-    return found
-
-
-def _each_refusal(funnel: Funnel) -> Iterator[tuple[HostName, Refused]]:
-    """Yield the rejected hosts of each stage; the filters' first, which had most of the run."""
-    filters: Iterable[FilterReport] = funnel.filters
-    for report in filters:
-        for one in report.rejected:
-            reason = one.reason[:_REASON]
-            yield HostName(one.host, one.node), Refused(FILTERS, report.name, reason)
-    searched = funnel.allocation_candidates
-    for search in (searched, searched.fallback) if searched.fallback else (searched,):
-        for step in search.steps:
-            for one in step.rejected:
-                reason = one.reason[:_REASON]
-                yield HostName(one.host, one.node), Refused(CANDIDATES, step.constraint, reason)
-
-
-#: The filters whose answer changes once the instance itself is counted on the host.
-_OF_ROOM = frozenset(
+#: Maximum length of a recorded reason, in characters.
+_MAX_REASON = 200
+#: The filters that may reject a host because the instance itself is already counted on it.
+_CAPACITY_FILTERS = frozenset(
     {
         "room_left",
         "AggregateCoreFilter",
@@ -195,12 +47,157 @@ _OF_ROOM = frozenset(
 )
 
 
+class HostName(NamedTuple):
+    """A compute host and its node."""
+
+    host: str
+    node: str
+
+    def __str__(self) -> str:
+        return self.host if self.host == self.node else f"{self.host} ({self.node})"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The rejection of a host: the kind of stage, the stage, and the reason."""
+
+    stage: str
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}" if self.name else self.reason
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The placement of one instance by this service.
+
+    ``best`` are the hosts that nova may take instead, without ``more`` hosts that are not recorded.
+    ``chosen`` is None if there was no host.
+    """
+
+    chosen: HostName | None
+    weight: float | None = None
+    best: frozenset[HostName] = frozenset()
+    more: int = 0
+
+    @classmethod
+    def of(cls, ordered: Iterable[WeighedHost], subset: int, limit: int) -> Self:
+        """Return the step that takes the first of the hosts.
+
+        ``subset`` is host_subset_size, the number of best hosts that the choice is drawn from.
+        """
+        hosts = tuple(ordered)
+        if not hosts:
+            return cls(None)
+        top = max(host.weight for host in hosts)
+        by_weight = sorted(hosts, key=lambda host: -host.weight)
+        equal = [
+            host for rank, host in enumerate(by_weight) if rank < subset or same(host.weight, top)
+        ]
+        best = frozenset(map(name_of, equal[:limit]))
+        return cls(name_of(hosts[0]), hosts[0].weight, best, len(equal) - len(best))
+
+    def as_json(self) -> Json:
+        """Return the step as JSON."""
+        return {
+            "chosen": self.chosen and list(self.chosen),
+            "weight": self.weight,
+            "best": [list(host) for host in sorted(self.best)],
+            "more": self.more,
+        }
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read a step from JSON."""
+        chosen = document["chosen"] and HostName(*document["chosen"])
+        best = frozenset(HostName(*host) for host in document["best"])
+        return cls(chosen, document["weight"], best, document["more"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notes:
+    """The notes on one evaluated request.
+
+    ``steps`` are in the order of the instances, and are kept if a later instance found no host.
+    ``late`` are the instances that nova had claimed for before the end of the evaluation.
+    ``obstacle`` is the reason if there was no host.
+    """
+
+    steps: tuple[Step, ...] = ()
+    passed: Mapping[HostName, float] = field(default_factory=dict)
+    refused: Mapping[HostName, Refused] = field(default_factory=dict)
+    late: frozenset[str] = frozenset()
+    obstacle: str | None = None
+
+    def as_json(self) -> Json:
+        """Return the notes as JSON."""
+        return {
+            "steps": [step.as_json() for step in self.steps],
+            "passed": [[*name, weight] for name, weight in self.passed.items()],
+            "refused": [
+                [*name, rejection.stage, rejection.name, rejection.reason]
+                for name, rejection in self.refused.items()
+            ],
+            "late": sorted(self.late),
+            "obstacle": self.obstacle,
+        }
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read notes from JSON."""
+        refused = document["refused"]
+        return cls(
+            steps=tuple(map(Step.read, document["steps"])),
+            passed={HostName(host, node): weight for host, node, weight in document["passed"]},
+            refused={HostName(host, node): Refused(*why) for host, node, *why in refused},
+            late=frozenset(document["late"]),
+            obstacle=document["obstacle"],
+        )
+
+
+def same(first: float, second: float) -> bool:
+    """Return whether two weights are equal except for rounding."""
+    return isclose(first, second, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def name_of(weighed: WeighedHost) -> HostName:
+    """Return the host and the node of a weighed host."""
+    return HostName(weighed.obj.host, weighed.obj.nodename)
+
+
+def refused_in(funnel: Funnel) -> dict[HostName, Refused]:
+    """Return the rejection of each host in a funnel, up to the maximum number."""
+    rejections: dict[HostName, Refused] = {}
+    for name, rejection in _iterate_rejections(funnel):
+        if len(rejections) >= MOST_REFUSED:
+            break
+        rejections.setdefault(name, rejection)
+    return rejections
+
+
+def _iterate_rejections(funnel: Funnel) -> Iterator[tuple[HostName, Refused]]:
+    """Yield the rejected hosts of each stage, first of the filters, which run last."""
+    filters: Iterable[FilterReport] = funnel.filters
+    for report in filters:
+        for host in report.rejected:
+            reason = host.reason[:_MAX_REASON]
+            yield HostName(host.host, host.node), Refused(FILTERS, report.name, reason)
+    candidates = funnel.allocation_candidates
+    for search in (candidates, candidates.fallback) if candidates.fallback else (candidates,):
+        for step in search.steps:
+            for host in step.rejected:
+                reason = host.reason[:_MAX_REASON]
+                yield HostName(host.host, host.node), Refused(CANDIDATES, step.constraint, reason)
+
+
 @dataclass(frozen=True, slots=True)
 class NovaOutcome:
-    """Where nova put an instance first; None where it found no host.
+    """The first host that nova chose for an instance, or None if it found no host.
 
-    ``ended_on`` is the host of a later attempt, where the first one failed. ``first_known`` is
-    false where only the host of a later attempt is known.
+    ``ended_on`` is the host of a later attempt, if the first attempt failed. ``first_known`` is
+    false if only the host of a later attempt is available.
     """
 
     host: HostName | None
@@ -210,7 +207,7 @@ class NovaOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The verdict on one instance, nova's host, and what explains the two."""
+    """The verdict on one instance, with nova's host and the details that explain it."""
 
     verdict: str
     nova_host: HostName | None = None
@@ -218,81 +215,79 @@ class Judged:
 
     @property
     def needs_reason(self) -> bool:
-        """Return whether nothing was noted of nova's host, so that it has to be looked at again."""
+        """Return whether nova's host must be explained again because nothing was noted."""
         return self.verdict in shadow_result.DISAGREEING and "why" not in self.detail
 
 
 def judge(
-    notes: Notes, instances: Sequence[str], found: Sequence[NovaOutcome | None]
+    notes: Notes, instances: Sequence[str], outcomes: Sequence[NovaOutcome | None]
 ) -> list[Judged]:
-    """Return the verdict on each instance; what nova did with it is None where it is not known."""
-    parts = _Parts()
+    """Return the verdict on each instance, given its outcome (None if unknown)."""
+    swaps = _HostSwaps()
     judged = []
-    for position, (uuid, outcome) in enumerate(zip(instances, found, strict=True)):
+    for position, (uuid, outcome) in enumerate(zip(instances, outcomes, strict=True)):
         step = notes.steps[position] if position < len(notes.steps) else Step(None)
-        judged.append(_judge(notes, step, outcome, parts, late=uuid in notes.late))
+        judged.append(_judge(notes, step, outcome, swaps, late=uuid in notes.late))
     return judged
 
 
 def verdict_of_all(verdicts: Iterable[str]) -> str:
-    """Return the verdict on a request from those on its instances: the gravest."""
+    """Return the gravest of the verdicts on the instances of a request."""
     return min(verdicts, key=shadow_result.VERDICTS.index)
 
 
 @dataclass(slots=True)
-class _Parts:
-    """Which host stands for which, since nova drew another of those that weigh the same."""
+class _HostSwaps:
+    """The hosts that stand for each other because nova took another host of equal weight."""
 
     of: dict[HostName, HostName] = field(default_factory=dict)
 
-    def here(self, nova: HostName) -> HostName:
+    def counterpart(self, nova: HostName) -> HostName:
         return self.of.get(nova, nova)
 
-    def changed(self, nova: HostName, ours: HostName) -> None:
-        """Note that what is ``nova`` there is ``ours`` here; each keeps one part."""
-        was = self.here(nova)
-        other = next((one for one, part in self.of.items() if part == ours), ours)
-        self.of[nova], self.of[other] = ours, was
+    def swap(self, nova: HostName, ours: HostName) -> None:
+        """Let nova's host stand for the host chosen here, and swap their roles."""
+        previous = self.counterpart(nova)
+        replaced = next((host for host, part in self.of.items() if part == ours), ours)
+        self.of[nova], self.of[replaced] = ours, previous
 
 
 def _judge(
-    notes: Notes, step: Step, outcome: NovaOutcome | None, parts: _Parts, *, late: bool
+    notes: Notes, step: Step, outcome: NovaOutcome | None, swaps: _HostSwaps, *, late: bool
 ) -> Judged:
     ours = step.chosen
     if outcome is None:
-        return Judged(
-            shadow_result.UNKNOWN, detail=_detail(step, why="it is not known what nova did")
-        )
+        return Judged(shadow_result.UNKNOWN, detail=_detail(step, why="nova's outcome is unknown"))
     if outcome.host is None:
-        return _without_nova(notes, step)
+        return _judge_without_nova_host(notes, step)
     nova = outcome.host
     if not outcome.first_known:
-        why = f"an attempt failed, and {nova} is the host of a later one"
+        why = f"an attempt failed, and {nova} is the host of a later attempt"
         return Judged(shadow_result.ALTERNATE, nova, _detail(step, why=why))
-    ended = f"; the attempt failed, and a later one was on {outcome.ended_on}"
+    ended = f"; the attempt failed, and a later attempt was on {outcome.ended_on}"
     more = ended if outcome.ended_on else ""
     if ours is None:
-        return _against(notes, step, nova, shadow_result.ONLY_NOVA, late=late, more=more)
-    here = parts.here(nova)
+        return _build_disagreement(notes, step, nova, shadow_result.ONLY_NOVA, late=late, more=more)
+    here = swaps.counterpart(nova)
     if here == ours or here in step.best:
-        parts.changed(nova, ours)
-        return _agreeing(step, nova, ours, more)
+        swaps.swap(nova, ours)
+        return _build_agreement(step, nova, ours, more)
     if step.more and _may_be_equal(notes, step, here):
-        why = f"{step.more} more hosts weigh the same as {ours} than are noted"
+        why = f"{step.more} more hosts of the same weight as {ours} are not recorded"
         return Judged(shadow_result.UNKNOWN, nova, _detail(step, why=why))
-    return _against(notes, step, nova, shadow_result.OTHER_HOST, late=late, more=more)
+    return _build_disagreement(notes, step, nova, shadow_result.OTHER_HOST, late=late, more=more)
 
 
-def _without_nova(notes: Notes, step: Step) -> Judged:
-    """Return the verdict on an instance for which nova found no host."""
+def _judge_without_nova_host(notes: Notes, step: Step) -> Judged:
+    """Return the verdict if nova found no host."""
     if step.chosen is None:
         return Judged(shadow_result.BOTH_NO_HOST, detail=_detail(step, why=notes.obstacle))
-    why = f"nova found no host; {step.chosen} was chosen here{_weighing(step.weight)}"
+    why = f"nova found no host; {step.chosen} was chosen here{_weight_text(step.weight)}"
     return Judged(shadow_result.ONLY_OURS, detail=_detail(step, why=why))
 
 
-def _agreeing(step: Step, nova: HostName, ours: HostName, more: str) -> Judged:
-    """Return the verdict where nova took what was chosen here, or what weighs the same."""
+def _build_agreement(step: Step, nova: HostName, ours: HostName, more: str) -> Judged:
+    """Return the verdict if nova took the chosen host or a host of equal weight."""
     if nova == ours:
         return Judged(shadow_result.SAME_HOST, nova, _detail(step, why=more.lstrip("; ") or None))
     why = f"{nova} weighs the same as {ours}{more}"
@@ -300,7 +295,7 @@ def _agreeing(step: Step, nova: HostName, ours: HostName, more: str) -> Judged:
 
 
 def _may_be_equal(notes: Notes, step: Step, nova: HostName) -> bool:
-    """Return whether a host may be one of the best that are not noted."""
+    """Return whether a host may be one of the best hosts that are not recorded."""
     if nova in notes.refused:
         return False
     weight = notes.passed.get(nova)
@@ -308,42 +303,46 @@ def _may_be_equal(notes: Notes, step: Step, nova: HostName) -> bool:
     return not only or same(weight or 0.0, step.weight or 0.0)
 
 
-def _against(
+def _build_disagreement(
     notes: Notes, step: Step, nova: HostName, verdict: str, *, late: bool, more: str
 ) -> Judged:
-    """Return the verdict that nova's host is another, and why, as far as it was noted."""
-    refused, weight = notes.refused.get(nova), notes.passed.get(nova)
-    if late and not _is_certain(refused):
+    """Return the verdict if nova took another host, with the recorded reason."""
+    rejection, weight = notes.refused.get(nova), notes.passed.get(nova)
+    if late and not _is_certain(rejection):
         claimed = f"nova had claimed for the instance before it was evaluated here{more}"
         return Judged(shadow_result.UNKNOWN, nova, _detail(step, why=claimed))
-    ours = "" if step.chosen is None else f"; {step.chosen} was chosen{_weighing(step.weight)}"
+    ours = "" if step.chosen is None else f"; {step.chosen} was chosen{_weight_text(step.weight)}"
     why: str | None = None
-    if refused is not None:
-        why = f"{nova} did not pass here: {refused}{ours}{more}"
+    if rejection is not None:
+        why = f"{nova} did not pass here: {rejection}{ours}{more}"
     elif weight is not None and step.chosen is None:
         why = f"{nova} passed here, but not for all instances: {notes.obstacle}{more}"
     elif weight is not None and step is notes.steps[0]:
         why = f"{nova} weighs {weight:g} here{ours}{more}"
-    elif weight is not None:  # what was noted of it is of the first instance
+    elif weight is not None:  # the weight is that of the first instance
         weight = None
         why = f"{nova} was not among the best after the earlier instances{ours}{more}"
     return Judged(verdict, nova, _detail(step, weight=weight, why=why))
 
 
-def _is_certain(refused: Refused | None) -> bool:
-    """Return whether a host was refused for what nova's own claim there cannot have changed."""
-    return refused is not None and refused.stage == FILTERS and refused.name not in _OF_ROOM
+def _is_certain(rejection: Refused | None) -> bool:
+    """Return whether a rejection cannot be an effect of nova's own claim on the host."""
+    return (
+        rejection is not None
+        and rejection.stage == FILTERS
+        and rejection.name not in _CAPACITY_FILTERS
+    )
 
 
-def _weighing(weight: float | None) -> str:
+def _weight_text(weight: float | None) -> str:
     return "" if weight is None else f" with the weight {weight:g}"
 
 
 def _detail(step: Step, **facts: Any) -> Json:
-    found = {
+    details = {
         "our_node": step.chosen and step.chosen.node,
         "our_weight": step.weight,
         "nova_weight": facts.get("weight"),
         "why": facts.get("why"),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in details.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Evaluates each call of nova's at once, claims nothing, and records it as a decision."""
+"""Evaluation of nova's scheduler calls, without claims, and their record as decisions."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,19 +49,27 @@ from placement_sched.store import decisions, shadow_results
 from placement_sched.store.compute import compute_nodes, instances
 from placement_sched.store.placement import allocations, resource_providers
 
+LOG = log.getLogger(__name__)
+
 SELECT_DESTINATIONS = "select_destinations"
-#: The major version of the envelope that is understood.
+#: The supported major version of oslo.messaging's envelope.
 _ENVELOPE = "2"
-#: The major version of nova's scheduler API.
+#: The supported major version of nova's scheduler API.
 _API = "4"
-_LONGEST = 255
+_MAX_ID_LENGTH = 255
+#: Maximum length of a recorded error, in characters.
+_MAX_DETAIL_LENGTH = 1000
+
+#: The hosts on which instances hold allocations, by instance uuid.
+Held = Mapping[str, frozenset[HostName]]
+NONE_HELD: Held = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NovaCall:
-    """A call of ``select_destinations``, as conductor sent it.
+    """A call of ``select_destinations`` as nova-conductor sent it.
 
-    ``spec`` is the RequestSpec as a primitive. ``instances`` are None where the caller names none.
+    ``spec`` is the RequestSpec as a primitive. ``instances`` is None if the caller names none.
     """
 
     spec: Json
@@ -71,11 +79,11 @@ class NovaCall:
 
 
 def read_call(body: object) -> NovaCall | None:
-    """Return the call that a message holds; None for any other message of nova-scheduler's topic.
+    """Parse a call of ``select_destinations``, or return None for any other call.
 
-    ``body`` is a mapping, or its JSON. Raises :class:`Invalid` for what cannot be read.
+    ``body`` is a mapping, or its JSON. Raises :class:`Invalid` if the message is malformed.
     """
-    message = _inside(body)
+    message = _unwrap(body)
     method = message.get("method")
     if not isinstance(method, str):
         raise Invalid("the message names no method")
@@ -83,8 +91,8 @@ def read_call(body: object) -> NovaCall | None:
         return None
     version = str(message.get("version", "1.0"))
     if version.partition(".")[0] != _API:
-        shown = version if len(version) < 10 else "another"
-        raise Invalid(f"the call is of version {shown} of nova's scheduler API, not {_API}.x")
+        number = version if len(version) < 10 else "unknown"
+        raise Invalid(f"the call has version {number} of nova's scheduler API, not {_API}.x")
     arguments = message.get("args")
     if not isinstance(arguments, dict):
         raise Invalid("the call has no arguments")
@@ -101,15 +109,15 @@ def read_call(body: object) -> NovaCall | None:
     )
 
 
-def _inside(body: object) -> Mapping[str, Any]:
-    """Return the message inside the envelope; as it is where there is no envelope."""
+def _unwrap(body: object) -> Mapping[str, Any]:
+    """Return the message in the envelope, or the body itself without an envelope."""
     outer = _mapping(body)
     if "oslo.message" not in outer:
         return outer
     version = str(outer.get("oslo.version", ""))
     if version.partition(".")[0] != _ENVELOPE:
-        shown = version if len(version) < 10 else "another"
-        raise Invalid(f"the envelope is of version {shown}, not {_ENVELOPE}.x")
+        number = version if len(version) < 10 else "unknown"
+        raise Invalid(f"the envelope has version {number}, not {_ENVELOPE}.x")
     return _mapping(outer["oslo.message"])
 
 
@@ -129,48 +137,43 @@ def _uuids(value: object) -> tuple[str, ...] | None:
         return None
     if not isinstance(value, list):
         raise Invalid("instance_uuids is not a list")
-    found = [read_uuid(one) if isinstance(one, str) else None for one in value]
-    if None in found:
-        raise Invalid("instance_uuids has what is not a uuid")
-    return tuple(one for one in found if one is not None)
+    uuids = [read_uuid(item) if isinstance(item, str) else None for item in value]
+    if None in uuids:
+        raise Invalid("instance_uuids contains an invalid uuid")
+    return tuple(item for item in uuids if item is not None)
 
 
 def _text(message: Mapping[str, Any], name: str) -> str | None:
     value = message.get(name)
-    return value[:_LONGEST] if isinstance(value, str) and value else None
-
-
-#: The hosts on which each instance holds allocations; those that hold none are not there.
-Held = Mapping[str, frozenset[HostName]]
-NONE_HELD: Held = MappingProxyType({})
+    return value[:_MAX_ID_LENGTH] if isinstance(value, str) and value else None
 
 
 def held_by(connection: Connection, uuids: Collection[str]) -> Held:
-    """Return on which hosts these instances hold allocations; at most three statements.
+    """Return the hosts of the allocations of instances, in at most three statements.
 
-    A provider that is not of a known compute node is left out.
+    Providers that belong to no recorded compute node are left out.
     """
-    held = allocations.of_consumers(connection, uuids)
-    if not held:
+    rows = allocations.of_consumers(connection, uuids)
+    if not rows:
         return NONE_HELD
-    providers = resource_providers.by_uuids(connection, {one.provider_uuid for one in held})
-    roots = {uuid: one.root_uuid for uuid, one in providers.items()}
+    providers = resource_providers.by_uuids(connection, {row.provider_uuid for row in rows})
+    roots = {uuid: provider.root_uuid for uuid, provider in providers.items()}
     nodes = compute_nodes.by_uuids(connection, set(roots.values()))
     names = {node.uuid: HostName(node.host, node.hypervisor_hostname) for node in nodes}
-    found: dict[str, set[HostName]] = {}
-    for one in held:
-        if name := names.get(roots.get(one.provider_uuid, "")):
-            found.setdefault(one.consumer.uuid, set()).add(name)
-    return {uuid: frozenset(hosts) for uuid, hosts in found.items()}
+    hosts_by_instance: dict[str, set[HostName]] = {}
+    for row in rows:
+        if name := names.get(roots.get(row.provider_uuid, "")):
+            hosts_by_instance.setdefault(row.consumer.uuid, set()).add(name)
+    return {uuid: frozenset(hosts) for uuid, hosts in hosts_by_instance.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """Where instances are before nova places them, and for which it has claimed already.
+    """The hosts and claims of instances before nova places them.
 
-    ``sources`` are the hosts of those that are on one, by record. ``held`` are hosts on which an
-    instance keeps its allocations while it is placed: an evacuated one those of its source. What it
-    holds elsewhere already is nova's claim for this very request: it is ``claimed``.
+    ``sources`` are the current hosts by record. ``held`` are hosts with allocations that
+    an instance keeps while it is placed, such as the source of an evacuation. An instance with
+    allocations elsewhere is ``claimed``: nova has already claimed for this request.
     """
 
     sources: Mapping[str, str]
@@ -179,34 +182,28 @@ class Before:
 
     @classmethod
     def of(cls, connection: Connection, uuids: Collection[str]) -> Self:
-        """Return where these instances are, as recorded and by their allocations."""
+        """Read the hosts of instances, from their records and allocations."""
         held = held_by(connection, uuids)
         recorded = instances.by_uuids(connection, uuids)
-        sources = {one.uuid: one.host for one in recorded if one.host}
-        kept = {
-            uuid: frozenset(one for one in hosts if one.host == sources.get(uuid))
+        sources = {instance.uuid: instance.host for instance in recorded if instance.host}
+        retained = {
+            uuid: frozenset(host for host in hosts if host.host == sources.get(uuid))
             for uuid, hosts in held.items()
         }
-        claimed = frozenset(uuid for uuid, hosts in held.items() if hosts - kept[uuid])
-        return cls(sources, kept, claimed)
+        claimed = frozenset(uuid for uuid, hosts in held.items() if hosts - retained[uuid])
+        return cls(sources, retained, claimed)
 
     def claimed_now(self, now: Held) -> frozenset[str]:
-        """Return the instances for which nova has claimed since, or had before."""
+        """Return the instances that nova has claimed for by now."""
         new = {uuid for uuid, hosts in now.items() if hosts - self.held.get(uuid, frozenset())}
         return self.claimed | new
 
 
-LOG = log.getLogger(__name__)
-
-#: No more characters are kept of what is wrong with a request.
-_DETAIL = 1000
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitedRequest:
-    """A request of nova's whose outcome is awaited.
+    """A request of nova's with a pending outcome.
 
-    ``since`` is when it came, naive UTC. ``before`` is where its instances were.
+    ``since`` is the time of its arrival, naive UTC. ``before`` is the state before nova placed it.
     """
 
     decision: str
@@ -219,9 +216,9 @@ class AwaitedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """Evaluates requests with the scheduler of this process.
+    """The evaluation of requests with the scheduler of this process.
 
-    ``refresh`` brings what is recorded of the cloud up to date, see ``nova/sync/follower.py``.
+    ``refresh`` syncs the records with nova's databases, see ``nova/sync/follower.py``.
     """
 
     scheduler: Scheduler
@@ -229,19 +226,19 @@ class Evaluator:
     clock: Clock
 
     def evaluate(self, call: NovaCall) -> AwaitedRequest | None:
-        """Evaluate and record a call; return what is to be awaited.
+        """Evaluate and record a call, and return the request to wait for.
 
-        None where it cannot be evaluated, which is recorded and logged as well. Raises
-        :class:`Unavailable` where this service's own database does not answer.
+        Returns None if the call cannot be evaluated, which is recorded and logged. Raises
+        :class:`Unavailable` if this service's own database does not answer.
         """
         since = self.clock()
         self.refresh()
         try:
             document = document_of(call.spec, call.instances)
             try:
-                return self._evaluated(call, document, since)
-            except Invalid as refused:  # nova finds no host for what cannot be
-                return self._refused(call, document, refused, since)
+                return self._evaluate_document(call, document, since)
+            except Invalid as error:  # nova finds no host for an invalid request
+                return self._record_rejection(call, document, error, since)
         except Unavailable:
             raise
         except Error as failure:
@@ -249,27 +246,29 @@ class Evaluator:
             self._record_failure(call, failure, since)
             return None
 
-    def _evaluated(self, call: NovaCall, document: Document, since: datetime) -> AwaitedRequest:
+    def _evaluate_document(
+        self, call: NovaCall, document: Document, since: datetime
+    ) -> AwaitedRequest:
         scheduler = self.scheduler
         document = without_false_rebuild(scheduler.database, document)
         request = scheduler.reader.read(document, alternates=call.alternates)
         request = scheduler.reader.checked(request)
         uuids = request.spec.instance_uuids
-        watch = _Watch(request.settings.filter_scheduler.host_subset_size, len(uuids))
+        recorder = _StepRecorder(request.settings.filter_scheduler.host_subset_size, len(uuids))
         with scheduler.database.read() as connection:
             before = Before.of(connection, uuids)
-        with scheduler.evaluated(request, watch) as (connection, run):
+        with scheduler.evaluated(request, recorder) as (connection, run):
             late = before.claimed_now(held_by(connection, uuids))
             funnel = funnel_of(run, connection, View(max_rejected=MOST_REFUSED))
         notes = Notes(
-            steps=tuple(watch.steps) if run.selections else (),
-            passed=_passed(run),
+            steps=tuple(recorder.steps) if run.selections else (),
+            passed=_passed_weights(run),
             refused=refused_in(funnel),
             late=late,
             obstacle=None if funnel.obstacle is None else funnel.obstacle.reason,
         )
         decision = decided(run, funnel, SHADOW, call.ids)
-        results = _results(decision, uuids, notes, run.selections)
+        results = _build_results(decision, uuids, notes, run.selections)
         self._record(decision, results, since)
         return AwaitedRequest(
             decision=decision.uuid,
@@ -280,13 +279,13 @@ class Evaluator:
             is_rebuild=request.spec.is_rebuild,
         )
 
-    def _refused(
-        self, call: NovaCall, document: Document, refused: Invalid, since: datetime
+    def _record_rejection(
+        self, call: NovaCall, document: Document, error: Invalid, since: datetime
     ) -> AwaitedRequest:
-        """Record a request that cannot be, as one without a host, and with what is wrong."""
+        """Record an invalid request as a request without a valid host, with the error."""
         uuids = tuple(document.get("instance_uuids") or ())
         if not uuids:
-            raise refused
+            raise error
         with self.scheduler.database.read() as connection:
             before = Before.of(connection, uuids)
         uuid = str(uuid4())
@@ -302,8 +301,8 @@ class Evaluator:
             kind=SHADOW,
             request_ids=call.ids,
         )
-        notes = Notes(obstacle=refused.detail[:_DETAIL])
-        results = _results(decision, uuids, notes, ())
+        notes = Notes(obstacle=error.detail[:_MAX_DETAIL_LENGTH])
+        results = _build_results(decision, uuids, notes, ())
         self._record(decision, results, since)
         return AwaitedRequest(
             decision=uuid,
@@ -319,8 +318,8 @@ class Evaluator:
         self.scheduler.claims.retention.made_one(self.clock())
 
     def _record_failure(self, call: NovaCall, failure: Error, now: datetime) -> None:
-        """Record that a call could not be evaluated, with its instances; without a decision."""
-        detail = {"why": failure.detail[:_DETAIL], "request_id": call.ids.request_id}
+        """Record that a call could not be evaluated, for its instances, without a decision."""
+        detail = {"why": failure.detail[:_MAX_DETAIL_LENGTH], "request_id": call.ids.request_id}
         uuid = str(uuid4())
         results = [
             ShadowResult(
@@ -335,32 +334,32 @@ class Evaluator:
         self.scheduler.database.write(partial(shadow_results.record, results=results, now=now))
 
 
-class _Watch:
-    """Notes how each instance of a request was placed, while it is."""
+class _StepRecorder:
+    """A recorder of the placement of each instance during an evaluation."""
 
     def __init__(self, subset: int, instances: int) -> None:
         self._subset = max(subset, 1)
-        self._most = max(min(MOST_BEST, MOST_IN_ALL // max(instances, 1)), 1)
+        self._limit = max(min(MOST_BEST, MOST_IN_ALL // max(instances, 1)), 1)
         self.steps: list[Step] = []
 
-    def __call__(self, look: Look) -> None:
-        self.steps.append(Step.of(look.ordered, self._subset, self._most))
+    def __call__(self, result: Look) -> None:
+        self.steps.append(Step.of(result.ordered, self._subset, self._limit))
 
 
-def _passed(run: Run) -> dict[HostName, float]:
-    """Return the weight of each host that passed for the first instance, the heaviest first."""
+def _passed_weights(run: Run) -> dict[HostName, float]:
+    """Return the weights of hosts that passed for the first instance, heaviest first."""
     ordered = run.choice.first.ordered if run.choice else ()
-    some = sorted(ordered, key=lambda host: -host.weight)[:MOST_PASSED]
-    return {HostName(host.obj.host, host.obj.nodename): host.weight for host in some}
+    heaviest = sorted(ordered, key=lambda host: -host.weight)[:MOST_PASSED]
+    return {HostName(host.obj.host, host.obj.nodename): host.weight for host in heaviest}
 
 
-def _results(
+def _build_results(
     decision: Decision,
     uuids: tuple[str, ...],
     notes: Notes,
     selections: Sequence[Sequence[Selection]],
 ) -> list[ShadowResult]:
-    """Return what is recorded of each instance: what was noted of all stands with the first."""
+    """Return the results to record, with the notes on the whole request in the first."""
     hosts = [best.service_host for best, *_ in selections]
     results = [
         ShadowResult(

@@ -1,7 +1,7 @@
-"""Waits for what nova does with the requests that were evaluated, and records the verdicts.
+"""Outcomes of nova's requests, and their verdicts.
 
-The allocations of an instance in placement are nova's claim: exact, and there at once. Of an
-instance without any, nova's databases say what became of it.
+The allocations of an instance in placement are nova's claim: exact, and visible immediately. The
+outcome of an instance without allocations is read from nova's databases.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,9 @@ from placement_sched.nova.shadow.comparing import HostName, Judged, Notes, NovaO
 from placement_sched.nova.shadow.evaluator import NONE_HELD, AwaitedRequest, Before, Held, held_by
 from placement_sched.store import decisions, shadow_results
 
-#: The events by which computes begin with an instance that was placed there.
+LOG = log.getLogger(__name__)
+
+#: The events of nova-compute that begin an attempt to start an instance on a host.
 _ATTEMPTS = frozenset(
     {
         "compute__do_build_and_run_instance",
@@ -34,23 +36,35 @@ _ATTEMPTS = frozenset(
         "compute_unshelve_instance",
     }
 )
-#: The event of the conductor that asks whether an instance may be rebuilt where it is.
+#: The event of nova-conductor that checks whether an instance may be rebuilt on its host.
 _REBUILD = "rebuild_server"
 _FAILED = ("error", "failed")
 _SUCCESS = "Success"
-#: How the fault of an instance begins that was never placed.
+#: The beginning of the fault of an instance that was never scheduled.
 _NO_VALID_HOST = "No valid host"
+#: Seconds between two readings of the allocations, and of nova's databases.
+PAUSE, RECORDS_PAUSE = 0.5, 2.0
+#: Seconds after which an outcome counts as unknown. nova waits for a scheduler for up to
+#: ``long_rpc_timeout`` (1800), but an answer that late is not comparable.
+DEADLINE = 600
+#: Seconds that a request waits for nova's claim before nova's databases are read.
+_FIRST = 2.0
+
+#: Reads nova's records of instances. Instances without a record are absent.
+ReadRecords = Callable[[Sequence[WantedRecord]], Mapping[str, NovaRecord]]
+#: Explains a request with the current state of the cloud.
+Explain = Callable[..., Document]
 
 
 def outcome_of(record: NovaRecord, *, is_rebuild: bool = False) -> NovaOutcome | None:
-    """Return what nova did with an instance; None where it is not known yet."""
+    """Return the outcome of an instance, or None if it is still open."""
     if any(event.is_no_valid_host for event in record.events):
         return NovaOutcome(None)
     if record.is_buried:
-        known = record.fault is None or record.fault.startswith(_NO_VALID_HOST)
-        return NovaOutcome(None) if known else None
+        is_no_valid_host = record.fault is None or record.fault.startswith(_NO_VALID_HOST)
+        return NovaOutcome(None) if is_no_valid_host else None
     if is_rebuild:
-        return _of_rebuild(record)
+        return _rebuild_outcome(record)
     attempts = list(_attempts(record))
     if attempts:
         first, last = attempts[0], attempts[-1]
@@ -63,8 +77,8 @@ def outcome_of(record: NovaRecord, *, is_rebuild: bool = False) -> NovaOutcome |
     return None
 
 
-def _of_rebuild(record: NovaRecord) -> NovaOutcome | None:
-    """Return that the instance may stay where it is, once a compute or the conductor says so."""
+def _rebuild_outcome(record: NovaRecord) -> NovaOutcome | None:
+    """Return the current host once nova-compute or nova-conductor has accepted the rebuild."""
     done = any(
         event.event in _ATTEMPTS or (event.event == _REBUILD and event.result == _SUCCESS)
         for event in record.events
@@ -75,14 +89,14 @@ def _of_rebuild(record: NovaRecord) -> NovaOutcome | None:
 
 
 def _attempts(record: NovaRecord) -> Iterator[HostName]:
-    """Yield the hosts on which computes began with the instance, in this order."""
+    """Yield the hosts of the attempts to start the instance, in order."""
     for event in record.events:
         if event.event in _ATTEMPTS and event.host:
             yield HostName(event.host, _node_of(record, event))
 
 
 def _node_of(record: NovaRecord, event: ActionEvent) -> str:
-    """Return the node of an attempt: the instance's or the migration's own, if on that host."""
+    """Return the node of an attempt, taken from the instance or migration on its host."""
     host, move = event.host or "", record.migration
     if record.host == host and record.node:
         return record.node
@@ -91,49 +105,32 @@ def _node_of(record: NovaRecord, event: ActionEvent) -> str:
     return host
 
 
-LOG = log.getLogger(__name__)
-
-#: Seconds between two looks at the allocations, and at nova's databases.
-PAUSE, RECORDS_PAUSE = 0.5, 2.0
-#: Seconds after which it counts as unknown what nova did. nova waits for a scheduler for as long as
-#: ``long_rpc_timeout`` (1800) says, but one that takes so long is not compared with anything.
-DEADLINE = 600
-#: Seconds that a request waits for nova's claim before nova's databases are asked.
-_FIRST = 2.0
-
-#: Reads nova's records of some instances; those of which it has none are left out.
-ReadRecords = Callable[[Sequence[WantedRecord]], Mapping[str, NovaRecord]]
-#: Explains a request as the cloud is now.
-Explain = Callable[..., Document]
-
-
 @dataclass(slots=True)
-class _Waiting:
-    """A request that waits, and what is known of its instances so far."""
+class _PendingRequest:
+    """A request with a pending outcome, and the outcomes of its instances so far."""
 
-    asked: AwaitedRequest
-    known: dict[str, NovaOutcome] = field(default_factory=dict)
-    began: float = field(default_factory=monotonic)
+    request: AwaitedRequest
+    outcomes: dict[str, NovaOutcome] = field(default_factory=dict)
+    started: float = field(default_factory=monotonic)
 
 
 @dataclass(slots=True)
 class AgreementTally:
-    """How many requests were compared since the start, and how many of them agree."""
+    """The numbers of instances that were compared and that agree, since the start."""
 
     compared: int = 0
     agreed: int = 0
 
     def __str__(self) -> str:
-        """Return it in words."""
         share = 100 * self.agreed / self.compared if self.compared else 0.0
         return f"{self.compared} instances compared with nova's choice, {share:.1f} % agree"
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Awaiting:
-    """The requests that wait for what nova did; for two threads, one that adds and one that steps.
+    """The requests with pending outcomes, for one thread that adds and one that steps.
 
-    ``explain`` is :meth:`Scheduler.explain`, asked where nothing was noted of nova's host.
+    ``explain`` is :meth:`Scheduler.explain`, for hosts of nova's without a recorded verdict.
     """
 
     database: Database
@@ -142,182 +139,193 @@ class Awaiting:
     clock: Clock
     deadline: float = DEADLINE
     tally: AgreementTally = field(default_factory=AgreementTally)
-    _waiting: dict[str, _Waiting] = field(default_factory=dict)
+    _waiting: dict[str, _PendingRequest] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
     _read_at: float = 0.0
-    _complained: str = ""
+    _logged_failure: str = ""
 
-    def add(self, asked: AwaitedRequest) -> None:
-        """Wait for what nova does with a request.
+    def add(self, request: AwaitedRequest) -> None:
+        """Wait for the outcome of a request.
 
-        An earlier one for the same instance is asked again by it, as a live migration does for
-        another host: what is not known of the earlier one by now, will not be.
+        It settles earlier requests for the same instances, as when a live migration requests
+        another host: outcomes that are still open by now will stay open.
         """
-        again = set(asked.instances)
+        uuids = set(request.instances)
         with self._lock:
-            earlier = [one for one in self._waiting.values() if again & set(one.asked.instances)]
-            self._waiting[asked.decision] = _Waiting(asked)
-        for one in earlier:
-            self._settle(one)
+            earlier = [
+                entry for entry in self._waiting.values() if uuids & set(entry.request.instances)
+            ]
+            self._waiting[request.decision] = _PendingRequest(request)
+        for entry in earlier:
+            self._settle(entry)
 
     def resume(self) -> None:
-        """Wait for the requests that an earlier process evaluated and did not see the end of."""
+        """Wait for the requests that an earlier process left pending."""
         with self.database.read() as connection:
-            found = shadow_results.pending(connection)
+            rows = shadow_results.pending(connection)
         by_decision: dict[str, list[ShadowResult]] = {}
-        for one in found:
-            by_decision.setdefault(one.decision, []).append(one)
+        for row in rows:
+            by_decision.setdefault(row.decision, []).append(row)
         for uuid, results in by_decision.items():
-            asked = AwaitedRequest(
+            request = AwaitedRequest(
                 decision=uuid,
-                instances=tuple(one.instance for one in results),
+                instances=tuple(result.instance for result in results),
                 request_id=results[0].request_ids.request_id,
                 since=results[0].created_at or self.clock(),
                 before=Before({}, NONE_HELD, frozenset()),
             )
             with self._lock:
-                self._waiting.setdefault(uuid, _Waiting(asked))
+                self._waiting.setdefault(uuid, _PendingRequest(request))
 
     def step(self) -> None:
-        """Look once at what nova has done; log what does not answer."""
+        """Check the pending outcomes once, and log a failure to read them."""
         with self._lock:
             waiting = list(self._waiting.values())
         if not waiting:
             return
         try:
-            self._look(waiting)
-            self._complained = ""
+            self._check_outcomes(waiting)
+            self._logged_failure = ""
         except Error as failure:
-            if failure.detail != self._complained:
-                LOG.warning("what nova did is not known yet: %s", failure.detail)
-            self._complained = failure.detail
+            if failure.detail != self._logged_failure:
+                LOG.warning("nova's outcomes cannot be read yet: %s", failure.detail)
+            self._logged_failure = failure.detail
 
-    def _look(self, waiting: Sequence[_Waiting]) -> None:
-        uuids = {uuid for one in waiting for uuid in one.asked.instances}
+    def _check_outcomes(self, waiting: Sequence[_PendingRequest]) -> None:
+        uuids = {uuid for entry in waiting for uuid in entry.request.instances}
         with self.database.read() as connection:
-            held = held_by(connection, uuids)
-        for one in waiting:
-            self._note_claims(one, held)
+            allocations = held_by(connection, uuids)
+        for entry in waiting:
+            self._note_claims(entry, allocations)
         now = monotonic()
         if now - self._read_at >= RECORDS_PAUSE:
             self._read_at = now
-            self._note_records([one for one in waiting if now - one.began >= _FIRST])
+            self._note_records([entry for entry in waiting if now - entry.started >= _FIRST])
         oldest = self.clock() - timedelta(seconds=self.deadline)
-        for one in waiting:
-            if len(one.known) == len(one.asked.instances) or one.asked.since < oldest:
-                self._settle(one)
+        for entry in waiting:
+            if len(entry.outcomes) == len(entry.request.instances) or entry.request.since < oldest:
+                self._settle(entry)
 
     @staticmethod
-    def _note_claims(one: _Waiting, held: Held) -> None:
-        """Note the hosts where nova has claimed, once it has for all instances of the request.
+    def _note_claims(entry: _PendingRequest, allocations: Held) -> None:
+        """Note the hosts of nova's claims, once it has claimed for all instances.
 
-        For as long as it has not, it may give up and take back what it claimed for the first ones.
-        On the host that an instance was on, its allocations may be those that nova gave back.
+        Until then, nova may give up and remove its claims for the first instances. Nothing is noted
+        if an instance has new allocations on its previous host: nova may have restored them.
         """
-        asked, before = one.asked, one.asked.before
+        request, before = entry.request, entry.request.before
         claimed: dict[str, NovaOutcome] = {}
-        for uuid in asked.instances:
-            new = held.get(uuid, frozenset()) - before.held.get(uuid, frozenset())
-            if asked.is_rebuild or len(new) != 1:
+        for uuid in request.instances:
+            new = allocations.get(uuid, frozenset()) - before.held.get(uuid, frozenset())
+            if request.is_rebuild or len(new) != 1:
                 return
             (host,) = new
             if host.host == before.sources.get(uuid):
                 return
             claimed[uuid] = NovaOutcome(host)
-        one.known = claimed
+        entry.outcomes = claimed
 
-    def _note_records(self, waiting: Iterable[_Waiting]) -> None:
-        """Note what nova's databases say of the instances of which no claim was seen."""
-        unknown = [
-            (one, uuid) for one in waiting for uuid in one.asked.instances if uuid not in one.known
+    def _note_records(self, waiting: Iterable[_PendingRequest]) -> None:
+        """Note the outcomes in nova's databases of instances without a claim."""
+        unclaimed = [
+            (entry, uuid)
+            for entry in waiting
+            for uuid in entry.request.instances
+            if uuid not in entry.outcomes
         ]
-        if not unknown:
+        if not unclaimed:
             return
         wanted = [
-            WantedRecord(uuid, one.asked.request_id, one.asked.since) for one, uuid in unknown
+            WantedRecord(uuid, entry.request.request_id, entry.request.since)
+            for entry, uuid in unclaimed
         ]
-        found = self.records(wanted)
-        for one, uuid in unknown:
-            record = found.get(uuid)
+        records = self.records(wanted)
+        for entry, uuid in unclaimed:
+            record = records.get(uuid)
             if record is None:
                 continue
-            outcome = outcome_of(record, is_rebuild=one.asked.is_rebuild)
+            outcome = outcome_of(record, is_rebuild=entry.request.is_rebuild)
             if outcome is not None:
-                one.known[uuid] = outcome
+                entry.outcomes[uuid] = outcome
 
-    def _settle(self, one: _Waiting) -> None:
-        """Record the verdicts on a request; it waits no longer."""
+    def _settle(self, entry: _PendingRequest) -> None:
+        """Record the verdicts on a request, and stop waiting for it."""
         with self._lock:
-            if self._waiting.get(one.asked.decision) is not one:
+            if self._waiting.get(entry.request.decision) is not entry:
                 return
         with self.database.read() as connection:
-            results = shadow_results.of_decision(connection, one.asked.decision)
-        judged = self._judged(one, results)
+            results = shadow_results.of_decision(connection, entry.request.decision)
+        verdicts = self._judge_instances(entry, results)
         settled = [
             replace(
                 result,
-                verdict=verdict.verdict,
-                nova_host=verdict.nova_host.host if verdict.nova_host else None,
-                detail=_shown(verdict),
+                verdict=judged.verdict,
+                nova_host=judged.nova_host.host if judged.nova_host else None,
+                detail=_detail_of(judged),
             )
-            for result, verdict in zip(results, judged, strict=True)
+            for result, judged in zip(results, verdicts, strict=True)
         ]
         self.database.write(partial(shadow_results.settle, results=settled, now=self.clock()))
         with self._lock:
-            self._waiting.pop(one.asked.decision, None)
-        self._count(one.asked, settled)
+            self._waiting.pop(entry.request.decision, None)
+        self._count(entry.request, settled)
 
-    def _judged(self, one: _Waiting, results: Sequence[ShadowResult]) -> list[Judged]:
-        if not results:  # purged meanwhile
+    def _judge_instances(
+        self, entry: _PendingRequest, results: Sequence[ShadowResult]
+    ) -> list[Judged]:
+        if not results:  # purged in the meantime
             return []
         uuids = [result.instance for result in results]
         notes = Notes.read(results[0].detail["notes"])
-        judged = judge(notes, uuids, [one.known.get(uuid) for uuid in uuids])
+        verdicts = judge(notes, uuids, [entry.outcomes.get(uuid) for uuid in uuids])
         return [
             replace(
-                verdict, detail={**verdict.detail, **self._reason(one.asked, verdict.nova_host)}
+                judged,
+                detail={**judged.detail, **self._explain_host(entry.request, judged.nova_host)},
             )
-            if verdict.needs_reason and verdict.nova_host is not None
-            else verdict
-            for verdict in judged
+            if judged.needs_reason and judged.nova_host is not None
+            else judged
+            for judged in verdicts
         ]
 
-    def _reason(self, asked: AwaitedRequest, host: HostName) -> dict[str, Any]:
-        """Return how nova's host fares with the same request now, where it was not noted then."""
+    def _explain_host(self, request: AwaitedRequest, host: HostName) -> dict[str, Any]:
+        """Explain nova's host with the current state, as it has no recorded verdict."""
         with self.database.read() as connection:
-            document = decisions.by_uuid(connection, asked.decision).request
+            document = decisions.by_uuid(connection, request.decision).request
         try:
-            now = self.explain(document, overrides={}, view=View(frozenset(host), max_rejected=1))
+            explanation = self.explain(
+                document, overrides={}, view=View(frozenset(host), max_rejected=1)
+            )
         except Unavailable:
             raise
         except Error as failure:
-            return {"why": f"{host} was not among the hosts noted ({failure.detail})"}
-        for verdict in now.get("verdicts", ()):
+            return {"why": f"{host} was not recorded then ({failure.detail})"}
+        for verdict in explanation.get("verdicts", ()):
             if verdict.get("host") == host.host:
-                return {"why": f"{host} was not among the hosts noted; now: {_words(verdict)}"}
-        return {"why": f"no compute node {host} is known here"}
+                return {"why": f"{host} was not recorded then; now: {_verdict_text(verdict)}"}
+        return {"why": f"compute node {host} is not recorded here"}
 
-    def _count(self, asked: AwaitedRequest, settled: Sequence[ShadowResult]) -> None:
+    def _count(self, request: AwaitedRequest, settled: Sequence[ShadowResult]) -> None:
         for result in settled:
             self.tally.agreed += result.verdict in AGREEING
             self.tally.compared += result.verdict in (*AGREEING, *DISAGREEING)
             if result.verdict in DISAGREEING:
                 LOG.info(
                     "%s, instance %s: %s: %s (decision %s)",
-                    asked.request_id,
+                    request.request_id,
                     result.instance,
                     result.verdict,
                     result.detail.get("why", ""),
-                    asked.decision,
+                    request.decision,
                 )
 
 
-def _shown(judged: Judged) -> dict[str, Any]:
+def _detail_of(judged: Judged) -> dict[str, Any]:
     host = judged.nova_host
     return {**judged.detail, **({"nova_node": host.node} if host else {})}
 
 
-def _words(verdict: Mapping[str, Any]) -> str:
+def _verdict_text(verdict: Mapping[str, Any]) -> str:
     """Return a verdict of an explanation in one line."""
     reasons = verdict.get("reasons") or ()
     if reasons:

@@ -1,7 +1,7 @@
 """The process of ``placement-sched nova-shadow``.
 
-The main thread reads nova's calls and evaluates each; a second one follows nova's databases, a
-third waits for what nova does.
+The main thread reads and evaluates nova's calls, a second thread follows nova's databases, and a
+third thread waits for the outcomes.
 """
 
 import signal
@@ -36,15 +36,15 @@ from placement_sched.scheduler.scheduler import Scheduler
 
 LOG = log.getLogger(__name__)
 
-#: Seconds between two attempts at what a database prevented, and two lines of the log that say how
-#: often nova and this service agree.
+#: Seconds between two attempts after a failure of a database, and between two lines of the log with
+#: the share of agreement.
 AGAIN, SUMMARY = 1.0, 300.0
 #: Seconds that the threads have to end.
 GRACE = 10.0
 
 
 def check(settings: Settings) -> NovaBus:
-    """Return the message bus; raise :class:`ConfigurationError` for what is missing or wrong."""
+    """Return the message bus, or raise :class:`ConfigurationError` for wrong settings."""
     refuse_unset_databases(settings)
     database_url(settings)
     checked_plugins(settings, utcnow)
@@ -56,7 +56,7 @@ def check(settings: Settings) -> NovaBus:
 
 @dataclass(eq=False, slots=True)
 class Shadow:
-    """The parts of the service on one set of settings; ``run`` ends once it is stopped."""
+    """The parts of the service for one set of settings, with the main loop ``run``."""
 
     settings: Settings
     transport: NovaBus
@@ -95,28 +95,28 @@ class Shadow:
         self.tap = Tap(self.transport, settings.DEFAULT.host, self.handle)
 
     def stop(self) -> None:
-        """Let :meth:`run` end; for any thread, and for signal handlers."""
+        """Make :meth:`run` return, from any thread or signal handler."""
         self._stopped.set()
         self.tap.stop()
 
     def read_all_again(self) -> None:
-        """Read the configuration and all of nova's databases again soon."""
+        """Reload the configuration and read all of nova's databases again soon."""
         self._read_again.set()
 
     def run(self, started: Callable[[], None] = lambda: None) -> None:
-        """Read nova's databases, then its calls, until :meth:`stop`.
+        """Follow nova's databases and evaluate its calls until :meth:`stop`.
 
-        ``started`` is called once both can be read, from whichever thread.
+        ``started`` is called once both can be read, in any thread.
         """
         ready = Preparation(self.database, self.settings, self.clock)
         steps = (ready, self.follower.full, self.awaiting.resume)
         with self._closing():
-            if not self._until_done(steps):
+            if not self._run_steps(steps):
                 return
             threads = [
                 Thread(target=self._follow, name="nova-follower"),
                 Thread(target=self._await, name="nova-outcomes"),
-                Thread(target=self._say_started, args=(started,), name="start", daemon=True),
+                Thread(target=self._announce_start, args=(started,), name="start", daemon=True),
             ]
             for thread in threads:
                 thread.start()
@@ -129,9 +129,9 @@ class Shadow:
                 LOG.info("%s", self.awaiting.tally)
 
     def handle(self, body: object) -> None:
-        """Evaluate a message that is a call of ``select_destinations``; others are ignored.
+        """Evaluate a message if it is a call of ``select_destinations``.
 
-        Raises :class:`Unavailable` where this service's own database does not answer.
+        Raises :class:`Unavailable` if this service's own database does not answer.
         """
         try:
             call = read_call(body)
@@ -142,12 +142,12 @@ class Shadow:
             return
         problem = ""
         try:
-            if asked := self._evaluator.evaluate(call):
-                self.awaiting.add(asked)
+            if request := self._evaluator.evaluate(call):
+                self.awaiting.add(request)
         except Unavailable:
             raise
         except Exception as failure:
-            # Of whatever plugin: the next call counts as well. Its text may have passwords.
+            # From any plugin: the next calls count too. The text may contain passwords.
             problem = type(failure).__name__
             LOG.debug("the call failed", exc_info=failure)
         if problem:
@@ -160,27 +160,27 @@ class Shadow:
             if self._read_again.is_set():
                 self._read_again.clear()
                 self._live.reload()
-                self._until_done([self.follower.full])
+                self._run_steps([self.follower.full])
             self._stopped.wait(min(self.follower.keep_up(), AGAIN))
 
     def _await(self) -> None:
-        said = monotonic()
+        last_summary = monotonic()
         while not self._stopped.wait(PAUSE):
             try:
                 self.awaiting.step()
             except Exception:
-                LOG.exception("what nova did could not be compared")
-            if monotonic() - said >= SUMMARY:
-                said = monotonic()
+                LOG.exception("nova's outcomes could not be compared")
+            if monotonic() - last_summary >= SUMMARY:
+                last_summary = monotonic()
                 LOG.info("%s", self.awaiting.tally)
 
-    def _say_started(self, started: Callable[[], None]) -> None:
+    def _announce_start(self, started: Callable[[], None]) -> None:
         self.tap.is_open.wait()
         started()
 
-    def _until_done(self, steps: Sequence[Callable[[], object]]) -> bool:
-        """Do each step, again until a database answers; return False where it is time to stop."""
-        said = ""
+    def _run_steps(self, steps: Sequence[Callable[[], object]]) -> bool:
+        """Repeat each step until it succeeds, or return False if the service is stopping."""
+        last_failure = ""
         for step in steps:
             while not self._stopped.is_set():
                 try:
@@ -190,9 +190,9 @@ class Shadow:
                     text = (
                         sentence(failure) if isinstance(failure, Unavailable) else one_line(failure)
                     )
-                if text != said:
+                if text != last_failure:
                     LOG.warning("requests are not evaluated yet: %s", text)
-                said = text
+                last_failure = text
                 self._stopped.wait(AGAIN)
         return not self._stopped.is_set()
 
@@ -207,7 +207,7 @@ class Shadow:
 
 
 def serve(settings: Settings, transport: NovaBus, started: Callable[[str], None]) -> None:
-    """Run until SIGTERM or SIGINT; ``started`` is called with the queue once it is read from."""
+    """Run until SIGTERM or SIGINT, and call ``started`` with the name of the queue."""
     shadow = Shadow(settings, transport)
 
     def stop(number: int, _frame: object) -> None:

@@ -1,7 +1,7 @@
-"""A queue of this service's own on nova's exchange, which gets a copy of each call to a scheduler.
+"""A queue of this service on nova's exchange, with a copy of each call to a scheduler.
 
-nova-scheduler's queues stay as they are, and nothing is answered. RabbitMQ drops the oldest of more
-than :data:`MOST` messages, those older than :data:`OLDEST` seconds, and the queue itself once no
+nova-scheduler's queues stay as they are, and no call is answered. RabbitMQ drops the oldest of more
+than :data:`MOST` messages, messages older than :data:`OLDEST` seconds, and the queue itself when no
 process reads from it, so that the cloud never waits for this service.
 """
 
@@ -26,27 +26,46 @@ from placement_sched.config.options.notifications import oslo_messaging, set_exc
 from placement_sched.config.opts import Conf
 from placement_sched.errors import ConfigurationError, Unavailable, one_line
 
-#: The drivers of ``transport_url`` that mean RabbitMQ.
+LOG = log.getLogger(__name__)
+
+#: The drivers of ``transport_url`` for RabbitMQ.
 _RABBIT = ("rabbit", "kombu", "amqp")
 _GROUP = "oslo_messaging_rabbit"
+#: The routing key of nova's messages to its schedulers.
+TOPIC = "scheduler"
+#: Maximum number of messages in the queue, their maximum age in seconds, and the seconds for which
+#: an unused queue exists if it is not deleted at once.
+MOST, OLDEST, KEPT = 1000, 60, 300
+#: Maximum number of messages that are delivered without an acknowledgement.
+_PREFETCH = 20
+#: Seconds between two attempts to connect, at first and at most.
+_RETRY_PAUSE, _MAX_RETRY_PAUSE = 1.0, 10.0
+#: Seconds that an attempt to connect may take.
+_CONNECT_TIMEOUT = 5
+#: Seconds between two checks for a stop.
+_TICK = 1.0
+
+#: Exceptions of the libraries for a rejected operation, and for a lost broker.
+_REJECTED: tuple[type[Exception], ...] = pyamqp.Transport.channel_errors
+_LOST = (*pyamqp.Transport.connection_errors, *_REJECTED, KombuError, OSError)
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """One address of the message bus; ``arguments`` are those of a kombu connection."""
+    """An address of the message bus, with the ``arguments`` of a kombu connection."""
 
     host: str
     port: int
     arguments: Mapping[str, Any] = field(repr=False)
 
     def __str__(self) -> str:
-        """Return the address as logs show it: without user and password."""
+        """Return the address for logs, without user and password."""
         return f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class NovaBus:
-    """The message bus: its addresses, tried in turn, and nova's exchange there."""
+    """The message bus: its addresses, tried in order, and nova's exchange."""
 
     brokers: Sequence[Broker]
     exchange: str
@@ -56,32 +75,32 @@ class NovaBus:
 
 
 def read_transport(files: Sequence[str], url: str | None = None) -> NovaBus:
-    """Return the transport that the files' ``[DEFAULT] transport_url`` and ``url`` over it name.
+    """Return the message bus of ``url``, or of ``[DEFAULT] transport_url`` in the files.
 
-    Raises :class:`ConfigurationError` where none is named, or not RabbitMQ.
+    Raises :class:`ConfigurationError` if there is none or if it is not RabbitMQ.
     """
     library = oslo_messaging()
     set_exchange()
-    conf = _conf(files)
-    named = url or conf.transport_url
-    if not named or named == "rabbit://":
+    conf = _load_options(files)
+    transport_url = url or conf.transport_url
+    if not transport_url or transport_url == "rabbit://":
         raise ConfigurationError(
-            "[DEFAULT] transport_url is not set: name nova's message bus, or hand over nova.conf "
+            "[DEFAULT] transport_url is not set: name nova's message bus, or pass nova.conf "
             "with --config-file"
         )
     try:
-        parsed = library.TransportURL.parse(conf, named)
+        parsed = library.TransportURL.parse(conf, transport_url)
     except (library.MessagingException, ValueError):
-        # What the library says of it may have the password.
+        # The message of the library may contain the password.
         raise ConfigurationError("[DEFAULT] transport_url is not a URL of a message bus") from None
     if parsed.transport not in _RABBIT:
         raise ConfigurationError(
-            f"[DEFAULT] transport_url: {parsed.transport} is not RabbitMQ, whose exchanges give a "
-            "copy of each request"
+            f"[DEFAULT] transport_url: {parsed.transport} is not RabbitMQ, the only bus that "
+            "can copy each request"
         )
     options = conf[_GROUP]
     return NovaBus(
-        brokers=tuple(_broker(host, parsed, options) for host in parsed.hosts) or (),
+        brokers=tuple(_build_broker(host, parsed, options) for host in parsed.hosts) or (),
         exchange=conf.control_exchange,
         is_durable=options.amqp_durable_queues or options.rabbit_quorum_queue,
         is_auto_deleted=options.amqp_auto_delete,
@@ -89,8 +108,8 @@ def read_transport(files: Sequence[str], url: str | None = None) -> NovaBus:
     )
 
 
-def _conf(files: Sequence[str]) -> Any:
-    """Return an oslo.config object with the options of oslo.messaging alone."""
+def _load_options(files: Sequence[str]) -> Any:
+    """Return an oslo.config object with the options of oslo.messaging only."""
     conf = Conf()
     with without_warnings():
         options = import_module("oslo_messaging.opts").list_opts()
@@ -99,10 +118,10 @@ def _conf(files: Sequence[str]) -> Any:
     return read_files(conf, files)
 
 
-def _broker(host: Any, parsed: Any, options: cfg.ConfigOpts.GroupAttr) -> Broker:
+def _build_broker(host: Any, parsed: Any, options: cfg.ConfigOpts.GroupAttr) -> Broker:
     port = host.port or 5672
     query = parsed.query
-    secured = _flag(query.get("ssl"), default=options.ssl)
+    is_encrypted = _read_flag(query.get("ssl"), default=options.ssl)
     arguments = {
         "hostname": host.hostname or "localhost",
         "port": port,
@@ -110,68 +129,49 @@ def _broker(host: Any, parsed: Any, options: cfg.ConfigOpts.GroupAttr) -> Broker
         "password": host.password or "",
         "virtual_host": parsed.virtual_host or "/",
         "login_method": options.rabbit_login_method,
-        "ssl": _tls(host.hostname or "localhost", query, options) if secured else False,
+        "ssl": _tls_arguments(host.hostname or "localhost", query, options)
+        if is_encrypted
+        else False,
     }
     return Broker(str(arguments["hostname"]), port, arguments)
 
 
-def _tls(host: str, query: Mapping[str, str], options: cfg.ConfigOpts.GroupAttr) -> Any:
-    """Return the arguments of TLS; True where the files name none.
+def _tls_arguments(host: str, query: Mapping[str, str], options: cfg.ConfigOpts.GroupAttr) -> Any:
+    """Return the TLS arguments, or True if the files name none.
 
-    The version is the newest that both ends have. As with oslo.messaging, options in the query of
-    the URL win, and a certificate's name is checked where the authority is named.
+    The newest version of both ends is used. As in oslo.messaging, options in the query of the URL
+    win, and the name in a certificate is checked if a CA file is named.
     """
 
-    def given(name: str) -> str:
+    def option(name: str) -> str:
         return query.get(name) or getattr(options, name)
 
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for name, argument in (("ssl_key_file", "keyfile"), ("ssl_cert_file", "certfile")):
-        if value := given(name):
-            found[argument] = value
-    if authority := given("ssl_ca_file"):
-        found |= {"ca_certs": authority, "cert_reqs": ssl.CERT_REQUIRED}
-        checked = query.get("ssl_enforce_hostname_verification")
-        if _flag(checked, default=options.ssl_enforce_hostname_verification):
-            found["server_hostname"] = host
-    return found or True
+        if value := option(name):
+            arguments[argument] = value
+    if authority := option("ssl_ca_file"):
+        arguments |= {"ca_certs": authority, "cert_reqs": ssl.CERT_REQUIRED}
+        verification = query.get("ssl_enforce_hostname_verification")
+        if _read_flag(verification, default=options.ssl_enforce_hostname_verification):
+            arguments["server_hostname"] = host
+    return arguments or True
 
 
-def _flag(text: str | None, *, default: bool) -> bool:
+def _read_flag(text: str | None, *, default: bool) -> bool:
     return default if text is None else text.strip().lower() in {"1", "true", "yes", "on"}
 
 
-LOG = log.getLogger(__name__)
-
-#: The routing key of what nova sends to its schedulers.
-TOPIC = "scheduler"
-#: How many messages wait in the queue, for how many seconds, and for how many the queue is kept
-#: that no process reads from, in case it is not deleted at once.
-MOST, OLDEST, KEPT = 1000, 60, 300
-#: How many messages are handed out before they are done with.
-_AHEAD = 20
-#: Seconds between two attempts to connect: they grow from the first to the second.
-_RETRY, _RETRY_MOST = 1.0, 10.0
-#: Seconds that a connection may take.
-_CONNECT_TIMEOUT = 5
-#: Seconds after which the reader looks whether it is to stop.
-_TICK = 1.0
-
-#: What the libraries raise for something that a broker refuses, and where it goes away.
-_REFUSED: tuple[type[Exception], ...] = pyamqp.Transport.channel_errors
-_LOST = (*pyamqp.Transport.connection_errors, *_REFUSED, KombuError, OSError)
-
-
 def queue_name(host: str) -> str:
-    """Return the name of the queue, by which an operator sees what it is."""
+    """Return the name of the queue, which shows its purpose to operators."""
     return f"placement-sched.nova-shadow.{host}"
 
 
 class Tap:
-    """Reads the messages of nova's topic until it is stopped, over as many connections as needed.
+    """The consumer of nova's topic, which reconnects until it is stopped.
 
-    ``handle`` is called with the body of each message, and raises nothing but :class:`Unavailable`:
-    then the message is dropped, as nova does not wait for it.
+    ``handle`` is called with the body of each message. It may only raise :class:`Unavailable`: then
+    the message is dropped, as nova does not wait for it.
     """
 
     def __init__(self, transport: NovaBus, host: str, handle: Callable[[object], None]) -> None:
@@ -180,33 +180,33 @@ class Tap:
         self._stopped = threading.Event()
         self._away = False
         self.name = queue_name(host)
-        #: Set while there is a queue that gets copies.
+        #: Set while the queue exists and receives copies.
         self.is_open = threading.Event()
 
     def stop(self) -> None:
-        """Let :meth:`run` return soon; for any thread, and for signal handlers."""
+        """Make :meth:`run` return soon, from any thread or signal handler."""
         self._stopped.set()
 
     def run(self) -> None:
-        """Read until :meth:`stop`; where the broker goes away, wait until one answers."""
-        pause = _RETRY
+        """Consume messages until :meth:`stop`, and reconnect if the broker is lost."""
+        pause = _RETRY_PAUSE
         while not self._stopped.is_set():
             for broker in self._transport.brokers:
                 if self._stopped.is_set():
                     return
                 try:
-                    self._read_from(broker)
-                    pause = _RETRY
+                    self._consume_from(broker)
+                    pause = _RETRY_PAUSE
                 except _LOST as failure:
                     if self.is_open.is_set():
-                        pause = _RETRY
-                    self._lost(broker, failure)
+                        pause = _RETRY_PAUSE
+                    self._log_lost(broker, failure)
                 finally:
                     self.is_open.clear()
             self._stopped.wait(pause)
-            pause = min(pause * 2, _RETRY_MOST)
+            pause = min(pause * 2, _MAX_RETRY_PAUSE)
 
-    def _lost(self, broker: Broker, failure: BaseException) -> None:
+    def _log_lost(self, broker: Broker, failure: BaseException) -> None:
         """Log once that the broker is away."""
         if not self._away:
             LOG.warning(
@@ -216,8 +216,8 @@ class Tap:
             )
         self._away = True
 
-    def _read_from(self, broker: Broker) -> None:
-        """Read from one broker until it goes away, or the tap is stopped."""
+    def _consume_from(self, broker: Broker) -> None:
+        """Consume from one broker until it is lost, or the tap is stopped."""
         heartbeat = self._transport.heartbeat
         connection = Connection(
             **broker.arguments,
@@ -228,16 +228,16 @@ class Tap:
         with connection:
             connection.connect()
             channel = connection.channel()
-            channel.basic_qos(0, _AHEAD, False)
+            channel.basic_qos(0, _PREFETCH, False)
             with self._consuming(connection, channel):
-                self._opened(broker)
+                self._note_open(broker)
                 while not self._stopped.is_set():
                     with suppress(TimeoutError):
                         connection.drain_events(timeout=_TICK)
                     if heartbeat:
                         connection.heartbeat_check()
 
-    def _opened(self, broker: Broker) -> None:
+    def _note_open(self, broker: Broker) -> None:
         self.is_open.set()
         if self._away:
             LOG.info("the message bus is back: reading from %s", broker)
@@ -245,8 +245,8 @@ class Tap:
 
     @contextmanager
     def _consuming(self, connection: Connection, channel: Any) -> Iterator[None]:
-        """Declare exchange and queue, and consume; the queue goes with its last consumer."""
-        exchange = self._declared(connection)
+        """Declare the exchange and an auto-deleted queue, and consume from it."""
+        exchange = self._declare_exchange(connection)
         arguments = {
             "x-max-length": MOST,
             "x-overflow": "drop-head",
@@ -261,38 +261,35 @@ class Tap:
             auto_delete=True,
             queue_arguments=arguments,
         )
-        # kombu would declare the exchange as well, with properties that may be others than nova's.
+        # kombu would declare the exchange too, with properties that may differ from nova's.
         bound = queue(channel)
         bound.queue_declare()
         channel.queue_bind(self.name, exchange.name, TOPIC)
-        consumer = Consumer(channel, [bound], auto_declare=False, on_message=self._got)
+        consumer = Consumer(channel, [bound], auto_declare=False, on_message=self._handle_message)
         consumer.consume()
         yield
         consumer.cancel()
 
-    def _declared(self, connection: Connection) -> Exchange:
-        """Return nova's exchange, as nova declared it where it has, else as nova would."""
-        named = self._transport
+    def _declare_exchange(self, connection: Connection) -> Exchange:
+        """Return nova's exchange, and declare it as nova does if it does not exist."""
+        bus = self._transport
         exchange = Exchange(
-            named.exchange,
-            type="topic",
-            durable=named.is_durable,
-            auto_delete=named.is_auto_deleted,
+            bus.exchange, type="topic", durable=bus.is_durable, auto_delete=bus.is_auto_deleted
         )
         try:
-            with connection.channel() as trial:
-                exchange(trial).declare(passive=True)
-        except _REFUSED:
+            with connection.channel() as probe:
+                exchange(probe).declare(passive=True)
+        except _REJECTED:
             with connection.channel() as channel:
                 exchange(channel).declare()
         return exchange
 
-    def _got(self, message: Message) -> None:
-        """Hand over a message; it is done with, whatever becomes of it."""
+    def _handle_message(self, message: Message) -> None:
+        """Acknowledge a message, and handle it."""
         message.ack()
         try:
             body: object = message.payload
-        except Exception:  # noqa: BLE001 - of whatever decoder the message asks for
+        except Exception:  # noqa: BLE001 - the message names its decoder
             body = None
         try:
             self._handle(body)

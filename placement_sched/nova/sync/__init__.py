@@ -1,1 +1,1 @@
-"""Keeps what is recorded here of the cloud in step with nova's databases."""
+"""Sync of this service's records with nova's databases."""

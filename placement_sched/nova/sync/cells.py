@@ -1,4 +1,4 @@
-"""Nova's cells as one process reads them: which there are, and which are away."""
+"""Nova's cells in one process: their databases and states, and the rows that were read."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,22 +33,31 @@ from placement_sched.nova.databases.hosts import CellCensus
 from placement_sched.nova.sync.findings import Account
 from placement_sched.store.compute import cells
 
-#: A row that was read sooner than so long after its second may have changed within that second.
-_SETTLES = timedelta(seconds=2)
+LOG = log.getLogger(__name__)
+
+#: A row that was read within this time after a change may have changed again in the same second.
+_SETTLING_TIME = timedelta(seconds=2)
+#: Seconds until a cell that is away is tried again: after the first failure, and at most. The time
+#: doubles with each failure.
+FIRST_PAUSE, PAUSE = 1.0, 5.0
+_CANNOT_STORE = "the database cannot store the character {!r}"
+#: A database that fails within this many seconds is also tried before a request, which a slower
+#: database would delay.
+_AT_ONCE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    seen: tuple[Any, ...]
+    values: tuple[Any, ...]
     first: datetime
     last: datetime
 
 
 class Marks:
-    """What moves of each row, and when it was first and last read so.
+    """The versions of rows: the changing columns, and when they were first and last read so.
 
-    The first of what moves is ``updated_at``. It has whole seconds on MariaDB: a row that was read
-    within the second in which it changed may have changed again.
+    The first changing column is ``updated_at``. It has whole seconds on MariaDB: a row that was
+    read in the second of its change may have changed again.
     """
 
     def __init__(self) -> None:
@@ -57,50 +66,39 @@ class Marks:
     def to_read(
         self, rows: Mapping[str, tuple[Any, ...]], *, settling: bool = True
     ) -> tuple[str, ...]:
-        """Return those of the rows that must be read whole.
+        """Return the keys of the rows that must be read again.
 
-        With ``settling``, those as well that were read so soon that they may have changed since.
+        With ``settling``, this includes rows that may have changed in the second of their reading.
         """
         return tuple(
-            key for key, moving in rows.items() if not self._is_known(key, moving, settling)
+            key for key, changing in rows.items() if not self._is_current(key, changing, settling)
         )
 
-    def _is_known(self, key: str, moving: tuple[Any, ...], settling: bool) -> bool:
+    def _is_current(self, key: str, changing: tuple[Any, ...], settling: bool) -> bool:
         mark = self._marks.get(key)
-        if mark is None or mark.seen != moving:
+        if mark is None or mark.values != changing:
             return False
         # A text of ISO 8601, whose fraction follows the twentieth character.
-        exact = (moving[0] or "")[20:].strip("0")
-        return not settling or bool(exact) or mark.last - mark.first >= _SETTLES
+        fraction = (changing[0] or "")[20:].strip("0")
+        return not settling or bool(fraction) or mark.last - mark.first >= _SETTLING_TIME
 
     def note(self, rows: Mapping[str, tuple[Any, ...]], keys: Iterable[str], at: datetime) -> None:
-        """Note that rows were read whole at a time, not before they looked as they do here."""
+        """Record that rows were read at ``at``, no earlier than their versions in ``rows``."""
         for key in keys:
             mark = self._marks.get(key)
-            same = mark is not None and mark.seen == rows[key]
-            first = mark.first if mark is not None and same else at
+            is_unchanged = mark is not None and mark.values == rows[key]
+            first = mark.first if mark is not None and is_unchanged else at
             self._marks[key] = _Mark(rows[key], first, at)
 
     def keep(self, keys: Iterable[str]) -> None:
-        """Forget all rows but these."""
-        wanted = set(keys)
-        self._marks = {key: mark for key, mark in self._marks.items() if key in wanted}
-
-
-LOG = log.getLogger(__name__)
-
-#: Seconds until a cell that is away is asked again, at the earliest: at first, then twice as long
-#: after each failure, and at the longest.
-FIRST_PAUSE, PAUSE = 1.0, 5.0
-_CANNOT_STORE = "the database cannot store the character {!r}"
-#: A database that fails within so many seconds is asked again also before a request, which can
-#: afford that; one that leaves the request waiting is not.
-_AT_ONCE = 0.1
+        """Drop the versions of all other rows."""
+        kept_keys = set(keys)
+        self._marks = {key: mark for key, mark in self._marks.items() if key in kept_keys}
 
 
 @dataclass(eq=False, slots=True)
 class FollowedCell:
-    """A cell, its database, and what this process remembers of its rows."""
+    """A cell, its database, and the versions of its rows that this process has read."""
 
     mapped: MappedCell
     database: NovaDatabase
@@ -109,106 +107,106 @@ class FollowedCell:
     census: CellCensus | None = None
     #: Hosts whose mapping has changed since the nodes were last compared.
     remapped: set[str] = field(default_factory=set)
-    #: When each was last read for what changed: the time here as that reading began.
+    #: When the last reading of changes began, by this service's clock.
     nodes_read: datetime | None = None
     instances_read: datetime | None = None
-    #: The time, by the clock that only runs forward, from which a cell that is away is asked again.
+    #: Monotonic time from which a cell that is away is tried again.
     away_until: float | None = None
-    #: How long it is not asked after the next failure, in seconds.
+    #: Seconds without an attempt after the next failure.
     pause: float = FIRST_PAUSE
-    #: Whether it failed at once when last asked.
+    #: Whether the last attempt failed at once.
     fails_at_once: bool = False
 
     @property
     def uuid(self) -> str:
-        """Return nova's uuid of the cell."""
+        """Nova's uuid of the cell."""
         return self.mapped.uuid
 
     @property
     def title(self) -> str:
-        """Return how messages call the cell."""
+        """The name of the cell in messages."""
         return self.mapped.title
 
 
 class NovaCells:
-    """All cells of one nova, and its API database."""
+    """The cells of one nova, and its API database."""
 
     def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
-        """Raise :class:`ConfigurationError` where ``[api_database] connection`` cannot be used."""
+        """Raise :class:`ConfigurationError` if ``[api_database] connection`` is unusable."""
         self.api = api_database(settings)
         self.database = database
         self.settings = settings
         self.clock = clock
-        self._known: dict[str, FollowedCell] = {}
+        self._by_uuid: dict[str, FollowedCell] = {}
         #: The uuid of the cell to which nova maps each host, by host.
         self.mapped_hosts: Mapping[str, str] = {}
         self._mark_of_mappings: tuple[object, ...] = ()
         self._cell0: FollowedCell | None = None
         self._api_is_away = False
-        self._only_looking = False
+        self._is_read_only = False
         self._characters: Characters | None = None
-        # Instances are followed beside the rest.
-        self._noting = Lock()
+        # Guards the states of cells: a second thread follows instances.
+        self._state_lock = Lock()
 
     @property
     def characters(self) -> Characters:
-        """The characters that the database here can store: nova's may have more."""
+        """The characters that this service's database can store: nova's may have more."""
         if self._characters is None:
             with self.database.read() as connection:
                 self._characters = Characters.of(connection)
         return self._characters
 
-    def shown(self, written: str, place: str, noun: str, account: Account) -> str:
-        """Return a display name with placeholders for what cannot be stored, and note the fault."""
-        if (letter := self.characters.missing(written)) is None:
-            return written
-        shown = self.characters.shown(written)
-        reason = f"{_CANNOT_STORE.format(letter)} of its {noun}"
+    def shown(self, display_name: str, place: str, noun: str, account: Account) -> str:
+        """Replace the characters of a display name that cannot be stored, and report an issue."""
+        if (character := self.characters.missing(display_name)) is None:
+            return display_name
+        replaced = self.characters.shown(display_name)
+        reason = f"{_CANNOT_STORE.format(character)} of its {noun}"
         account.misfit(place, f"{reason}; it is recorded with {PLACEHOLDER}")
-        return shown
+        return replaced
 
     def is_left_out(self, place: str, texts: Mapping[str, str | None], account: Account) -> bool:
-        """Return whether one of some texts, by what messages call them, cannot be stored.
+        """Return whether a text cannot be stored, so that its record is left out.
 
-        What has this text is left out then, which is noted.
+        This is reported as an issue. ``texts`` are by their names in messages.
         """
-        if (lacking := self.characters.lacking(texts)) is None:
+        if (missing := self.characters.lacking(texts)) is None:
             return False
-        noun, letter = lacking
-        reason = f"{_CANNOT_STORE.format(letter)} of its {noun}"
+        noun, character = missing
+        reason = f"{_CANNOT_STORE.format(character)} of its {noun}"
         account.misfit(place, f"{reason}; it is left out")
         return True
 
     @property
     def every(self) -> tuple[FollowedCell, ...]:
-        """Return the cells that have hosts, the oldest first; :meth:`load` reads which."""
-        return tuple(self._known.values())
+        """The cells that have hosts, oldest first, as of the last :meth:`load`."""
+        return tuple(self._by_uuid.values())
 
     @property
     def are_known(self) -> bool:
-        """Return whether cells were read from nova's API database yet."""
-        return self._cell0 is not None or bool(self._known)
+        """Return whether the cells have been read from nova's API database."""
+        return self._cell0 is not None or bool(self._by_uuid)
 
     @property
     def cell0(self) -> FollowedCell | None:
-        """Return the cell of instances that were never placed."""
+        """The cell of instances that were never scheduled."""
         return self._cell0
 
     @property
     def away(self) -> tuple[FollowedCell, ...]:
-        """Return the cells that did not answer when last asked."""
+        """The cells whose database did not answer the last attempt."""
         return tuple(cell for cell in self.every if cell.away_until is not None)
 
     @property
     def asked_again(self) -> float:
-        """Return when the next cell that is away is asked again; infinite where none is away."""
+        """The monotonic time of the next attempt at a cell that is away, or infinity."""
         return min((cell.away_until for cell in self.away if cell.away_until), default=inf)
 
     @contextmanager
     def read_api(self) -> Iterator[Connection]:
-        """Give a connection to nova's API database.
+        """Open a connection to nova's API database.
 
-        Raises :class:`NovaAway`; that it is away, and that it is back, is logged once.
+        Raises :class:`NovaAway`. Its failure and its recovery are logged once.
         """
         away: NovaAway | None = None
         try:
@@ -216,7 +214,7 @@ class NovaCells:
                 yield connection
         except NovaAway as failure:
             away = failure
-        if away is not None:  # logged after the failure, which the log would show once more
+        if away is not None:  # logged outside the handler, or the line would repeat the exception
             if not self._api_is_away:
                 self._api_is_away = True
                 LOG.warning("nova's API database cannot be read: %s", away.detail)
@@ -226,68 +224,70 @@ class NovaCells:
             LOG.info("nova's API database answers again")
 
     def load(self) -> None:
-        """Read which cells there are, and which hosts are mapped to them; raise :class:`NovaAway`.
+        """Read the cells and host mappings from nova, or raise :class:`NovaAway`.
 
-        A cell whose URL is as it was keeps its connections, and what is remembered of it.
+        A cell whose URL is unchanged keeps its connections and versions of rows.
         """
         with self.read_api() as connection:
-            found = mapped_cells(connection)
-            several = sum(not one.is_cell0 for one in found) > 1
-            self._mark_of_mappings = mark_of_mappings(connection, changing=several)
+            mappings = mapped_cells(connection)
+            is_multi_cell = sum(not mapping.is_cell0 for mapping in mappings) > 1
+            self._mark_of_mappings = mark_of_mappings(connection, changing=is_multi_cell)
             hosts = cells_of_hosts(connection)
-        known: dict[str, FollowedCell] = {}
-        for mapped in found:
+        followed: dict[str, FollowedCell] = {}
+        for mapped in mappings:
             if mapped.is_cell0:
-                self._cell0 = self._followed(self._cell0, mapped)
+                self._cell0 = self._open_cell(self._cell0, mapped)
             else:
-                known[mapped.uuid] = self._followed(self._known.get(mapped.uuid), mapped)
-        for gone in self._known.keys() - known.keys():
-            self._known[gone].database.close()
-        self._known = known
+                followed[mapped.uuid] = self._open_cell(self._by_uuid.get(mapped.uuid), mapped)
+        for gone in self._by_uuid.keys() - followed.keys():
+            self._by_uuid[gone].database.close()
+        self._by_uuid = followed
         if hosts != self.mapped_hosts:
-            before, self.mapped_hosts = self.mapped_hosts, hosts
+            previous, self.mapped_hosts = self.mapped_hosts, hosts
             changed = {
-                host for host in before.keys() | hosts.keys() if before.get(host) != hosts.get(host)
+                host
+                for host in previous.keys() | hosts.keys()
+                if previous.get(host) != hosts.get(host)
             }
             for cell in self.every:
-                cell.census = None  # so that all its services are compared, and who came or went
-                cell.remapped |= changed if before else set()
+                cell.census = None  # so that all its services and nodes are compared
+                cell.remapped |= changed if previous else set()
 
     def load_new(self) -> None:
-        """Do as :meth:`load` does if cells are not known yet, or hosts were mapped since."""
+        """Call :meth:`load` if the cells are not loaded, or if hosts were mapped since."""
         if self.are_known:
             with self.read_api() as connection:
-                several = len(self._known) > 1
-                if mark_of_mappings(connection, changing=several) == self._mark_of_mappings:
+                is_multi_cell = len(self._by_uuid) > 1
+                if mark_of_mappings(connection, changing=is_multi_cell) == self._mark_of_mappings:
                     return
         self.load()
 
     def why_not_of(self, cell: FollowedCell, host: str | None) -> str | None:
-        """Return why the rows of a host in this cell are ignored; None if they are not.
+        """Return why the rows of a host in this cell are ignored, or None if they are used.
 
-        The database here may be unable to store the host's name. Nova acts on a host only in the
-        cell that it maps the host to. The rows of a host without a mapping are read.
+        They are ignored if the host's name cannot be stored, or if nova maps the host to another
+        cell. Rows of unmapped hosts are used.
         """
-        if (letter := self.characters.missing(host)) is not None:
-            return f"{_CANNOT_STORE.format(letter)} of its host's name"
+        if (character := self.characters.missing(host)) is not None:
+            return f"{_CANNOT_STORE.format(character)} of its host's name"
         uuid = self.mapped_hosts.get(host or "", cell.uuid)
         return None if uuid == cell.uuid else f"nova maps its host to {self._title(uuid)}"
 
     def _title(self, uuid: str) -> str:
-        return self._known[uuid].title if uuid in self._known else f"cell {uuid}"
+        return self._by_uuid[uuid].title if uuid in self._by_uuid else f"cell {uuid}"
 
-    def _followed(self, before: FollowedCell | None, mapped: MappedCell) -> FollowedCell:
+    def _open_cell(self, previous: FollowedCell | None, mapped: MappedCell) -> FollowedCell:
         database = cell_database(mapped.title, mapped.database_connection, self.settings)
-        if before is not None and before.database.url == database.url:
-            before.mapped = mapped
-            return before
-        if before is not None:
-            before.database.close()
+        if previous is not None and previous.database.url == database.url:
+            previous.mapped = mapped
+            return previous
+        if previous is not None:
+            previous.database.close()
         return FollowedCell(mapped, database)
 
     def follow(self, account: Account, *, dry: bool = False) -> None:
-        """Record which cells there are, those that are new or gone as well."""
-        wanted = {
+        """Record new, changed and deleted cells."""
+        current = {
             cell.uuid: NovaCell(
                 uuid=cell.uuid,
                 name=self.shown(cell.mapped.name or "", f"cell {cell.uuid}", "name", account)
@@ -297,19 +297,19 @@ class NovaCells:
             for cell in self.every
         }
         with self.database.read() as connection:
-            before = {cell.uuid: cell for cell in cells.all_cells(connection)}
-        account.note_read("cells", len(wanted))
+            recorded = {cell.uuid: cell for cell in cells.all_cells(connection)}
+        account.note_read("cells", len(current))
         changed = {
             uuid: cell
-            for uuid, cell in wanted.items()
-            if uuid not in before
-            or (cell.name, cell.disabled) != (before[uuid].name, before[uuid].disabled)
+            for uuid, cell in current.items()
+            if uuid not in recorded
+            or (cell.name, cell.disabled) != (recorded[uuid].name, recorded[uuid].disabled)
         }
-        gone = before.keys() - wanted.keys()
+        gone = recorded.keys() - current.keys()
         for uuid, cell in changed.items():
-            account.differs("cells", cell.title, ("name", "disabled"), new=uuid not in before)
+            account.differs("cells", cell.title, ("name", "disabled"), new=uuid not in recorded)
         for uuid in gone:
-            account.gone("cells", before[uuid].title)
+            account.gone("cells", recorded[uuid].title)
         if dry or not (changed or gone):
             return
 
@@ -326,41 +326,40 @@ class NovaCells:
         patient: bool = True,
         account: Account | None = None,
     ) -> None:
-        """Do some work for each cell, and go on with the next where a cell is away.
+        """Call ``work`` for each cell, and continue with the next if a cell is away.
 
-        ``patient`` work asks also cells whose database kept it waiting when last asked, from time
-        to time.
+        ``patient`` work also retries cells whose last attempt did not fail at once.
         """
-        for cell in sorted(self.every, key=lambda one: one.away_until is not None):
-            before, begun = cell.away_until, monotonic()
+        for cell in sorted(self.every, key=lambda each: each.away_until is not None):
+            retry_at, started = cell.away_until, monotonic()
             can_wait = patient or cell.fails_at_once
-            if before is not None and not (can_wait and begun >= before):
-                self._note(account, cell)
+            if retry_at is not None and not (can_wait and started >= retry_at):
+                self._report_away(account, cell)
                 continue
             try:
                 work(cell)
             except NovaAway as failure:
-                self._went(cell, before, failure, monotonic() - begun)
-                self._note(account, cell)
+                self._note_failure(cell, retry_at, failure, monotonic() - started)
+                self._report_away(account, cell)
             else:
-                if before is not None:
-                    self._came_back(cell, before)
+                if retry_at is not None:
+                    self._came_back(cell, retry_at)
 
     @contextmanager
     def only_looking(self) -> Iterator[None]:
-        """Do not record meanwhile which cells are away, for a comparison, which writes nothing."""
-        self._only_looking = True
+        """Suppress the recording of cell states, for a comparison that writes nothing."""
+        self._is_read_only = True
         try:
             yield
         finally:
-            self._only_looking = False
+            self._is_read_only = False
 
-    def _note(self, account: Account | None, cell: FollowedCell) -> None:
+    def _report_away(self, account: Account | None, cell: FollowedCell) -> None:
         if account is not None:
             account.away[cell.title] = None
 
     def look_for_those_back(self) -> None:
-        """Ask again, next time, those cells that another process found to be back."""
+        """Retry, next time, the cells that another process has recorded as back."""
         if not self.away:
             return
         with self.database.read() as connection:
@@ -374,20 +373,20 @@ class NovaCells:
         answering = [cell.uuid for cell in self.every if cell.away_until is None]
         self.database.write(partial(cells.note_read, uuids=answering, now=self.clock()))
 
-    def _went(
-        self, cell: FollowedCell, before: float | None, failure: NovaAway, took: float
+    def _note_failure(
+        self, cell: FollowedCell, retry_at: float | None, failure: NovaAway, seconds: float
     ) -> None:
-        """Note that a cell failed, unless another thread noted the same failure meanwhile."""
-        with self._noting:
-            if cell.away_until not in {None, before}:
+        """Mark a cell as away, unless another thread has noted the same failure."""
+        with self._state_lock:
+            if cell.away_until not in {None, retry_at}:
                 return
             pause = min(cell.pause, PAUSE)
             is_news, cell.away_until = cell.away_until is None, monotonic() + pause
             cell.pause = 2 * pause
-            cell.fails_at_once = took < _AT_ONCE
+            cell.fails_at_once = seconds < _AT_ONCE
             if is_news:
                 LOG.warning(
-                    "%s: its database cannot be read, so that its hosts get no instances until it "
+                    "%s: its database cannot be read, and its hosts get no instances until it "
                     "can: %s",
                     cell.title,
                     failure.detail,
@@ -395,18 +394,18 @@ class NovaCells:
                 reason = self.characters.shown(failure.detail)
                 self._record(partial(cells.note_away, uuid=cell.uuid, failure=reason))
 
-    def _came_back(self, cell: FollowedCell, before: float) -> None:
-        """Note that a cell answered that was away before; another thread may know better by now."""
-        with self._noting:
-            if cell.away_until != before:
+    def _came_back(self, cell: FollowedCell, retry_at: float) -> None:
+        """Mark a cell as back, unless another thread has changed its state."""
+        with self._state_lock:
+            if cell.away_until != retry_at:
                 return
             cell.away_until, cell.pause = None, FIRST_PAUSE
             LOG.info("%s: its database answers again", cell.title)
             self._record(partial(cells.note_read, uuids=[cell.uuid]))
 
     def _record(self, note: Callable[..., None]) -> None:
-        # Under the lock: states are written in their order.
-        if not self._only_looking:
+        # Called under the lock, so that states are written in their order.
+        if not self._is_read_only:
             self.database.write(partial(note, now=self.clock()))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Keeps the compute nodes recorded here as nova's cells have them."""
+"""Sync of compute nodes."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -24,20 +24,21 @@ from placement_sched.store.compute import compute_nodes
 from placement_sched.store.compute.compute_nodes import RecordedNode
 
 _NOUN = "compute nodes"
-#: So many nodes are read and written at once.
+#: Maximum number of nodes that are read and written at once.
 CHUNK = 500
 _TRIES = 3
-#: How far a round looks back beyond the last one: the clocks of hosts, which date the rows, may be
-#: some minutes slow. Before a request it is less, for speed: the next round finds the rest.
+#: How far a round goes back beyond the last round: the clocks of hosts, which date the rows, may be
+#: some minutes slow. Before a request it is less, for speed: the next round reads the rest.
 ROUND_OVERLAP = timedelta(seconds=300)
 REFRESH_OVERLAP = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
 class MovedNodes:
-    """What moves of the nodes that were written of late, and the uuids of all if any came or went.
+    """The changing columns of recently written nodes.
 
-    ``at`` is the time here as the reading began.
+    ``everyone`` has the uuids of all nodes if any were added or deleted. ``at`` is when the reading
+    began, by this service's clock.
     """
 
     at: datetime
@@ -46,49 +47,49 @@ class MovedNodes:
 
 
 class NodeUpkeep:
-    """Keeps compute nodes in step; one for each process."""
+    """The sync of compute nodes, with one object per process."""
 
     def __init__(self, cells: NovaCells, services: ServiceUpkeep) -> None:
         self._cells = cells
         self._database = cells.database
         self._services = services
-        # By uuid, what a row of nova's said when it was last found to be recorded as it is, and the
-        # version of that record: most are read again and again, and reading JSON takes long.
-        self._same: dict[str, tuple[int, int]] = {}
-        # The history of this service's database that these versions are of.
+        # By uuid, the hash of nova's row when it last equalled its record, and the record's
+        # version: most rows are read again and again, and parsing their JSON is slow.
+        self._synced: dict[str, tuple[int, int]] = {}
+        # The history of this service's database in which these versions are valid.
         self._history: History = None
 
     def everything(
         self, cell: FollowedCell, account: Account, done: Callable[[int], None], *, dry: bool
     ) -> None:
-        """Compare all nodes of a cell, and record them as nova has them."""
+        """Compare all nodes of a cell and record the differences."""
         with self._database.read() as connection:
             recorded = compute_nodes.uuids_by_cell(connection).get(cell.uuid, ())
         started = self._cells.clock()
         with cell.database.read() as connection:
-            moving = nova_nodes.moved(connection)
-            nameless = nova_nodes.without_uuid(connection)
-        for host, name in nameless:
+            changed = nova_nodes.moved(connection)
+            without_uuid = nova_nodes.without_uuid(connection)
+        for host, name in without_uuid:
             account.unread |= {host or "", name or ""}
-            reason = "it has no uuid; nova-compute of this host gives it one when it starts"
+            reason = "it has no uuid: restart nova-compute on this host"
             account.misfit(f"compute node {name} of host {host} ({cell.title})", reason)
-        account.note_read(_NOUN, len(moving))
-        for chunk in batches((*moving, *(set(recorded) - moving.keys())), CHUNK):
+        account.note_read(_NOUN, len(changed))
+        for chunk in batches((*changed, *(set(recorded) - changed.keys())), CHUNK):
             self.settle(cell, chunk, account, dry=dry)
             if not dry:
-                cell.nodes.note(moving, moving.keys() & set(chunk), started)
+                cell.nodes.note(changed, changed.keys() & set(chunk), started)
             done(len(chunk))
         if not dry:
             cell.remapped.clear()
-            cell.nodes.keep(moving)
+            cell.nodes.keep(changed)
             cell.nodes_read = started
 
     def forget_other_cells(self, account: Account, *, dry: bool) -> None:
-        """Forget the nodes of cells that are none of nova's (any more)."""
+        """Delete the nodes of cells that nova does not have any more."""
         with self._database.read() as connection:
             recorded = compute_nodes.uuids_by_cell(connection)
-        known = {cell.uuid for cell in self._cells.every}
-        gone = [uuid for cell, uuids in recorded.items() if cell not in known for uuid in uuids]
+        valid = {cell.uuid for cell in self._cells.every}
+        gone = [uuid for cell, uuids in recorded.items() if cell not in valid for uuid in uuids]
         for uuid in gone:
             account.gone(_NOUN, uuid)
         if gone and not dry:
@@ -97,19 +98,19 @@ class NodeUpkeep:
     def moved(
         self, cell: FollowedCell, connection: Connection, census: CellCensus, *, settling: bool
     ) -> "MovedNodes":
-        """Return which nodes of a cell were written since the last time, came or went."""
+        """Return the nodes of a cell that were written since the last call, or all uuids."""
         now = self._cells.clock()
         overlap = ROUND_OVERLAP if settling else REFRESH_OVERLAP
         since = (cell.nodes_read or now - ROUND_OVERLAP) - overlap
-        moving = nova_nodes.moved(connection, since=since)
-        counted = cell.census is not None and cell.census[2:] == census[2:]
-        everyone = None if counted else nova_nodes.all_uuids(connection)
-        return MovedNodes(now, moving, everyone)
+        changed = nova_nodes.moved(connection, since=since)
+        is_census_unchanged = cell.census is not None and cell.census[2:] == census[2:]
+        everyone = None if is_census_unchanged else nova_nodes.all_uuids(connection)
+        return MovedNodes(now, changed, everyone)
 
     def follow(
         self, cell: FollowedCell, moved: "MovedNodes", account: Account, *, settling: bool
     ) -> None:
-        """Record those nodes that moved; with ``settling`` those of one second ago again."""
+        """Record the nodes that moved, with ``settling`` also nodes of the last second again."""
         keys = dict.fromkeys(cell.nodes.to_read(moved.moving, settling=settling))
         remapped = set(cell.remapped)
         if moved.everyone is not None:
@@ -127,32 +128,32 @@ class NodeUpkeep:
     def settle(
         self, cell: FollowedCell, uuids: Collection[str], account: Account, *, dry: bool = False
     ) -> None:
-        """Compare nodes of a cell, and record those that differ as nova has them.
+        """Compare nodes of a cell and record the differences.
 
-        A node that cannot be read stays as it was recorded, and is a misfit.
+        A node that cannot be parsed keeps its record and is reported as an issue.
         """
         for _ in range(_TRIES):
             with self._database.read() as connection:
                 if (history := history_of(connection)) != self._history:
-                    self._history, self._same = history, {}
-                before = compute_nodes.recorded(connection, uuids)
-            living, nodes = self._read(cell, uuids, before, account)
-            nodes = self._fitting(cell, nodes, account)
+                    self._history, self._synced = history, {}
+                recorded = compute_nodes.recorded(connection, uuids)
+            living, nodes = self._read(cell, uuids, recorded, account)
+            nodes = self._drop_name_conflicts(cell, nodes, account)
             with self._database.read() as connection:
-                unlike = compute_nodes.unlike(connection, nodes)
+                differences = compute_nodes.unlike(connection, nodes)
             for node in nodes:
-                if node.uuid in before and node.uuid not in unlike:
-                    self._same[node.uuid] = (living[node.uuid], before[node.uuid].version)
+                if node.uuid in recorded and node.uuid not in differences:
+                    self._synced[node.uuid] = (living[node.uuid], recorded[node.uuid].version)
             gone = [
                 uuid
                 for uuid in uuids
-                if uuid in before and uuid not in living and before[uuid].cell_uuid == cell.uuid
+                if uuid in recorded and uuid not in living and recorded[uuid].cell_uuid == cell.uuid
             ]
-            differing = [node for node in nodes if node.uuid in unlike]
-            if dry or self._write(differing, gone, before):
+            differing = [node for node in nodes if node.uuid in differences]
+            if dry or self._write(differing, gone, recorded):
                 break
         for node in differing:
-            new, fields = node.uuid not in before, unlike[node.uuid]
+            new, fields = node.uuid not in recorded, differences[node.uuid]
             account.differs(_NOUN, node.hypervisor_hostname, fields, new=new)
         for uuid in gone:
             account.gone(_NOUN, uuid)
@@ -161,21 +162,21 @@ class NodeUpkeep:
         self,
         cell: FollowedCell,
         uuids: Collection[str],
-        before: Mapping[str, RecordedNode],
+        old: Mapping[str, RecordedNode],
         account: Account,
     ) -> tuple[dict[str, int], list[ComputeNode]]:
-        """Return what the nodes that live say, by uuid, and of them those that may differ."""
+        """Return the hash of each living node by uuid, and the nodes that may differ."""
         with cell.database.read() as connection:
             rows = list(nova_nodes.whole(connection, uuids))
-        elsewhere = self._of_other_cells(cell, rows, before)
-        silent = defaults(self._cells.settings, self._cells.clock())
-        ratios = (silent.cpu_allocation_ratio, silent.ram_allocation_ratio)
-        terms = (cell.uuid, *ratios, silent.disk_allocation_ratio)
+        conflicts = self._find_cell_conflicts(cell, rows, old)
+        base = defaults(self._cells.settings, self._cells.clock())
+        ratios = (base.cpu_allocation_ratio, base.ram_allocation_ratio)
+        context = (cell.uuid, *ratios, base.disk_allocation_ratio)
         living: dict[str, int] = {}
         nodes: list[ComputeNode] = []
         for row in rows:
             place = f"compute node {row.hypervisor_hostname} ({row.uuid}) of {cell.title}"
-            if reason := self._cells.why_not_of(cell, row.host) or elsewhere.get(row.uuid):
+            if reason := self._cells.why_not_of(cell, row.host) or conflicts.get(row.uuid):
                 account.unread.add(row.uuid)
                 account.misfit(place, f"it is left out: {reason}")
                 continue
@@ -185,123 +186,123 @@ class NodeUpkeep:
                 continue
             if row.free_disk_gb is None:  # nova never selects it
                 account.unread |= {row.uuid, row.hypervisor_hostname, row.host}
-                reason = "its free_disk_gb is not reported yet, so that nothing is placed there"
+                reason = "free_disk_gb is not reported yet, and no instance is placed there"
                 account.misfit(place, reason)
                 continue
-            said = living[row.uuid] = hash((terms, nova_nodes.said(row)))
-            if row.uuid in before and self._same.get(row.uuid) == (said, before[row.uuid].version):
+            digest = living[row.uuid] = hash((context, nova_nodes.said(row)))
+            if row.uuid in old and self._synced.get(row.uuid) == (digest, old[row.uuid].version):
                 continue
             try:
-                node = read_report(nova_nodes.report_of(row, cell.uuid), self._silent(row, silent))
-            except DocumentError as wrong:
-                reason = wrong.at_path().detail
+                node = read_report(nova_nodes.report_of(row, cell.uuid), self._defaults(row, base))
+            except DocumentError as error:
+                reason = error.at_path().detail
                 account.unread |= {row.uuid, row.hypervisor_hostname, row.host}
-                account.misfit(place, f"it stays as it was recorded: {reason}")
+                account.misfit(place, f"its record is not updated: {reason}")
             else:
                 nodes.append(node.node)
         return living, nodes
 
-    def _of_other_cells(
+    def _find_cell_conflicts(
         self,
         cell: FollowedCell,
         rows: Iterable[nova_nodes.NodeRow],
-        before: Mapping[str, RecordedNode],
+        old: Mapping[str, RecordedNode],
     ) -> dict[str, str]:
-        """Return why the record of another cell is kept, by the uuids of nodes in both cells."""
+        """Return why a record of another cell is kept, by the uuids of nodes in both cells."""
         hosts = {row.uuid: row.host or "" for row in rows}
         reasons: dict[str, str] = {}
-        for other in self._cells.every:
-            recorded = hosts.keys() & before.keys()
-            theirs = [uuid for uuid in recorded if before[uuid].cell_uuid == other.uuid]
-            if other is cell or not theirs:
+        for peer in self._cells.every:
+            common = hosts.keys() & old.keys()
+            theirs = [uuid for uuid in common if old[uuid].cell_uuid == peer.uuid]
+            if peer is cell or not theirs:
                 continue
             mapped = self._cells.mapped_hosts.get
-            kept = {uuid for uuid in theirs if mapped(before[uuid].host, other.uuid) == other.uuid}
-            if other.away_until is None:
+            owned = {uuid for uuid in theirs if mapped(old[uuid].host, peer.uuid) == peer.uuid}
+            if peer.away_until is None:
                 with suppress(NovaAway):
-                    kept = self._that_count(other, cell, {uuid: hosts[uuid] for uuid in theirs})
-            reasons |= dict.fromkeys(kept, f"{other.title} has a node of the same uuid")
+                    owned = self._select_owned(peer, cell, {uuid: hosts[uuid] for uuid in theirs})
+            reasons |= dict.fromkeys(owned, f"{peer.title} has a node of the same uuid")
         return reasons
 
-    def _that_count(
-        self, other: FollowedCell, cell: FollowedCell, hosts: Mapping[str, str]
+    def _select_owned(
+        self, peer: FollowedCell, cell: FollowedCell, hosts: Mapping[str, str]
     ) -> set[str]:
-        """Return the nodes that count in ``other``, of those that ``cell`` has too on these hosts.
+        """Return the nodes on ``hosts`` of ``cell`` that belong to ``peer`` instead.
 
-        The one whose host is up counts, and of two that are up the one in the older cell.
+        A node belongs to the cell with its host up, otherwise to the older cell.
         """
-        with other.database.read() as connection:
-            theirs = {
+        with peer.database.read() as connection:
+            nodes = {
                 row.uuid: row.host or ""
                 for row in nova_nodes.whole(connection, hosts)
-                if not self._cells.why_not_of(other, row.host)
+                if not self._cells.why_not_of(peer, row.host)
             }
-            up_there = self._up(connection, theirs.values())
+            up_there = self._hosts_up(connection, nodes.values())
         with cell.database.read() as connection:
-            up_here = self._up(connection, hosts.values())
+            up_here = self._hosts_up(connection, hosts.values())
         order = self._cells.every
-        older = order.index(other) < order.index(cell)
+        older = order.index(peer) < order.index(cell)
         return {
             uuid
-            for uuid, host in theirs.items()
+            for uuid, host in nodes.items()
             if (host in up_there, older) > (hosts[uuid] in up_here, not older)
         }
 
-    def _up(self, connection: Connection, hosts: Collection[str]) -> set[str]:
-        """Return those of the hosts that have sent a heartbeat lately."""
+    def _hosts_up(self, connection: Connection, hosts: Collection[str]) -> set[str]:
+        """Return the hosts that have sent a heartbeat recently."""
         down_time = self._cells.settings.DEFAULT.service_down_time
         since = self._cells.clock() - timedelta(seconds=down_time)
         beats = nova_services.heartbeats_of(connection, set(hosts))
         return {host for host, at in beats.items() if at >= since}
 
-    def _fitting(
+    def _drop_name_conflicts(
         self, cell: FollowedCell, nodes: Sequence[ComputeNode], account: Account
     ) -> list[ComputeNode]:
-        """Return the nodes whose names no node of another cell has; the others are misfits."""
-        elsewhere = {one.uuid for one in self._cells.every} - {cell.uuid}
+        """Drop nodes whose names a node of another cell has, and report them as issues."""
+        elsewhere = {each.uuid for each in self._cells.every} - {cell.uuid}
         if not elsewhere or not nodes:
             return list(nodes)
         with self._database.read() as connection:
             names = compute_nodes.uuids_by_name(connection, {node.host for node in nodes})
-            holders = {node.uuid: uuid for node in nodes if (uuid := _holder(node, names))}
-            holding = compute_nodes.recorded(connection, holders.values())
-        fitting = []
+            owned = {node.uuid: uuid for node in nodes if (uuid := _name_owner(node, names))}
+            owners = compute_nodes.recorded(connection, owned.values())
+        accepted = []
         for node in nodes:
-            holder = holding.get(holders.get(node.uuid, ""))
+            owner = owners.get(owned.get(node.uuid, ""))
             mapped_here = self._cells.mapped_hosts.get(node.host) == cell.uuid
-            if holder is None or holder.cell_uuid not in elsewhere or mapped_here:
-                fitting.append(node)
+            if owner is None or owner.cell_uuid not in elsewhere or mapped_here:
+                accepted.append(node)
                 continue
             place = f"compute node {node.hypervisor_hostname} ({node.uuid}) of {cell.title}"
             account.unread |= {node.uuid, node.hypervisor_hostname, node.host}
             account.misfit(place, "another cell has a node of this host and name")
-        return fitting
+        return accepted
 
-    def _silent(self, row: nova_nodes.NodeRow, silent: Defaults) -> Defaults:
-        """Return what applies where a row is silent; the heartbeat is that of its host."""
-        seen = self._services.last_seen(row.host or "") or row.updated_at or row.created_at
-        return replace(silent, now=(seen or silent.now).replace(microsecond=0))
+    def _defaults(self, row: nova_nodes.NodeRow, base: Defaults) -> Defaults:
+        """Return the defaults for a row, with its host's heartbeat as the time."""
+        heartbeat = self._services.last_seen(row.host or "") or row.updated_at or row.created_at
+        return replace(base, now=(heartbeat or base.now).replace(microsecond=0))
 
     def _write(
         self,
         nodes: Sequence[ComputeNode],
         gone: Collection[str],
-        before: Mapping[str, RecordedNode],
+        recorded: Mapping[str, RecordedNode],
     ) -> bool:
-        """Write what differs; return whether all that was recorded still stood as it was read."""
+        """Write the differences, or return False if a record has changed since it was read."""
         if not nodes and not gone:
             return True
         now = self._cells.clock()
 
         def write(connection: Connection) -> None:
             names = compute_nodes.uuids_by_name(connection, {node.host for node in nodes})
-            # A node may come back under another uuid, and two may swap their names.
-            replaced = {uuid for node in nodes if (uuid := _holder(node, names))}
+            # A node may come back with another uuid, and two nodes may swap their names.
+            replaced = {uuid for node in nodes if (uuid := _name_owner(node, names))}
             compute_nodes.remove_many(connection, [*gone, *replaced])
             after = {
-                node.uuid: before[node.uuid].version
+                node.uuid: recorded[node.uuid].version
                 for node in nodes
-                if node.uuid in before and node.uuid not in replaced
+                if node.uuid in recorded and node.uuid not in replaced
             }
             compute_nodes.write(connection, nodes, now, after=after)
 
@@ -312,7 +313,7 @@ class NodeUpkeep:
         return True
 
 
-def _holder(node: ComputeNode, names: Mapping[tuple[str, str], str]) -> str | None:
-    """Return the uuid of another node that is recorded under the names of this one."""
+def _name_owner(node: ComputeNode, names: Mapping[tuple[str, str], str]) -> str | None:
+    """Return the uuid of another node that is recorded with this node's host and name."""
     uuid = names.get((node.host, node.hypervisor_hostname))
     return None if uuid == node.uuid else uuid

@@ -1,4 +1,4 @@
-"""What a reading of nova's databases found: counts, differences, and what does not fit."""
+"""Report of a sync with nova's databases: counts, differences and issues."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -9,17 +9,17 @@ from oslo_log import log
 
 LOG = log.getLogger(__name__)
 
-#: So many misfits are remembered as logged, and no more are logged.
-_MOST = 1000
-#: What is read, in the order in which it is read and reported.
+#: Maximum number of issues that a process logs.
+_MAX_LOGGED = 1000
+#: The kinds of records, in the order in which they are read and reported.
 NOUNS = ("cells", "services", "compute nodes", "host aggregates", "server groups", "instances")
-#: What became of one thing, or would become of it.
+#: The kinds of differences.
 Change = Literal["new", "changed", "gone"]
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many of a noun were read, and how many of them differed from what is recorded here."""
+    """The numbers of records of one kind: read, and differing from nova's."""
 
     read: int = 0
     new: int = 0
@@ -28,13 +28,13 @@ class Count:
 
     @property
     def differing(self) -> int:
-        """Return how many are not recorded as nova has them."""
+        """The number of records that differ from nova's."""
         return self.new + self.changed + self.gone
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """One thing of nova's that cannot be recorded, or not as nova has it: where, and why.
+    """A record of nova that cannot be stored, or not completely.
 
     ``place`` names it in nova's words: ``compute node cn7 (3f2...)``, ``cell two``.
     """
@@ -48,10 +48,10 @@ class Misfit:
 
 @dataclass(frozen=True, slots=True)
 class Unlike:
-    """One thing that is recorded here otherwise than nova has it.
+    """A difference between a record here and in nova.
 
-    ``noun`` is one of :data:`NOUNS`, ``name`` what people call it, ``fields`` the names of what
-    differs where it is changed.
+    ``noun`` is one of :data:`NOUNS`, ``name`` a display name. ``fields`` are the names of the
+    fields that differ if ``kind`` is ``changed``.
     """
 
     noun: str
@@ -62,11 +62,11 @@ class Unlike:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What one reading found.
+    """The report of one sync.
 
-    ``counts`` is by noun and has every one of :data:`NOUNS` that was read. ``misfits`` is what does
-    not fit. ``unlike`` names each difference, after a comparison only. ``away`` has the title of
-    each cell whose database did not answer. ``seconds`` is the time taken.
+    ``counts`` has an entry for each of :data:`NOUNS` that was read. ``misfits`` are the issues.
+    ``unlike`` lists each difference, after a comparison only. ``away`` are the titles of the cells
+    whose database did not answer.
     """
 
     counts: Mapping[str, Count]
@@ -79,33 +79,33 @@ class Findings:
 
     @property
     def differing(self) -> int:
-        """Return how many things are not (or, after a reading, were not) recorded as nova's."""
+        """The number of records that differ from nova's, or did before they were written."""
         return sum(count.differing for count in self.counts.values())
 
 
 @dataclass(slots=True)
 class Account:
-    """A reading under way: takes what its steps find; :meth:`findings` sums it up."""
+    """The running totals of a sync, summed up by :meth:`findings`."""
 
     read: Counter[str] = field(default_factory=Counter)
     unlike: list[Unlike] = field(default_factory=list)
     misfits: dict[Misfit, None] = field(default_factory=dict)
     away: dict[str, None] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)
-    #: Whether differences are named, and not only counted.
+    #: Whether differences are listed, not only counted.
     naming: bool = False
     _counts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
     def note_read(self, noun: str, number: int) -> None:
-        """Note that so many were read."""
+        """Add to the number of records that were read."""
         self.read[noun] += number
 
     def differs(self, noun: str, name: str, fields: Iterable[str], *, new: bool) -> None:
-        """Note that one thing is not recorded yet, or otherwise than nova has it."""
+        """Note a record that is new or differs from nova's."""
         self._note(noun, "new" if new else "changed", name, () if new else fields)
 
     def gone(self, noun: str, name: str) -> None:
-        """Note that one thing is recorded that nova has not (any more)."""
+        """Note a record that nova does not have any more."""
         self._note(noun, "gone", name, ())
 
     def _note(self, noun: str, kind: Change, name: str, fields: Iterable[str]) -> None:
@@ -114,11 +114,11 @@ class Account:
             self.unlike.append(Unlike(noun, kind, name, tuple(fields)))
 
     def misfit(self, place: str, reason: str) -> None:
-        """Note what does not fit, once."""
+        """Note an issue unless it is noted already."""
         self.misfits[Misfit(place, reason)] = None
 
     def findings(self, seconds: float) -> Findings:
-        """Return what was found, after so many seconds."""
+        """Return the report, given the duration in seconds."""
         counts = {
             noun: Count(self.read[noun], **self._counts[noun])
             for noun in NOUNS
@@ -135,13 +135,13 @@ class Account:
 
 
 class MisfitLog:
-    """Logs each misfit once."""
+    """A log of issues without repetitions."""
 
     def __init__(self) -> None:
         self._logged: set[Misfit] = set()
 
     def log(self, misfit: Misfit) -> None:
-        """Log a misfit that was not logged before."""
-        if misfit not in self._logged and len(self._logged) < _MOST:
+        """Log an issue unless it was logged before."""
+        if misfit not in self._logged and len(self._logged) < _MAX_LOGGED:
             self._logged.add(misfit)
             LOG.warning("%s", misfit)

@@ -1,4 +1,4 @@
-"""Keeps the server groups recorded here as nova's API database has them."""
+"""Sync of server groups and host aggregates."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -13,60 +13,69 @@ from placement_sched.nova.sync.findings import Account
 from placement_sched.schemas.formats import DocumentError
 from placement_sched.store.compute import host_aggregates, server_groups
 
-_NOUN = "server groups"
-_FIELDS = ("name", "policy", "rules", "project_id", "user_id")
+_GROUP_NOUN = "server groups"
+_GROUP_FIELDS = ("name", "policy", "rules", "project_id", "user_id")
+_AGGREGATE_NOUN = "host aggregates"
+_AGGREGATE_FIELDS = ("uuid", "name", "hosts", "metadata")
+_TRIES = 3
+#: Maximum length of a name with placeholders, without the id that makes it unique.
+_MAX_SHOWN_NAME = 240
 
 
 class GroupUpkeep:
-    """Keeps server groups in step; one for each process.
+    """The sync of server groups, with one object per process.
 
-    Their members are instances, whose records name the group.
+    Memberships are stored with the records of instances.
     """
 
     def __init__(self, cells: NovaCells) -> None:
         self._cells = cells
         self._database = cells.database
-        self._seen: object = None
+        self._fingerprint: object = None
         self._newest_member: int | None = None
 
     def everything(self, account: Account, *, dry: bool = False) -> None:
-        """Compare all groups, and record them as nova has them; raises :class:`NovaAway`."""
+        """Compare all groups and record the differences, or raise :class:`NovaAway`."""
         with self._cells.read_api() as connection:
-            seen = nova_groups.fingerprint(connection)
+            fingerprint = nova_groups.fingerprint(connection)
         self._settle(account, dry=dry)
         if not dry:
-            self._seen = seen
+            self._fingerprint = fingerprint
 
     def follow(self, account: Account) -> tuple[str, ...]:
-        """Do so where nova's tables of groups have changed; raises :class:`NovaAway`.
+        """Sync groups if nova's tables have changed, or raise :class:`NovaAway`.
 
-        Returns the uuids of the instances that joined a group since the last time.
+        Returns the uuids of the instances that joined a group since the last call.
         """
         with self._cells.read_api() as connection:
-            seen = nova_groups.fingerprint(connection)
+            fingerprint = nova_groups.fingerprint(connection)
             newest = nova_groups.newest_member(connection)
-            before = newest if self._newest_member is None else self._newest_member
-            joined = nova_groups.members_since(connection, before) if newest > before else ()
-        if seen != self._seen:
+            previous = newest if self._newest_member is None else self._newest_member
+            joined = nova_groups.members_since(connection, previous) if newest > previous else ()
+        if fingerprint != self._fingerprint:
             self._settle(account, dry=False)
-            self._seen = seen
+            self._fingerprint = fingerprint
         self._newest_member = newest
         return joined
 
     def _settle(self, account: Account, *, dry: bool) -> None:
         with self._database.read() as connection:
-            before = {one.uuid or "": one for one in server_groups.every(connection)}
+            recorded = {group.uuid or "": group for group in server_groups.every(connection)}
         with self._cells.read_api() as connection:
-            found = nova_groups.groups(connection)
-        theirs = self._fitting(found, account)
-        differing = {uuid: one for uuid, one in theirs.items() if _unlike(before.get(uuid), one)}
-        gone = before.keys() - found.keys()
-        account.note_read(_NOUN, len(found))
-        for uuid, one in differing.items():
-            fields = _unlike(before.get(uuid), one)
-            account.differs(_NOUN, one.name or uuid, fields, new=uuid not in before)
+            groups = nova_groups.groups(connection)
+        storable = self._select_storable(groups, account)
+        differing = {
+            uuid: group
+            for uuid, group in storable.items()
+            if _diff_group(recorded.get(uuid), group)
+        }
+        gone = recorded.keys() - groups.keys()
+        account.note_read(_GROUP_NOUN, len(groups))
+        for uuid, group in differing.items():
+            fields = _diff_group(recorded.get(uuid), group)
+            account.differs(_GROUP_NOUN, group.name or uuid, fields, new=uuid not in recorded)
         for uuid in gone:
-            account.gone(_NOUN, before[uuid].name or uuid)
+            account.gone(_GROUP_NOUN, recorded[uuid].name or uuid)
         if dry or not (differing or gone):
             return
         now = self._cells.clock()
@@ -79,153 +88,150 @@ class GroupUpkeep:
 
         self._database.write(write)
 
-    def _fitting(
-        self, found: Mapping[str, ServerGroup | DocumentError], account: Account
+    def _select_storable(
+        self, groups: Mapping[str, ServerGroup | DocumentError], account: Account
     ) -> dict[str, ServerGroup]:
-        fitting = {}
-        for uuid, one in found.items():
-            if isinstance(one, DocumentError):
-                account.misfit(f"server group {uuid}", one.at_path().detail)
-            elif one.policy not in POLICIES:
+        storable = {}
+        for uuid, group in groups.items():
+            if isinstance(group, DocumentError):
+                account.misfit(f"server group {uuid}", group.at_path().detail)
+            elif group.policy not in POLICIES:
                 account.misfit(
-                    f"server group {one.name} ({uuid})",
-                    f"its policy {one.policy!r} is not one of {', '.join(POLICIES)}",
+                    f"server group {group.name} ({uuid})",
+                    f"its policy {group.policy!r} is not one of {', '.join(POLICIES)}",
                 )
             else:
                 place = f"server group {uuid}"
-                name = self._cells.shown(one.name or "", place, "name", account)
-                texts = {"project_id": one.project_id, "user_id": one.user_id}
+                name = self._cells.shown(group.name or "", place, "name", account)
+                texts = {"project_id": group.project_id, "user_id": group.user_id}
                 if self._cells.is_left_out(place, texts, account):
                     continue
-                fitting[uuid] = replace(one, name=name or one.name)
-        return fitting
+                storable[uuid] = replace(group, name=name or group.name)
+        return storable
 
 
-def _unlike(before: ServerGroup | None, one: ServerGroup) -> tuple[str, ...]:
-    """Return the fields in which a group differs; all of them, of a new one."""
+def _diff_group(recorded: ServerGroup | None, group: ServerGroup) -> tuple[str, ...]:
+    """Return the fields of a group that differ, or all fields if it is new."""
     return tuple(
-        name for name in _FIELDS if before is None or getattr(before, name) != getattr(one, name)
+        name
+        for name in _GROUP_FIELDS
+        if recorded is None or getattr(recorded, name) != getattr(group, name)
     )
 
 
-_HOST_AGGREGATES_NOUN = "host aggregates"
-_HOST_AGGREGATES_FIELDS = ("uuid", "name", "hosts", "metadata")
-_TRIES = 3
-#: Characters of a name with placeholders, beside the number that makes it unique.
-_LONGEST_SHOWN = 240
-
-
 class AggregateUpkeep:
-    """Keeps aggregates in step; one for each process."""
+    """The sync of host aggregates, with one object per process."""
 
     def __init__(self, cells: NovaCells) -> None:
         self._cells = cells
         self._database = cells.database
-        self._seen: nova_aggregates.TablesFingerprint | None = None
+        self._fingerprint: nova_aggregates.TablesFingerprint | None = None
 
     def everything(self, account: Account, *, dry: bool = False) -> None:
-        """Compare all aggregates, and record them as nova has them; raises :class:`NovaAway`."""
+        """Compare all aggregates and record the differences, or raise :class:`NovaAway`."""
         with self._cells.read_api() as connection:
-            seen = nova_aggregates.fingerprint(connection)
+            fingerprint = nova_aggregates.fingerprint(connection)
         self.settle(account, dry=dry)
         if not dry:
-            self._seen = seen
+            self._fingerprint = fingerprint
 
     def follow(self, account: Account) -> None:
-        """Do so where nova's tables of aggregates have changed; raises :class:`NovaAway`."""
+        """Sync aggregates if nova's tables have changed, or raise :class:`NovaAway`."""
         with self._cells.read_api() as connection:
-            seen = nova_aggregates.fingerprint(connection)
-        if seen != self._seen:
+            fingerprint = nova_aggregates.fingerprint(connection)
+        if fingerprint != self._fingerprint:
             self.settle(account)
-            self._seen = seen
+            self._fingerprint = fingerprint
 
     def settle(
-        self, account: Account, numbers: Collection[int] | None = None, *, dry: bool = False
+        self, account: Account, ids: Collection[int] | None = None, *, dry: bool = False
     ) -> None:
-        """Compare aggregates of these numbers, or all, and record those that differ.
+        """Compare aggregates (default: all) and record the differences.
 
-        What is recorded is read before nova is, and written only where it still stands so. Raises
+        Records are read before nova, and written only if they are unchanged since. Raises
         :class:`NovaAway`.
         """
         for _ in range(_TRIES):
             with self._database.read() as connection:
-                before = _recorded(connection, numbers)
+                recorded = _read_recorded(connection, ids)
             with self._cells.read_api() as connection:
-                found = nova_aggregates.host_aggregates(connection, numbers)
-            theirs = {one.id: one for one in map(partial(self._storable, account), found)}
-            unfit = {number for number, one in theirs.items() if self._is_unfit(one, account)}
-            theirs = {number: one for number, one in theirs.items() if number not in unfit}
+                rows = nova_aggregates.host_aggregates(connection, ids)
+            aggregates = {row.id: row for row in map(partial(self._make_storable, account), rows)}
+            unfit = {key for key, row in aggregates.items() if self._is_unstorable(row, account)}
+            aggregates = {key: row for key, row in aggregates.items() if key not in unfit}
             differing = {
-                number: one
-                for number, one in theirs.items()
-                if _host_aggregates_unlike(before.get(number), one)
+                key: aggregate
+                for key, aggregate in aggregates.items()
+                if _diff_aggregate(recorded.get(key), aggregate)
             }
-            gone = before.keys() - theirs.keys() - unfit
-            if dry or not (differing or gone) or self._write(before, differing, gone):
+            gone = recorded.keys() - aggregates.keys() - unfit
+            if dry or not (differing or gone) or self._write(recorded, differing, gone):
                 break
-        account.note_read(_HOST_AGGREGATES_NOUN, len(theirs))
-        for number, one in differing.items():
-            fields = _host_aggregates_unlike(before.get(number), one)
-            account.differs(_HOST_AGGREGATES_NOUN, one.name, fields, new=number not in before)
-        for number in gone:
-            account.gone(_HOST_AGGREGATES_NOUN, before[number].name)
+        account.note_read(_AGGREGATE_NOUN, len(aggregates))
+        for key, aggregate in differing.items():
+            fields = _diff_aggregate(recorded.get(key), aggregate)
+            account.differs(_AGGREGATE_NOUN, aggregate.name, fields, new=key not in recorded)
+        for key in gone:
+            account.gone(_AGGREGATE_NOUN, recorded[key].name)
 
-    def _storable(self, account: Account, one: HostAggregate) -> HostAggregate:
-        """Return an aggregate without what cannot be stored of its name and hosts."""
-        place = f"aggregate {one.uuid}"
-        name = self._cells.shown(one.name, place, "name", account)
-        if name != one.name:  # names are unique, also those with placeholders
-            name = f"{name[:_LONGEST_SHOWN]} ({one.id})"
+    def _make_storable(self, account: Account, aggregate: HostAggregate) -> HostAggregate:
+        """Replace or remove the parts of name and hosts that cannot be stored."""
+        place = f"aggregate {aggregate.uuid}"
+        name = self._cells.shown(aggregate.name, place, "name", account)
+        if name != aggregate.name:  # names are unique, also with placeholders
+            name = f"{name[:_MAX_SHOWN_NAME]} ({aggregate.id})"
         hosts = frozenset(
             host
-            for host in one.hosts
+            for host in aggregate.hosts
             if not self._cells.is_left_out(place, {"host": host}, account)
         )
-        return replace(one, name=name, hosts=hosts)
+        return replace(aggregate, name=name, hosts=hosts)
 
-    def _is_unfit(self, one: HostAggregate, account: Account) -> bool:
-        """Return whether metadata cannot be stored: the aggregate stays as it was recorded."""
-        texts = {f"metadata {key!r}": f"{key}{value}" for key, value in one.metadata.items()}
-        return self._cells.is_left_out(f"aggregate {one.name} ({one.uuid})", texts, account)
+    def _is_unstorable(self, aggregate: HostAggregate, account: Account) -> bool:
+        """Return whether the metadata cannot be stored, so that the aggregate keeps its record."""
+        texts = {f"metadata {key!r}": f"{key}{value}" for key, value in aggregate.metadata.items()}
+        return self._cells.is_left_out(
+            f"aggregate {aggregate.name} ({aggregate.uuid})", texts, account
+        )
 
     def _write(
         self,
-        before: Mapping[int, HostAggregate],
+        recorded: Mapping[int, HostAggregate],
         differing: Mapping[int, HostAggregate],
         gone: Collection[int],
     ) -> bool:
-        """Write what differs; return whether all of it still stood as it was read."""
+        """Write the differences, or return False if a record has changed since it was read."""
         now = self._cells.clock()
 
         def write(connection: Connection) -> bool:
-            numbers = {*differing, *gone}
-            # From here on no other process changes an aggregate until this transaction ends.
+            ids = {*differing, *gone}
+            # From here on, no other process changes an aggregate until this transaction ends.
             host_aggregates.note_change(connection)
-            here = _recorded(connection, None)
-            if any(_moved(before.get(number), here.get(number)) for number in numbers):
+            current = _read_recorded(connection, None)
+            if any(_has_changed(recorded.get(key), current.get(key)) for key in ids):
                 return False
-            # Others may have names or uuids that these bring: they will be compared next.
-            host_aggregates.replace(connection, here, list(differing.values()), gone, now)
+            # Other aggregates may have the new names or uuids: they are compared next.
+            host_aggregates.replace(connection, current, list(differing.values()), gone, now)
             return True
 
         return self._database.write(write)
 
 
-def _recorded(connection: Connection, numbers: Collection[int] | None) -> dict[int, HostAggregate]:
-    every = host_aggregates.snapshot(connection)
-    return {one.id: one for one in every if numbers is None or one.id in numbers}
+def _read_recorded(connection: Connection, ids: Collection[int] | None) -> dict[int, HostAggregate]:
+    rows = host_aggregates.snapshot(connection)
+    return {row.id: row for row in rows if ids is None or row.id in ids}
 
 
-def _host_aggregates_unlike(before: HostAggregate | None, one: HostAggregate) -> tuple[str, ...]:
-    """Return the fields in which an aggregate differs; all of them, of a new one."""
+def _diff_aggregate(recorded: HostAggregate | None, aggregate: HostAggregate) -> tuple[str, ...]:
+    """Return the fields of an aggregate that differ, or all fields if it is new."""
     return tuple(
         name
-        for name in _HOST_AGGREGATES_FIELDS
-        if before is None or getattr(before, name) != getattr(one, name)
+        for name in _AGGREGATE_FIELDS
+        if recorded is None or getattr(recorded, name) != getattr(aggregate, name)
     )
 
 
-def _moved(before: HostAggregate | None, here: HostAggregate | None) -> bool:
-    if before is None or here is None:
-        return before is not here
-    return bool(_host_aggregates_unlike(before, here))
+def _has_changed(recorded: HostAggregate | None, current: HostAggregate | None) -> bool:
+    if recorded is None or current is None:
+        return recorded is not current
+    return bool(_diff_aggregate(recorded, current))

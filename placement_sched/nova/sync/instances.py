@@ -1,4 +1,4 @@
-"""Keeps the instances recorded here as nova's cells have them."""
+"""Sync of instances."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -17,20 +17,32 @@ from placement_sched.nova.databases.connections import NovaAway
 from placement_sched.nova.databases.instances import Flavors, KeptFlavor, NovaInstance
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.findings import Account
-from placement_sched.store.compute import flavors as flavors_module
+from placement_sched.store.compute import flavors as flavor_store
 from placement_sched.store.compute import instances, server_groups
 from placement_sched.store.compute.instances import Kept, short_id
 
-#: The columns that make a record another one, in the order in which :class:`Kept` has them after
-#: the uuid, and how people call them.
+#: The columns that are compared, in the order of :class:`Kept` after the uuid, and the names of
+#: their fields.
 _COLUMNS = Kept._fields[1:11]
 FIELDS = tuple(name.removesuffix("_digest") for name in _COLUMNS)
-#: The columns of a field, where they are not the one of its name.
+#: The columns of a field, if they are not just the column of its name.
 _COLUMNS_OF = {"flavor": ("flavor", "flavor_digest", "flavorid"), "image_id": ("image_id", "image")}
+_NOUN = "instances"
+#: Number of instances that are read and written at once.
+CHUNK = 1000
+_TRIES = 3
+#: Maximum number of flavors in the cache.
+_MAX_CACHED_FLAVORS = 10_000
+#: How far a round goes back beyond the last round: the clocks of hosts, which date the rows, may be
+#: some minutes slow.
+OVERLAP = timedelta(seconds=300)
+#: Nova creates an instance in its cell only after scheduling: a claim of this service is kept this
+#: long even if no cell has the instance.
+GRACE = timedelta(seconds=600)
 
 
 class NewRecord(NamedTuple):
-    """An instance as it is to be recorded; ``values`` are in the order of the columns."""
+    """A record to write, with ``values`` in the order of the compared columns."""
 
     uuid: str
     values: tuple[Any, ...]
@@ -42,20 +54,20 @@ class NewRecord(NamedTuple):
 
     @property
     def texts(self) -> dict[str, str | None]:
-        """Return the columns that have a text from outside which is not JSON, by their names."""
+        """The columns with text from nova that is not JSON, by name."""
         return {**dict(zip(_COLUMNS, self.values, strict=True)), "flavorid": self.flavor.flavorid}
 
     def changed(self, fields: Collection[str]) -> dict[str, Any]:
-        """Return of the row the columns of these fields, and what every row that is sent has."""
+        """Return the columns of some fields, and the columns that every row needs."""
         row = self.row()
         names = {name for field in fields for name in _COLUMNS_OF.get(field, (field,))}
-        # A database wants the name of an instance even where the row is there already.
+        # The statement that writes rows needs a name even if the row exists already.
         return {name: row[name] for name in row if name in {"uuid", "display_name", *names}} | {
             "updated_at": self.updated_at
         }
 
     def row(self) -> dict[str, Any]:
-        """Return the row of the table, but for its number."""
+        """Return the row of the table, without its id."""
         return {
             "uuid": self.uuid,
             **dict(zip(_COLUMNS, self.values, strict=True)),
@@ -70,7 +82,7 @@ class NewRecord(NamedTuple):
 
 def record_of(
     instance: NovaInstance,
-    before: Kept | None,
+    recorded: Kept | None,
     *,
     flavor: KeptFlavor,
     group: str | None,
@@ -79,17 +91,17 @@ def record_of(
 ) -> NewRecord:
     """Return the record of an instance.
 
-    A claim of ours is *pending* while nova may not know of it yet: until nova-compute has written
-    its name, the host is the one that was chosen here. The image as it was when chosen is kept.
+    A claim of this service is *pending* while nova may not have recorded it: until nova-compute has
+    written its name, the chosen host is kept. The image is kept as it was when chosen.
     """
     host, node = instance.host, instance.node
     image_id = short_id(instance.image_ref or None)
     image = None if image_id is None else storable({"id": image_id})
-    if before is not None:
-        if host is None and instance.vm_state == "building" and is_pending(before):
-            host, node = before.host, before.node
-        if before.image_id == image_id:
-            image = before.image
+    if recorded is not None:
+        if host is None and instance.vm_state == "building" and is_pending(recorded):
+            host, node = recorded.host, recorded.node
+        if recorded.image_id == image_id:
+            image = recorded.image
     created_at = moment(instance.created_at) or now
     values = (
         *(host, node, instance.project_id, instance.user_id),
@@ -101,91 +113,78 @@ def record_of(
         values=values,
         flavor=flavor,
         image=image,
-        decision_uuid=None if before is None else before.decision_uuid,
+        decision_uuid=None if recorded is None else recorded.decision_uuid,
         created_at=created_at,
         updated_at=moment(instance.updated_at) or created_at,
     )
 
 
-def unlike(before: Kept | None, record: NewRecord) -> tuple[str, ...]:
-    """Return the fields in which a record differs; all of them, of a new one."""
-    if before is None:
+def unlike(recorded: Kept | None, record: NewRecord) -> tuple[str, ...]:
+    """Return the fields of a record that differ, or all fields if it is new."""
+    if recorded is None:
         return FIELDS
-    kept = before[1:11]
-    if kept == record.values:
+    old_values = recorded[1:11]
+    if old_values == record.values:
         return ()
     return tuple(
-        name for name, old, new in zip(FIELDS, kept, record.values, strict=True) if old != new
+        name for name, old, new in zip(FIELDS, old_values, record.values, strict=True) if old != new
     )
 
 
 def moment(text: str | None) -> datetime | None:
-    """Return the time, without a fraction of a second, that a database wrote in ISO 8601."""
+    """Parse the ISO 8601 time of a database, without fractions of a second."""
     return None if text is None else datetime.fromisoformat(text[:19])
 
 
-_NOUN = "instances"
-#: So many instances are read and written at once.
-CHUNK = 1000
-_TRIES = 3
-#: So many flavors are remembered.
-_MOST_FLAVORS = 10_000
-#: How far a round looks back beyond the last one: the clocks of hosts, which date the rows, may be
-#: some minutes slow.
-OVERLAP = timedelta(seconds=300)
-#: Nova makes the record of an instance in its cell only after it was scheduled: what was claimed
-#: here stays so long, even if no cell knows of it.
-GRACE = timedelta(seconds=600)
-
-
 @dataclass(slots=True)
-class _Looked:
-    """What nova's cells said of some instances."""
+class _LookupResult:
+    """Instances as nova's cells have them."""
 
     living: dict[str, NovaInstance] = field(default_factory=dict)
-    #: Those that a cell knows as deleted, or hidden.
+    #: Instances that are deleted or hidden in a cell.
     ended: set[str] = field(default_factory=set)
-    #: Instances that live in a cell that nova's API does not map them to.
+    #: Instances that live in another cell than nova's API maps them to.
     strays: dict[str, NovaInstance] = field(default_factory=dict)
     #: The uuid of the cell that nova's API maps each instance to.
     mapped: Mapping[str, str] = field(default_factory=dict)
-    #: Those that the cell of their mapping has deleted.
+    #: Instances that are deleted in the cell that nova's API maps them to.
     deleted: set[str] = field(default_factory=set)
 
-    def take(self, cell: FollowedCell, found: Iterable[NovaInstance]) -> None:
-        for one in found:
-            here = self.mapped.get(one.uuid, cell.uuid) == cell.uuid
-            if not one.lives:
-                self.ended.add(one.uuid)
-                if here and one.deleted:
-                    self.deleted.add(one.uuid)
-            elif here:
-                self.living.setdefault(one.uuid, one)
+    def add(self, cell: FollowedCell, rows: Iterable[NovaInstance]) -> None:
+        for row in rows:
+            is_mapped_here = self.mapped.get(row.uuid, cell.uuid) == cell.uuid
+            if not row.lives:
+                self.ended.add(row.uuid)
+                if is_mapped_here and row.deleted:
+                    self.deleted.add(row.uuid)
+            elif is_mapped_here:
+                self.living.setdefault(row.uuid, row)
             else:
-                self.strays.setdefault(one.uuid, one)
+                self.strays.setdefault(row.uuid, row)
 
-    def take_strays(self, away: Collection[str]) -> None:
-        """Accept strays that the mapped cell does not have, unless that cell is away.
+    def accept_strays(self, away: Collection[str]) -> None:
+        """Accept strays that their mapped cell does not have, unless that cell is away.
 
-        Between cells, nova makes the copy that counts visible after it has changed the mapping.
+        When nova moves an instance between cells, it changes the mapping before it unhides the
+        copy that counts.
         """
-        for uuid, one in self.strays.items():
+        for uuid, instance in self.strays.items():
             if self.mapped[uuid] not in away and uuid not in self.deleted:
-                self.living.setdefault(uuid, one)
+                self.living.setdefault(uuid, instance)
 
 
 class InstanceUpkeep:
-    """Keeps instances in step; one for each process."""
+    """The sync of instances, with one object per process."""
 
     def __init__(self, cells: NovaCells) -> None:
         self._cells = cells
         self._database = cells.database
         self._flavors = Flavors()
-        # Flavors as they are recorded here, by their digests.
-        self._recorded: dict[str, KeptFlavor] = {}
+        # The recorded flavors, by digest.
+        self._cached: dict[str, KeptFlavor] = {}
 
     def count(self) -> int:
-        """Return how many instances live in all cells that answer."""
+        """Return the number of living instances in all cells that answer."""
         total = 0
 
         def count(cell: FollowedCell) -> None:
@@ -199,45 +198,45 @@ class InstanceUpkeep:
     def everything(
         self, account: Account, number: int, done: Callable[[int], None], *, dry: bool = False
     ) -> None:
-        """Compare all instances, about so many, and record them as nova has them.
+        """Compare all instances and record the differences.
 
-        They are compared by ranges of uuids, so that no more are in memory at once.
+        ``number`` is their approximate number. Ranges of uuids limit how many are in memory.
         """
         started = self._cells.clock()
         for first, last in nova_instances.ranges(number // CHUNK + 1):
             with self._database.read() as connection:
-                before = {one.uuid: one for one in instances.between(connection, first, last)}
+                recorded = {row.uuid: row for row in instances.between(connection, first, last)}
             living = self._between(first, last, account)
             groups = self._groups(living)
-            wanted = self._records(living.values(), before, groups, account)
-            account.note_read(_NOUN, len(wanted))
-            self._add([one for one in wanted if one.uuid not in before], account, dry=dry)
-            right = {one.uuid for one in wanted if not unlike(before.get(one.uuid), one)}
-            self.settle(before.keys() - right, account, flavors=True, dry=dry)
-            done(len(wanted))
+            records = self._records(living.values(), recorded, groups, account)
+            account.note_read(_NOUN, len(records))
+            self._add([each for each in records if each.uuid not in recorded], account, dry=dry)
+            unchanged = {each.uuid for each in records if not unlike(recorded.get(each.uuid), each)}
+            self.settle(recorded.keys() - unchanged, account, flavors=True, dry=dry)
+            done(len(records))
         if not dry:
             for cell in self._cells.every:
                 cell.instances_read = started
 
     def _add(self, records: Sequence[NewRecord], account: Account, *, dry: bool) -> None:
-        """Record instances that are new, in those of their groups that are still there."""
-        for one in records:
-            account.differs(_NOUN, one.uuid, (), new=True)
+        """Record new instances, and their groups if the groups still exist."""
+        for record in records:
+            account.differs(_NOUN, record.uuid, (), new=True)
         if records and not dry:
-            texts, rows = _flavors_of(records), [one.row() for one in records]
+            texts, rows = _flavors_of(records), [record.row() for record in records]
             groups = {row["server_group"] for row in rows} - {None}
 
             def add(connection: Connection) -> None:
-                # They were read before: one that went meanwhile would still have members.
+                # A group that was deleted after it was read must not get members.
                 server_groups.lock_many(connection, groups)
-                gone = groups - server_groups.existing(connection, groups)
-                flavors_module.keep_embedded(connection, texts)
-                instances.add(connection, [_outside(row, gone) for row in rows])
+                deleted = groups - server_groups.existing(connection, groups)
+                flavor_store.keep_embedded(connection, texts)
+                instances.add(connection, [_drop_deleted_group(row, deleted) for row in rows])
 
             self._database.write(add)
 
     def follow(self, cell: FollowedCell, account: Account) -> None:
-        """Record those instances of a cell that were written since the last reading of it."""
+        """Record the instances of a cell that were written since its last reading."""
         now = self._cells.clock()
         since = (cell.instances_read or now) - OVERLAP
         with cell.database.read() as connection:
@@ -251,7 +250,7 @@ class InstanceUpkeep:
         cell.instances_read = now
 
     def follow_cell0(self, account: Account) -> None:
-        """Forget the instances that were buried in cell0 since the last reading of it."""
+        """Delete the instances that were moved to cell0 since its last reading."""
         if self._cells.cell0 is not None:
             with suppress(NovaAway):
                 self.follow(self._cells.cell0, account)
@@ -265,81 +264,81 @@ class InstanceUpkeep:
         flavors: bool = False,
         dry: bool = False,
     ) -> frozenset[str]:
-        """Compare instances, and record those that differ as nova has them.
+        """Compare instances and record the differences.
 
-        ``home`` is the cell that is asked first. With ``flavors`` these are read, even where
-        what is recorded is of the same ``instance_type_id``: nova changes that with the flavor.
-        Returns the uuids of those that live in a cell.
+        ``home`` is the cell that is read first. With ``flavors``, flavors are read even if the
+        record has the same ``instance_type_id``, which nova changes together with the flavor.
+        Returns the uuids of the instances that live in a cell.
         """
         if not uuids:
             return frozenset()
         for _ in range(_TRIES):
             with self._database.read() as connection:
-                before = {one.uuid: one for one in instances.kept(connection, uuids)}
-            looked = self._look(uuids, {} if flavors else before, account, home)
-            groups = self._groups(looked.living)
-            wanted = self._records(looked.living.values(), before, groups, account)
-            differing = [one for one in wanted if unlike(before.get(one.uuid), one)]
-            lost = [one for uuid, one in before.items() if uuid not in looked.living]
-            gone = self._gone(lost, looked)
-            if dry or self._write(before, differing, gone):
+                recorded = {record.uuid: record for record in instances.kept(connection, uuids)}
+            result = self._look_up(uuids, {} if flavors else recorded, account, home)
+            groups = self._groups(result.living)
+            records = self._records(result.living.values(), recorded, groups, account)
+            differing = [record for record in records if unlike(recorded.get(record.uuid), record)]
+            missing = [record for uuid, record in recorded.items() if uuid not in result.living]
+            gone = self._gone(missing, result)
+            if dry or self._write(recorded, differing, gone):
                 break
-        for one in differing:
-            known = before.get(one.uuid)
-            account.differs(_NOUN, one.uuid, unlike(known, one), new=known is None)
+        for record in differing:
+            existing = recorded.get(record.uuid)
+            account.differs(_NOUN, record.uuid, unlike(existing, record), new=existing is None)
         for uuid in gone:
             account.gone(_NOUN, uuid)
-        return frozenset(looked.living)
+        return frozenset(result.living)
 
-    def _look(
+    def _look_up(
         self,
         uuids: Collection[str],
-        before: Mapping[str, Kept],
+        recorded: Mapping[str, Kept],
         account: Account,
         home: FollowedCell | None,
-    ) -> _Looked:
-        """Ask cells for instances: the first, and the others for what does not live there."""
-        looked = _Looked(mapped=self._mapped(uuids))
-        asked: list[FollowedCell] = []
+    ) -> _LookupResult:
+        """Look up instances in the cells, ``home`` first, until each is found living."""
+        result = _LookupResult(mapped=self._mapped(uuids))
+        searched: list[FollowedCell] = []
 
         def read(cell: FollowedCell) -> None:
-            missing = [uuid for uuid in uuids if uuid not in looked.living]
-            if missing and cell not in asked:
-                asked.append(cell)
+            missing = [uuid for uuid in uuids if uuid not in result.living]
+            if missing and cell not in searched:
+                searched.append(cell)
                 with cell.database.read() as connection:
-                    found = nova_instances.by_uuids(connection, missing)
-                    lacking = [one for one in found if self._lacks_flavor(one, before)]
-                    read = nova_instances.with_flavors(connection, lacking)
-                    self._flavors.learn(connection, read)
-                looked.take(cell, (*read, *found))
+                    rows = nova_instances.by_uuids(connection, missing)
+                    lacking = [row for row in rows if self._lacks_flavor(row, recorded)]
+                    complete = nova_instances.with_flavors(connection, lacking)
+                    self._flavors.learn(connection, complete)
+                result.add(cell, (*complete, *rows))
 
         if home is not None and home in self._cells.every:
             read(home)
         self._cells.each(read, account=account)
-        looked.take_strays({cell.uuid for cell in self._cells.away})
-        return looked
+        result.accept_strays({cell.uuid for cell in self._cells.away})
+        return result
 
     def _mapped(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """Return the cell that each instance is mapped to; empty if there is one cell only."""
+        """Return the cell that each instance is mapped to, if there are several cells."""
         if len(self._cells.every) > 1 and uuids:
             with suppress(NovaAway), self._cells.read_api() as connection:
                 return nova_instances.mapped_to(connection, uuids)
         return {}
 
-    def _lacks_flavor(self, instance: NovaInstance, before: Mapping[str, Kept]) -> bool:
-        known = before.get(instance.uuid)
-        return instance.lives and self._recorded_flavor(instance, known) is None
+    def _lacks_flavor(self, instance: NovaInstance, recorded: Mapping[str, Kept]) -> bool:
+        record = recorded.get(instance.uuid)
+        return instance.lives and self._recorded_flavor(instance, record) is None
 
-    def _recorded_flavor(self, instance: NovaInstance, known: Kept | None) -> KeptFlavor | None:
-        """Return the flavor that is recorded, where it is the one that the instance still has."""
-        found = self._recorded.get(known.flavor_digest) if known and known.flavor_digest else None
+    def _recorded_flavor(self, instance: NovaInstance, record: Kept | None) -> KeptFlavor | None:
+        """Return the recorded flavor if the instance still has it."""
+        flavor = self._cached.get(record.flavor_digest) if record and record.flavor_digest else None
         number = instance.instance_type_id
-        return found if found and number is not None and found.number == number else None
+        return flavor if flavor and number is not None and flavor.number == number else None
 
     def _between(self, first: str, last: str | None, account: Account) -> dict[str, NovaInstance]:
-        """Return the instances that live in a range of uuids, whichever cell they are in.
+        """Return the living instances of all cells in a range of uuids.
 
-        Of an instance that lives in several cells, the cell that nova maps it to counts.
+        If several cells have an instance, the cell that nova maps it to counts.
         """
         by_cell: dict[str, list[NovaInstance]] = {}
 
@@ -349,56 +348,56 @@ class InstanceUpkeep:
                 self._flavors.learn(connection, by_cell[cell.uuid])
 
         self._cells.each(read, account=account)
-        times = Counter(row.uuid for rows in by_cell.values() for row in rows)
-        looked = _Looked(mapped=self._mapped(times))
+        counts = Counter(row.uuid for rows in by_cell.values() for row in rows)
+        result = _LookupResult(mapped=self._mapped(counts))
         for cell in self._cells.every:
-            looked.take(cell, by_cell.get(cell.uuid, ()))
-        astray = looked.strays.keys() - looked.living.keys()
-        living = looked.living | self._look(astray, {}, account, None).living
-        for uuid in (uuid for uuid, number in times.items() if number > 1):
-            reason = "several cells have it; the one that nova maps it to counts"
+            result.add(cell, by_cell.get(cell.uuid, ()))
+        unaccepted = result.strays.keys() - result.living.keys()
+        living = result.living | self._look_up(unaccepted, {}, account, None).living
+        for uuid in (uuid for uuid, count in counts.items() if count > 1):
+            reason = "several cells have it: the cell that nova maps it to counts"
             account.misfit(f"instance {uuid}", reason)
         return living
 
     def _groups(self, uuids: Collection[str]) -> Mapping[str, str] | None:
-        """Return the groups recorded here that instances are in; None where nova is away."""
+        """Return the recorded group of each instance in a group, or None if nova is away."""
         if not uuids:
             return {}
         try:
             with self._cells.read_api() as connection:
-                found = nova_groups.groups_of(connection, uuids)
+                groups = nova_groups.groups_of(connection, uuids)
         except NovaAway:
             return None
-        if not found:
+        if not groups:
             return {}
         with self._database.read() as connection:
-            known = server_groups.existing(connection, set(found.values()))
-        return {uuid: group for uuid, group in found.items() if group in known}
+            existing = server_groups.existing(connection, set(groups.values()))
+        return {uuid: group for uuid, group in groups.items() if group in existing}
 
     def _records(
         self,
-        found: Iterable[NovaInstance],
-        before: Mapping[str, Kept],
+        rows: Iterable[NovaInstance],
+        recorded: Mapping[str, Kept],
         groups: Mapping[str, str] | None,
         account: Account,
     ) -> list[NewRecord]:
-        """Return what is to be recorded of instances; ``groups`` are kept where it is None."""
+        """Return the records of instances, which keep their groups if ``groups`` is None."""
         now = self._cells.clock()
-        if len(self._recorded) >= _MOST_FLAVORS:
-            self._recorded.clear()
+        if len(self._cached) >= _MAX_CACHED_FLAVORS:
+            self._cached.clear()
         records = []
-        for instance in found:
-            known = before.get(instance.uuid)
-            flavor = None if instance.flavor else self._recorded_flavor(instance, known)
+        for instance in rows:
+            existing = recorded.get(instance.uuid)
+            flavor = None if instance.flavor else self._recorded_flavor(instance, existing)
             flavor = flavor or self._flavors.of(instance)
-            self._recorded[flavor.digest] = flavor
+            self._cached[flavor.digest] = flavor
             if groups is not None:
                 group = groups.get(instance.uuid)
             else:
-                group = known.server_group if known else None
+                group = existing.server_group if existing else None
             record = record_of(
-                self._named(instance, account),
-                known,
+                self._with_storable_name(instance, account),
+                existing,
                 flavor=flavor,
                 group=group,
                 now=now,
@@ -408,71 +407,71 @@ class InstanceUpkeep:
                 records.append(record)
         return records
 
-    def _named(self, instance: NovaInstance, account: Account) -> NovaInstance:
+    def _with_storable_name(self, instance: NovaInstance, account: Account) -> NovaInstance:
         name = instance.display_name or ""
-        shown = self._cells.shown(name, f"instance {instance.uuid}", "name", account)
-        return instance if shown == name else instance._replace(display_name=shown)
+        storable = self._cells.shown(name, f"instance {instance.uuid}", "name", account)
+        return instance if storable == name else instance._replace(display_name=storable)
 
-    def _is_pending(self, before: Kept) -> bool:
-        """Return whether a record is of a claim that nova may not know yet."""
-        made = moment(before.created_at)
-        if before.decision_uuid is None or made is None:
+    def _is_pending(self, record: Kept) -> bool:
+        """Return whether a record is a claim that nova may not have recorded yet."""
+        created = moment(record.created_at)
+        if record.decision_uuid is None or created is None:
             return False
-        return made >= self._cells.clock() - GRACE
+        return created >= self._cells.clock() - GRACE
 
-    def _gone(self, records: Sequence[Kept], looked: _Looked) -> frozenset[str]:
-        """Return the instances to forget, of these records which no cell has as living."""
-        ended = {one.uuid for one in records if one.uuid in looked.ended}
+    def _gone(self, records: Sequence[Kept], result: _LookupResult) -> frozenset[str]:
+        """Return the instances to delete, among the records that no cell has as living."""
+        ended = {record.uuid for record in records if record.uuid in result.ended}
         if self._cells.away:
             return frozenset(ended)
-        rest = [one for one in records if one.uuid not in ended]
-        pending = {one.uuid for one in rest if self._is_pending(one)}
+        missing = [record for record in records if record.uuid not in ended]
+        pending = {record.uuid for record in missing if self._is_pending(record)}
         if pending:
             with suppress(NovaAway), self._cells.read_api() as connection:
                 pending -= nova_instances.given_up(connection, pending)
-        return frozenset(ended | {one.uuid for one in rest} - pending)
+        return frozenset(ended | {record.uuid for record in missing} - pending)
 
     def _write(
-        self, before: Mapping[str, Kept], differing: Sequence[NewRecord], gone: Collection[str]
+        self, recorded: Mapping[str, Kept], differing: Sequence[NewRecord], gone: Collection[str]
     ) -> bool:
-        """Write what differs; return whether all of it still stood as it was read."""
-        uuids = [*(one.uuid for one in differing), *gone]
+        """Write the differences, or return False if a record has changed since it was read."""
+        uuids = [*(record.uuid for record in differing), *gone]
         if not uuids:
             return True
-        groups = {one.values[-1] for one in differing} - {None}
+        groups = {record.values[-1] for record in differing} - {None}
         texts = _flavors_of(differing)
-        new = [one.row() for one in differing if one.uuid not in before]
-        known = [one for one in differing if one.uuid in before]
-        fields = {name for one in known for name in unlike(before[one.uuid], one)}
-        if any(before[one.uuid].has_own_flavor for one in known):
+        new = [record.row() for record in differing if record.uuid not in recorded]
+        existing = [record for record in differing if record.uuid in recorded]
+        fields = {name for record in existing for name in unlike(recorded[record.uuid], record)}
+        if any(recorded[record.uuid].has_own_flavor for record in existing):
             fields.add("flavor")
 
         def write(connection: Connection) -> bool:
             server_groups.lock_many(connection, groups)
             locked = instances.locked(connection, uuids)
-            if locked != {uuid: before[uuid].place_and_state for uuid in uuids if uuid in before}:
+            if locked != {key: recorded[key].place_and_state for key in uuids if key in recorded}:
                 return False
             if groups != server_groups.existing(connection, groups):
                 return False
-            flavors_module.keep_embedded(connection, texts)
+            flavor_store.keep_embedded(connection, texts)
             instances.change(connection, new)
-            instances.change(connection, [one.changed(fields) for one in known])
+            instances.change(connection, [record.changed(fields) for record in existing])
             instances.remove(connection, gone)
             return True
 
         return self._database.write(write)
 
     def take(self, announced: Sequence[Instance]) -> None:
-        """Record instances as a host announced them, where no database says how they are."""
+        """Record instances as a host announced them, if no database has their state."""
         now = self._cells.clock()
         self._database.write(lambda connection: instances.record(connection, announced, now))
 
     def forget(self, host: str, uuid: str) -> None:
-        """Forget an instance that left a host, where no database says where it is."""
+        """Delete an instance that left a host, if no database has its host."""
 
         def write(connection: Connection) -> None:
-            found = instances.locked(connection, [uuid])
-            instances.remove(connection, [one for one in found if found[one].host == host])
+            locked = instances.locked(connection, [uuid])
+            instances.remove(connection, [each for each in locked if locked[each].host == host])
 
         self._database.write(write)
 
@@ -482,11 +481,11 @@ class InstanceUpkeep:
             return instances.uuids_on_host(connection, host)
 
 
-def _outside(row: dict[str, Any], gone: Collection[str]) -> dict[str, Any]:
-    """Return a row of an instance that is in none of these groups."""
-    return {**row, "server_group": None} if row["server_group"] in gone else row
+def _drop_deleted_group(row: dict[str, Any], deleted: Collection[str]) -> dict[str, Any]:
+    """Return a row without its server group if the group was deleted."""
+    return {**row, "server_group": None} if row["server_group"] in deleted else row
 
 
 def _flavors_of(records: Iterable[NewRecord]) -> dict[str, str]:
-    """Return the texts of the flavors of records, by their digests."""
-    return {one.flavor.digest: one.flavor.text for one in records}
+    """Return the flavors of records as JSON, by digest."""
+    return {record.flavor.digest: record.flavor.text for record in records}

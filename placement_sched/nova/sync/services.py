@@ -1,4 +1,4 @@
-"""Keeps the compute services recorded here as nova's cells have them, and their heartbeats."""
+"""Sync of compute services and their heartbeats."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -14,26 +14,26 @@ from placement_sched.nova.sync.findings import Account
 from placement_sched.store.compute import compute_nodes, services
 
 _NOUN = "services"
-#: So many seconds before a host counts as down for what is recorded of it, nova is asked.
+#: Seconds before a host counts as down by its recorded heartbeat at which nova's is read.
 _MARGIN = 10
-#: What makes a service another one, apart from its heartbeat.
+#: The fields that are compared, without the heartbeat.
 _FIELDS = ("uuid", "disabled", "disabled_reason", "forced_down")
-#: How often what another process wrote meanwhile is compared once more.
+#: Maximum number of comparisons if other processes write at the same time.
 _TRIES = 3
-#: Hosts that were seen so long before they count as down are looked at: what is written takes a
-#: while to be seen. All that count as up are, as the clocks of hosts differ.
+#: Heartbeats are read back to this long before the down time, as writes become visible with a
+#: delay. All hosts that count as up are included, as the clocks of hosts differ.
 _OVERLAP = timedelta(seconds=15)
-#: The heartbeat of a node is only shown: it is written once it is so much later than known.
-_SHOWN = timedelta(seconds=30)
+#: The heartbeat of a node is only displayed: it is written once it differs by this much.
+_NODE_BEAT_INTERVAL = timedelta(seconds=30)
 
 
 @dataclass(slots=True)
 class ServiceLook:
-    """What one look at services found.
+    """The changes of services that one scan of all cells finds.
 
-    ``soon`` is the heartbeat with which a host will soon count as down, ``now`` the time of the
-    look; ``recorded`` are the services that are recorded as barred, or with a heartbeat that is
-    earlier than ``soon`` or later than ``now``.
+    A host with a heartbeat before ``soon`` will soon count as down. ``now`` is the time of the
+    scan. ``recorded`` are the services that are recorded as disabled or forced down, or with a
+    heartbeat before ``soon`` or after ``now``.
     """
 
     soon: datetime
@@ -45,114 +45,118 @@ class ServiceLook:
     came_or_went: bool = False
 
     def take(self, cell: FollowedCell, connection: Connection) -> CellCensus:
-        """Look at one cell; return how many services and nodes it has."""
+        """Scan a cell and return its numbers of services and nodes."""
         census = nova_services.census(connection)
         if cell.census is None or census[:2] != cell.census[:2]:
             self.came_or_went = True
-        for one in nova_services.barred(connection):
-            if not self.cells.why_not_of(cell, one.host):
-                self.barred[one.host] = _shown(one, self.cells.characters)
-        unseen = [
+        for service in nova_services.barred(connection):
+            if not self.cells.why_not_of(cell, service.host):
+                self.barred[service.host] = _storable(service, self.cells.characters)
+        outdated = [
             host
-            for host, one in self.recorded.items()
-            if (one.last_seen_up is None or not self.soon <= one.last_seen_up <= self.now)
+            for host, service in self.recorded.items()
+            if (service.last_seen_up is None or not self.soon <= service.last_seen_up <= self.now)
             and not self.cells.why_not_of(cell, host)
         ]
-        for host, seen in nova_services.heartbeats_of(connection, unseen).items():
-            if seen != self.recorded[host].last_seen_up:
-                self.beats[host] = seen
+        for host, last_seen in nova_services.heartbeats_of(connection, outdated).items():
+            if last_seen != self.recorded[host].last_seen_up:
+                self.beats[host] = last_seen
         return census
 
     def differing(self) -> frozenset[str]:
-        """Return the hosts whose service is barred here and not in nova, or otherwise."""
-        here = {host: one for host, one in self.recorded.items() if one.disabled or one.forced_down}
+        """Return the hosts whose disabled or forced-down service differs from nova's."""
+        recorded = {
+            host: row for host, row in self.recorded.items() if row.disabled or row.forced_down
+        }
         return frozenset(
             host
-            for host in here.keys() | self.barred.keys()
-            if host not in self.barred or _unlike(here.get(host), self.barred[host])
+            for host in recorded.keys() | self.barred.keys()
+            if host not in self.barred or _diff_services(recorded.get(host), self.barred[host])
         )
 
 
 class ServiceUpkeep:
-    """Keeps services in step; one for each process."""
+    """The sync of compute services, with one object per process."""
 
     def __init__(self, cells: NovaCells) -> None:
         self._cells = cells
         self._database = cells.database
         self._beats: dict[str, datetime] = {}
-        self._shown: dict[str, datetime] = {}
+        self._node_beats: dict[str, datetime] = {}
 
     def note_census(self, cell: FollowedCell) -> None:
-        """Note how many services and nodes a cell has, all of which are about to be read."""
+        """Count the services and nodes of a cell before all of them are read."""
         with cell.database.read() as connection:
             cell.census = nova_services.census(connection)
 
     def look(self, connection: Connection) -> "ServiceLook":
-        """Begin a look at what matters of services: who is barred, new, gone, or soon down."""
+        """Begin a scan for changed services and for hosts that will soon count as down."""
         down_time: int = self._cells.settings.DEFAULT.service_down_time
         now = self._cells.clock()
         soon = now - timedelta(seconds=down_time - min(_MARGIN, down_time // 2))
         recorded = services.barred_or_unseen(connection, soon, now)
-        return ServiceLook(soon, now, self._cells, {one.host: one for one in recorded})
+        return ServiceLook(soon, now, self._cells, {service.host: service for service in recorded})
 
-    def follow(self, look: "ServiceLook", account: Account) -> None:
-        """Record what a look at all cells found."""
-        if look.came_or_went:
+    def follow(self, scan: "ServiceLook", account: Account) -> None:
+        """Record the result of a scan of all cells."""
+        if scan.came_or_went:
             self.settle(account)
-        elif hosts := look.differing():
+        elif hosts := scan.differing():
             self.settle(account, hosts)
-        self.see(look.beats)
+        self.see(scan.beats)
 
     def settle(
         self, account: Account, hosts: Collection[str] | None = None, *, dry: bool = False
     ) -> None:
-        """Compare the services of hosts, or all, and record those that differ as nova has them.
+        """Compare the services of hosts (default: all) and record the differences.
 
-        What is recorded is read before nova is, and written only where it still stands so: of two
-        processes the one that read nova last wins.
+        Records are read before nova, and written only if they are unchanged since: of two
+        processes, the last to read nova wins.
         """
         for _ in range(_TRIES):
             with self._database.read() as connection:
-                before = _recorded(connection, hosts)
-            theirs = self._read(account, hosts)
-            gone = self._gone(before.keys() - theirs.keys())
+                recorded = _read_recorded(connection, hosts)
+            current = self._read(account, hosts)
+            gone = self._gone(recorded.keys() - current.keys())
             differing = {
                 host: service
-                for host, service in theirs.items()
-                if _unlike(before.get(host), service)
+                for host, service in current.items()
+                if _diff_services(recorded.get(host), service)
             }
-            if dry or self._write(before, differing, gone):
+            if dry or self._write(recorded, differing, gone):
                 break
-        account.note_read(_NOUN, len(theirs))
+        account.note_read(_NOUN, len(current))
         for host, service in differing.items():
-            fields = _unlike(before.get(host), service)
-            account.differs(_NOUN, host, fields, new=host not in before)
+            fields = _diff_services(recorded.get(host), service)
+            account.differs(_NOUN, host, fields, new=host not in recorded)
         for host in gone:
             account.gone(_NOUN, host)
         if not dry:
-            self._beat_all(before, theirs)
+            self._beat_all(recorded, current)
 
     def _read(self, account: Account, hosts: Collection[str] | None) -> dict[str, Service]:
-        found: dict[str, Service] = {}
+        accepted: dict[str, Service] = {}
 
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
                 if hosts is None:
-                    every = nova_services.all_services(connection)
+                    rows = nova_services.all_services(connection)
                 else:
-                    every = nova_services.by_hosts(connection, hosts)
-            for service in every:
-                reason = self._cells.why_not_of(cell, service.host) or _misfit(service, found)
+                    rows = nova_services.by_hosts(connection, hosts)
+            for service in rows:
+                reason = self._cells.why_not_of(cell, service.host) or _find_issue(
+                    service, accepted
+                )
                 if reason:
                     account.misfit(f"nova-compute of host {service.host} ({cell.title})", reason)
                 else:
-                    found[service.host] = _shown(service, self._cells.characters)
+                    accepted[service.host] = _storable(service, self._cells.characters)
 
         self._cells.each(read, account=account)
-        return found
+        return accepted
 
     def _gone(self, hosts: Collection[str]) -> frozenset[str]:
-        """Return those of the hosts that are in none of the cells that are away."""
+        """Return the hosts that are recorded in cells, none of them away."""
         away = {cell.uuid for cell in self._cells.away}
         if not away or not hosts:
             return frozenset(hosts)
@@ -161,9 +165,12 @@ class ServiceUpkeep:
         return frozenset(host for host in hosts if cells.get(host) and not cells[host] & away)
 
     def _write(
-        self, before: Mapping[str, Service], differing: Mapping[str, Service], gone: Collection[str]
+        self,
+        recorded: Mapping[str, Service],
+        differing: Mapping[str, Service],
+        gone: Collection[str],
     ) -> bool:
-        """Write what differs; return whether everything still stood as it was read."""
+        """Write the differences, or return False if a record has changed since it was read."""
         hosts = sorted({*differing, *gone})
         if not hosts:
             return True
@@ -171,105 +178,110 @@ class ServiceUpkeep:
 
         def write(connection: Connection) -> bool:
             locked = services.by_hosts(connection, hosts, lock=True)
-            still = {host for host in hosts if not _moved(before.get(host), locked.get(host))}
-            ids = [locked[host].id for host in gone if host in still]
+            same = {
+                host for host in hosts if not _has_changed(recorded.get(host), locked.get(host))
+            }
+            ids = [locked[host].id for host in gone if host in same]
             if ids:
                 services.remove(connection, ids)
-            rows = [_row_of(differing[host]) for host in differing if host in still]
+            rows = [_row_of(differing[host]) for host in differing if host in same]
             services.put(connection, rows, now)
-            return len(still) == len(hosts)
+            return len(same) == len(hosts)
 
         return self._database.write(write)
 
-    def _beat_all(self, before: Mapping[str, Service], theirs: Mapping[str, Service]) -> None:
-        """Record all heartbeats as nova has them, those that are earlier than known as well."""
-        seen = {host: one.last_seen_up for host, one in theirs.items() if one.last_seen_up}
-        known = {
-            host: before[host].last_seen_up or at for host, at in seen.items() if host in before
+    def _beat_all(self, recorded: Mapping[str, Service], current: Mapping[str, Service]) -> None:
+        """Record the heartbeats of nova, even if they are earlier than recorded."""
+        beats = {host: row.last_seen_up for host, row in current.items() if row.last_seen_up}
+        old = {
+            host: recorded[host].last_seen_up or at
+            for host, at in beats.items()
+            if host in recorded
         }
-        earlier = {before[host].id: seen[host] for host, at in known.items() if seen[host] < at}
+        earlier = {recorded[host].id: beats[host] for host, at in old.items() if beats[host] < at}
         if earlier:
             now = self._cells.clock()
             self._database.write(lambda connection: services.note_seen(connection, earlier, now))
-        self.see(seen)
+        self.see(beats)
 
     def beat(self, account: Account) -> None:
-        """Record the heartbeats of all hosts that are up, as nova has them."""
+        """Record the heartbeats of all hosts that are up."""
         down_time = timedelta(seconds=self._cells.settings.DEFAULT.service_down_time)
         since = self._cells.clock() - down_time - _OVERLAP
-        found: dict[str, datetime] = {}
+        all_beats: dict[str, datetime] = {}
 
         def read(cell: FollowedCell) -> None:
             with cell.database.read() as connection:
                 beats = nova_services.heartbeats(connection, since)
-            found.update(
+            all_beats.update(
                 (host, at) for host, at in beats.items() if not self._cells.why_not_of(cell, host)
             )
 
         self._cells.each(read, account=account)
-        self.see({host: at for host, at in found.items() if self._beats.get(host) != at})
+        self.see({host: at for host, at in all_beats.items() if self._beats.get(host) != at})
 
     def see(self, moments: Mapping[str, datetime]) -> None:
         """Record heartbeats of hosts."""
         if not moments:
             return
         now = self._cells.clock()
-        shown = {
+        node_beats = {
             host: at
             for host, at in moments.items()
-            if host not in self._shown or abs(at - self._shown[host]) >= _SHOWN
+            if host not in self._node_beats
+            or abs(at - self._node_beats[host]) >= _NODE_BEAT_INTERVAL
         }
 
         def write(connection: Connection) -> None:
             services.see(connection, moments, now)
-            compute_nodes.see(connection, shown, now)
+            compute_nodes.see(connection, node_beats, now)
 
         self._database.write(write)
         self._beats |= moments
-        self._shown |= shown
+        self._node_beats |= node_beats
 
     def last_seen(self, host: str) -> datetime | None:
         """Return the last heartbeat of a host that this process has read."""
         return self._beats.get(host)
 
 
-def _shown(service: Service, characters: Characters) -> Service:
+def _storable(service: Service, characters: Characters) -> Service:
     reason = service.disabled_reason
     if characters.missing(reason) is None or reason is None:
         return service
     return service._replace(disabled_reason=characters.shown(reason))
 
 
-def _misfit(service: Service, found: Mapping[str, Service]) -> str | None:
-    """Return why a service cannot be recorded beside those that were found before it."""
+def _find_issue(service: Service, accepted: Mapping[str, Service]) -> str | None:
+    """Return why a service cannot be recorded alongside the services found so far."""
     if not service.uuid:
-        return "it has no uuid; nova-manage db online_data_migrations gives it one"
-    if service.host in found:
-        return "a host of this name is in another cell as well; only that one is read"
+        return "it has no uuid: run nova-manage db online_data_migrations"
+    if service.host in accepted:
+        return "another cell has a host of this name, which is recorded instead"
     return None
 
 
-def _recorded(connection: Connection, hosts: Collection[str] | None) -> dict[str, Service]:
+def _read_recorded(connection: Connection, hosts: Collection[str] | None) -> dict[str, Service]:
     if hosts is not None:
         return services.by_hosts(connection, hosts)
-    every = services.search(connection, binary=COMPUTE_BINARY)
-    return {service.host: service for service in every}
+    rows = services.search(connection, binary=COMPUTE_BINARY)
+    return {service.host: service for service in rows}
 
 
-def _unlike(before: Service | None, service: Service) -> tuple[str, ...]:
-    """Return the fields in which a service differs; all of them, of a new one."""
+def _diff_services(recorded: Service | None, service: Service) -> tuple[str, ...]:
+    """Return the fields of a service that differ, or all fields if it is new."""
     return tuple(
         name
         for name in _FIELDS
-        if before is None or getattr(before, name) != getattr(service, name)
+        if recorded is None or getattr(recorded, name) != getattr(service, name)
     )
 
 
-def _moved(before: Service | None, now: Service | None) -> bool:
-    """Return whether a record is another than it was, apart from its heartbeat."""
-    if before is None or now is None:
-        return before is not now
-    return bool(_unlike(before, now))
+def _has_changed(recorded: Service | None, current: Service | None) -> bool:
+    """Return whether a record has changed, apart from its heartbeat."""
+    if recorded is None or current is None:
+        return recorded is not current
+    return bool(_diff_services(recorded, current))
 
 
 def _row_of(service: Service) -> Mapping[str, object]:

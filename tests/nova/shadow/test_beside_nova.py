@@ -152,7 +152,7 @@ def test_attempt_that_failed_counts_as_novas_choice(shadowed, uuid):
     shadowed.act(cell, uuid, (build, "cn1", "Error", ""), (build, "cn2", "Success", ""))
     one = only(shadowed.look())
     assert (one.verdict, one.nova_host) == (shadow_result.SAME_HOST, "cn1")
-    assert one.detail["why"] == "the attempt failed, and a later one was on cn2"
+    assert one.detail["why"] == "the attempt failed, and a later attempt was on cn2"
 
 
 def test_unshelve_without_a_host_is_known_by_its_event(shadowed, uuid):

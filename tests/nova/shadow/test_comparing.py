@@ -85,7 +85,7 @@ def test_host_of_a_later_attempt_says_nothing_of_the_first():
 def test_first_attempt_counts_and_the_later_one_is_named():
     (one,) = judged(notes(step("a")), on("a", ended_on=host("b")))
     assert one.verdict == shadow_result.SAME_HOST
-    assert one.detail["why"] == "the attempt failed, and a later one was on b"
+    assert one.detail["why"] == "the attempt failed, and a later attempt was on b"
 
 
 class TestOfSeveralInstances:

@@ -76,17 +76,17 @@ def test_other_methods_are_not_calls_for_a_host(method):
         ([SECRET], "the message is not a JSON object"),
         (None, "the message is not a JSON object"),
         ({"oslo.version": "2.0", "oslo.message": SECRET}, "the message is not JSON"),
-        ({"oslo.version": "9.1", "oslo.message": "{}"}, "the envelope is of version 9.1, not 2.x"),
+        ({"oslo.version": "9.1", "oslo.message": "{}"}, "the envelope has version 9.1, not 2.x"),
         ({"password": SECRET}, "the message names no method"),
-        (message(version="5.0"), "the call is of version 5.0 of nova's scheduler API, not 4.x"),
+        (message(version="5.0"), "the call has version 5.0 of nova's scheduler API, not 4.x"),
         (
             message(version=SECRET * 9),
-            "the call is of version another of nova's scheduler API, not 4.x",
+            "the call has version unknown of nova's scheduler API, not 4.x",
         ),
         (message(args=SECRET), "the call has no arguments"),
         (message(args={"request_spec": SECRET}), "the call has no RequestSpec (spec_obj)"),
         (message(**arguments(instance_uuids=SECRET)), "instance_uuids is not a list"),
-        (message(**arguments(instance_uuids=[SECRET])), "instance_uuids has what is not a uuid"),
+        (message(**arguments(instance_uuids=[SECRET])), "instance_uuids contains an invalid uuid"),
     ],
 )
 def test_unreadable_message_is_described_without_its_content(body, said):

@@ -95,5 +95,5 @@ def test_request_that_could_not_be_evaluated_has_no_decision():
 @pytest.mark.parametrize("since", [None, AT])
 def test_no_request_is_said_so(since):
     (line,) = lines_of(report_of([], since))
-    assert line.startswith("no request was evaluated beside nova-scheduler")
+    assert line.startswith("no request was evaluated alongside nova-scheduler")
     assert report_of([], since)["agreement"] is None

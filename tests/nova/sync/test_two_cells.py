@@ -260,7 +260,7 @@ def test_an_instance_of_two_cells_is_that_of_its_mapping(
     cloud.add_instance("cn2", healthy, uuid=uuid)
     findings = follower.full()
     assert host_of(uuid) == "cn2"
-    reason = "several cells have it; the one that nova maps it to counts"
+    reason = "several cells have it: the cell that nova maps it to counts"
     assert reasons(findings)[f"instance {uuid}"] == reason
     cloud.cells[stale].change("instances", {"uuid": uuid}, display_name="stale")
     follower.round()
