@@ -37,10 +37,12 @@ class Standards(NamedTuple):
 
 def lacking(connection: Connection) -> Standards:
     """Return the standard names that the database lacks, classes in the order of their ids."""
-    known = resource_classes.all_names(connection)
+    existing = resource_classes.all_names(connection)
     return Standards(
         traits=tuple(sorted(set(os_traits.get_traits()) - traits.all_names(connection))),
-        resource_classes=tuple(name for name in os_resource_classes.STANDARDS if name not in known),
+        resource_classes=tuple(
+            name for name in os_resource_classes.STANDARDS if name not in existing
+        ),
     )
 
 
@@ -106,11 +108,11 @@ def adopt(database: Database, clock: Clock) -> Adoption:
     if database.url.get_backend_name() == "sqlite" and not file.is_file():
         raise Unavailable(f"there is no file {file}, so there is nothing to adopt")
     with database.read() as connection:
-        found = migrate.look(connection)
+        schema = migrate.look(connection)
         earlier = schema_contents(connection)
         mismatches = find_mismatches(connection)
-    before = current_revision(database)
-    revision = _known(found, ours=before is not None)
+    revision_before = current_revision(database)
+    revision = _known(schema, ours=revision_before is not None)
     # MariaDB commits each change of a table, so all that can be refused is refused before.
     if refused := [mismatch for mismatch in mismatches if mismatch.is_refused]:
         raise Unavailable(
@@ -127,7 +129,7 @@ def adopt(database: Database, clock: Clock) -> Adoption:
             found=revision,
             releases=REVISIONS[revision],
             revision=migrate.look(connection).revision or revision,
-            before=before,
+            before=revision_before,
             own_revision=current_revision(database),
             created_tables=tuple(sorted(now.tables - earlier.tables)),
             added_columns=now.columns_since(earlier),
@@ -145,22 +147,22 @@ def refuse_unadopted(database: Database) -> None:
     to make the missing ones here would stop OpenStack placement's own ``db sync`` later on.
     """
     with database.read() as connection:
-        found = migrate.look(connection)
-    if found.revisions and found.tables and not found.complete:
+        schema = migrate.look(connection)
+    if schema.revisions and schema.tables and not schema.complete:
         raise NotAdopted(
             "the database belongs to OpenStack placement and lacks "
-            f"{in_short(sorted([*found.missing_tables, *found.missing_columns]))}. "
+            f"{in_short(sorted([*schema.missing_tables, *schema.missing_columns]))}. "
             "Run placement-sched db adopt to take it over"
         )
-    if not found.foreign:
+    if not schema.foreign:
         return
-    if not found.revisions:
+    if not schema.revisions:
         raise NotAdopted(
             "the database has tables that this service did not make "
-            f"({in_short(sorted(found.tables))}), and nothing in it was changed. Use an empty "
+            f"({in_short(sorted(schema.tables))}), and nothing in it was changed. Use an empty "
             "database; or, if OpenStack placement made them, see what placement-sched db adopt says"
         )
-    revision = ", ".join(found.revisions)
+    revision = ", ".join(schema.revisions)
     releases = REVISIONS.get(revision)
     made_by = f"{revision}, {releases}" if releases else revision
     raise NotAdopted(
@@ -169,45 +171,45 @@ def refuse_unadopted(database: Database) -> None:
     )
 
 
-def _known(found: Found, *, ours: bool) -> str:
+def _known(schema: Found, *, ours: bool) -> str:
     """Return the revision of a database that can be adopted; refuse every other one."""
-    revision = found.revision
-    missing = {*found.missing_tables, *found.missing_columns}
+    revision = schema.revision
+    missing = {*schema.missing_tables, *schema.missing_columns}
     if revision == TRAIN:
         missing -= set(_XENA_ADDS)
-    if not found.tables:
-        what = (
+    if not schema.tables:
+        problem = (
             "the database has no tables of OpenStack placement, so there is nothing to adopt; "
             "placement-sched db sync creates a schema"
         )
-    elif not found.revisions and ours:
-        what = (
+    elif not schema.revisions and ours:
+        problem = (
             "the database already belongs to this service, not to OpenStack placement; "
             "placement-sched db sync upgrades it"
         )
-    elif not found.revisions:
-        what = (
+    elif not schema.revisions:
+        problem = (
             "the database has tables of OpenStack placement, but no revision in "
             f"{migrate.OPENSTACK_SCHEMA_VERSION_TABLE}; run placement-manage db stamp"
         )
     elif revision in TOO_OLD:
-        what = (
+        problem = (
             f"OpenStack placement's schema is at revision {revision}, older than Train; "
             "upgrade it to Train or later with placement-manage db sync"
         )
     elif revision is None or revision not in REVISIONS:
-        what = (
-            f"the database's schema is at revision {', '.join(found.revisions)}, which is not "
+        problem = (
+            f"the database's schema is at revision {', '.join(schema.revisions)}, which is not "
             f"a revision of OpenStack placement that this release knows ({', '.join(REVISIONS)})"
         )
     elif missing:
-        what = (
+        problem = (
             f"OpenStack placement's schema says that it is at revision {revision}, but lacks "
             f"{in_short(sorted(missing))}; its placement-manage db sync may have been interrupted"
         )
     else:
         return revision
-    raise Unavailable(what)
+    raise Unavailable(problem)
 
 
 def notes_on(adoption: Adoption) -> tuple[str, ...]:

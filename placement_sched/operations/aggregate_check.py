@@ -132,13 +132,13 @@ class AggregateCheck:
             "filtering": self.filtering,
             "aggregates": [
                 {
-                    "uuid": one.aggregate.uuid,
-                    "name": one.aggregate.name,
-                    "traits": one.traits,
-                    "flavors": {"open": one.open_flavors, "forbidden": one.forbidden_flavors},
-                    "images": {"open": one.open_images, "forbidden": one.forbidden_images},
+                    "uuid": entry.aggregate.uuid,
+                    "name": entry.aggregate.name,
+                    "traits": entry.traits,
+                    "flavors": {"open": entry.open_flavors, "forbidden": entry.forbidden_flavors},
+                    "images": {"open": entry.open_images, "forbidden": entry.forbidden_images},
                 }
-                for one in self.reserved
+                for entry in self.reserved
             ],
             "findings": [asdict(finding) for finding in self.findings],
         }
@@ -150,7 +150,7 @@ def check_aggregates(connection: Connection, settings: Settings) -> AggregateChe
     The number of statements does not depend on how many there are of anything.
     """
     hosts = host_aggregates.host_map(connection)
-    reserved = tuple(one for one in hosts.aggregates if one.reserving_traits)
+    reserved = tuple(aggregate for aggregate in hosts.aggregates if aggregate.reserving_traits)
     wanted = flavors.FlavorsWanted(is_public=None)
     stored = flavors.search(connection, wanted, extra_specs=True)
     asking = _Asking(stored, images.all_images(connection))
@@ -184,9 +184,9 @@ class _Asking:
         parts = []
         for by_traits in (self._flavors, self._images):
             names: tuple[list[str], list[str]] = ([], [])
-            for required, some in by_traits.items():
-                names[bool(forbidden_aggregates.forbidden_to(required, (aggregate,)))].extend(some)
-            parts += [tuple(sorted(some)) for some in names]
+            for required, texts in by_traits.items():
+                names[bool(forbidden_aggregates.forbidden_to(required, (aggregate,)))].extend(texts)
+            parts += [tuple(sorted(group)) for group in names]
         return Reserved(aggregate, tuple(sorted(aggregate.reserving_traits)), *parts)
 
     def may_use(self, aggregate: HostAggregate) -> bool:
@@ -238,14 +238,14 @@ class _World:
         served: set[str] = set()
         sharing: set[str] = set()
         for uuid in carriers & self.joined.keys():
-            found = {
+            roots = {
                 self.providers[member].root_uuid
                 for aggregate in self.joined[uuid]
                 for member in self.members.get(aggregate, ())
                 if self._is_outside(member, trait) and self._is_of_a_host(member)
             } - having
-            served |= found
-            sharing |= {uuid} if found else set()
+            served |= roots
+            sharing |= {uuid} if roots else set()
         return served, sharing
 
     def _is_outside(self, uuid: str, trait: str) -> bool:
@@ -268,19 +268,19 @@ class _World:
 
 
 def _read(connection: Connection, hosts: HostMap, reserved: tuple[HostAggregate, ...]) -> _World:
-    asked = {trait for one in reserved for trait in one.reserving_traits}
-    carriers = dict(traits.carriers(connection, {*asked, SHARES}))
+    required = {trait for aggregate in reserved for trait in aggregate.reserving_traits}
+    carriers = dict(traits.carriers(connection, {*required, SHARES}))
     sharing = carriers.pop(SHARES, frozenset())
-    of_traits = {uuid for some in carriers.values() for uuid in some}
+    of_traits = {uuid for uuids in carriers.values() for uuid in uuids}
     joined = aggregates.of_providers(connection, of_traits & sharing)
-    shared = {aggregate for some in joined.values() for aggregate in some}
-    shared_or_own = {*shared, *(one.uuid for one in hosts.aggregates)}
+    shared = {aggregate for uuids in joined.values() for aggregate in uuids}
+    shared_or_own = {*shared, *(aggregate.uuid for aggregate in hosts.aggregates)}
     members = aggregates.providers_in(connection, shared_or_own)
-    served = {uuid for one in shared for uuid in members.get(one, ())}
+    served = {uuid for aggregate in shared for uuid in members.get(aggregate, ())}
     return _World(
         hosts=hosts,
         reserved=reserved,
-        known=frozenset(trait.name for trait in traits.by_names(connection, asked)),
+        known=frozenset(trait.name for trait in traits.by_names(connection, required)),
         members=members,
         carriers=carriers,
         sharing=sharing & of_traits,
@@ -291,42 +291,46 @@ def _read(connection: Connection, hosts: HostMap, reserved: tuple[HostAggregate,
 
 def _of_metadata(world: _World, asking: _Asking, *, filtering: bool) -> Iterator[Finding]:
     if world.reserved and not filtering:
-        yield _finding(Kind.FILTER_OFF, reserved=", ".join(one.name for one in world.reserved))
-    for one in world.hosts.aggregates:
-        for key, value in one.metadata.items():
+        yield _finding(
+            Kind.FILTER_OFF, reserved=", ".join(aggregate.name for aggregate in world.reserved)
+        )
+    for aggregate in world.hosts.aggregates:
+        for key, value in aggregate.metadata.items():
             if key.startswith(_PREFIX) and value != "required":
                 trait = key.removeprefix(_PREFIX)
-                yield _finding(Kind.VALUE_IGNORED, one, trait, key=key, value=value)
+                yield _finding(Kind.VALUE_IGNORED, aggregate, trait, key=key, value=value)
     so = "so no request may" if filtering else "so once the filter is on no request may"
-    for one in world.reserved:
-        required = sorted(one.reserving_traits)
+    for aggregate in world.reserved:
+        required = sorted(aggregate.reserving_traits)
         for trait in required:
             if trait not in world.known:
-                yield _finding(Kind.TRAIT_UNKNOWN, one, trait)
+                yield _finding(Kind.TRAIT_UNKNOWN, aggregate, trait)
         unasked = [trait for trait in required if trait not in asking.traits]
-        yield from (_finding(Kind.TRAIT_UNASKED, one, trait, so=so) for trait in unasked)
-        if not unasked and not asking.may_use(one):
-            yield _finding(Kind.OPEN_TO_NOBODY, one, all=", ".join(required), so=so)
+        yield from (_finding(Kind.TRAIT_UNASKED, aggregate, trait, so=so) for trait in unasked)
+        if not unasked and not asking.may_use(aggregate):
+            yield _finding(Kind.OPEN_TO_NOBODY, aggregate, all=", ".join(required), so=so)
 
 
 def _of_membership(world: _World) -> Iterator[Finding]:
-    nodes, known = world.hosts.nodes, world.providers.keys()
-    for one in world.hosts.aggregates:
-        if without := [host for host in one.hosts if not known & nodes.get(host, frozenset())]:
-            yield _finding(Kind.HOST_WITHOUT_PROVIDER, one, names=without)
+    nodes, existing = world.hosts.nodes, world.providers.keys()
+    for aggregate in world.hosts.aggregates:
+        if without := [
+            host for host in aggregate.hosts if not existing & nodes.get(host, frozenset())
+        ]:
+            yield _finding(Kind.HOST_WITHOUT_PROVIDER, aggregate, names=without)
     for differing in world.hosts.disagreements(world.members):
-        if lacking := world.names(differing.lacking & known):
+        if lacking := world.names(differing.lacking & existing):
             yield _finding(Kind.NOT_IN_PLACEMENT, differing.aggregate, names=lacking)
         if stale := world.names(differing.stale):
             yield _finding(Kind.STALE_IN_PLACEMENT, differing.aggregate, names=stale)
 
 
 def _of_providers(world: _World) -> Iterator[Finding]:
-    for one in world.reserved:
-        for trait in sorted(one.reserving_traits):
-            nodes = world.hosts.nodes_in(one) & world.providers.keys()
+    for aggregate in world.reserved:
+        for trait in sorted(aggregate.reserving_traits):
+            nodes = world.hosts.nodes_in(aggregate) & world.providers.keys()
             if lacking := nodes - world.carriers.get(trait, frozenset()):
-                yield _finding(Kind.TRAIT_LACKING, one, trait, world.names(lacking))
+                yield _finding(Kind.TRAIT_LACKING, aggregate, trait, world.names(lacking))
     for trait in sorted(world.carriers):
         if outside := world.names(world.outside(trait)):
             has = _verbs(outside)["has"]

@@ -63,23 +63,23 @@ def check(
     policy: str,
     hosts: Collection[str],
     policies: Policies | None,
-    refused: str,
+    error_prefix: str,
 ) -> None:
     """Raise :class:`Conflict`, ``refused`` first, unless hosts may be under this policy."""
-    about = f"{refused} {aggregate.id}: {aggregate.name}"
+    about = f"{error_prefix} {aggregate.id}: {aggregate.name}"
     if policies is not None:
         try:
             policies.get(policy)
         except ConfigurationError as wrong:
-            what = f"{about} cannot use policy {policy!r}: {wrong.detail}."
-            raise Conflict(what) from None
-    others: dict[Tag, list[str]] = defaultdict(list)
+            problem = f"{about} cannot use policy {policy!r}: {wrong.detail}."
+            raise Conflict(problem) from None
+    conflicting: dict[Tag, list[str]] = defaultdict(list)
     for host, tags in sorted(host_aggregates.tags_of_hosts(connection, hosts).items()):
         for tag in tags:
             if tag.aggregate_id != aggregate.id and tag.policy != policy:
-                others[tag].append(host)
-    if others:
-        tag, theirs = next(iter(others.items()))
+                conflicting[tag].append(host)
+    if conflicting:
+        tag, theirs = next(iter(conflicting.items()))
         raise Conflict(
             f"{about} names policy {policy!r}, but {_counted(theirs)} policy "
             f"{tag.policy!r} from aggregate {tag.aggregate_id} ({tag.aggregate_name})."
@@ -88,25 +88,27 @@ def check(
 
 def faults(aggregates: Sequence[HostAggregate], policies: Policies) -> Iterator[str]:
     """Yield what is wrong with the policies of these aggregates: unknown ones, hosts under two."""
-    for one in aggregates:
-        if one.policy is not None:
+    for item in aggregates:
+        if item.policy is not None:
             try:
-                policies.get(one.policy)
+                policies.get(item.policy)
             except ConfigurationError as wrong:
-                what = f"aggregate {one.id} ({one.name}) names policy {one.policy!r}"
-                yield f"{what}: {wrong.detail}"
-    tagged = {one.id: one for one in aggregates if one.policy}
+                problem = f"aggregate {item.id} ({item.name}) names policy {item.policy!r}"
+                yield f"{problem}: {wrong.detail}"
+    tagged = {item.id: item for item in aggregates if item.policy}
     by_host: dict[str, list[int]] = defaultdict(list)
-    for number, one in tagged.items():
-        for host in one.hosts:
+    for number, item in tagged.items():
+        for host in item.hosts:
             by_host[host].append(number)
     alike: dict[tuple[int, ...], list[str]] = defaultdict(list)
     for host, numbers in by_host.items():
         if len({tagged[number].policy for number in numbers}) > 1:
             alike[tuple(numbers)].append(host)
     for together, hosts in sorted(alike.items()):
-        some = [tagged[number] for number in together]
-        named = ", ".join(f"{one.policy!r} from aggregate {one.id} ({one.name})" for one in some)
+        members = [tagged[number] for number in together]
+        named = ", ".join(
+            f"{item.policy!r} from aggregate {item.id} ({item.name})" for item in members
+        )
         yield f"{_counted(hosts)} several policies: {named}"
 
 
@@ -236,9 +238,9 @@ class PolicyUpkeep:
             policies = policies_for(settings, self._clock)
             with self._database.read() as connection:
                 history = history_of(connection)
-                found = host_aggregates.snapshot(connection) if policies.imaginable else ()
+                aggregates = host_aggregates.snapshot(connection) if policies.imaginable else ()
             # Their hosts are under the default policy.
-            for fault in faults(found, policies):
+            for fault in faults(aggregates, policies):
                 LOG.warning("%s", fault)
             hosts, changed = apply(self._database, policies, self._clock)
             self._done, self._history = settings, history
@@ -255,10 +257,10 @@ class PolicyUpkeep:
 
 def get(connection: Connection, aggregate_id: int) -> HostAggregate:
     """Return an aggregate; raises :class:`NotFound`."""
-    found = store.by_id(connection, aggregate_id)
-    if found is None:
+    aggregate = store.by_id(connection, aggregate_id)
+    if aggregate is None:
         raise NotFound(f"Aggregate {aggregate_id} could not be found.")
-    return found
+    return aggregate
 
 
 def _locked(connection: Connection, aggregate_id: int) -> HostAggregate:
@@ -384,8 +386,8 @@ def delete(connection: Connection, aggregate_id: int) -> None:
     """Delete an aggregate; raises :class:`NotFound`, and :class:`Invalid` while it has hosts."""
     aggregate = _locked(connection, aggregate_id)
     if aggregate.hosts:
-        what = f"host aggregate is not empty, it has {len(aggregate.hosts)} host(s)"
-        raise Invalid(f"Cannot delete aggregate {aggregate_id}: {what}.")
+        problem = f"host aggregate is not empty, it has {len(aggregate.hosts)} host(s)"
+        raise Invalid(f"Cannot delete aggregate {aggregate_id}: {problem}.")
     store.remove(connection, aggregate_id)
 
 
@@ -409,19 +411,19 @@ def _check_zone(connection: Connection, aggregate: HostAggregate, zone: str | No
     prefix = f"Cannot update aggregate {aggregate.id}"
     if not zone:
         raise Invalid(f"{prefix}: {aggregate.name} cannot have an empty named availability zone.")
-    if others := {
+    if other_zones := {
         name
         for named in store.zones_of_hosts(connection, aggregate.hosts).values()
         for number, name in named.items()
         if number != aggregate.id and name != zone
     }:
-        what = "one or more hosts already in availability zone(s)"
-        raise Invalid(f"{prefix}: {what} {in_short(sorted(others))}.")
+        problem = "one or more hosts already in availability zone(s)"
+        raise Invalid(f"{prefix}: {problem} {in_short(sorted(other_zones))}.")
     if zone == aggregate.availability_zone:
         return
     if busy := store.hosts_with_instances(connection, aggregate.hosts):
-        what = "one or more hosts contain instances in this zone"
-        raise Invalid(f"{prefix}: {what}: {in_short(sorted(busy))}.")
+        problem = "one or more hosts contain instances in this zone"
+        raise Invalid(f"{prefix}: {problem}: {in_short(sorted(busy))}.")
 
 
 def _check_zone_of_added(
@@ -430,10 +432,12 @@ def _check_zone_of_added(
     prefix = f"Cannot add host to aggregate {aggregate.id}"
     zones = store.zones_of_hosts(connection, hosts)
     mine = aggregate.availability_zone
-    if others := {name for named in zones.values() for name in named.values()} - {mine}:
-        there = [host for host, named in zones.items() if others.intersection(named.values())]
-        what = "one or more hosts already in availability zone(s)"
-        raise Conflict(f"{prefix}: {what} {in_short(sorted(others))}: {in_short(sorted(there))}.")
+    if other_zones := {name for named in zones.values() for name in named.values()} - {mine}:
+        there = [host for host, named in zones.items() if other_zones.intersection(named.values())]
+        problem = "one or more hosts already in availability zone(s)"
+        raise Conflict(
+            f"{prefix}: {problem} {in_short(sorted(other_zones))}: {in_short(sorted(there))}."
+        )
     if busy := store.hosts_with_instances(connection, set(hosts) - set(zones)):
         raise Conflict(
             f"{prefix}: hosts with instances would change to availability zone {mine}: "
@@ -475,16 +479,16 @@ def zones(connection: Connection, settings: Settings) -> tuple[Zone, ...]:
     A zone exists while a host is in it: by an aggregate that is a zone, else by default. Services
     other than ``nova-compute`` are in a zone of their own, which users do not see.
     """
-    found = services.search(connection)
-    named = zones_of_services(connection, found, settings)
+    all_services = services.search(connection)
+    named = zones_of_services(connection, all_services, settings)
     internal = settings.DEFAULT.internal_service_availability_zone
     enabled: dict[str, list[Service]] = {name: [] for name in named.values()}
-    for service in sorted(found, key=lambda service: (service.host, service.binary)):
+    for service in sorted(all_services, key=lambda service: (service.host, service.binary)):
         if not service.disabled:
             enabled[named[service.id]].append(service)
     found_zones = (
-        Zone(name=name, internal=name == internal, services=tuple(some))
-        for name, some in enabled.items()
+        Zone(name=name, internal=name == internal, services=tuple(up))
+        for name, up in enabled.items()
     )
     return tuple(sorted(found_zones, key=lambda zone: (not zone.is_available, zone.name)))
 
@@ -500,7 +504,9 @@ def zones_of_services(
     hosts = {service.host for service in found if service.is_compute}
     named = zones_of_hosts(connection, hosts, settings)
     internal = settings.DEFAULT.internal_service_availability_zone
-    return {one.id: named[one.host] if one.is_compute else internal for one in found}
+    return {
+        service.id: named[service.host] if service.is_compute else internal for service in found
+    }
 
 
 def zones_of_hosts(connection: Connection, hosts: set[str], settings: Settings) -> dict[str, str]:

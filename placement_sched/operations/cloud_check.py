@@ -141,7 +141,7 @@ def check_cloud(
     if it is not known which they are: their providers are not said to be of no node.
     The number of statements depends on the number of cells alone.
     """
-    found: dict[CloudFault, list[str]] = defaultdict(list)
+    names_of: dict[CloudFault, list[str]] = defaultdict(list)
     for kind, name in (
         *_of_cells(connection),
         *_of_services(connection, clock(), settings.DEFAULT.service_down_time),
@@ -149,12 +149,12 @@ def check_cloud(
         *_of_providers(connection, unread),
         *_of_aggregates(connection),
     ):
-        found[kind].append(name)
-    unfit = [Unfit(kind, len(names), tuple(sorted(names))) for kind, names in found.items()]
+        names_of[kind].append(name)
+    unfit = [Unfit(kind, len(names), tuple(sorted(names))) for kind, names in names_of.items()]
     order = list(CloudFault)
     return tuple(
         sorted(
-            (*unfit, *_of_instances(connection, settings)), key=lambda one: order.index(one.kind)
+            (*unfit, *_of_instances(connection, settings)), key=lambda item: order.index(item.kind)
         )
     )
 
@@ -168,16 +168,16 @@ def _of_cells(connection: Connection) -> Iterator[tuple[CloudFault, str]]:
 def _of_services(
     connection: Connection, now: datetime, down_time: int
 ) -> Iterator[tuple[CloudFault, str]]:
-    for one in services.search(connection):
-        if not one.is_compute:
+    for service in services.search(connection):
+        if not service.is_compute:
             continue
-        if one.disabled:
-            reason = f" ({one.disabled_reason})" if one.disabled_reason else ""
-            yield CloudFault.SERVICE_DISABLED, f"{one.host}{reason}"
-        if one.forced_down:
-            yield CloudFault.SERVICE_FORCED_DOWN, one.host
-        elif not one.is_up(now, down_time):
-            yield CloudFault.SERVICE_DOWN, one.host
+        if service.disabled:
+            reason = f" ({service.disabled_reason})" if service.disabled_reason else ""
+            yield CloudFault.SERVICE_DISABLED, f"{service.host}{reason}"
+        if service.forced_down:
+            yield CloudFault.SERVICE_FORCED_DOWN, service.host
+        elif not service.is_up(now, down_time):
+            yield CloudFault.SERVICE_DOWN, service.host
 
 
 def _of_hosts(
@@ -185,7 +185,7 @@ def _of_hosts(
 ) -> Iterator[tuple[CloudFault, str]]:
     """Yield services without a node, and members of aggregates that have neither."""
     nodes = compute_nodes.cells_of_all_hosts(connection).keys()
-    hosts = {one.host for one in services.search(connection) if one.is_compute}
+    hosts = {service.host for service in services.search(connection) if service.is_compute}
     if unread is not None:
         for host in hosts - nodes - set(unread):
             yield CloudFault.SERVICE_WITHOUT_NODE, host
@@ -197,8 +197,8 @@ def _of_hosts(
 def _of_providers(
     connection: Connection, unread: Collection[str] | None
 ) -> Iterator[tuple[CloudFault, str]]:
-    providers = {one.uuid: one for one in resource_providers.all_providers(connection)}
-    named = {one.name: one for one in providers.values()}
+    providers = {item.uuid: item for item in resource_providers.all_providers(connection)}
+    named = {item.name: item for item in providers.values()}
     hosts = compute_nodes.cells_of_all_hosts(connection).keys()
     nodes = [
         _Node(uuid, host, name)
@@ -214,7 +214,7 @@ def _of_providers(
             yield CloudFault.NAME_OF_SEVERAL_NODES, f"{name} (on {on})"
     shared = traits.carriers(connection, [SHARES]).get(SHARES, frozenset())
     if unread is not None:
-        theirs = {one.uuid for one in providers.values() if {one.uuid, one.name} & set(unread)}
+        theirs = {item.uuid for item in providers.values() if {item.uuid, item.name} & set(unread)}
         yield from _without_node(
             providers.values(), {node.uuid for node in nodes} | shared | theirs
         )
@@ -239,9 +239,9 @@ def _without_node(
 ) -> Iterator[tuple[CloudFault, str]]:
     """Yield the root providers of no node, but for those that share what they have."""
     theirs = frozenset(known)
-    for one in providers:
-        if one.parent_uuid is None and one.uuid not in theirs:
-            yield CloudFault.PROVIDER_WITHOUT_NODE, f"{one.name} ({one.uuid})"
+    for provider in providers:
+        if provider.parent_uuid is None and provider.uuid not in theirs:
+            yield CloudFault.PROVIDER_WITHOUT_NODE, f"{provider.name} ({provider.uuid})"
 
 
 def _of_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str]]:
@@ -255,17 +255,17 @@ def differing_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, s
     The last two are the aggregate's name and the hosts' names, in order and with commas.
     """
     hosts = host_aggregates.host_map(connection)
-    members = aggregates.providers_in(connection, [one.uuid for one in hosts.aggregates])
+    members = aggregates.providers_in(connection, [item.uuid for item in hosts.aggregates])
     existing = resource_providers.by_uuids(connection, hosts.host_of)
-    for one in hosts.disagreements(members):
+    for differing in hosts.disagreements(members):
         for kind, uuids in (
             # A node without a provider is reported as such.
-            (CloudFault.AGGREGATE_LACKS_HOSTS, one.lacking & existing.keys()),
-            (CloudFault.AGGREGATE_HAS_OTHER_HOSTS, one.stale),
+            (CloudFault.AGGREGATE_LACKS_HOSTS, differing.lacking & existing.keys()),
+            (CloudFault.AGGREGATE_HAS_OTHER_HOSTS, differing.stale),
         ):
             if uuids:
                 names = ", ".join(sorted({hosts.host_of[uuid] for uuid in uuids}))
-                yield kind, one.aggregate.name, names
+                yield kind, differing.aggregate.name, names
 
 
 def _of_instances(connection: Connection, settings: Settings) -> Iterator[Unfit]:
@@ -275,8 +275,8 @@ def _of_instances(connection: Connection, settings: Settings) -> Iterator[Unfit]
     for cell in cells.all_cells(connection):
         of_cell = {"no_owner": no_owner, "cell_uuid": cell.uuid}
         number += instances.count_unallocated(connection, **of_cell)
-        left = MOST_INSTANCES - len(names)
-        if left:
-            names += instances.unallocated(connection, **of_cell, limit=left)
+        remaining = MOST_INSTANCES - len(names)
+        if remaining:
+            names += instances.unallocated(connection, **of_cell, limit=remaining)
     if number:
         yield Unfit(CloudFault.INSTANCE_WITHOUT_ALLOCATIONS, number, tuple(sorted(names)))

@@ -125,7 +125,7 @@ class Catalogue:
     def knows_group(self, group: str) -> bool:
         """Return whether any option, by present or deprecated name, is of ``group``."""
         return group in self.options or any(
-            group == other for other, _ in chain(self.deprecated, WITHOUT_MEANING)
+            group == known_group for known_group, _ in chain(self.deprecated, WITHOUT_MEANING)
         )
 
     def groups_with(self, name: str) -> list[str]:
@@ -234,10 +234,10 @@ def check_settings(settings: Settings) -> list[Problem]:
         _fault(neutron_of, settings),
         _fault(announcer_of, settings),
     )
-    if found := [Problem(None, fault) for fault in faults if fault]:
-        return found
+    if problems := [Problem(None, fault) for fault in faults if fault]:
+        return problems
     try:
-        return [Problem(None, one, fatal=False) for one in with_options_file(settings).ignored]
+        return [Problem(None, line, fatal=False) for line in with_options_file(settings).ignored]
     except ConfigurationError as wrong:
         return [Problem(None, wrong.detail)]
 
@@ -273,11 +273,11 @@ def _unknown_groups(
         if (line.group, underscored(line.name)) == ("scheduler", "policies")
     ]
     # The last line holds.
-    known = {name.strip().lower() for name in "".join(listed[-1:]).split(",")}
+    policy_names = {name.strip().lower() for name in "".join(listed[-1:]).split(",")}
     for line in written:
-        if line.group in known or catalogue.knows_group(line.group):
+        if line.group in policy_names or catalogue.knows_group(line.group):
             continue
-        known.add(line.group)
+        policy_names.add(line.group)
         foreign = line.group in MESSAGING_GROUPS
         near = () if foreign else nearest(line.group, catalogue.options, alike=_ALIKE)
         if near:
@@ -417,8 +417,8 @@ def lines_without_effect(settings: Settings) -> list[Problem]:
     if not files and not any("__" in name for name in os.environ if name.startswith("OS_")):
         return []
     problems = check_files(files, os.environ, settings.conf, unlisted_policies(settings))
-    found = [problem for problem in problems if problem.without_effect]
-    return sorted(found, key=lambda problem: not problem.fatal)
+    ineffective = [problem for problem in problems if problem.without_effect]
+    return sorted(ineffective, key=lambda problem: not problem.fatal)
 
 
 def log_start(settings: Settings, *, of_nova: bool = False) -> None:
@@ -431,14 +431,14 @@ def log_start(settings: Settings, *, of_nova: bool = False) -> None:
     every = lines_without_effect(settings)
     logs.setup(CONF)
     logs.report_missing_handler(CONF)
-    found = [one for one in every if not of_nova or "did you mean" in one.text]
-    if len(found) < len(every):
-        LOG.info("%d lines of the configuration are for other services", len(every) - len(found))
-    for problem in found[:MOST]:
+    relevant = [problem for problem in every if not of_nova or "did you mean" in problem.text]
+    if len(relevant) < len(every):
+        LOG.info("%d lines of the configuration are for other services", len(every) - len(relevant))
+    for problem in relevant[:MOST]:
         LOG.warning("%s: %s", problem.place, problem.text)
-    if len(found) > MOST:
+    if len(relevant) > MOST:
         LOG.warning(
             "%d more lines of the configuration have no effect; placement-sched config validate "
             "lists them",
-            len(found) - MOST,
+            len(relevant) - MOST,
         )

@@ -202,10 +202,10 @@ def _hosts(random: Random) -> Iterator[_Host]:
 
 def _full(hardware: HardwareGeneration) -> tuple[_Size, ...]:
     """Return instances that take all memory, the largest first."""
-    left = hardware.memory_mb - _RESERVED_MB
+    remaining_mb = hardware.memory_mb - _RESERVED_MB
     load: list[_Size] = []
     for size in _SIZES:
-        count, left = divmod(left, size.memory_mb)
+        count, remaining_mb = divmod(remaining_mb, size.memory_mb)
         load += [size] * count
     return tuple(load)
 
@@ -224,7 +224,7 @@ def _some(hardware: HardwareGeneration, random: Random) -> tuple[_Size, ...]:
 def _report(host: _Host, now: datetime) -> Json:
     """Return what a host sends, as of ``now`` or of its last sign of life, and its traits."""
     hardware = host.hardware
-    seen = now - SILENCE if host.name == SILENT_HOST else now
+    last_seen = now - SILENCE if host.name == SILENT_HOST else now
     vgpus = {"total": hardware.vgpus, "max_unit": hardware.vgpus}
     return {
         "uuid": uuid_of(host.name),
@@ -242,7 +242,7 @@ def _report(host: _Host, now: datetime) -> Json:
         "local_gb_used": sum(size.root_gb for size in host.load),
         "reserved": {"MEMORY_MB": _RESERVED_MB},
         "stats": {"num_instances": len(host.load)},
-        "last_seen_up": f"{seen.isoformat()}Z",
+        "last_seen_up": f"{last_seen.isoformat()}Z",
         "traits": sorted(hardware.traits),
         **({"inventories": {"VGPU": vgpus}} if hardware.vgpus else {}),
     }
@@ -264,7 +264,7 @@ def _instances(host: _Host) -> Iterator[Json]:
             "project": uuid_of("residents"),
             "user": uuid_of("resident"),
             "flavor": flavor,
-            "allocations": {host.name: {name: held for name, held in amounts.items() if held}},
+            "allocations": {host.name: {name: used for name, used in amounts.items() if used}},
         }
 
 

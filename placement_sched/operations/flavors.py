@@ -18,14 +18,14 @@ from placement_sched.store.compute import flavors as store
 
 def get(connection: Connection, flavorid: str, project_id: str | None = None) -> Flavor:
     """Return a flavor; raises :class:`NotFound`, also where ``project_id`` may not see it."""
-    found = store.by_flavorid(connection, flavorid)
-    if found is None or not (
+    flavor = store.by_flavorid(connection, flavorid)
+    if flavor is None or not (
         project_id is None
-        or found.is_public
-        or store.is_for(connection, _number(found), project_id)
+        or flavor.is_public
+        or store.is_for(connection, _number(flavor), project_id)
     ):
         raise NotFound(f"Flavor {flavorid} could not be found.")
-    return found
+    return flavor
 
 
 def create(connection: Connection, flavor: Flavor, now: datetime) -> Flavor:
@@ -60,10 +60,10 @@ def set_extra_specs(
     Raises :class:`NotFound`, and :class:`Invalid` for more than a request for instances may have.
     """
     number = _locked(connection, flavorid)
-    before = get(connection, flavorid).extra_specs
-    has = len(before.keys() | changes.keys())
+    existing = get(connection, flavorid).extra_specs
+    has = len(existing.keys() | changes.keys())
     # A flavor from before there was a limit may have more, and keeps them.
-    if has > max(MAX_EXTRA_SPECS, len(before)):
+    if has > max(MAX_EXTRA_SPECS, len(existing)):
         raise Invalid(
             f"Flavor {flavorid} would have {has} extra specs, at most {MAX_EXTRA_SPECS} allowed."
         )
@@ -109,13 +109,13 @@ def let_in(
             f"Flavor access already exists for flavor {flavorid} and project {project_id} "
             "combination."
         )
-    has = len(before := store.projects_of(connection, number)) + 1
+    has = len(projects_before := store.projects_of(connection, number)) + 1
     if has > MAX_FLAVOR_PROJECTS:
         raise Invalid(
             f"Flavor {flavorid} would be for {has} projects, at most {MAX_FLAVOR_PROJECTS} allowed."
         )
     store.add_project(connection, number, project_id, now)
-    return tuple(sorted((*before, project_id)))
+    return tuple(sorted((*projects_before, project_id)))
 
 
 def shut_out(connection: Connection, flavorid: str, project_id: str) -> tuple[str, ...]:

@@ -151,9 +151,9 @@ class CapacityGauges(Collector):
 
     def _refresh(self, names: tuple[str, ...]) -> None:
         """Let a thread count where what is known is too old, or of other flavors."""
-        now, known = time.time(), self._figures
-        young = known is not None and _is_young(known.counted_at, now)
-        if young and known is not None and known.flavors.keys() >= {*names}:
+        now, figures = time.time(), self._figures
+        young = figures is not None and _is_young(figures.counted_at, now)
+        if young and figures is not None and figures.flavors.keys() >= {*names}:
             return
         if self._asked == names and _is_young(self._tried_at, now):  # it failed a moment ago
             return
@@ -174,8 +174,8 @@ class CapacityGauges(Collector):
             self._turn.release()
 
     def _log_unknown(self, figures: CapacityFigures) -> None:
-        for name, one in figures.flavors.items():
-            if one.state is Counted.UNKNOWN and name not in self._logged:
+        for name, entry in figures.flavors.items():
+            if entry.state is Counted.UNKNOWN and name not in self._logged:
                 self._logged.add(name)
                 LOG.warning(
                     "[scheduler] capacity_flavors names %r, of which there is no stored flavor",
@@ -186,10 +186,14 @@ class CapacityGauges(Collector):
         """Take over what another worker has counted, where that is younger."""
         if (shared := self._file.read()) is None:
             return
-        found = CapacityFigures.from_json(shared)
-        known = self._figures
-        if known is None or found.counted_at > known.counted_at or known.counted_at > time.time():
-            self._figures = found
+        theirs = CapacityFigures.from_json(shared)
+        current = self._figures
+        if (
+            current is None
+            or theirs.counted_at > current.counted_at
+            or current.counted_at > time.time()
+        ):
+            self._figures = theirs
 
 
 def _is_young(since: float, now: float) -> bool:
@@ -198,9 +202,11 @@ def _is_young(since: float, now: float) -> bool:
 
 
 def _gauges(figures: CapacityFigures, names: Sequence[str]) -> Iterator[GaugeMetricFamily]:
-    shown = {name: figures.flavors[name] for name in names if name in figures.flavors}
+    listed = {name: figures.flavors[name] for name in names if name in figures.flavors}
     counted = {
-        name: one for name, one in shown.items() if one.state in {Counted.EXACT, Counted.INEXACT}
+        name: entry
+        for name, entry in listed.items()
+        if entry.state in {Counted.EXACT, Counted.INEXACT}
     }
     whole = GaugeMetricFamily(
         _PREFIX, "How many more instances of a flavor fit.", labels=["flavor"]
@@ -210,9 +216,9 @@ def _gauges(figures: CapacityFigures, names: Sequence[str]) -> Iterator[GaugeMet
         "How many more instances of a flavor fit in a zone.",
         labels=["flavor", "zone"],
     )
-    for name, one in counted.items():
-        whole.add_metric([name], one.instances)
-        for zone, instances in sorted(one.zones.items()):
+    for name, entry in counted.items():
+        whole.add_metric([name], entry.instances)
+        for zone, instances in sorted(entry.zones.items()):
             by_zone.add_metric([name, zone], instances)
     states = GaugeMetricFamily(
         f"{_PREFIX}_state",
@@ -220,8 +226,8 @@ def _gauges(figures: CapacityFigures, names: Sequence[str]) -> Iterator[GaugeMet
         "request can have it) or unknown (there is no such flavor).",
         labels=["flavor", "state"],
     )
-    for name, one in shown.items():
-        states.add_metric([name, one.state], 1)
+    for name, entry in listed.items():
+        states.add_metric([name, entry.state], 1)
     age = GaugeMetricFamily(
         f"{_PREFIX}_age_seconds",
         "How long ago the capacity for flavors was counted.",

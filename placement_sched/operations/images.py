@@ -82,9 +82,11 @@ def check_allowed(before: StoredImage | None, after: StoredImage, viewer: Viewer
     _limit("tags", len(after.tags), MAX_IMAGE_TAGS)
 
 
-def _limit(noun: str, has: int, most: int) -> None:
-    if has > most:
-        raise TooMuch(f"The limit has been exceeded: {has} image {noun}, at most {most} allowed.")
+def _limit(noun: str, count: int, limit: int) -> None:
+    if count > limit:
+        raise TooMuch(
+            f"The limit has been exceeded: {count} image {noun}, at most {limit} allowed."
+        )
 
 
 def _after(image: StoredImage, change: ImageChange) -> StoredImage:

@@ -71,25 +71,27 @@ def verify(database: Database) -> Verified:
     Raises :class:`~placement_sched.errors.Unavailable` where the database does not answer, and
     :class:`Invalid` for a time in an SQLite database that was written by hand and is invalid.
     """
-    found = list[Violation]()
+    violations = list[Violation]()
     with database.snapshot() as connection:
         counted = row_counts.take(connection)
         try:
             for invariant, row in checks.violations(connection, MOST + 1):
-                found.append(_violation(invariant, row))
+                violations.append(_violation(invariant, row))
         except ValueError as wrong:
             raise Invalid(f"the database has a time that cannot be read: {wrong}") from None
-    numbers = Counter(one.invariant for one in found)
+    numbers = Counter(item.invariant for item in violations)
     order = list(Invariant)
     # What is allowed comes last, so that it does not displace what is not.
-    found.sort(key=lambda one: (order.index(Invariant(one.invariant)), one.allowed, one.detail))
-    by_invariant = groupby(found, key=attrgetter("invariant"))
+    violations.sort(
+        key=lambda item: (order.index(Invariant(item.invariant)), item.allowed, item.detail)
+    )
+    by_invariant = groupby(violations, key=attrgetter("invariant"))
     named = [violation for _, same in by_invariant for violation in islice(same, MOST)]
     return Verified(
-        violations=tuple(one for one in named if not one.allowed),
-        allowed=tuple(one for one in named if one.allowed),
+        violations=tuple(item for item in named if not item.allowed),
+        allowed=tuple(item for item in named if item.allowed),
         checked={name: getattr(counted, name) for name in _CHECKED},
-        cut=frozenset(one for one in order if numbers[one] > MOST),
+        cut=frozenset(invariant for invariant in order if numbers[invariant] > MOST),
     )
 
 
@@ -97,7 +99,7 @@ def _violation(invariant: Invariant, row: Mapping[str, object]) -> Violation:
     if invariant is not Invariant.OVER_CAPACITY:
         return Violation(invariant, _SENTENCES[invariant].format(**row))
     times, allowed = shrunk_since(row)
-    total, reserved, ratio = (row[one] for one in ("total", "reserved", "allocation_ratio"))
+    total, reserved, ratio = (row[column] for column in ("total", "reserved", "allocation_ratio"))
     about = {
         **row,
         "used": int(row["used"]),  # type: ignore[call-overload]
@@ -120,5 +122,5 @@ def shrunk_since(row: Mapping[str, Any]) -> tuple[str, bool]:
         words = _AFTERWARDS
     elif changed and changed == written and made and made < changed:
         words = _AT_ONCE
-    known = {"changed": changed or "an unknown time", "written": written or "an unknown time"}
-    return words.format(**known), words is not _BEFORE
+    texts = {"changed": changed or "an unknown time", "written": written or "an unknown time"}
+    return words.format(**texts), words is not _BEFORE

@@ -61,10 +61,12 @@ class ReadingAge:
 
 def reading_of(connection: Connection, now: datetime) -> ReadingAge:
     """Return how old the records of nova's cells are, in one statement."""
-    known = cells.all_cells(connection)
-    ages = [None if one.read_at is None else (now - one.read_at).total_seconds() for one in known]
+    all_cells = cells.all_cells(connection)
+    ages = [
+        None if cell.read_at is None else (now - cell.read_at).total_seconds() for cell in all_cells
+    ]
     read = [age for age in ages if age is not None]
-    away = tuple(one.title for one in known if one.is_away)
+    away = tuple(cell.title for cell in all_cells if cell.is_away)
     return ReadingAge(max(0, int(max(read))) if read else None, away)
 
 

@@ -58,12 +58,12 @@ def refuse_other_revision(database: Database) -> None:
 
     Raises :class:`NotAdopted` for a database of OpenStack placement that is to be adopted first.
     """
-    found, wanted = current_revision(database), newest_revision()
-    if found != wanted:
+    revision, wanted = current_revision(database), newest_revision()
+    if revision != wanted:
         refuse_unadopted(database)
-        refuse_unknown_revision(found)
+        refuse_unknown_revision(revision)
         raise Unavailable(
-            f"the database schema is at revision {found or 'none'}, this release requires "
+            f"the database schema is at revision {revision or 'none'}, this release requires "
             f"{wanted}; run placement-sched db sync"
         )
     database.schema_is_ours()
@@ -121,14 +121,14 @@ class Preparation:
                 self._in_turn()
             finally:
                 self._places.release()
-        for one in self._upkeep:
-            one()
+        for task in self._upkeep:
+            task()
 
     def keep_up(self) -> None:
         """Do the upkeep between requests; nothing before the database is prepared."""
         if self._done:
-            for one in self._upkeep:
-                one()
+            for task in self._upkeep:
+                task()
 
     def _in_turn(self) -> None:
         if not self._lock.acquire(timeout=_PATIENCE):
@@ -182,9 +182,9 @@ def rehearse(
     with database.read() as connection, suppress(Invalid):
         source = sources(connection)
         search = prepare(source, _QUESTION)
-        found = find(source, search, settings, random)
-        shown = found.providers if found.trees is None else found.trees
-        summaries.render(source, shown, search.names.class_names, _NEWEST)
+        candidates = find(source, search, settings, random)
+        providers = candidates.providers if candidates.trees is None else candidates.trees
+        summaries.render(source, providers, search.names.class_names, _NEWEST)
 
 
 #: Where oslo.policy looks when there is no file of its default name.
@@ -231,20 +231,20 @@ def worst(results: Iterable[Result]) -> CheckCode:
 def _schema(database: Database) -> Result:
     name = "Database Schema"
     with database.read() as connection:
-        found = migrate_module.look(connection)
+        contents = migrate_module.look(connection)
     own, wanted = current_revision(database), newest_revision()
-    if found.complete and own == wanted:
+    if contents.complete and own == wanted:
         return Result(name)
-    what = (
+    problem = (
         f"The schema is at revision {own or 'none'}, this release requires {wanted}. "
         'Run the "placement-sched db sync" command.'
     )
-    if found.foreign or (found.revisions and found.tables and not found.complete):
-        what = (
+    if contents.foreign or (contents.revisions and contents.tables and not contents.complete):
+        problem = (
             "The database belongs to OpenStack placement and is not adopted. "
             'Run the "placement-sched db adopt" command.'
         )
-    return Result(name, CheckCode.FAILURE, what)
+    return Result(name, CheckCode.FAILURE, problem)
 
 
 def _data(database: Database, schema: Result) -> Sequence[Result]:
@@ -275,8 +275,8 @@ def _data(database: Database, schema: Result) -> Sequence[Result]:
         '"placement-sched db sync" does so now.',
     )
     return [
-        Result(name, code, str(what)) if what else Result(name)
-        for (name, code), what in zip(checks.items(), details, strict=True)
+        Result(name, code, str(details_text)) if details_text else Result(name)
+        for (name, code), details_text in zip(checks.items(), details, strict=True)
     ]
 
 
@@ -300,17 +300,17 @@ def _reading(database: Database, schema: Result, settings: Settings, clock: Cloc
     with database.read() as connection:
         reading = reading_of(connection, clock())
     if reading.oldest is None:
-        what = 'No cell of nova was read yet. Run the "placement-sched adopt nova" command.'
+        problem = 'No cell of nova was read yet. Run the "placement-sched adopt nova" command.'
     elif reading.away:
-        what = f"The databases of these cells do not answer: {', '.join(reading.away)}."
+        problem = f"The databases of these cells do not answer: {', '.join(reading.away)}."
     elif reading.oldest > max(_LATE, 3 * settings.scheduler.nova_sync_interval):
-        what = (
+        problem = (
             f"A cell of nova was last read {reading.oldest} seconds ago. See whether "
             'placement-sched nova-scheduler runs, or run the "placement-sched nova sync" command.'
         )
     else:
         return Result(name)
-    return Result(name, CheckCode.WARNING, what)
+    return Result(name, CheckCode.WARNING, problem)
 
 
 def _policy_file(settings: Settings) -> Result:

@@ -228,9 +228,9 @@ class SyncRun:
         else:
             changed = self.placement.change(change)
         pairs = {(uuid, change.name) for uuid in changed.done}
-        mine, other = (self.added, self.removed) if change.adding else (self.removed, self.added)
-        mine |= pairs - other
-        other -= pairs
+        mine, opposite = (self.added, self.removed) if change.adding else (self.removed, self.added)
+        mine |= pairs - opposite
+        opposite -= pairs
         self._report(change, changed)
 
     def _report(self, change: ProviderChange, changed: Changed) -> None:
@@ -390,9 +390,9 @@ def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: 
     }
     named = {trait for each in scope for trait in each.reserving_traits}
     traits = named | {trait for _, trait in record}
-    known = placement.known_traits(traits) if traits else frozenset[str]()
-    carriers = placement.providers_with("traits", known)
-    refused = {name for name in named - known if not _CUSTOM_NAME.fullmatch(name)}
+    existing = placement.known_traits(traits) if traits else frozenset[str]()
+    carriers = placement.providers_with("traits", existing)
+    refused = {name for name in named - existing if not _CUSTOM_NAME.fullmatch(name)}
     lacking = {
         (provider, trait): next(uuid for uuid in requiring if uuid in uuids)
         for (provider, trait), requiring in required.items()
@@ -400,18 +400,20 @@ def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: 
         if not uuids.isdisjoint(requiring)
     }
     over = record.keys() - required.keys() - _hidden_pairs(hosts, record)
-    kept = _required_elsewhere(hosts, {pair: record[pair] for pair in over}, placement)
-    over -= kept.keys()
+    required_elsewhere = _required_elsewhere(
+        hosts, {pair: record[pair] for pair in over}, placement
+    )
+    over -= required_elsewhere.keys()
     carried = {(uuid, trait): "" for uuid, trait in over if uuid in carriers.get(trait, ())}
     rebound = {
         pair: required[pair][0]
         for pair, aggregate in record.items()
         if pair in required and aggregate not in required[pair]
     }
-    run.problems += [*_refusals(scope, refused), *kept.values()]
+    run.problems += [*_refusals(scope, refused), *required_elsewhere.values()]
     if not run.dry_run:
         placement.update_record(whole_record.outlived, rebound, over - carried.keys())
-    for trait in sorted(named - known - refused):
+    for trait in sorted(named - existing - refused):
         if not run.dry_run:
             placement.create_trait(trait)
             run.note(f"trait {trait} created")

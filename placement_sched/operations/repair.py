@@ -63,23 +63,23 @@ Judge = Callable[[Connection, Sequence[Allocation]], dict[str, Doubtful | None]]
 
 
 def judge_all_recorded(
-    connection: Connection, held: Sequence[Allocation]
+    connection: Connection, rows: Sequence[Allocation]
 ) -> dict[str, Doubtful | None]:
     """Judge by the operator's word that all instances are recorded here.
 
     A consumer without a type may still be a migration of nova.
     """
-    names = resource_providers.names_of(connection, {one.provider_uuid for one in held})
+    names = resource_providers.names_of(connection, {row.provider_uuid for row in rows})
     doubts: dict[str, Doubtful | None] = {}
-    for uuid, some in by_consumer(held).items():
-        about = {names.get(one.provider_uuid, one.provider_uuid) for one in some}
+    for uuid, group in by_consumer(rows).items():
+        about = {names.get(row.provider_uuid, row.provider_uuid) for row in group}
         doubt = Doubtful(uuid, Doubt.NO_TYPE, tuple(sorted(about)), has_type=False)
-        doubts[uuid] = None if _has_type(some) else doubt
+        doubts[uuid] = None if _has_type(group) else doubt
     return doubts
 
 
 def judge_recorded_here(
-    connection: Connection, held: Sequence[Allocation]
+    connection: Connection, rows: Sequence[Allocation]
 ) -> dict[str, Doubtful | None]:
     """Judge by the instances that are recorded in this database, where they can be relied on.
 
@@ -89,26 +89,26 @@ def judge_recorded_here(
     consumer without a type was not claimed here: nova gives none to its instances and migrations.
     The number of statements depends on batches alone.
     """
-    known = _Known(connection, held)
-    return {uuid: known.doubt(uuid, some) for uuid, some in by_consumer(held).items()}
+    recorded_hosts = _Known(connection, rows)
+    return {uuid: recorded_hosts.doubt(uuid, group) for uuid, group in by_consumer(rows).items()}
 
 
-def by_consumer(held: Iterable[Allocation]) -> dict[str, list[Allocation]]:
+def by_consumer(rows: Iterable[Allocation]) -> dict[str, list[Allocation]]:
     """Return allocations by the uuid of their consumer, in order of these."""
-    ordered = sorted(held, key=lambda one: one.consumer.uuid)
-    return {uuid: list(some) for uuid, some in groupby(ordered, lambda one: one.consumer.uuid)}
+    ordered = sorted(rows, key=lambda row: row.consumer.uuid)
+    return {uuid: list(group) for uuid, group in groupby(ordered, lambda row: row.consumer.uuid)}
 
 
-def amounts_by_provider(held: Iterable[Allocation]) -> dict[str, dict[str, int]]:
+def amounts_by_provider(rows: Iterable[Allocation]) -> dict[str, dict[str, int]]:
     """Return what one consumer holds: amounts by resource class, by provider uuid."""
-    found: dict[str, dict[str, int]] = {}
-    for one in held:
-        found.setdefault(one.provider_uuid, {})[one.resource_class] = one.used
-    return found
+    amounts: dict[str, dict[str, int]] = {}
+    for row in rows:
+        amounts.setdefault(row.provider_uuid, {})[row.resource_class] = row.used
+    return amounts
 
 
-def _has_type(held: Sequence[Allocation]) -> bool:
-    return held[0].consumer.consumer_type == INSTANCE_TYPE
+def _has_type(rows: Sequence[Allocation]) -> bool:
+    return rows[0].consumer.consumer_type == INSTANCE_TYPE
 
 
 def may_be_outdated(database: Database) -> bool:
@@ -124,31 +124,33 @@ def may_be_outdated(database: Database) -> bool:
 class _Known:
     """What is known here of the hosts that the consumers of some allocations hold something of."""
 
-    def __init__(self, connection: Connection, held: Sequence[Allocation]) -> None:
+    def __init__(self, connection: Connection, rows: Sequence[Allocation]) -> None:
         #: Why no consumer of the database can be judged, or None.
         self._of_all: Doubt | None = None
         if migrate.is_recorded(connection):
             self._of_all = Doubt.ADOPTED
         elif not instances.is_any(connection):
             self._of_all = Doubt.NOTHING_RECORDED
-        uuids = {one.provider_uuid for one in held}
-        found = resource_providers.by_uuids(connection, uuids)
-        roots = {one.root_uuid for one in found.values()}
-        nodes = {one.uuid: one for one in compute_nodes.by_uuids(connection, roots)}
+        uuids = {row.provider_uuid for row in rows}
+        providers = resource_providers.by_uuids(connection, uuids)
+        roots = {provider.root_uuid for provider in providers.values()}
+        nodes = {node.uuid: node for node in compute_nodes.by_uuids(connection, roots)}
         self._nodes = {
-            uuid: nodes[one.root_uuid] for uuid, one in found.items() if one.root_uuid in nodes
+            uuid: nodes[provider.root_uuid]
+            for uuid, provider in providers.items()
+            if provider.root_uuid in nodes
         }
         #: The hosts of providers; of those without a host their own names.
-        self._names = {uuid: one.name for uuid, one in found.items()}
+        self._names = {uuid: provider.name for uuid, provider in providers.items()}
         self._names |= {uuid: node.host for uuid, node in self._nodes.items()}
         self._sharing = traits.carriers(connection, [_SHARING]).get(_SHARING, frozenset())
-        hosts = {one.host for one in nodes.values()}
+        hosts = {node.host for node in nodes.values()}
         self._recorded = instances.counts_on_hosts(connection, hosts)
 
-    def doubt(self, consumer: str, held: Sequence[Allocation]) -> Doubtful | None:
+    def doubt(self, consumer: str, rows: Sequence[Allocation]) -> Doubtful | None:
         """Return why a consumer that holds this cannot be judged, or None if it can."""
-        uuids = {one.provider_uuid for one in held}
-        has_type = _has_type(held)
+        uuids = {row.provider_uuid for row in rows}
+        has_type = _has_type(rows)
         if self._of_all is not None:
             return Doubtful(consumer, self._of_all, self._named(uuids), has_type)
         if not has_type:
@@ -209,7 +211,7 @@ class Audit:
     @property
     def consumers(self) -> frozenset[str]:
         """Return the consumers of what was found."""
-        return frozenset(one.consumer for one in self.orphaned)
+        return frozenset(item.consumer for item in self.orphaned)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,21 +237,21 @@ class Auditor:
         """Return what is orphaned; raises :class:`NotFound` for a provider that is not there."""
         with self.database.read() as connection:
             consumers = orphans(connection, self._provider_id(connection))
-            held = allocations.of_consumers(connection, consumers)
-            doubts = self._doubts(connection, held)
-            mine = [one for one in held if not doubts[one.consumer.uuid] and self._concerns(one)]
-            names = resource_providers.by_uuids(connection, {one.provider_uuid for one in mine})
-            left = self._left_over(connection)
+            rows = allocations.of_consumers(connection, consumers)
+            doubts = self._doubts(connection, rows)
+            mine = [row for row in rows if not doubts[row.consumer.uuid] and self._concerns(row)]
+            names = resource_providers.by_uuids(connection, {row.provider_uuid for row in mine})
+            left_by_moves = self._left_over(connection)
             policy_faults: tuple[str, ...] = ()
             if self.policies is not None:
                 policy_faults = tuple(faults(host_aggregates.snapshot(connection), self.policies))
         return Audit(
             orphaned=tuple(
                 Orphaned(consumer, uuid, names[uuid].name if uuid in names else uuid, resources)
-                for consumer, some in by_consumer(mine).items()
-                for uuid, resources in sorted(amounts_by_provider(some).items())
+                for consumer, group in by_consumer(mine).items()
+                for uuid, resources in sorted(amounts_by_provider(group).items())
             )
-            + left,
+            + left_by_moves,
             doubtful=tuple(doubt for _, doubt in sorted(doubts.items()) if doubt),
             policy_faults=policy_faults,
         )
@@ -275,29 +277,29 @@ class Auditor:
             ) from None
 
     def _free(self, connection: Connection, consumers: Sequence[str]) -> int:
-        left = still_orphans(connection, consumers, self._provider_id(connection))
-        held = allocations.of_consumers(connection, sorted(left))
-        doubts = self._doubts(connection, held)
+        orphan_uuids = still_orphans(connection, consumers, self._provider_id(connection))
+        rows = allocations.of_consumers(connection, sorted(orphan_uuids))
+        doubts = self._doubts(connection, rows)
         claims = [
-            self._claim(some, self._concerns)
-            for uuid, some in by_consumer(held).items()
+            self._claim(group, self._concerns)
+            for uuid, group in by_consumer(rows).items()
             if not doubts[uuid]
         ]
         left_over = {
-            (one.consumer, one.provider_uuid) for one in self._left_over(connection, consumers)
+            (item.consumer, item.provider_uuid) for item in self._left_over(connection, consumers)
         }
-        held = allocations.of_consumers(connection, sorted({uuid for uuid, _ in left_over}))
+        rows = allocations.of_consumers(connection, sorted({uuid for uuid, _ in left_over}))
         claims += [
-            self._claim(some, lambda one: (one.consumer.uuid, one.provider_uuid) in left_over)
-            for some in by_consumer(held).values()
+            self._claim(group, lambda row: (row.consumer.uuid, row.provider_uuid) in left_over)
+            for group in by_consumer(rows).values()
         ]
         allocations.replace(connection, claims, self.clock())
         return len(claims)
 
     def _doubts(
-        self, connection: Connection, held: Sequence[Allocation]
+        self, connection: Connection, rows: Sequence[Allocation]
     ) -> dict[str, Doubtful | None]:
-        doubts = self.judge(connection, held)
+        doubts = self.judge(connection, rows)
         return {uuid: None if uuid in self.named else doubt for uuid, doubt in doubts.items()}
 
     def _left_over(
@@ -309,47 +311,51 @@ class Auditor:
         A host that is up deletes them itself.
         """
         hosts = on_other_hosts(connection, uuids)
-        found = services.by_hosts(
-            connection, {host for others in hosts.values() for host in others}
+        services_of = services.by_hosts(
+            connection, {host for roots_of in hosts.values() for host in roots_of}
         )
         now = self.clock()
-        down = {host for host, one in found.items() if not one.is_up(now, self.down_time)}
-        roots = {
-            uuid: {root for host, some in others.items() if host in down for root in some}
-            for uuid, others in hosts.items()
+        down = {
+            host for host, service in services_of.items() if not service.is_up(now, self.down_time)
         }
-        held = allocations.of_consumers(
-            connection, sorted(uuid for uuid, some in roots.items() if some)
+        roots = {
+            uuid: {root for host, uuids in roots_of.items() if host in down for root in uuids}
+            for uuid, roots_of in hosts.items()
+        }
+        rows = allocations.of_consumers(
+            connection, sorted(uuid for uuid, uuids in roots.items() if uuids)
         )
-        providers = resource_providers.by_uuids(connection, {one.provider_uuid for one in held})
-        places = {one.uuid: one.host for one in instances.by_uuids(connection, roots)}
+        providers = resource_providers.by_uuids(connection, {row.provider_uuid for row in rows})
+        places = {
+            instance.uuid: instance.host for instance in instances.by_uuids(connection, roots)
+        }
         mine = [
-            one
-            for one in held
-            if self._concerns(one)
-            and providers[one.provider_uuid].root_uuid in roots[one.consumer.uuid]
+            row
+            for row in rows
+            if self._concerns(row)
+            and providers[row.provider_uuid].root_uuid in roots[row.consumer.uuid]
         ]
         return tuple(
             Orphaned(consumer, uuid, providers[uuid].name, resources, runs_on=places[consumer])
-            for consumer, some in by_consumer(mine).items()
-            for uuid, resources in sorted(amounts_by_provider(some).items())
+            for consumer, group in by_consumer(mine).items()
+            for uuid, resources in sorted(amounts_by_provider(group).items())
         )
 
     def _claim(
-        self, held: Sequence[Allocation], goes: Callable[[Allocation], bool]
+        self, rows: Sequence[Allocation], goes: Callable[[Allocation], bool]
     ) -> ConsumerClaim:
-        owner = held[0].consumer
+        owner = rows[0].consumer
         return ConsumerClaim(
             consumer=owner.uuid.lower(),
-            allocations=amounts_by_provider(one for one in held if not goes(one)),
+            allocations=amounts_by_provider(row for row in rows if not goes(row)),
             project_id=owner.project_id or self.no_owner[0],
             user_id=owner.user_id or self.no_owner[1],
             # Very old databases have allocations of consumers without a record.
             generation=UNCHECKED if owner.generation is None else owner.generation,
         )
 
-    def _concerns(self, held: Allocation) -> bool:
-        return self.provider_uuid in {None, held.provider_uuid}
+    def _concerns(self, row: Allocation) -> bool:
+        return self.provider_uuid in {None, row.provider_uuid}
 
     def _provider_id(self, connection: Connection) -> int | None:
         if self.provider_uuid is None:
@@ -418,9 +424,9 @@ class Healer:
         healed = 0
         for batch in self._batches():
             room = None if self.wanted.most is None else self.wanted.most - healed
-            for one in self._some(batch, room):
-                healed += one.done
-                yield one
+            for result in self._some(batch, room):
+                healed += result.done
+                yield result
             if self.wanted.most is not None and healed >= self.wanted.most:
                 return
 
@@ -436,9 +442,9 @@ class Healer:
     def more(self, after: str) -> bool:
         """Return whether an instance after this one is to be healed."""
         return any(
-            one.done
+            result.done
             for batch in self._pages(after)
-            for one in self._written(batch, dry_run=True, room=None)
+            for result in self._written(batch, dry_run=True, room=None)
         )
 
     def _batches(self) -> Iterator[Sequence[str]]:
@@ -473,12 +479,12 @@ class Healer:
         try:
             return self._written(uuids, dry_run=self.wanted.dry_run, room=room)
         except (Conflict, Invalid):
-            found: list[Healing] = []
+            healings: list[Healing] = []
             for uuid in uuids:
-                if room is not None and sum(one.done for one in found) >= room:
+                if room is not None and sum(result.done for result in healings) >= room:
                     break
-                found += self._alone(uuid)
-            return found
+                healings += self._alone(uuid)
+            return healings
 
     def _alone(self, uuid: str) -> Sequence[Healing]:
         try:
@@ -490,46 +496,48 @@ class Healer:
 
         def write(connection: Connection) -> Sequence[Healing]:
             # An instance that is just being deleted is waited for, and then not there any more.
-            found = self._examined(connection, ids, room, lock=True)
-            claims = [claim for _, claim in found if claim is not None]
+            results = self._examined(connection, ids, room, lock=True)
+            claims = [claim for _, claim in results if claim is not None]
             allocations.replace(connection, claims, self.clock())
-            return [one for one, _ in found]
+            return [result for result, _ in results]
 
         if not dry_run:
             return self.database.claim(write)
         with self.database.read() as connection:
-            return [one for one, _ in self._examined(connection, ids, room, lock=False)]
+            return [result for result, _ in self._examined(connection, ids, room, lock=False)]
 
     def _examined(
         self, connection: Connection, uuids: Sequence[str], room: int | None, *, lock: bool
     ) -> list[tuple[Healing, ConsumerClaim | None]]:
         """Return what is to become of the instances, up to ``room`` that are to be healed."""
         recorded = instances.by_uuids(connection, uuids, lock=lock)
-        held = by_consumer(allocations.of_consumers(connection, uuids))
-        held_of = {uuid.lower(): some for uuid, some in held.items()}
-        nodes = compute_nodes.uuids_by_name(connection, {one.host or "" for one in recorded})
+        allocations_by_consumer = by_consumer(allocations.of_consumers(connection, uuids))
+        held_of = {uuid.lower(): group for uuid, group in allocations_by_consumer.items()}
+        nodes = compute_nodes.uuids_by_name(
+            connection, {instance.host or "" for instance in recorded}
+        )
         decided = decisions.of_instances(connection, uuids)
-        found: list[tuple[Healing, ConsumerClaim | None]] = []
+        results: list[tuple[Healing, ConsumerClaim | None]] = []
         for instance in recorded:
-            if room is not None and sum(one.done for one, _ in found) >= room:
+            if room is not None and sum(result.done for result, _ in results) >= room:
                 break
             node = nodes.get((instance.host or "", instance.node or ""))
             decision = decided.get(instance.uuid)
-            found.append(self._healing(instance, held_of.get(instance.uuid, ()), node, decision))
-        return found
+            results.append(self._healing(instance, held_of.get(instance.uuid, ()), node, decision))
+        return results
 
     def _healing(
         self,
         instance: Instance,
-        held: Sequence[Allocation],
+        rows: Sequence[Allocation],
         node: str | None,
         decision: Decision | None,
     ) -> tuple[Healing, ConsumerClaim | None]:
         end = partial(Healing, instance=instance.uuid)
-        if reason := self._reason_to_skip(instance, held):
+        if reason := self._reason_to_skip(instance, rows):
             return end(outcome=HealOutcome.SKIPPED, reason=reason), None
-        if held and not self.wanted.force:
-            wanted = amounts_by_provider(held)
+        if rows and not self.wanted.force:
+            wanted = amounts_by_provider(rows)
         elif node is None:
             reason = f"there is no compute node {instance.node} of host {instance.host}"
             return end(outcome=HealOutcome.NO_NODE, reason=reason), None
@@ -545,19 +553,19 @@ class Healer:
             user_id=instance.user_id or self.no_owner[1],
             consumer_type=INSTANCE_TYPE,
             # Another request has allocated for it at this moment.
-            generation=held[0].consumer.generation if held else None,
+            generation=rows[0].consumer.generation if rows else None,
         )
-        outcome = HealOutcome.UPDATED if held else HealOutcome.CREATED
+        outcome = HealOutcome.UPDATED if rows else HealOutcome.CREATED
         return end(outcome=outcome, allocations=wanted), claim
 
-    def _reason_to_skip(self, instance: Instance, held: Sequence[Allocation]) -> str | None:
+    def _reason_to_skip(self, instance: Instance, rows: Sequence[Allocation]) -> str | None:
         if instance.task_state is not None:
             return f"it is in the task state {instance.task_state}"
         if instance.host is None or instance.node is None:
             return "it is not on a node"
-        if not held or self.wanted.force:
+        if not rows or self.wanted.force:
             return None
-        if held[0].consumer.project_id not in {None, self.no_owner[0]}:
+        if rows[0].consumer.project_id not in {None, self.no_owner[0]}:
             return "it has allocations"
         if instance.project_id in {None, self.no_owner[0]}:
             return "it has allocations, and its record names no project"
@@ -569,7 +577,7 @@ def _asked(instance: Instance, decision: Decision | None) -> dict[str, int]:
     if flavor is None or not {"vcpus", "memory_mb"} & flavor.keys():
         raise Invalid("its flavor is not known")
     boot_from_volume = decision is not None and bool(decision.request.get("is_bfv"))
-    asked = dict(amounts_of(Flavor.from_document(flavor), boot_from_volume=boot_from_volume))
-    if not asked:
+    requested = dict(amounts_of(Flavor.from_document(flavor), boot_from_volume=boot_from_volume))
+    if not requested:
         raise Invalid("its flavor requests no resources")
-    return asked
+    return requested

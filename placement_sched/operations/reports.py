@@ -63,10 +63,10 @@ def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) 
     of which the node has none any more is allocated.
     """
     names = {node.uuid: node.hypervisor_hostname for node in nodes}
-    found = resource_providers.by_uuids(connection, names)
-    new = {uuid: name for uuid, name in names.items() if uuid not in found}
-    kept = {uuid: name for uuid, name in names.items() if uuid in found}
-    renamed = {uuid: name for uuid, name in kept.items() if found[uuid].name != name}
+    existing = resource_providers.by_uuids(connection, names)
+    new = {uuid: name for uuid, name in names.items() if uuid not in existing}
+    kept_names = {uuid: name for uuid, name in names.items() if uuid in existing}
+    renamed = {uuid: name for uuid, name in kept_names.items() if existing[uuid].name != name}
     wanted = new | renamed
     for provider in resource_providers.by_names(connection, wanted.values()):
         # MariaDB finds a provider that is to change the case of its name only, too.
@@ -76,7 +76,7 @@ def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) 
                 "compute node's provider has the node's uuid and its hypervisor_hostname as name.",
                 code="scheduler.duplicate",
             )
-    ids = {uuid: provider.id for uuid, provider in found.items()}
+    ids = {uuid: provider.id for uuid, provider in existing.items()}
     rows = [NewProvider(uuid, name) for uuid, name in new.items()]
     ids |= resource_providers.create_many(connection, rows, now)
     by_id = {ids[uuid]: name for uuid, name in renamed.items()}
@@ -90,8 +90,8 @@ def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) 
     made = {ids[node.uuid]: inventories_of(node) for node in nodes}
     lacking = {
         number: classes
-        for number, some in made.items()
-        if (classes := set(REPORTED_CLASSES) - {inventory.resource_class for inventory in some})
+        for number, rows in made.items()
+        if (classes := set(REPORTED_CLASSES) - {inventory.resource_class for inventory in rows})
     }
     changed = inventories.replace_many(connection, made, now)
     changed |= inventories.remove(connection, lacking)
@@ -193,7 +193,7 @@ def parse_reports(
     are of one node.
     """
     silent = defaults(settings, now)
-    reports = tuple(parse(one, silent, f"$[{index}]") for index, one in enumerate(documents))
+    reports = tuple(parse(item, silent, f"$[{index}]") for index, item in enumerate(documents))
     nodes = [report.node for report in reports]
     _refuse_twice(nodes, "uuid", [node.uuid for node in nodes])
     _refuse_twice(nodes, _NAME, [(node.host, node.hypervisor_hostname) for node in nodes])
@@ -205,13 +205,13 @@ def parse_reports(
 
 
 def _refuse_twice(nodes: Sequence[ComputeNode], key: str, identities: Iterable[object]) -> None:
-    seen: dict[object, int] = {}
+    first_index: dict[object, int] = {}
     for index, identity in enumerate(identities):
-        before = seen.setdefault(identity, index)
-        if before != index:
+        first = first_index.setdefault(identity, index)
+        if first != index:
             value = getattr(nodes[index], key)
-            what = f"{value!r} is reported at $[{before}] already (at $[{index}].{key})"
-            raise Invalid(what, code="scheduler.bad_value")
+            problem = f"{value!r} is reported at $[{first}] already (at $[{index}].{key})"
+            raise Invalid(problem, code="scheduler.bad_value")
 
 
 def record_reports(
@@ -243,8 +243,8 @@ def _record_chunk(
     for node in nodes:
         heartbeats[node.host] = max(node.last_seen_up, heartbeats.get(node.host, node.last_seen_up))
     # Services come first: disabling a host locks its service before its nodes.
-    found = services.beat(connection, heartbeats, now)
-    disabled = {host for host, service in found.items() if service.disabled}
+    found_services = services.beat(connection, heartbeats, now)
+    disabled = {host for host, service in found_services.items() if service.disabled}
     written = compute_nodes.write(connection, nodes, now)
     followed = [report.node for report in reports if report.inventories]
     following = aggregates_module.under(connection, followed, policies)
@@ -268,9 +268,9 @@ def remove_node(connection: Connection, uuid: str) -> None:
 
     Raises :class:`NotFound`, and :class:`InUse` while the provider has allocations or children.
     """
-    seen = compute_nodes.by_uuid(connection, uuid)
+    unlocked = compute_nodes.by_uuid(connection, uuid)
     # Services are locked before nodes everywhere, so that no two wait for each other.
-    service = services.by_hosts(connection, [seen.host], lock=True).get(seen.host)
+    service = services.by_hosts(connection, [unlocked.host], lock=True).get(unlocked.host)
     node = compute_nodes.by_uuid(connection, uuid, lock=True)
     if uuid in resource_providers.by_uuids(connection, [uuid]):
         # Another request may have deleted it before we have its lock.

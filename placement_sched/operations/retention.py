@@ -73,23 +73,23 @@ def purge_decisions(
     ``wanted.until`` says up to which time. With ``dry_run`` they are counted only. It can be
     interrupted and run again: what was deleted until then is gone.
     """
-    before = wanted.until
-    if before is None:
+    until = wanted.until
+    if until is None:
         raise AssertionError("decisions are deleted up to a time")
     with database.read() as connection:
         number = decisions.count(connection, wanted)
     if dry_run:
         return number
     # Of all decisions up to a time, what nova did beside those that were not recorded goes as well.
-    narrower = None if wanted == DecisionsWanted(until=before) else wanted
+    narrower = None if wanted == DecisionsWanted(until=until) else wanted
     deleted = 0
     while True:
         progress(deleted, max(number, deleted))
-        some = database.write(partial(_purge, before=before, wanted=narrower))
-        deleted += some
-        if some < AT_ONCE:
+        batch_count = database.write(partial(_purge, until=until, wanted=narrower))
+        deleted += batch_count
+        if batch_count < AT_ONCE:
             return deleted
 
 
-def _purge(connection: Connection, before: datetime, wanted: DecisionsWanted | None) -> int:
-    return decisions.purge(connection, before, AT_ONCE, wanted)
+def _purge(connection: Connection, until: datetime, wanted: DecisionsWanted | None) -> int:
+    return decisions.purge(connection, until, AT_ONCE, wanted)

@@ -54,11 +54,11 @@ def update_by_name(
     connection: Connection, host: str, binary: str, change: ServiceChange, now: datetime
 ) -> None:
     """Change the service of a host and a binary; raises :class:`NotFound` where there is none."""
-    found = services.by_hosts(connection, [host], binary=binary, lock=True).get(host)
-    if found is None:
-        what = f"Could not find binary {binary} on host {host}."
-        raise NotFound(what, code="scheduler.not_found")
-    _change(connection, found, change, now)
+    service = services.by_hosts(connection, [host], binary=binary, lock=True).get(host)
+    if service is None:
+        problem = f"Could not find binary {binary} on host {host}."
+        raise NotFound(problem, code="scheduler.not_found")
+    _change(connection, service, change, now)
 
 
 def delete(connection: Connection, key: int | str) -> None:
@@ -89,7 +89,7 @@ def delete(connection: Connection, key: int | str) -> None:
 def _held(connection: Connection, nodes: Collection[str], in_use: InUse) -> InUse:
     """Return the error for a host in use: who uses it, and what deletes the allocations."""
     uuids = checks.holders(connection, nodes)
-    hosts = {one.uuid: one.host for one in instances.by_uuids(connection, uuids[:MAX_NAMED])}
+    hosts = {row.uuid: row.host for row in instances.by_uuids(connection, uuids[:MAX_NAMED])}
     named = [
         f"instance {uuid} is on {hosts[uuid]} now"
         if uuid in hosts
@@ -138,10 +138,10 @@ def remove(connection: Connection, uuid: str) -> None:
 
 def get_group(connection: Connection, uuid: str) -> ServerGroup:
     """Return a group with its members and their hosts; raises :class:`NotFound`."""
-    found = server_groups.by_uuid(connection, uuid)
-    if found is None:
+    group = server_groups.by_uuid(connection, uuid)
+    if group is None:
         raise NotFound(f"Instance group {uuid} could not be found.")
-    return server_groups.placed(connection, found)
+    return server_groups.placed(connection, group)
 
 
 def create_group(connection: Connection, group: ServerGroup, now: datetime) -> None:

@@ -101,34 +101,34 @@ class State:
 
     def copy(self) -> "State":
         """Return the same cloud, to be changed apart from this one."""
-        return State(**{one.name: copy(getattr(self, one.name)) for one in fields(self)})
+        return State(**{item.name: copy(getattr(self, item.name)) for item in fields(self)})
 
     def disabled_hosts(self) -> frozenset[str]:
         """Return the hosts whose compute service is disabled."""
         services = self.services.values()
-        return frozenset(one.host for one in services if one.disabled and one.is_compute)
+        return frozenset(item.host for item in services if item.disabled and item.is_compute)
 
     def aggregates_by_host(self) -> dict[str, frozenset[str]]:
         """Return the uuids of the aggregates that each host is in."""
-        found: dict[str, set[str]] = defaultdict(set)
-        for one in self.aggregates.values():
-            for host in one.hosts:
-                found[host].add(one.uuid)
-        return {host: frozenset(uuids) for host, uuids in found.items()}
+        uuids_by_host: dict[str, set[str]] = defaultdict(set)
+        for aggregate in self.aggregates.values():
+            for host in aggregate.hosts:
+                uuids_by_host[host].add(aggregate.uuid)
+        return {host: frozenset(uuids) for host, uuids in uuids_by_host.items()}
 
     def ratios_by_host(self, policies: Policies) -> Mapping[str, Ratios]:
         """Return the ratios of each host whose policy sets any."""
         names: dict[str, list[str]] = defaultdict(list)
-        for one in self.aggregates.values():
-            for host in one.hosts if one.policy else ():
-                names[host].append(str(one.policy))
-        found = ((host, ratios_under(some, policies)) for host, some in names.items())
-        return {host: ratios for host, ratios in found if ratios}
+        for aggregate in self.aggregates.values():
+            for host in aggregate.hosts if aggregate.policy else ():
+                names[host].append(str(aggregate.policy))
+        pairs = ((host, ratios_under(used, policies)) for host, used in names.items())
+        return {host: ratios for host, ratios in pairs if ratios}
 
 
 def changed(before: Mapping[K, V], after: Mapping[K, V]) -> dict[K, V]:
     """Return the things that are new or different after."""
-    return {key: one for key, one in after.items() if before.get(key) != one}
+    return {key: value for key, value in after.items() if before.get(key) != value}
 
 
 def derived_uuid(kind: str, *names: str) -> str:
@@ -148,31 +148,31 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
     the caller's transaction sees one moment.
     """
     stored: Iterable[Any] = flavors.all_flavors(connection)
-    rows = {str(one.flavorid): one.id for one in stored}
+    rows = {str(flavor.flavorid): flavor.id for flavor in stored}
     projects = flavors.all_projects(connection)
     no_times: Json = dict.fromkeys(("created_at", "updated_at"))
     return State(
         resource_classes=set(resource_classes.all_names(connection)) - STANDARD_CLASSES,
         traits=set(traits.all_names(connection)) - STANDARD_TRAITS,
         flavors={
-            str(one.flavorid): FlavorState(
-                flavor=replace(one, id=None), projects=frozenset(projects.get(one.id, ()))
+            str(flavor.flavorid): FlavorState(
+                flavor=replace(flavor, id=None), projects=frozenset(projects.get(flavor.id, ()))
             )
-            for one in stored
+            for flavor in stored
         },
         flavor_rows=rows,
         images=_by_uuid(images.all_images(connection), id=None, **no_times),
         server_groups=_by_uuid(server_groups.search(connection), members=()),
         nodes=_by_uuid(compute_nodes.search(connection), version=0, **no_times),
         services={
-            (one.host, one.binary): one._replace(id=0, updated_at=None)
-            for one in services.search(connection)
+            (service.host, service.binary): service._replace(id=0, updated_at=None)
+            for service in services.search(connection)
         },
         providers=read_providers(connection),
         aggregates=_by_uuid(host_aggregates.snapshot(connection), id=0, **no_times),
         instances={
-            uuid: replace(one, flavor=one.flavor and plain_flavor(one.flavor, rows))
-            for uuid, one in _by_uuid(
+            uuid: replace(instance, flavor=instance.flavor and plain_flavor(instance.flavor, rows))
+            for uuid, instance in _by_uuid(
                 instances.search(connection), decision_uuid=None, **no_times
             ).items()
         },
@@ -198,30 +198,30 @@ def read_providers(connection: Connection) -> dict[str, ProviderState]:
     names = traits.by_provider_id(connection)
     joined = aggregates.by_provider_id(connection)
     return {
-        one.uuid: ProviderState(
-            uuid=one.uuid,
-            name=one.name or "",
-            parent=one.parent_uuid,
-            inventories=stocks.get(one.id, {}),
-            traits=frozenset(names.get(one.id, ())),
-            aggregates=frozenset(joined.get(one.id, ())),
+        provider.uuid: ProviderState(
+            uuid=provider.uuid,
+            name=provider.name or "",
+            parent=provider.parent_uuid,
+            inventories=stocks.get(provider.id, {}),
+            traits=frozenset(names.get(provider.id, ())),
+            aggregates=frozenset(joined.get(provider.id, ())),
         )
-        for one in resource_providers.all_providers(connection)
+        for provider in resource_providers.all_providers(connection)
     }
 
 
 def _consumers(connection: Connection, unknown_owner: tuple[str, str]) -> Json:
     """Return the fields of a state that have what consumers hold, and their generations."""
-    held: dict[str, dict[str, dict[str, int]]] = {}
+    amounts: dict[str, dict[str, dict[str, int]]] = {}
     owners = {}
-    for one in allocations.everything(connection):
-        owners[one.consumer.uuid] = one.consumer
-        by_provider = held.setdefault(one.consumer.uuid, {})
-        by_provider.setdefault(one.provider_uuid, {})[one.resource_class] = one.used
+    for row in allocations.everything(connection):
+        owners[row.consumer.uuid] = row.consumer
+        by_provider = amounts.setdefault(row.consumer.uuid, {})
+        by_provider.setdefault(row.provider_uuid, {})[row.resource_class] = row.used
     claims = {
         uuid: ConsumerClaim(
             consumer=uuid,
-            allocations=held[uuid],
+            allocations=amounts[uuid],
             project_id=owner.project_id or unknown_owner[0],
             user_id=owner.user_id or unknown_owner[1],
             consumer_type=owner.consumer_type,
@@ -242,12 +242,12 @@ class Draft:
         self.unknown_owner = settings.unknown_owner
         #: Providers whose "aggregates", and whose "traits", the file gives.
         self.given_lists: set[tuple[str, str]] = set()
-        self.provider_uuids = {one.name: uuid for uuid, one in before.providers.items()}
+        self.provider_uuids = {provider.name: uuid for uuid, provider in before.providers.items()}
         self.node_uuids = {
-            (one.host, one.hypervisor_hostname): uuid for uuid, one in before.nodes.items()
+            (node.host, node.hypervisor_hostname): uuid for uuid, node in before.nodes.items()
         }
         #: The services that have a uuid, former ones included: two cannot swap theirs in one load.
-        self.service_keys = {one.uuid: key for key, one in before.services.items()}
+        self.service_keys = {service.uuid: key for key, service in before.services.items()}
         #: The keys of the entry that is being read, and of each thing's, by kind and identity.
         self.entry: tuple[str | int, ...] = ()
         self._entries: dict[tuple[str, ...], tuple[str | int, ...]] = {}
@@ -288,8 +288,8 @@ class Draft:
 
 
 def _custom(noun: str, names: Iterable[str], standard: Collection[str]) -> set[str]:
-    found = {name for name in names if name not in standard}
-    for name in sorted(found):
+    custom_names = {name for name in names if name not in standard}
+    for name in sorted(custom_names):
         if not name.startswith(_CUSTOM) or name == _CUSTOM:
             raise DocumentError(f"there is no standard {noun} {name}; others begin with {_CUSTOM}")
-    return found
+    return custom_names

@@ -109,32 +109,32 @@ def _shared(things: Iterable[tuple[dict[str, str], Json]]) -> list[Json]:
     return entries
 
 
-def _flavor(one: cloud.FlavorState) -> Json:
-    flavor = one.flavor
+def _flavor(state: cloud.FlavorState) -> Json:
+    flavor = state.flavor
     return {
         "name": unquoted(flavor.name),
         **_given_id("id", str(flavor.flavorid), "flavor", flavor.name),
         **_differing(flavor, Flavor(), _FLAVOR, "vcpus", "memory_mb"),
         **_filled({"extra_specs": _unquoted_values(flavor.extra_specs)}),
-        **_filled({"projects": sorted(one.projects)}),
+        **_filled({"projects": sorted(state.projects)}),
     }
 
 
-def _aggregate(one: HostAggregate) -> Json:
-    metadata = _unquoted_values(one.metadata)
-    zone = metadata.pop(ZONE_KEY) if is_zone(one.metadata.get(ZONE_KEY) or ":") else None
+def _aggregate(aggregate: HostAggregate) -> Json:
+    metadata = _unquoted_values(aggregate.metadata)
+    zone = metadata.pop(ZONE_KEY) if is_zone(aggregate.metadata.get(ZONE_KEY) or ":") else None
     return {
-        "name": unquoted(one.name),
-        **_given_id("uuid", one.uuid, "aggregate", one.name),
+        "name": unquoted(aggregate.name),
+        **_given_id("uuid", aggregate.uuid, "aggregate", aggregate.name),
         **({} if zone is None else {ZONE_KEY: zone}),
-        **_filled({"metadata": metadata, "hosts": fold(sorted(one.hosts, key=natural_key))}),
+        **_filled({"metadata": metadata, "hosts": fold(sorted(aggregate.hosts, key=natural_key))}),
     }
 
 
 def _contents(provider: ProviderState) -> Json:
     inventories = {
-        name: _differing(one, _NEW_INVENTORY, _INVENTORY)
-        for name, one in sorted(provider.inventories.items())
+        name: _differing(item, _NEW_INVENTORY, _INVENTORY)
+        for name, item in sorted(provider.inventories.items())
     }
     lists = {"traits": sorted(provider.traits), "aggregates": sorted(provider.aggregates)}
     return _filled({"inventories": inventories, **lists})
@@ -145,10 +145,10 @@ def _report_value(name: str, value: Any) -> Any:
         # As an object where the same text is made of that again; fractions have several forms.
         fractions: list[str] = []
         note = fractions.append
-        found = json.loads(value, parse_float=note, parse_constant=note)
-        return found if not fractions and json.dumps(found) == value else value
+        decoded = json.loads(value, parse_float=note, parse_constant=note)
+        return decoded if not fractions and json.dumps(decoded) == value else value
     if name == "stats":
-        return {key: unquoted(one) for key, one in value.items()}
+        return {key: unquoted(text) for key, text in value.items()}
     return json.loads(json.dumps(value))
 
 
@@ -159,31 +159,31 @@ def _names_of_node(node: ComputeNode) -> dict[str, str]:
     return names if node.host_ip is None else {**names, "host_ip": node.host_ip}
 
 
-def _names_of_instance(one: Instance) -> dict[str, str]:
-    name, uuid = one.display_name, {"uuid": one.uuid}
-    names = uuid if name == one.uuid else {"name": name}
-    if one.uuid != derived_uuid("instance", name):
+def _names_of_instance(instance: Instance) -> dict[str, str]:
+    name, uuid = instance.display_name, {"uuid": instance.uuid}
+    names = uuid if name == instance.uuid else {"name": name}
+    if instance.uuid != derived_uuid("instance", name):
         names |= uuid
-    return names if one.host is None else {**names, "host": one.host}
+    return names if instance.host is None else {**names, "host": instance.host}
 
 
-def _service(one: Service, reported: datetime | None) -> Json:
+def _service(service: Service, reported: datetime | None) -> Json:
     """Return the entry of a service whose host's report came then."""
-    entry: Json = {} if one.is_compute else {"binary": unquoted(one.binary)}
-    if one.disabled:
+    entry: Json = {} if service.is_compute else {"binary": unquoted(service.binary)}
+    if service.disabled:
         entry["status"] = "disabled"
-        if one.disabled_reason is not None:
-            entry["disabled_reason"] = unquoted(one.disabled_reason)
-    if one.forced_down:
+        if service.disabled_reason is not None:
+            entry["disabled_reason"] = unquoted(service.disabled_reason)
+    if service.forced_down:
         entry["forced_down"] = True
-    if one.last_seen_up != reported:
-        entry["last_seen_up"] = one.last_seen_up and one.last_seen_up.isoformat()
+    if service.last_seen_up != reported:
+        entry["last_seen_up"] = service.last_seen_up and service.last_seen_up.isoformat()
     return entry
 
 
-def _owner(one: ConsumerClaim) -> Json:
-    owner: Json = {"project": unquoted(one.project_id), "user": unquoted(one.user_id)}
-    return owner if one.consumer_type is None else {**owner, "type": one.consumer_type}
+def _owner(consumer: ConsumerClaim) -> Json:
+    owner: Json = {"project": unquoted(consumer.project_id), "user": unquoted(consumer.user_id)}
+    return owner if consumer.consumer_type is None else {**owner, "type": consumer.consumer_type}
 
 
 def _name_of(uuid: str, name: str | None, names: Counter[str | None]) -> Any:
@@ -195,14 +195,14 @@ class _Writer:
     def __init__(self, draft: Draft) -> None:
         self._draft, state = draft, draft.before
         self._state = state
-        self._images = Counter(one.name for one in state.images.values())
-        self._groups = Counter(one.name for one in state.server_groups.values())
+        self._images = Counter(image.name for image in state.images.values())
+        self._groups = Counter(group.name for group in state.server_groups.values())
         self._aggregates = state.aggregates_by_host()
         self._ratios = state.ratios_by_host(draft.policies)
         self._disabled = state.disabled_hosts()
         self._children: dict[str | None, list[ProviderState]] = defaultdict(list)
-        for one in sorted(state.providers.values(), key=lambda one: natural_key(one.name)):
-            self._children[one.parent].append(one)
+        for child in sorted(state.providers.values(), key=lambda child: natural_key(child.name)):
+            self._children[child.parent].append(child)
 
     def image(self, image: StoredImage) -> Json:
         name = image.name
@@ -212,18 +212,21 @@ class _Writer:
         lists = {"tags": sorted(image.tags), "properties": _unquoted_values(image.properties)}
         return entry | _differing(image, StoredImage(uuid=""), _IMAGE) | _filled(lists)
 
-    def group(self, one: ServerGroup) -> Json:
-        name = str(one.name)
-        uuid = _given_id("uuid", str(one.uuid), "server group", name, one.project_id or "")
+    def group(self, group: ServerGroup) -> Json:
+        name = str(group.name)
+        uuid = _given_id("uuid", str(group.uuid), "server group", name, group.project_id or "")
         # Of several groups of one name, each has its uuid.
-        entry = {"name": unquoted(name), **({"uuid": one.uuid} if self._groups[name] > 1 else uuid)}
-        entry |= {"policy": one.policy, **_filled({"rules": dict(one.rules)})}
-        return entry | _texts(one, ServerGroup(policy=""), merge.OWNER)
+        entry = {
+            "name": unquoted(name),
+            **({"uuid": group.uuid} if self._groups[name] > 1 else uuid),
+        }
+        entry |= {"policy": group.policy, **_filled({"rules": dict(group.rules)})}
+        return entry | _texts(group, ServerGroup(policy=""), merge.OWNER)
 
     def hosts(self) -> list[Json]:
         nodes = sorted(
             self._state.nodes.values(),
-            key=lambda one: (natural_key(one.host), natural_key(one.hypervisor_hostname)),
+            key=lambda node: (natural_key(node.host), natural_key(node.hypervisor_hostname)),
         )
         return _shared((_names_of_node(node), self._host(node)) for node in nodes)
 
@@ -238,11 +241,11 @@ class _Writer:
         provider = self._state.providers[node.uuid]
         # Ratios that follow from a policy are left out: they come with the aggregate.
         policed = with_ratios(node, self._ratios.get(node.host, NO_RATIOS))
-        made = {one.resource_class: one for one in compute_node.inventories_of(policed)}
+        made = {item.resource_class: item for item in compute_node.inventories_of(policed)}
         differing: Json = {
-            name: _differing(one, _NEW_INVENTORY, _INVENTORY)
-            for name, one in sorted(provider.inventories.items())
-            if made.get(name) != one
+            name: _differing(item, _NEW_INVENTORY, _INVENTORY)
+            for name, item in sorted(provider.inventories.items())
+            if made.get(name) != item
         }
         # None is for an inventory that the report makes and the provider lacks.
         differing |= {name: None for name in made if name not in provider.inventories}
@@ -257,19 +260,21 @@ class _Writer:
         # What a report of nothing but sizes makes.
         names = {"host": "h", "hypervisor_hostname": "h", "uuid": derived_uuid("node", "h")}
         default = read_report({**names, **sizes}, self._draft.defaults).node
-        shown = {
+        report = {
             name: value for name, value in sizes.items() if value or name in {"vcpus", "memory_mb"}
         }
-        shown |= {name: getattr(node, name) for name in _RATIOS}
-        others = _differing(node, default, _OTHERS)
-        return shown | {name: _report_value(name, value) for name, value in others.items()}
+        report |= {name: getattr(node, name) for name in _RATIOS}
+        other_fields = _differing(node, default, _OTHERS)
+        return report | {name: _report_value(name, value) for name, value in other_fields.items()}
 
     def _provider(self, provider: ProviderState, root: str = "") -> Json:
         """Return the entry of a provider, with ``{root}`` for the name of the host it is under."""
-        before, root_name, after = (
+        prefix, root_name, suffix = (
             provider.name.partition(root) if root else (provider.name, "", "")
         )
-        pattern = f"{escape(before)}{{root}}{escape(after)}" if root_name else escape(provider.name)
+        pattern = (
+            f"{escape(prefix)}{{root}}{escape(suffix)}" if root_name else escape(provider.name)
+        )
         uuid = _given_id("uuid", provider.uuid, "provider", provider.name)
         entry = {"name": pattern, **uuid, **_contents(provider)}
         if not root and provider.uuid in self._state.nodes:
@@ -288,13 +293,13 @@ class _Writer:
 
     def services(self) -> list[Json]:
         """Return the entries of services that are not just what their hosts' reports make."""
-        seen: dict[str, Any] = {}
+        times: dict[str, Any] = {}
         for node in self._state.nodes.values():
-            seen[node.host] = max(node.last_seen_up, seen.get(node.host, node.last_seen_up))
+            times[node.host] = max(node.last_seen_up, times.get(node.host, node.last_seen_up))
         services = self._state.services.values()
         things = []
-        for service in sorted(services, key=lambda one: (one.binary, natural_key(one.host))):
-            reported = seen.get(service.host) if service.is_compute else None
+        for service in sorted(services, key=lambda item: (item.binary, natural_key(item.host))):
+            reported = times.get(service.host) if service.is_compute else None
             uuid = _given_id("uuid", service.uuid, "service", service.host, service.binary)
             entry = _service(service, reported)
             if entry or uuid or reported is None:
@@ -305,31 +310,37 @@ class _Writer:
         """Return the entries of instances."""
         instances = sorted(
             self._state.instances.values(),
-            key=lambda one: (natural_key(one.display_name), natural_key(one.host or ""), one.uuid),
+            key=lambda item: (
+                natural_key(item.display_name),
+                natural_key(item.host or ""),
+                item.uuid,
+            ),
         )
-        return _shared((_names_of_instance(one), self._instance(one)) for one in instances)
+        return _shared(
+            (_names_of_instance(instance), self._instance(instance)) for instance in instances
+        )
 
-    def _instance(self, one: Instance) -> Json:
-        entry: Json = {} if one.host is not None else {"host": None}
-        if one.node != self._draft.only_node(one.host):
-            entry["node"] = None if one.node is None else escape(one.node)
-        entry |= _texts(one, merge.BLANK, merge.PLAIN)
-        if one.server_group is not None:
-            group = self._state.server_groups.get(one.server_group)
+    def _instance(self, instance: Instance) -> Json:
+        entry: Json = {} if instance.host is not None else {"host": None}
+        if instance.node != self._draft.only_node(instance.host):
+            entry["node"] = None if instance.node is None else escape(instance.node)
+        entry |= _texts(instance, merge.BLANK, merge.PLAIN)
+        if instance.server_group is not None:
+            group = self._state.server_groups.get(instance.server_group)
             name = group.name if group else None
-            entry["server_group"] = _name_of(one.server_group, name, self._groups)
-        if one.flavor is not None:
-            entry["flavor"] = self._flavor_of(one.flavor)
-        if one.image is not None:
-            entry["image"] = self._image_of(one.image)
-        held = self._state.consumers.get(one.uuid)
-        default = merge.default_allocations(self._draft, one)
-        if held is None:
+            entry["server_group"] = _name_of(instance.server_group, name, self._groups)
+        if instance.flavor is not None:
+            entry["flavor"] = self._flavor_of(instance.flavor)
+        if instance.image is not None:
+            entry["image"] = self._image_of(instance.image)
+        consumer = self._state.consumers.get(instance.uuid)
+        default = merge.default_allocations(self._draft, instance)
+        if consumer is None:
             return entry | ({"allocations": {}} if default else {})
-        if held.allocations != default:
-            entry["allocations"] = self._named(held.allocations)
-        if replace(held, allocations={}) != merge.default_consumer(self._draft, one):
-            entry["consumer"] = {**_owner(held), "type": held.consumer_type}
+        if consumer.allocations != default:
+            entry["allocations"] = self._named(consumer.allocations)
+        if replace(consumer, allocations={}) != merge.default_consumer(self._draft, instance):
+            entry["consumer"] = {**_owner(consumer), "type": consumer.consumer_type}
         return entry
 
     def _flavor_of(self, document: Mapping[str, Any]) -> Any:
@@ -340,8 +351,8 @@ class _Writer:
         if {**stored.as_document(), "id": cloud.FLAVOR_ROW} != document:
             return dict(document)
         # A name that is another's id would be taken for that one.
-        taken = stored.name in flavors and stored.name != flavorid
-        return unquoted(flavorid if taken else stored.name)
+        is_ambiguous = stored.name in flavors and stored.name != flavorid
+        return unquoted(flavorid if is_ambiguous else stored.name)
 
     def _image_of(self, document: Mapping[str, Any]) -> Any:
         uuid = str(document.get("id"))
@@ -353,16 +364,20 @@ class _Writer:
     def allocations(self) -> list[Json]:
         """Return the entries of consumers that are not instances."""
         return [
-            {"consumer": unquoted(uuid), **_owner(one), "allocations": self._named(one.allocations)}
-            for uuid, one in sorted(self._state.consumers.items())
+            {
+                "consumer": unquoted(uuid),
+                **_owner(consumer),
+                "allocations": self._named(consumer.allocations),
+            }
+            for uuid, consumer in sorted(self._state.consumers.items())
             if uuid not in self._state.instances
         ]
 
     def _named(self, allocations: Mapping[str, Amounts]) -> Json:
         """Return amounts by provider's name, or by its uuid where the name may be another's."""
-        found: Json = {}
+        by_name: Json = {}
         for uuid, amounts in allocations.items():
             provider = self._state.providers.get(uuid)
             name = provider.name if provider and not read_uuid(provider.name) else ""
-            found[name or uuid] = dict(sorted(amounts.items()))
-        return dict(sorted(found.items()))
+            by_name[name or uuid] = dict(sorted(amounts.items()))
+        return dict(sorted(by_name.items()))

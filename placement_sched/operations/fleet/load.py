@@ -45,22 +45,22 @@ def _node_name(node: ComputeNode) -> str:
 
 #: The things of a cloud in the order of a file's sections: field of the state, noun, and name.
 _KINDS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
-    "flavors": ("flavor", lambda one: one.flavor.name),
-    "images": ("image", lambda one: one.name or one.uuid),
-    "server_groups": ("server group", lambda one: one.name),
+    "flavors": ("flavor", lambda thing: thing.flavor.name),
+    "images": ("image", lambda thing: thing.name or thing.uuid),
+    "server_groups": ("server group", lambda thing: thing.name),
     "nodes": ("host", _node_name),
-    "services": ("service", lambda one: f"{one.binary} of {one.host}"),
-    "providers": ("provider", lambda one: one.name),
-    "aggregates": ("aggregate", lambda one: one.name),
-    "instances": ("instance", lambda one: one.display_name),
+    "services": ("service", lambda thing: f"{thing.binary} of {thing.host}"),
+    "providers": ("provider", lambda thing: thing.name),
+    "aggregates": ("aggregate", lambda thing: thing.name),
+    "instances": ("instance", lambda thing: thing.display_name),
 }
 
 
 def differences(before: State, after: State) -> tuple[Difference, ...]:
     """Return how two clouds differ, in a file's order, but for what comes with new hosts."""
     classes = sorted(after.resource_classes - before.resource_classes)
-    found = [Difference(NEW, "resource class", name) for name in classes]
-    found += [Difference(NEW, "trait", name) for name in sorted(after.traits - before.traits)]
+    changes = [Difference(NEW, "resource class", name) for name in classes]
+    changes += [Difference(NEW, "trait", name) for name in sorted(after.traits - before.traits)]
     implied = _implied(before, after)
 
     def consumer_name(consumer: ConsumerClaim) -> str:
@@ -73,21 +73,21 @@ def differences(before: State, after: State) -> tuple[Difference, ...]:
         for key, thing in changed(former, getattr(after, field)).items():
             if key in former:
                 details = tuple(_details("", former[key], thing))
-                found.append(Difference(CHANGED, noun, name_of(thing), details))
+                changes.append(Difference(CHANGED, noun, name_of(thing), details))
             elif (field, key) not in implied:
-                found.append(Difference(NEW, noun, name_of(thing)))
+                changes.append(Difference(NEW, noun, name_of(thing)))
     gone = [thing for uuid, thing in before.consumers.items() if uuid not in after.consumers]
-    return (*found, *(Difference(GONE, kind, consumer_name(thing)) for thing in gone))
+    return (*changes, *(Difference(GONE, kind, consumer_name(thing)) for thing in gone))
 
 
 def _implied(before: State, after: State) -> set[tuple[str, Any]]:
     """Return the services and root providers that are new because their hosts are."""
-    new = {uuid: one for uuid, one in after.nodes.items() if uuid not in before.nodes}
-    services = {(one.host, COMPUTE_BINARY) for one in new.values()}
+    new = {uuid: node for uuid, node in after.nodes.items() if uuid not in before.nodes}
+    services = {(node.host, COMPUTE_BINARY) for node in new.values()}
     plain = {
         ("services", key)
         for key in services
-        if (one := after.services.get(key)) and not (one.disabled or one.forced_down)
+        if (service := after.services.get(key)) and not (service.disabled or service.forced_down)
     }
     return plain | {("providers", uuid) for uuid in new}
 
@@ -101,8 +101,8 @@ def _details(place: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
         for field in fields(old):
             if field.name not in _HIDDEN or not place:
                 under = field.name if not place else f"{place}.{field.name}"
-                shown = "" if field.name in {"flavor", "image"} and not place else under
-                yield from _details(shown, getattr(old, field.name), getattr(new, field.name))
+                shown_path = "" if field.name in {"flavor", "image"} and not place else under
+                yield from _details(shown_path, getattr(old, field.name), getattr(new, field.name))
     elif isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in sorted({*old, *new}, key=str):
             yield from _details(f"{place}.{key}".lstrip("."), old.get(key), new.get(key))
@@ -112,11 +112,13 @@ def _details(place: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
 
 def _as_json(value: Any) -> Any:
     if isinstance(value, frozenset | set | tuple):
-        return [_as_json(one) for one in (value if isinstance(value, tuple) else sorted(value))]
+        return [_as_json(item) for item in (value if isinstance(value, tuple) else sorted(value))]
     if isinstance(value, Mapping):
-        return {str(key): _as_json(one) for key, one in value.items()}
+        return {str(key): _as_json(item) for key, item in value.items()}
     if is_dataclass(value):
-        names = [one.name for one in fields(value) if one.name not in {"created_at", "updated_at"}]
+        names = [
+            item.name for item in fields(value) if item.name not in {"created_at", "updated_at"}
+        ]
         return {name: _as_json(getattr(value, name)) for name in names}
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
@@ -166,8 +168,8 @@ class Fleet:
         except _DryRunError as done:
             return done.args
         except ConcurrentUpdate:
-            what = f"concurrent updates; gave up after {_ATTEMPTS} attempts"
-            raise ConcurrentUpdate(what) from None
+            message = f"concurrent updates; gave up after {_ATTEMPTS} attempts"
+            raise ConcurrentUpdate(message) from None
 
     def _load(
         self, connection: Connection, document: Any, progress: StepProgress

@@ -31,25 +31,27 @@ _PLACE = re.compile(r"\\.|\{(?P<name>[^}]*)\}", re.DOTALL)
 def expand(pattern: str) -> list[str]:
     """Return the names that a pattern stands for; raises :class:`DocumentError`."""
     parts: list[Sequence[str]] = []
-    for found in _PART.finditer(pattern):
-        if found["wrong"] is not None:
-            what = f"{pattern!r}: unterminated {found['wrong']!r}; a backslash escapes a bracket"
-            raise DocumentError(what)
-        if (ranges := found["ranges"]) is None:
-            parts.append((found["plain"] or found["text"],))
+    for match in _PART.finditer(pattern):
+        if match["wrong"] is not None:
+            message = f"{pattern!r}: unterminated {match['wrong']!r}; a backslash escapes a bracket"
+            raise DocumentError(message)
+        if (ranges := match["ranges"]) is None:
+            parts.append((match["plain"] or match["text"],))
         else:
-            parts.append([one for part in ranges.split(",") for one in _numbers(part, pattern)])
+            parts.append(
+                [number for part in ranges.split(",") for number in _numbers(part, pattern)]
+            )
         if prod(map(len, parts)) > MAX_PATTERN_NAMES:
             raise DocumentError(f"{pattern!r} stands for more than {MAX_PATTERN_NAMES} names")
-    return ["".join(some) for some in product(*parts)]
+    return ["".join(combination) for combination in product(*parts)]
 
 
 def _numbers(part: str, pattern: str) -> Sequence[str]:
-    found = _RANGE.fullmatch(part.strip())
-    if found is None:
-        what = f"{pattern!r}: {part!r} is not a range like 001-120; write \\[ for a bracket"
-        raise DocumentError(what)
-    first, last = found["first"], found["last"] or found["first"]
+    match = _RANGE.fullmatch(part.strip())
+    if match is None:
+        message = f"{pattern!r}: {part!r} is not a range like 001-120; write \\[ for a bracket"
+        raise DocumentError(message)
+    first, last = match["first"], match["last"] or match["first"]
     if int(last) < int(first):
         raise DocumentError(f"{pattern!r}: the range {part.strip()} ends before it begins")
     if int(last) - int(first) >= MAX_PATTERN_NAMES:
@@ -60,15 +62,17 @@ def _numbers(part: str, pattern: str) -> Sequence[str]:
 def fill_in(pattern: str, names: Mapping[str, str]) -> str:
     """Return a pattern with names for what is in braces; raises :class:`DocumentError`."""
 
-    def one(found: re.Match[str]) -> str:
-        if found["name"] is None:
-            return found[0]
-        if found["name"] not in names:
-            known = " and ".join(f"{{{name}}}" for name in names)
-            raise DocumentError(f"{pattern!r}: only {known} are known; \\{{ is a brace itself")
-        return escape(names[found["name"]])
+    def substitute(match: re.Match[str]) -> str:
+        if match["name"] is None:
+            return match[0]
+        if match["name"] not in names:
+            placeholders = " and ".join(f"{{{name}}}" for name in names)
+            raise DocumentError(
+                f"{pattern!r}: only {placeholders} are known; \\{{ is a brace itself"
+            )
+        return escape(names[match["name"]])
 
-    return _PLACE.sub(one, pattern)
+    return _PLACE.sub(substitute, pattern)
 
 
 def escape(name: str) -> str:
@@ -91,17 +95,17 @@ def _next_name(name: str) -> str | None:
     match = _LAST_NUMBER.fullmatch(name)
     if match is None:
         return None
-    before, digits, after = match.groups()
-    return f"{before}{str(int(digits) + 1).zfill(len(digits))}{after}"
+    prefix, digits, suffix = match.groups()
+    return f"{prefix}{str(int(digits) + 1).zfill(len(digits))}{suffix}"
 
 
 def _pattern_of(run: Sequence[str]) -> str:
     match = _LAST_NUMBER.fullmatch(run[0])
     if match is None or len(run) == 1:
         return escape(run[0])
-    before, first, after = match.groups()
-    last = run[-1][len(before) : len(run[-1]) - len(after)]
-    return f"{escape(before)}[{first}-{last}]{escape(after)}"
+    prefix, first, suffix = match.groups()
+    last = run[-1][len(prefix) : len(run[-1]) - len(suffix)]
+    return f"{escape(prefix)}[{first}-{last}]{escape(suffix)}"
 
 
 _NATURAL_PARTS = re.compile(r"[0-9]+|[^0-9]+")

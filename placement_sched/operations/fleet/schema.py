@@ -38,12 +38,12 @@ def _expanded(name: Json, _: object) -> Conversion:
         if value is None:
             return None
         if isinstance(value, str):
-            return [read(one) for one in expand(value)]
-        found: list[str] = []
+            return [read(name) for name in expand(value)]
+        expanded: list[str] = []
         for index, pattern in enumerate(value):
             with located(index):
-                found += [read(one) for one in expand(pattern)]
-        return found
+                expanded += [read(name) for name in expand(pattern)]
+        return expanded
 
     return names
 
@@ -111,7 +111,9 @@ _IMAGE = an_object(
         "tags": a_list(fields.TAG),
         "properties": {
             **a_mapping(fields.PROPERTY_NAME, fields.PROPERTY),
-            "properties": {key: {**one, "type": "string"} for key, one in fields.IMAGE_IDS.items()},
+            "properties": {
+                key: {**schema, "type": "string"} for key, schema in fields.IMAGE_IDS.items()
+            },
         },
     }
 )

@@ -77,9 +77,9 @@ class YamlFile:
             self._refuse(_TOO_DEEP if _DEPTH in problem else problem, place)
         except ReaderError as error:
             # The parser in C counts bytes.
-            before = text.encode()[: error.position].decode()
-            what = f"the character U+{error.character:04X} is not valid in YAML: {error.reason}"
-            self._refuse(what, end_of(before))
+            readable = text.encode()[: error.position].decode()
+            message = f"the character U+{error.character:04X} is not valid in YAML: {error.reason}"
+            self._refuse(message, end_of(readable))
         #: The document in dicts, lists, texts, numbers, booleans and None.
         self.data: Any = None if self.root is None else self._value(self.root)
 
@@ -171,22 +171,22 @@ class YamlFile:
         node = self.root
         place = None if node is None else _start(node)
         for position, key in enumerate(keys, 1):
-            found = None if node is None else _under(node, key)
-            if found is None:
+            child = None if node is None else _under(node, key)
+            if child is None:
                 break
-            name, node = found
+            name, node = child
             # A mapping is shown by its key, as is a key that is wrong.
             by_key = isinstance(node, MappingNode) or (at_key and position == len(keys))
             place = _start(name if by_key and name is not None else node)
         return place
 
-    def _refuse(self, what: str, place: Position | None) -> NoReturn:
-        raise Invalid(self._message(what, place, ()))
+    def _refuse(self, problem: str, place: Position | None) -> NoReturn:
+        raise Invalid(self._message(problem, place, ()))
 
-    def _message(self, what: str, place: Position | None, keys: Sequence[str | int]) -> str:
+    def _message(self, problem: str, place: Position | None, keys: Sequence[str | int]) -> str:
         at = self._name if place is None else f"{self._name}:{place[0] + 1}:{place[1] + 1}"
         path = ".".join(map(str, keys))
-        return f"{at}: {what}{f' (at {path})' if path else ''}"
+        return f"{at}: {problem}{f' (at {path})' if path else ''}"
 
 
 def _start(node: Node | Event) -> Position:
@@ -209,7 +209,7 @@ def _under(node: Node, key: str | int) -> tuple[Node | None, Node] | None:
         if isinstance(name, ScalarNode) and name.tag != _MERGE and name.value == str(key):
             return name, value
     merged = [part for name, value in node.value if name.tag == _MERGE for part in _parts(value)]
-    return next((found for part in merged if (found := _under(part, key))), None)
+    return next((child for part in merged if (child := _under(part, key))), None)
 
 
 _HEADER = "# A cloud, written by placement-sched fleet dump; placement-sched fleet load reads it.\n"
@@ -238,7 +238,7 @@ def to_yaml(document: Json) -> str:
     lines: Any = _Entry(document)
     for key, value in document.items():
         if isinstance(value, list):
-            lines[key] = [_Entry(one) if isinstance(one, dict) else one for one in value]
+            lines[key] = [_Entry(item) if isinstance(item, dict) else item for item in value]
     return _HEADER + yaml.dump(
         lines,
         Dumper=_Dumper,
