@@ -1,11 +1,11 @@
-"""What may be done with host aggregates, and what it does to provider aggregates.
+"""Changes of host aggregates, and of provider aggregates with them.
 
-Each function works within the caller's transaction and bumps the aggregates' change counter
-first: that row's lock makes writers take turns, so two of them cannot both find a rule kept that
-they break together. The rules are nova's (compute API reference, "Host aggregates"): a host is in
-at most one availability zone, and no zone changes under instances. And a host is under at most one
-policy (nova blueprint multiple-scheduler-drivers), whose ratios its inventories have; without
-``policies`` it is not asked whether there is such a policy, and no ratio changes.
+Each function works within the caller's transaction and first bumps the change counter of
+aggregates. The lock of its row serializes writers, so two writers cannot break a rule together.
+The rules are nova's (compute API reference, "Host aggregates"): a host is in at most one
+availability zone, and the zone of a host with instances does not change. A host also has at most
+one scheduling policy (nova blueprint multiple-scheduler-drivers), which sets the allocation ratios
+of its inventories. Without ``policies``, policy names are not checked and ratios do not change.
 """
 
 from collections import defaultdict
@@ -44,12 +44,12 @@ from placement_sched.store.placement import inventories, resource_providers
 
 LOG = log.getLogger(__name__)
 
-#: How many hosts are written in one transaction: others wait for its locks.
+#: Maximum number of hosts per transaction, as other writers wait for its locks.
 BATCH = 500
 
 
 def policies_in_use(settings: Settings) -> frozenset[str]:
-    """Return the policies that aggregates name; none if the database does not answer."""
+    """Return the policies that aggregates name, or none if the database is unavailable."""
     database = Database(settings)
     try:
         return AggregateCache().policies_in_use(database)
@@ -65,7 +65,10 @@ def check(
     policies: Policies | None,
     error_prefix: str,
 ) -> None:
-    """Raise :class:`Conflict`, ``refused`` first, unless hosts may be under this policy."""
+    """Check that hosts may have this policy.
+
+    Raises :class:`Conflict`, with ``refused`` first, for an unknown policy or a host with another.
+    """
     about = f"{error_prefix} {aggregate.id}: {aggregate.name}"
     if policies is not None:
         try:
@@ -87,7 +90,7 @@ def check(
 
 
 def faults(aggregates: Sequence[HostAggregate], policies: Policies) -> Iterator[str]:
-    """Yield what is wrong with the policies of these aggregates: unknown ones, hosts under two."""
+    """Yield messages about unknown policies, and about hosts with several policies."""
     for item in aggregates:
         if item.policy is not None:
             try:
@@ -119,10 +122,10 @@ def _counted(hosts: Sequence[str]) -> str:
 def under(
     connection: Connection, nodes: Sequence[ComputeNode], policies: Policies | None
 ) -> Sequence[ComputeNode]:
-    """Return the nodes with the ratios of their hosts' policies in place of their own.
+    """Return the nodes with the allocation ratios of their hosts' policies.
 
-    No aggregate changes until the transaction ends; the caller must not have locked the providers
-    yet, which a change of an aggregate locks after this.
+    Locks aggregates until the transaction ends. The caller must not have locked the providers
+    before, because a change of an aggregate locks them after the aggregate.
     """
     if policies is None or not nodes or not policies.names:
         return nodes
@@ -133,16 +136,16 @@ def under(
 def settle(
     connection: Connection, hosts: Collection[str], policies: Policies | None, now: datetime
 ) -> frozenset[int]:
-    """Give what the hosts' providers have the ratios that hold now; return those that changed.
+    """Update allocation ratios of the hosts' providers and return the changed provider ids.
 
-    The caller has bumped or holds the aggregates' change counter. Only ratios are written, and
-    only into inventories that are there; a ratio may leave less than is allocated, as placement
-    lets everybody lower one. Without policies nothing is done.
+    The caller has bumped or holds the change counter of aggregates. Only existing inventories get
+    a ratio. The capacity may become less than the used amount, as in placement. Without
+    ``policies``, nothing changes.
     """
     if policies is None:
         return frozenset()
     ids = host_aggregates.provider_ids_of_hosts(connection, hosts)
-    # Before the nodes are read: a report locks them, too, before it writes its own ratios.
+    # Lock before reading the nodes: a report also locks providers before it writes its ratios.
     locked = resource_providers.lock(connection, ids)
     if not locked:
         return frozenset()
@@ -168,10 +171,10 @@ def apply(
     clock: Clock,
     progress: Progress = lambda _done, _all: None,
 ) -> tuple[int, int]:
-    """Bring the hosts of all aggregates with a policy to its ratios, batch by batch.
+    """Apply the ratios of policies to all hosts that have a policy, in batches.
 
-    Returns how many hosts there are, and the inventories of how many providers changed. Stopped, it
-    starts again: what is done stays, and is not written again.
+    Returns the number of hosts and of changed providers. If interrupted, it can be run again:
+    finished batches are not written again.
     """
 
     def settle_batch(connection: Connection, hosts: Sequence[str]) -> frozenset[int]:
@@ -197,17 +200,17 @@ def _with_policies(
 
 
 def with_ratios(node: ComputeNode, ratios: Mapping[str, Any]) -> ComputeNode:
-    """Return a node with these ratios, by name, in place of its own."""
+    """Return a node with ``ratios``, by name, in place of its own."""
     return replace(node, **ratios) if ratios else node
 
 
 class PolicyUpkeep:
-    """Brings inventories to the ratios of policies at the start, and whenever settings change.
+    """Periodic task that applies the ratios of policies to inventories.
 
-    And where another server of the database has taken over, which may lack what was written last.
-    Called before every request, it costs one look at the settings. What is to be done at the start
-    is done before the call returns, and raises :class:`Unavailable` where the database does not
-    answer. Later it is done beside the requests; where it fails, the next request tries again.
+    They are applied at the start, when settings change, and after a failover of the database,
+    which may have lost the latest writes. A call before every request costs one comparison. The
+    first call blocks and raises :class:`Unavailable` if the database is unavailable. Later updates
+    run in a thread, and a failed update is retried by the next request.
     """
 
     def __init__(self, database: Database, settings: Callable[[], Settings], clock: Clock) -> None:
@@ -217,7 +220,7 @@ class PolicyUpkeep:
         self._history: History = None
 
     def __call__(self) -> None:
-        """See to it that inventories have the ratios of the settings in effect now."""
+        """Apply the ratios of the current settings if they are outdated."""
         settings = self._settings()
         done = settings is self._done and self._database.history == self._history
         if done or not self._turn.acquire(blocking=False):
@@ -239,7 +242,7 @@ class PolicyUpkeep:
             with self._database.read() as connection:
                 history = history_of(connection)
                 aggregates = host_aggregates.snapshot(connection) if policies.imaginable else ()
-            # Their hosts are under the default policy.
+            # Hosts with a faulty policy use the default policy.
             for fault in faults(aggregates, policies):
                 LOG.warning("%s", fault)
             hosts, changed = apply(self._database, policies, self._clock)
@@ -256,7 +259,7 @@ class PolicyUpkeep:
 
 
 def get(connection: Connection, aggregate_id: int) -> HostAggregate:
-    """Return an aggregate; raises :class:`NotFound`."""
+    """Return an aggregate or raise :class:`NotFound`."""
     aggregate = store.by_id(connection, aggregate_id)
     if aggregate is None:
         raise NotFound(f"Aggregate {aggregate_id} could not be found.")
@@ -271,7 +274,10 @@ def _locked(connection: Connection, aggregate_id: int) -> HostAggregate:
 def create(
     connection: Connection, uuid: str, name: str, zone: str | None, now: datetime
 ) -> HostAggregate:
-    """Create an aggregate, a zone where one is named; raises :class:`Duplicate`."""
+    """Create an aggregate, with an availability zone if ``zone`` is set.
+
+    Raises :class:`Duplicate` if the name is in use.
+    """
     change_counters.bump(connection, store.SUBJECT)
     _check_name_is_free(connection, name)
     number = store.add(connection, uuid, name, now)
@@ -283,7 +289,10 @@ def create(
 def update(
     connection: Connection, aggregate_id: int, fields: Mapping[str, str | None], now: datetime
 ) -> HostAggregate:
-    """Change the name or the zone of an aggregate, or both; raises as :func:`set_metadata`."""
+    """Change the name, the zone, or both of an aggregate.
+
+    Raises :class:`Duplicate` if the name is in use, else as :func:`set_metadata`.
+    """
     aggregate = _locked(connection, aggregate_id)
     name = fields.get("name")
     if name is not None and name != aggregate.name:
@@ -303,11 +312,10 @@ def set_metadata(
     now: datetime,
     policies: Policies | None = None,
 ) -> HostAggregate:
-    """Set metadata keys of an aggregate; None removes a key, keys not named stay.
+    """Set metadata keys of an aggregate, or remove the keys whose value is None.
 
-    Raises :class:`NotFound`, :class:`Invalid` for a zone that cannot be and for too many keys, and
-    :class:`Conflict` for a policy that is not there or is not that of another aggregate of its
-    hosts.
+    Raises :class:`NotFound`, :class:`Invalid` for a zone that is not allowed and for too many keys,
+    and :class:`Conflict` for an unknown policy or if a host has another policy.
     """
     aggregate = _locked(connection, aggregate_id)
     _check_number(aggregate, changes)
@@ -330,11 +338,11 @@ def add_hosts(
     now: datetime,
     policies: Policies | None = None,
 ) -> HostAggregate:
-    """Put hosts, and the providers of their compute nodes, into an aggregate: all or none.
+    """Add hosts and the providers of their compute nodes to an aggregate.
 
-    Raises :class:`NotFound`, :class:`Conflict` where a host is in it already, is in another
-    zone or under another policy, or would change zone under its instances, and :class:`Invalid`
-    for too many.
+    Raises :class:`NotFound`, :class:`Conflict` if a host is already a member, is in another zone,
+    has another policy, or would change zone while it has instances, and :class:`Invalid` for too
+    many hosts.
     """
     change_counters.bump(connection, store.SUBJECT)
     if unknown := sorted(set(hosts) - store.known_hosts(connection, hosts)):
@@ -367,7 +375,10 @@ def remove_host(
     now: datetime,
     policies: Policies | None = None,
 ) -> HostAggregate:
-    """Take a host and its nodes' providers out of an aggregate; raises as :func:`add_hosts`."""
+    """Remove a host and its nodes' providers from an aggregate.
+
+    Raises :class:`NotFound`, and :class:`Conflict` if the host would change zone with instances.
+    """
     change_counters.bump(connection, store.SUBJECT)
     aggregate = store.by_id(connection, aggregate_id)
     if aggregate is None or host not in aggregate.hosts:
@@ -383,7 +394,10 @@ def remove_host(
 
 
 def delete(connection: Connection, aggregate_id: int) -> None:
-    """Delete an aggregate; raises :class:`NotFound`, and :class:`Invalid` while it has hosts."""
+    """Delete an aggregate.
+
+    Raises :class:`NotFound`, and :class:`Invalid` if it has hosts.
+    """
     aggregate = _locked(connection, aggregate_id)
     if aggregate.hosts:
         problem = f"host aggregate is not empty, it has {len(aggregate.hosts)} host(s)"
@@ -394,7 +408,7 @@ def delete(connection: Connection, aggregate_id: int) -> None:
 def _check_number(aggregate: HostAggregate, changes: Mapping[str, str | None]) -> None:
     changed = {**aggregate.metadata, **changes}
     number = sum(value is not None for value in changed.values())
-    # An aggregate from before there was a limit may have more, which may become fewer.
+    # An aggregate that is older than the limit may have more keys, but gets no further ones.
     if number > max(MAX_AGGREGATE_METADATA, len(aggregate.metadata)):
         raise Invalid(
             f"Cannot update aggregate {aggregate.id}: it would have {number} metadata keys, at "
@@ -448,7 +462,7 @@ def _check_zone_of_added(
 def _check_zone_of_removed(connection: Connection, aggregate: HostAggregate, host: str) -> None:
     zones = store.zones_of_hosts(connection, [host]).get(host, {})
     if any(number != aggregate.id for number in zones):
-        return  # another aggregate keeps it in the zone: a host is never in two of them
+        return  # another aggregate has the same zone, so the host stays in it
     if store.hosts_with_instances(connection, [host]):
         raise Conflict(
             f"Cannot remove host from aggregate {aggregate.id}: {host} has instances and would "
@@ -458,9 +472,10 @@ def _check_zone_of_removed(connection: Connection, aggregate: HostAggregate, hos
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:
-    """One zone; it is available where any of its services is enabled, whether up or not.
+    """An availability zone, available if it has an enabled service, up or down.
 
-    ``services`` are the enabled ones by host, then binary; an ``internal`` zone has no instances.
+    ``services`` are the enabled services by host, then binary. An ``internal`` zone has no
+    instances.
     """
 
     name: str
@@ -469,15 +484,15 @@ class Zone:
 
     @property
     def is_available(self) -> bool:
-        """Return whether instances may be asked for there."""
+        """Whether users may select the zone."""
         return bool(self.services)
 
 
 def zones(connection: Connection, settings: Settings) -> tuple[Zone, ...]:
-    """Return all zones, the available ones first, each kind by name; in two statements.
+    """Return all zones, available zones first, then by name, in two statements.
 
-    A zone exists while a host is in it: by an aggregate that is a zone, else by default. Services
-    other than ``nova-compute`` are in a zone of their own, which users do not see.
+    A host is in the zone of an aggregate, else in the default zone. Services other than
+    ``nova-compute`` are in the internal zone, which users do not see.
     """
     all_services = services.search(connection)
     named = zones_of_services(connection, all_services, settings)
@@ -496,9 +511,9 @@ def zones(connection: Connection, settings: Settings) -> tuple[Zone, ...]:
 def zones_of_services(
     connection: Connection, found: Collection[Service], settings: Settings
 ) -> dict[int, str]:
-    """Return the zones of services, by the number of the service; in one statement.
+    """Return the zones of services by service id, in one statement.
 
-    That of a compute service is its host's; that of any other is ``[DEFAULT]
+    A compute service has the zone of its host, any other service ``[DEFAULT]
     internal_service_availability_zone``.
     """
     hosts = {service.host for service in found if service.is_compute}
@@ -510,7 +525,7 @@ def zones_of_services(
 
 
 def zones_of_hosts(connection: Connection, hosts: set[str], settings: Settings) -> dict[str, str]:
-    """Return each host's zone, the default one of the rest; of several all, joined by commas."""
+    """Return the zone of each host, or its zones joined by commas."""
     named = store.zones_of_hosts(connection, hosts)
     default = settings.DEFAULT.default_availability_zone
     return {
