@@ -332,7 +332,7 @@ def _describe_unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
     if near := nearest(underscored(line.name), names, alike=_MIN_SIMILARITY):
         return Problem(line.place, f"{text}{did_you_mean(near, str)}", without_effect=True)
     return Problem(
-        line.place, f"{text} here, so the line is not used", fatal=False, without_effect=True
+        line.place, f"{text} here, so it is not used", fatal=False, without_effect=True
     )
 
 
