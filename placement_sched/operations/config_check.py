@@ -331,9 +331,7 @@ def _describe_unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
     names = catalogue.options.get(line.group, ())
     if near := nearest(underscored(line.name), names, alike=_MIN_SIMILARITY):
         return Problem(line.place, f"{text}{did_you_mean(near, str)}", without_effect=True)
-    return Problem(
-        line.place, f"{text} here, so it is not used", fatal=False, without_effect=True
-    )
+    return Problem(line.place, f"{text} here, so it is not used", fatal=False, without_effect=True)
 
 
 def check_policies(settings: Settings) -> list[Problem]:

@@ -201,9 +201,7 @@ def complete(connection: Connection, uuid: str, viewer: Viewer, now: datetime) -
             f"Image {uuid} is {image.status}: data can be uploaded only to a queued image."
         )
     if missing := sorted(name for name in _DATA_FORMATS if getattr(image, name) is None):
-        raise Invalid(
-            f"Set {' and '.join(missing)} of image {uuid} before uploading its data."
-        )
+        raise Invalid(f"Set {' and '.join(missing)} of image {uuid} before uploading its data.")
     store.change(
         connection, image, replace(image, status=image_model.ACTIVE, size=0, updated_at=now)
     )
