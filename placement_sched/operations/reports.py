@@ -1,4 +1,4 @@
-"""Records what hosts report, in step with their root providers, and removes nodes."""
+"""Recording of host reports, with root providers, and removal of nodes."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -28,23 +28,23 @@ from placement_sched.store.placement import (
 )
 from placement_sched.store.placement.resource_providers import NewProvider
 
-#: Carried by the root providers of hosts whose compute service is disabled (os-traits).
+#: Trait of the root providers of hosts whose compute service is disabled (os-traits).
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
 
 
 def create(
     connection: Connection, *, uuid: str, name: str, parent_uuid: str | None, now: datetime
 ) -> Provider:
-    """Create a provider as :func:`provider_trees.create` does.
+    """Create a provider, in the aggregates of its host if it is a compute node.
 
-    One whose uuid a compute node has joins the aggregates of that node's host.
+    Raises as :func:`provider_trees.create`.
     """
     provider = provider_trees.create(
         connection, uuid=uuid, name=name, parent_uuid=parent_uuid, now=now
     )
     if parent_uuid is not None:
         return provider
-    # Until we are done no aggregate gets a host, and no report records a node without a provider.
+    # Locks aggregates, and keeps reports from recording a node without a provider.
     change_counters.hold(connection, host_aggregates.SUBJECT)
     hosts = {node.uuid: node.host for node in compute_nodes.by_uuids(connection, [provider.uuid])}
     if not hosts:
@@ -54,13 +54,13 @@ def create(
 
 
 def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) -> frozenset[str]:
-    """Give each node its root provider, named as it, with the inventories of its report.
+    """Create or update the root providers of nodes and return the new uuids.
 
-    A provider that is there is kept, with its inventories of other classes. Only a provider of
-    which an inventory changes gets another generation. Returns the uuids of new providers.
+    A provider gets the name of its node and the inventories of its report. Inventories of other
+    classes stay. The generation changes only with an inventory.
 
-    Raises :class:`Duplicate` where another provider has a name, and :class:`InUse` where a class
-    of which the node has none any more is allocated.
+    Raises :class:`Duplicate` if another provider has the name, and :class:`InUse` if a class that
+    the node no longer has is allocated.
     """
     names = {node.uuid: node.hypervisor_hostname for node in nodes}
     existing = resource_providers.by_uuids(connection, names)
@@ -69,7 +69,7 @@ def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) 
     renamed = {uuid: name for uuid, name in kept_names.items() if existing[uuid].name != name}
     wanted = new | renamed
     for provider in resource_providers.by_names(connection, wanted.values()):
-        # MariaDB finds a provider that is to change the case of its name only, too.
+        # MariaDB compares names without case, and finds a provider whose name only changes case.
         if wanted.get(provider.uuid, "").casefold() != (provider.name or "").casefold():
             raise Duplicate(
                 f"The name {provider.name} is already used by resource provider {provider.uuid}; a "
@@ -102,19 +102,19 @@ def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) 
 def join_aggregates(
     connection: Connection, hosts: Mapping[str, str], came_from: Mapping[str, str], now: datetime
 ) -> None:
-    """Put the providers of nodes that came to a host into the aggregates of that host.
+    """Move the providers of nodes into the aggregates of their hosts.
 
-    ``hosts`` has the host of each node by uuid, ``came_from`` the host it left, if it did: of that
-    one's aggregates its provider is taken out.
+    ``hosts`` has the host of each node uuid, and ``came_from`` its previous host, whose aggregates
+    the provider leaves.
     """
     if not hosts:
         return
     providers = resource_providers.by_uuids(connection, hosts)
     if providers.keys() >= hosts.keys():
-        # An aggregate that is just getting or losing one of these hosts does not know these nodes.
+        # A concurrent change of an aggregate with these hosts does not see these nodes.
         change_counters.hold(connection, host_aggregates.SUBJECT)
     else:
-        # Who is just creating a provider that lacks does not know these nodes either.
+        # A concurrent creation of a missing provider does not see these nodes either.
         change_counters.bump(connection, host_aggregates.SUBJECT)
         providers = resource_providers.by_uuids(connection, hosts)
     _change_aggregates(connection, providers, hosts, came_from, now)
@@ -127,7 +127,6 @@ def _change_aggregates(
     came_from: Mapping[str, str],
     now: datetime,
 ) -> None:
-    """Do what :func:`join_aggregates` does, for these providers, while no aggregate changes."""
     all_hosts = {*hosts.values(), *came_from.values()}
     by_host = host_aggregates.aggregates_of_hosts(connection, all_hosts)
     if not by_host:
@@ -149,7 +148,7 @@ def _change_aggregates(
 def mark_disabled(
     connection: Connection, uuids: Collection[str], *, disabled: bool, now: datetime
 ) -> None:
-    """Put :data:`DISABLED_TRAIT` on the nodes' root providers, or take it off."""
+    """Add :data:`DISABLED_TRAIT` to the root providers of nodes, or remove it."""
     if not uuids:
         return
     ids = [provider.id for provider in resource_providers.by_uuids(connection, uuids).values()]
@@ -158,13 +157,13 @@ def mark_disabled(
 
 
 _NAME = "hypervisor_hostname"
-#: So many reports share their statements.
+#: Maximum number of reports per group of statements.
 CHUNK = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """How many nodes are new, how many changed, and how many only were heard of again."""
+    """The number of new, changed and unchanged nodes."""
 
     created: int = 0
     changed: int = 0
@@ -175,7 +174,7 @@ class Recorded:
 
 
 def defaults(settings: Settings, now: datetime) -> Defaults:
-    """Return what holds where reports are silent: the ratios of ``[DEFAULT]``, 0.0 being unset."""
+    """Return the defaults of reports: the ratios of ``[DEFAULT]``, with 0.0 as unset."""
     options = settings.DEFAULT
     ratios = {
         name: getattr(options, name) or getattr(options, f"initial_{name}")
@@ -187,24 +186,26 @@ def defaults(settings: Settings, now: datetime) -> Defaults:
 def parse_reports(
     documents: Iterable[Any], settings: Settings, now: datetime
 ) -> tuple[NodeReport, ...]:
-    """Return the reports that a list of decoded JSON documents makes.
+    """Parse a list of decoded JSON documents as reports.
 
-    Raises :class:`Invalid` with the JSON path of the first fault, which may be that two reports
-    are of one node.
+    Raises :class:`Invalid` with the JSON path of the first error, such as a second report of a
+    node.
     """
-    silent = defaults(settings, now)
-    reports = tuple(parse(item, silent, f"$[{index}]") for index, item in enumerate(documents))
+    report_defaults = defaults(settings, now)
+    reports = tuple(
+        parse(item, report_defaults, f"$[{index}]") for index, item in enumerate(documents)
+    )
     nodes = [report.node for report in reports]
-    _refuse_twice(nodes, "uuid", [node.uuid for node in nodes])
-    _refuse_twice(nodes, _NAME, [(node.host, node.hypervisor_hostname) for node in nodes])
-    # It names a provider, and of those no two may have one name, on whatever hosts.
+    _check_unique(nodes, "uuid", [node.uuid for node in nodes])
+    _check_unique(nodes, _NAME, [(node.host, node.hypervisor_hostname) for node in nodes])
+    # It is also the name of a provider, which must be unique over all hosts.
     named = [report.node for report in reports if report.inventories]
     names = {node.uuid: node.hypervisor_hostname for node in named}
-    _refuse_twice(nodes, _NAME, [names.get(node.uuid, node.uuid) for node in nodes])
+    _check_unique(nodes, _NAME, [names.get(node.uuid, node.uuid) for node in nodes])
     return reports
 
 
-def _refuse_twice(nodes: Sequence[ComputeNode], key: str, identities: Iterable[object]) -> None:
+def _check_unique(nodes: Sequence[ComputeNode], key: str, identities: Iterable[object]) -> None:
     first_index: dict[object, int] = {}
     for index, identity in enumerate(identities):
         first = first_index.setdefault(identity, index)
@@ -222,12 +223,12 @@ def record_reports(
 ) -> Recorded:
     """Record reports of different nodes within the caller's write transaction.
 
-    A node is kept with the ratios that it reports; its inventories have those of the policy that
-    its host is under. The number of statements depends on the number of chunks of :data:`CHUNK`
-    reports (and of the aggregates that new nodes join) only.
+    A node is stored with its reported ratios, while its inventories have the ratios of its host's
+    policy. The number of SQL statements depends only on the number of chunks of :data:`CHUNK`
+    reports, and on the aggregates of new nodes.
 
-    Raises :class:`Duplicate` where a name is another node's or provider's, :class:`InUse` where a
-    class of which a node has none any more is allocated, and :class:`ConcurrentUpdate`.
+    Raises :class:`Duplicate` if another node or provider has a name, :class:`InUse` if a class that
+    a node no longer has is allocated, and :class:`ConcurrentUpdate`.
     """
     total = Recorded()
     for chunk in batches(reports, CHUNK):
@@ -242,7 +243,7 @@ def _record_chunk(
     heartbeats: dict[str, datetime] = {}
     for node in nodes:
         heartbeats[node.host] = max(node.last_seen_up, heartbeats.get(node.host, node.last_seen_up))
-    # Services come first: disabling a host locks its service before its nodes.
+    # Services are locked before nodes, as in a change of a service.
     found_services = services.beat(connection, heartbeats, now)
     disabled = {host for host, service in found_services.items() if service.disabled}
     written = compute_nodes.write(connection, nodes, now)
@@ -252,10 +253,10 @@ def _record_chunk(
     came = written.created | written.came_from.keys() | new_providers
     hosts = {node.uuid: node.host for node in nodes if node.uuid in came}
     join_aggregates(connection, hosts, written.came_from, now)
-    barred = {node.uuid for node in nodes if node.host in disabled}
-    # Always, as replacing a provider's traits may have dropped the mark.
-    mark_disabled(connection, barred, disabled=True, now=now)
-    mark_disabled(connection, written.came_from.keys() - barred, disabled=False, now=now)
+    disabled_uuids = {node.uuid for node in nodes if node.host in disabled}
+    # Always, because replacing the traits of a provider may have removed the trait.
+    mark_disabled(connection, disabled_uuids, disabled=True, now=now)
+    mark_disabled(connection, written.came_from.keys() - disabled_uuids, disabled=False, now=now)
     return Recorded(
         created=len(written.created),
         changed=len(written.changed),
@@ -264,16 +265,17 @@ def _record_chunk(
 
 
 def remove_node(connection: Connection, uuid: str) -> None:
-    """Delete a compute node, its root provider, and with a host's last node its compute service.
+    """Delete a compute node and its root provider.
 
-    Raises :class:`NotFound`, and :class:`InUse` while the provider has allocations or children.
+    The compute service is deleted with the last node of a host. Raises :class:`NotFound`, and
+    :class:`InUse` if the provider has allocations or children.
     """
     unlocked = compute_nodes.by_uuid(connection, uuid)
-    # Services are locked before nodes everywhere, so that no two wait for each other.
+    # Services are always locked before nodes, which avoids deadlocks.
     service = services.by_hosts(connection, [unlocked.host], lock=True).get(unlocked.host)
     node = compute_nodes.by_uuid(connection, uuid, lock=True)
     if uuid in resource_providers.by_uuids(connection, [uuid]):
-        # Another request may have deleted it before we have its lock.
+        # A concurrent request may have deleted it before it is locked.
         with suppress(NotFound):
             provider_trees.remove(connection, uuid)
     compute_nodes.remove(connection, node)
