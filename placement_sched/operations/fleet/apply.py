@@ -1,10 +1,10 @@
-"""Writes the cloud that a fleet file wants, within one transaction.
+"""Writing of the cloud of a fleet file, within one transaction.
 
-What live hosts and operators go through it goes through as well: reports, the operations on host
-aggregates, and the one write of all allocations. Things of a kind are written together.
+It uses the same operations as reports of hosts and requests of operators, and writes all objects of
+a kind together.
 
-Names that a database takes for the same are refused, as MariaDB takes ``p``, ``P`` and ``"p "``.
-Which ones these are depends on the collation of its columns, so it is the database that decides.
+Names that the collation of the database does not distinguish are rejected. MariaDB, for example,
+does not distinguish ``p``, ``P`` and ``"p "``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -38,15 +38,15 @@ from placement_sched.store.placement import (
 from placement_sched.store.placement.consumers import PROJECT, USER
 from placement_sched.store.placement.resource_providers import NewProvider
 
-#: Is called with the name of what is being written.
+#: Callback with the name of the section that is being written.
 StepProgress = Callable[[str], None]
 
 
 @contextmanager
-def _errors_at(label: str, *keys: str | int) -> Iterator[None]:
-    """Re-raise an error of the block as an :class:`EntryError` of the entry at these keys.
+def _locate_errors(label: str, *keys: str | int) -> Iterator[None]:
+    """Re-raise an error as an :class:`EntryError` of the entry at these keys.
 
-    A concurrent update is not the fault of an entry, and is raised as it is.
+    A concurrent update is not caused by an entry, and is raised unchanged.
     """
     try:
         yield
@@ -57,9 +57,10 @@ def _errors_at(label: str, *keys: str | int) -> Iterator[None]:
 
 
 def apply(connection: Connection, draft: Draft, progress: StepProgress) -> None:
-    """Write what a draft changes; the caller has read the cloud before it in this transaction.
+    """Write the changes of a draft that was read in the same transaction.
 
-    Raises what the operations raise, and :class:`EntryError` of that where one entry is the cause.
+    Raises :class:`EntryError` for an error that is caused by an entry, and other errors of the
+    operations unchanged.
     """
     before, after, now = draft.before, draft.after, draft.now
     progress("resource classes and traits")
@@ -71,7 +72,7 @@ def apply(connection: Connection, draft: Draft, progress: StepProgress) -> None:
     _write_images(connection, draft)
     groups = changed(before.server_groups, after.server_groups)
     server_groups.put(connection, list(groups.values()), now)
-    # As every write of a member does, so that no group is deleted meanwhile.
+    # Every write of a member locks its group, so that the group is not deleted concurrently.
     joined = {item.server_group for item in after.instances.values() if item.server_group}
     server_groups.lock_many(connection, joined & after.server_groups.keys())
     progress("hosts")
@@ -118,16 +119,16 @@ def _write_images(connection: Connection, draft: Draft) -> None:
 
 def _write_nodes(connection: Connection, draft: Draft) -> None:
     differing = changed(draft.before.nodes, draft.after.nodes).values()
-    # What their providers have is written with the providers.
+    # Inventories are written with the providers.
     reported = [NodeReport(node=node, inventories=False) for node in differing]
     reports.record_reports(connection, reported, draft.now)
     hosts = {node.host for node in differing}
     rows = [
-        # The number and the time of its change are the row's.
+        # The id and the time of the change are set by the store.
         {key: value for key, value in service._asdict().items() if key not in {"id", "updated_at"}}
         | {"disabled": int(service.disabled), "forced_down": int(service.forced_down)}
         for key, service in draft.after.services.items()
-        # A report has made the service and moved its heartbeat, perhaps to another time.
+        # A report has created the service or set its heartbeat, which may differ from the file.
         if draft.before.services.get(key) != service or service.host in hosts
     ]
     services.put(connection, rows, draft.now)
@@ -135,35 +136,35 @@ def _write_nodes(connection: Connection, draft: Draft) -> None:
 
 def _write_aggregates(connection: Connection, draft: Draft) -> None:
     triples = _create_aggregates(connection, draft)
-    # All hosts leave before any joins, so that none is in two zones meanwhile.
+    # All hosts leave before any host joins, so that no host is in two zones.
     for number, previous, aggregate in triples:
         for host in sorted(previous.hosts - aggregate.hosts):
-            with _errors_of(aggregate, draft, "hosts"):
+            with _locate_aggregate_errors(aggregate, draft, "hosts"):
                 aggregates_module.remove_host(connection, number, host, draft.now, draft.policies)
     for number, previous, aggregate in triples:
         if previous.name != aggregate.name:
-            with _errors_of(aggregate, draft, ZONE_KEY):
+            with _locate_aggregate_errors(aggregate, draft, ZONE_KEY):
                 aggregates_module.update(connection, number, {"name": aggregate.name}, draft.now)
         for key, changes in _metadata_changes(previous, aggregate):
-            with _errors_of(aggregate, draft, key):
+            with _locate_aggregate_errors(aggregate, draft, key):
                 aggregates_module.set_metadata(
                     connection, number, changes, draft.now, draft.policies
                 )
     for number, previous, aggregate in triples:
         if joining := aggregate.hosts - previous.hosts:
-            with _errors_of(aggregate, draft, "hosts"):
+            with _locate_aggregate_errors(aggregate, draft, "hosts"):
                 aggregates_module.add_hosts(connection, number, joining, draft.now, draft.policies)
 
 
 def _create_aggregates(
     connection: Connection, draft: Draft
 ) -> list[tuple[int, HostAggregate, HostAggregate]]:
-    """Create the new aggregates; return the number of each changed one, as it is and will be."""
+    """Create aggregates and return id, old and new state of each changed aggregate."""
     differing = changed(draft.before.aggregates, draft.after.aggregates)
     ids = {item.uuid: item.id for item in aggregate_rows.snapshot(connection)} if differing else {}
     for uuid, aggregate in differing.items():
         if uuid not in draft.before.aggregates:
-            with _errors_of(aggregate, draft, "name"):
+            with _locate_aggregate_errors(aggregate, draft, "name"):
                 ids[uuid] = aggregates_module.create(
                     connection, uuid, aggregate.name, None, draft.now
                 ).id
@@ -176,7 +177,7 @@ def _create_aggregates(
 def _metadata_changes(
     previous: HostAggregate, aggregate: HostAggregate
 ) -> Iterator[tuple[str, dict[str, str | None]]]:
-    """Yield what changes, each with the key of the entry to blame if it is refused."""
+    """Yield changes of metadata with the key of the entry that is named in an error."""
     metadata: dict[str, str | None] = dict.fromkeys(previous.metadata.keys() - aggregate.metadata)
     metadata |= changed(previous.metadata, aggregate.metadata)
     policy = {key: metadata.pop(key) for key in (POLICY_KEY,) if key in metadata}
@@ -186,22 +187,24 @@ def _metadata_changes(
         yield "metadata", policy
 
 
-def _errors_of(aggregate: HostAggregate, draft: Draft, key: str) -> AbstractContextManager[None]:
-    return _errors_at(
+def _locate_aggregate_errors(
+    aggregate: HostAggregate, draft: Draft, key: str
+) -> AbstractContextManager[None]:
+    return _locate_errors(
         f"aggregate {aggregate.name}", *draft.entry_of("aggregate", aggregate.uuid), key
     )
 
 
 def _write_providers(connection: Connection, draft: Draft) -> Mapping[int, frozenset[str]]:
-    """Make providers as they are ``after`` the load, but for inventories that are to go.
+    """Write the changed providers and return the superfluous inventories by provider id.
 
-    Those are returned by provider id; they go when nothing is allocated of them any more. Raises
-    :class:`EntryError` where a name is taken, or a provider would be below itself.
+    These are deleted later, when their allocations are gone. Raises :class:`EntryError` if a name
+    is in use, or a provider would be its own descendant.
     """
-    written = _providers_written(draft)
+    written = _select_providers(draft)
     if not written:
         return {}
-    # Reports and aggregates have changed them a moment ago.
+    # Read again, because reports and aggregates have just changed providers.
     present = cloud.read_providers(connection)
     wanted = {
         uuid: provider
@@ -222,7 +225,7 @@ def _write_providers(connection: Connection, draft: Draft) -> Mapping[int, froze
         if present[uuid].parent != state.parent:
             parent = draft.after.providers.get(state.parent or "")
             below = "" if parent is None else f" below {parent.name}"
-            with _errors_at(f"provider {state.name}{below}", *draft.entry_of("provider", uuid)):
+            with _locate_errors(f"provider {state.name}{below}", *draft.entry_of("provider", uuid)):
                 provider_trees.move(connection, uuid, state.parent, anywhere=True, now=draft.now)
     resource_providers.lock(connection, [state.id for state in stored.values()])
     by_id = {stored[uuid].id: state for uuid, state in wanted.items()}
@@ -241,10 +244,10 @@ def _write_providers(connection: Connection, draft: Draft) -> Mapping[int, froze
     return superfluous
 
 
-def _providers_written(draft: Draft) -> set[str]:
-    """Return the providers that the file changes, and those that writes of hosts change.
+def _select_providers(draft: Draft) -> set[str]:
+    """Return the providers that the file or a write of hosts changes.
 
-    What others write to any other provider during the load stays.
+    Concurrent changes of all other providers remain.
     """
     before, after = draft.before, draft.after
     hosts = {service.host for service in changed(before.services, after.services).values()}
@@ -258,7 +261,7 @@ def _providers_written(draft: Draft) -> set[str]:
 
 
 def _create_providers(connection: Connection, new: list[ProviderState], draft: Draft) -> None:
-    """Create providers, parents before those below them, each depth together."""
+    """Create providers level by level, parents first."""
     while new:
         uuids = {state.uuid for state in new}
         ready = [state for state in new if state.parent not in uuids]
@@ -284,7 +287,7 @@ def _write_named(
     write: Callable[[list[ProviderState]], None],
     draft: Draft,
 ) -> None:
-    """Let ``write`` create or rename providers; refuse the entry of one whose name is taken."""
+    """Create or rename providers by ``write``, and reject the entry of a name in use."""
     if not wanted:
         return
     try:
@@ -299,8 +302,8 @@ def _write_named(
         names = {row.name for row in resource_providers.by_names(connection, [provider.name])}
         message = f"another provider already has its {'name' if names else 'uuid'}"
         if spelt := names - {provider.name}:
-            message = f"the database does not distinguish its name from {_quoted(min(spelt))}"
-        message = f"provider {_quoted(provider.name)}: {message}"
+            message = f"the database does not distinguish its name from {_quote(min(spelt))}"
+        message = f"provider {_quote(provider.name)}: {message}"
         raise EntryError(
             Duplicate(message), message, *draft.entry_of("provider", provider.uuid)
         ) from None
@@ -312,20 +315,18 @@ def _write_allocations(connection: Connection, draft: Draft) -> None:
         claim for uuid, claim in draft.before.consumers.items() if uuid not in draft.after.consumers
     ]
     claims += [replace(claim, consumer_type=None, allocations={}) for claim in gone]
-    # A concurrent write since they were read is refused.
+    # The generations reject concurrent writes.
     claims = [
         replace(claim, generation=draft.before.generations.get(claim.consumer)) for claim in claims
     ]
     if claims:
-        # The file says what is, not what is requested: a host may have shrunk meanwhile.
+        # The file describes existing allocations, which may exceed a host that has shrunk.
         allocations.replace(connection, claims, draft.now, recorded=True)
-        _refuse_merged_owners(connection, claims, draft)
+        _check_owners(connection, claims, draft)
 
 
-def _refuse_merged_owners(
-    connection: Connection, claims: list[ConsumerClaim], draft: Draft
-) -> None:
-    """Raise :class:`EntryError` for a consumer whose project or user was written as another."""
+def _check_owners(connection: Connection, claims: list[ConsumerClaim], draft: Draft) -> None:
+    """Raise :class:`EntryError` if a project or user was stored under another spelling."""
     writing = [claim for claim in claims if claim.allocations]
     owner_names = consumers.owner_names(writing)
     stored_ids = consumers.ids_of(connection, {kind: owner_names[kind] for kind in (PROJECT, USER)})
@@ -334,13 +335,13 @@ def _refuse_merged_owners(
             if (kind, name) in stored_ids:
                 continue
             stored_name = consumers.as_kept(connection, kind, name) or ""
-            message = f"the database does not distinguish its name from {_quoted(stored_name)}"
-            message = f"{kind} {_quoted(name)}: {message}"
+            message = f"the database does not distinguish its name from {_quote(stored_name)}"
+            message = f"{kind} {_quote(name)}: {message}"
             raise EntryError(Duplicate(message), message, *draft.entry_of_consumer(claim.consumer))
 
 
-def _quoted(name: str) -> str:
-    """Return a name for a message, in quotation marks where it has a blank at an end."""
+def _quote(name: str) -> str:
+    """Return a name, in quotation marks if it begins or ends with a blank."""
     return name if name and name == name.strip() else repr(name)
 
 
