@@ -1,4 +1,4 @@
-"""Loads a fleet file into a database, wholly or not at all; dumps one; says what a load changes."""
+"""Loading of fleet files with a list of changes, and dumps."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -21,15 +21,16 @@ from placement_sched.store import change_counters
 
 NEW, CHANGED, GONE = "new", "changed", "gone"
 
-#: Fields of a thing that are not shown.
+#: Fields that are omitted from differences.
 _HIDDEN = frozenset({"uuid", "generation", "version", "created_at", "updated_at", "id"})
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is new, changed or gone; of a changed one, what was and what will be.
+    """An object that is new, changed or gone.
 
-    ``kind`` is the noun, ``name`` what people call it, ``details`` old and new value by field.
+    ``what`` is the change, ``kind`` the kind of object, and ``details`` has field, old and new
+    value of a changed object.
     """
 
     what: str
@@ -43,7 +44,7 @@ def _node_name(node: ComputeNode) -> str:
     return host if host == name else f"{host} {name}"
 
 
-#: The things of a cloud in the order of a file's sections: field of the state, noun, and name.
+#: Field of the state, noun and name of objects, in the order of sections.
 _KINDS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "flavors": ("flavor", lambda thing: thing.flavor.name),
     "images": ("image", lambda thing: thing.name or thing.uuid),
@@ -57,11 +58,11 @@ _KINDS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
 
 
 def differences(before: State, after: State) -> tuple[Difference, ...]:
-    """Return how two clouds differ, in a file's order, but for what comes with new hosts."""
+    """Return the differences of two clouds, without objects that come with new hosts."""
     classes = sorted(after.resource_classes - before.resource_classes)
     changes = [Difference(NEW, "resource class", name) for name in classes]
     changes += [Difference(NEW, "trait", name) for name in sorted(after.traits - before.traits)]
-    implied = _implied(before, after)
+    implied = _find_implied(before, after)
 
     def consumer_name(consumer: ConsumerClaim) -> str:
         instance = after.instances.get(consumer.consumer)
@@ -72,7 +73,7 @@ def differences(before: State, after: State) -> tuple[Difference, ...]:
         former = getattr(before, field)
         for key, thing in changed(former, getattr(after, field)).items():
             if key in former:
-                details = tuple(_details("", former[key], thing))
+                details = tuple(_compare("", former[key], thing))
                 changes.append(Difference(CHANGED, noun, name_of(thing), details))
             elif (field, key) not in implied:
                 changes.append(Difference(NEW, noun, name_of(thing)))
@@ -80,8 +81,8 @@ def differences(before: State, after: State) -> tuple[Difference, ...]:
     return (*changes, *(Difference(GONE, kind, consumer_name(thing)) for thing in gone))
 
 
-def _implied(before: State, after: State) -> set[tuple[str, Any]]:
-    """Return the services and root providers that are new because their hosts are."""
+def _find_implied(before: State, after: State) -> set[tuple[str, Any]]:
+    """Return the services and root providers of new hosts."""
     new = {uuid: node for uuid, node in after.nodes.items() if uuid not in before.nodes}
     services = {(node.host, COMPUTE_BINARY) for node in new.values()}
     plain = {
@@ -92,7 +93,7 @@ def _implied(before: State, after: State) -> set[tuple[str, Any]]:
     return plain | {("providers", uuid) for uuid in new}
 
 
-def _details(place: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+def _compare(place: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
     if old == new:
         return
     if isinstance(old, Service):
@@ -102,10 +103,10 @@ def _details(place: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
             if field.name not in _HIDDEN or not place:
                 under = field.name if not place else f"{place}.{field.name}"
                 shown_path = "" if field.name in {"flavor", "image"} and not place else under
-                yield from _details(shown_path, getattr(old, field.name), getattr(new, field.name))
+                yield from _compare(shown_path, getattr(old, field.name), getattr(new, field.name))
     elif isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in sorted({*old, *new}, key=str):
-            yield from _details(f"{place}.{key}".lstrip("."), old.get(key), new.get(key))
+            yield from _compare(f"{place}.{key}".lstrip("."), old.get(key), new.get(key))
     else:
         yield place, _as_json(old), _as_json(new)
 
@@ -123,21 +124,21 @@ def _as_json(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-#: The change counter whose row makes two loads take turns.
+#: The change counter whose row serializes loads.
 SUBJECT = "fleet"
-#: How often a load reports its progress.
+#: Number of progress reports of a load.
 STEPS = 9
-#: How often a load starts again after concurrent updates.
-_ATTEMPTS = 10
+#: Maximum number of attempts to load a file after concurrent updates.
+_MAX_ATTEMPTS = 10
 
 
 class _DryRunError(Exception):
-    """Ends the transaction of a dry run; its arguments are what would have changed."""
+    """Rolls back a dry run. Its arguments are the differences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """Loads and dumps the cloud of a database; ratios that a file omits are the settings'."""
+    """Loads and dumps of the cloud of a database."""
 
     database: Database
     settings: Settings
@@ -146,11 +147,10 @@ class Fleet:
     def load(
         self, text: str, name: str, *, dry_run: bool, progress: StepProgress
     ) -> tuple[Difference, ...]:
-        """Make the cloud what a file (``text``, called ``name``) says; return what changes.
+        """Load the text of the file ``name`` in one transaction and return the changes.
 
-        It is one transaction, which a dry run undoes at its end. Raises :class:`Invalid` with line
-        and column for a wrong file, or one that would change what is read from nova, and
-        :class:`Conflict` where the cloud does not allow it.
+        A dry run is rolled back. Raises :class:`Invalid` with line and column for a wrong file or a
+        change of nova's objects, and :class:`Conflict` if the present cloud prevents a change.
         """
         progress("the file")
         file = YamlFile(text, name)
@@ -164,11 +164,11 @@ class Fleet:
             return changes
 
         try:
-            return retrying(lambda: self.database.write(work), _ATTEMPTS)
+            return retrying(lambda: self.database.write(work), _MAX_ATTEMPTS)
         except _DryRunError as done:
             return done.args
         except ConcurrentUpdate:
-            message = f"concurrent updates; gave up after {_ATTEMPTS} attempts"
+            message = f"concurrent updates; gave up after {_MAX_ATTEMPTS} attempts"
             raise ConcurrentUpdate(message) from None
 
     def _load(
@@ -180,7 +180,7 @@ class Fleet:
         return differences(draft.before, draft.after)
 
     def dump(self) -> str:
-        """Return the file that, loaded into an empty database, makes this cloud."""
+        """Return a fleet file that recreates this cloud in an empty database."""
         with self.database.snapshot() as connection:
             state = read_state(connection, self.settings.unknown_owner)
         return to_yaml(document_of(state, self.settings, self.clock()))

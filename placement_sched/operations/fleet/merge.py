@@ -1,4 +1,4 @@
-"""Merges a decoded fleet file into the cloud; hosts have a module of their own."""
+"""Merging of a decoded fleet file into the state of the cloud."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -32,27 +32,29 @@ from placement_sched.scheduler.request_groups import amounts_of
 from placement_sched.schemas.formats import DocumentError, located
 from placement_sched.schemas.node_report import read_report
 
-#: Fields of a report that an entry has as keys of its own, or that do not make it a report.
-_OWN = frozenset({"uuid", "host", "hypervisor_hostname", "host_ip", "last_seen_up", "inventories"})
-_REPORTED = frozenset(compute_node.REPORT_KEYS) - _OWN
+#: Fields of a report that do not make an entry a report, or that it gives in another form.
+_NOT_REPORTED = frozenset(
+    {"uuid", "host", "hypervisor_hostname", "host_ip", "last_seen_up", "inventories"}
+)
+_REPORTED = frozenset(compute_node.REPORT_KEYS) - _NOT_REPORTED
 #: A provider with the name of its root.
-_Placed = tuple[ProviderState, str]
+_ProviderAndRoot = tuple[ProviderState, str]
 
 
 def merge_hosts(draft: Draft, entry: Json) -> None:
-    """Put the nodes of an entry, with their providers and services."""
-    hosts, names = _merge_hosts_names(entry)
+    """Merge the nodes of an entry with their providers and services."""
+    hosts, names = _read_host_names(entry)
     uuids = for_each(entry, "uuid", len(names))
     addresses = for_each(entry, "host_ip", len(names), alone=True)
-    reported = _report(draft, entry, hosts[0], names[0], addresses[0])
-    roots: list[_Placed] = []
+    reported = _read_node_report(draft, entry, hosts[0], names[0], addresses[0])
+    roots: list[_ProviderAndRoot] = []
     for host, name, entry_uuid, address in zip(hosts, names, uuids, addresses, strict=True):
         existing_uuid = draft.node_uuids.get((host, name))
         uuid = entry_uuid or existing_uuid or derived_uuid("node", host, name)
         previous = draft.after.nodes.get(uuid)
         node = reported or previous
         if node is None:
-            message = f"'vcpus' and 'memory_mb' are required, as there is no host {host} yet"
+            message = f"'vcpus' and 'memory_mb' are required, as host {host} does not exist yet"
             raise DocumentError(message)
         last = previous.last_seen_up if previous else draft.now
         seen_up = entry.get("last_seen_up") or last
@@ -60,7 +62,7 @@ def merge_hosts(draft: Draft, entry: Json) -> None:
         if "host_ip" in entry:
             node = replace(node, host_ip=address)
         _put_node(draft, node)
-        service = _service(draft, host, compute_node.COMPUTE_BINARY)
+        service = _get_service(draft, host, compute_node.COMPUTE_BINARY)
         if service.last_seen_up is None or service.last_seen_up < seen_up:
             service = service._replace(last_seen_up=seen_up)
         _put_service(draft, service)
@@ -69,8 +71,8 @@ def merge_hosts(draft: Draft, entry: Json) -> None:
     _merge_below(draft, entry, roots)
 
 
-def _merge_hosts_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the host and the name of each node; a host may have several nodes."""
+def _read_host_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
+    """Return hosts and names of nodes, of which a host may have several."""
     hosts: list[str] = entry["host"]
     with located("host"):
         names = entry["node"] if "node" in entry else [read_node_name(host) for host in hosts]
@@ -79,7 +81,9 @@ def _merge_hosts_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
         return hosts_of_each, one_for_each(names, len(hosts_of_each), alone=False)
 
 
-def _report(draft: Draft, entry: Json, host: str, name: str, ip: str | None) -> ComputeNode | None:
+def _read_node_report(
+    draft: Draft, entry: Json, host: str, name: str, ip: str | None
+) -> ComputeNode | None:
     reported = {key: value for key, value in entry.items() if key in _REPORTED}
     if not reported:
         return None
@@ -88,7 +92,7 @@ def _report(draft: Draft, entry: Json, host: str, name: str, ip: str | None) -> 
     return read_report({**reported, **names}, draft.defaults).node
 
 
-def _service(draft: Draft, host: str, binary: str) -> Service:
+def _get_service(draft: Draft, host: str, binary: str) -> Service:
     uuid = derived_uuid("service", host, binary)
     new = Service(0, uuid, host, binary)
     return draft.after.services.get((host, binary), new)
@@ -114,7 +118,7 @@ def _put_service(draft: Draft, service: Service) -> None:
 
 
 def _put_root(draft: Draft, entry: Json, node: ComputeNode, *, reported: bool) -> ProviderState:
-    """Put a node's provider: what its report makes, and what the entry has beside it."""
+    """Merge a node's provider from its report and the keys of the entry."""
     previous = draft.after.providers.get(node.uuid)
     had = previous.inventories if previous else {}
     made = {item.resource_class: item for item in compute_node.inventories_of(node)}
@@ -126,7 +130,7 @@ def _put_root(draft: Draft, entry: Json, node: ComputeNode, *, reported: bool) -
     provider = replace(
         previous or ProviderState(uuid=node.uuid, name=""),
         name=node.hypervisor_hostname,
-        inventories=_inventories(entry, unreported, made),
+        inventories=_merge_inventories(entry, unreported, made),
     )
     return _put_provider(draft, provider, entry, "provider_aggregates")
 
@@ -134,7 +138,7 @@ def _put_root(draft: Draft, entry: Json, node: ComputeNode, *, reported: bool) -
 def _put_provider(
     draft: Draft, provider: ProviderState, entry: Json, key: str = "aggregates"
 ) -> ProviderState:
-    """Put a provider with the traits of an entry, and the aggregates under a key of it."""
+    """Merge a provider with the traits of an entry, and its aggregates under ``key``."""
     uuid, previous = provider.uuid, draft.after.providers.get(provider.uuid)
     entry_lists = {"traits": entry.get("traits"), "aggregates": entry.get(key)}
     lists: Json = {
@@ -154,10 +158,10 @@ def _put_provider(
     return provider
 
 
-def _inventories(
+def _merge_inventories(
     entry: Json, existing: Mapping[str, Inventory], made: Mapping[str, Inventory]
 ) -> dict[str, Inventory]:
-    """Return the inventories of an entry, or those before, over what is made otherwise."""
+    """Return the ``made`` inventories with those of the entry, else with existing ones."""
     inventories = {**made, **existing}
     if "inventories" in entry:
         inventories = dict(made)
@@ -173,11 +177,11 @@ def _inventories(
 
 
 def merge_providers(draft: Draft, entry: Json) -> None:
-    """Put the providers of an entry that are not hosts', and those below them."""
+    """Merge provider trees that do not belong to hosts."""
     _merge_entry(draft, entry, [None])
 
 
-def _merge_below(draft: Draft, entry: Json, parents: Sequence[_Placed]) -> None:
+def _merge_below(draft: Draft, entry: Json, parents: Sequence[_ProviderAndRoot]) -> None:
     above = draft.entry
     for index, below in enumerate(entry.get("providers", ())):
         draft.entry = (*above, "providers", index)
@@ -186,12 +190,12 @@ def _merge_below(draft: Draft, entry: Json, parents: Sequence[_Placed]) -> None:
     draft.entry = above
 
 
-def _merge_entry(draft: Draft, entry: Json, parents: Sequence[_Placed | None]) -> None:
-    """Put the providers of an entry below each parent; None makes them roots."""
+def _merge_entry(draft: Draft, entry: Json, parents: Sequence[_ProviderAndRoot | None]) -> None:
+    """Merge the providers of an entry below each parent, or as roots for None."""
     with located("name"):
-        places = [(parent, name) for parent in parents for name in _names_below(entry, parent)]
+        places = [(parent, name) for parent in parents for name in _expand_names(entry, parent)]
     uuids = for_each(entry, "uuid", len(places))
-    made: list[_Placed] = []
+    made: list[_ProviderAndRoot] = []
     for (parent, name), entry_uuid in zip(places, uuids, strict=True):
         uuid = entry_uuid or draft.provider_uuids.get(name) or derived_uuid("provider", name)
         previous = draft.after.providers.get(uuid) or ProviderState(uuid=uuid, name=name)
@@ -199,14 +203,14 @@ def _merge_entry(draft: Draft, entry: Json, parents: Sequence[_Placed | None]) -
             previous,
             name=name,
             parent=parent and parent[0].uuid,
-            inventories=_inventories(entry, previous.inventories, {}),
+            inventories=_merge_inventories(entry, previous.inventories, {}),
         )
         _put_provider(draft, provider, entry)
         made.append((provider, parent[1] if parent else name))
     _merge_below(draft, entry, made)
 
 
-def _names_below(entry: Json, parent: _Placed | None) -> list[str]:
+def _expand_names(entry: Json, parent: _ProviderAndRoot | None) -> list[str]:
     value = entry["name"]
     patterns = value if isinstance(value, list) else [value]
     if parent is not None:
@@ -216,12 +220,12 @@ def _names_below(entry: Json, parent: _Placed | None) -> list[str]:
 
 
 def merge_services(draft: Draft, entry: Json) -> None:
-    """Put the services of an entry."""
+    """Merge the services of an entry."""
     hosts, binary = entry["host"], entry.get("binary", compute_node.COMPUTE_BINARY)
     values: Json = {key: entry[key] for key in ("forced_down", "last_seen_up") if key in entry}
     for host, uuid in zip(hosts, for_each(entry, "uuid", len(hosts)), strict=True):
         draft.note_entry("service", host, binary)
-        service = _service(draft, host, binary)._replace(**values)
+        service = _get_service(draft, host, binary)._replace(**values)
         if "status" in entry:
             service = service._replace(disabled=entry["status"] == "disabled")
         reason = service.disabled_reason
@@ -237,7 +241,7 @@ def merge_services(draft: Draft, entry: Json) -> None:
 
 
 def settle_roots(draft: Draft) -> None:
-    """Give roots the aggregates of their hosts, the mark of disabled ones and policies' ratios."""
+    """Derive aggregates, disabled trait and ratios of root providers from their hosts."""
     before, after, policies = draft.before, draft.after, draft.policies
     joined = before.aggregates_by_host(), after.aggregates_by_host()
     disabled = before.disabled_hosts(), after.disabled_hosts()
@@ -265,22 +269,22 @@ def settle_roots(draft: Draft) -> None:
             traits -= {DISABLED_TRAIT}
         had = NO_RATIOS if old is None else ratios[0].get(old.host, NO_RATIOS)
         has = ratios[1].get(node.host, NO_RATIOS)
-        stock = _under_policies(provider, old_provider, node, had, has)
+        stock = _apply_policies(provider, old_provider, node, had, has)
         after.providers[uuid] = replace(
             provider, aggregates=members, traits=traits, inventories=stock
         )
 
 
-def _under_policies(
+def _apply_policies(
     provider: ProviderState,
     previous: ProviderState | None,
     node: ComputeNode,
     former_ratios: Ratios,
     current_ratios: Ratios,
 ) -> dict[str, Inventory]:
-    """Return inventories of a node with the ratios that its host ``has`` by its policy.
+    """Return inventories of a node with the ratios of its host's current policy.
 
-    A ratio that it ``had`` by one, and that the file does not give, becomes the node's own.
+    A former ratio of a policy becomes the ratio of the node, unless the file changes it.
     """
     inventories = dict(provider.inventories)
     for name, ratio in RATIOS.items():
@@ -299,11 +303,11 @@ def _under_policies(
 _ADMINISTRATOR = Viewer(project_id="", is_admin=True, may_give=frozenset({"public", "community"}))
 Allocations = Mapping[str, Amounts]
 
-#: The fields by the keys of an entry that give them as they are: of owners, consumers, instances.
+#: Fields of owners, consumers and instances by the keys of an entry with the same values.
 OWNER = {"project": "project_id", "user": "user_id"}
 _CONSUMER = {**OWNER, "type": "consumer_type"}
 PLAIN = {**OWNER, "vm_state": "vm_state", "task_state": "task_state"}
-#: The fields of an instance of which nothing is given.
+#: An instance without any values of an entry.
 BLANK = Instance(
     uuid="",
     display_name="",
@@ -331,7 +335,7 @@ def _merge_flavor(draft: Draft, entry: Json) -> None:
 def _identify(
     draft: Draft, kind: str, entry: Json, key: str, named: list[str], *names: str, unique: bool
 ) -> str:
-    """Return the id that an entry gives, that of the only object named so, or a derived one."""
+    """Return the id in an entry, else of the only object with the name, else a derived id."""
     if key not in entry and len(named) > 1:
         message = f"{len(named)} {kind}s are named {names[0]}; select one by its {key!r}"
         raise DocumentError(message)
@@ -345,14 +349,14 @@ def _identify(
 def _require(entry: Json, kind: str, *keys: str) -> None:
     for key in keys:
         if key not in entry:
-            message = f"{key!r} is required, as there is no {kind} {entry['name']} yet"
+            message = f"{key!r} is required, as {kind} {entry['name']} does not exist yet"
             raise DocumentError(message)
 
 
 def _merge_image(draft: Draft, entry: Json) -> None:
     images, name = draft.after.images, entry.get("name")
     if name is None and "id" not in entry:
-        raise DocumentError("an image has an 'id' or a 'name'")
+        raise DocumentError("an image requires an 'id' or a 'name'")
     named = [uuid for uuid, image in images.items() if image.name == name]
     uuid = _identify(draft, "image", entry, "id", named, str(name), unique=False)
     previous = images.get(uuid) or StoredImage(uuid=uuid)
@@ -382,7 +386,7 @@ def _check_properties(names: Iterable[str]) -> None:
 
 
 def _merge_server_group(draft: Draft, entry: Json) -> None:
-    """Put a server group, known by its uuid or its name (in a project, if one is given)."""
+    """Merge a server group, identified by its uuid or its name (and project)."""
     groups, name, project = draft.after.server_groups, entry["name"], entry.get("project")
     named = [
         uuid
@@ -426,7 +430,7 @@ def _check_aggregate(draft: Draft, entry: Json) -> None:
 
 
 def _merge_instances(draft: Draft, entry: Json) -> None:
-    names, uuids = _names(entry)
+    names, uuids = _read_instance_names(entry)
     hosts = for_each(entry, "host", len(uuids), alone=True)
     nodes = for_each(entry, "node", len(uuids), alone=True)
     values = {name: entry[key] for key, name in PLAIN.items() if key in entry}
@@ -448,16 +452,16 @@ def _merge_instances(draft: Draft, entry: Json) -> None:
         _put_instance(draft, uuid, changes, entry)
 
 
-def _names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
+def _read_instance_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
     if "uuid" in entry:
         return for_each(entry, "name", len(entry["uuid"]), alone=True), entry["uuid"]
     if "name" not in entry:
-        raise DocumentError("an instance has a 'uuid' or a 'name'")
+        raise DocumentError("an instance requires a 'uuid' or a 'name'")
     return entry["name"], [derived_uuid("instance", name) for name in entry["name"]]
 
 
 def _find(noun: str, value: str, names: Mapping[str, str | None]) -> str:
-    """Return the id of the only thing that has this id, or this name."""
+    """Return the id of the only object with this id or name."""
     ids = [value] if value in names else [uuid for uuid, name in names.items() if name == value]
     if not ids:
         raise DocumentError(f"there is no {noun} {value}")
@@ -536,10 +540,10 @@ def _put_consumer(draft: Draft, owner: ConsumerClaim, allocations: Allocations) 
         draft.after.consumers.pop(owner.consumer, None)
 
 
-def _check_holdings(draft: Draft) -> None:
-    """Raise :class:`DocumentError` where a consumer holds of a class that its provider lacks.
+def _check_allocations(draft: Draft) -> None:
+    """Raise :class:`DocumentError` if a provider lacks an allocated resource class.
 
-    It is at the entry of the consumer if that changes, else of the provider that loses the class.
+    The error names the entry of a changed consumer, else the entry of the provider.
     """
     after = draft.after
     for uuid, claim in after.consumers.items():
@@ -548,18 +552,20 @@ def _check_holdings(draft: Draft) -> None:
             if not provider or amounts.keys() <= provider.inventories.keys():
                 continue
             lacking = min(amounts.keys() - provider.inventories.keys())
-            who = after.instances[uuid].display_name if uuid in after.instances else uuid
+            name = after.instances[uuid].display_name if uuid in after.instances else uuid
             holder = draft.entry_of_consumer(uuid)
             if holder and draft.before.consumers.get(uuid) != claim:
-                message = f"{who}: provider {provider.name} has no inventory of {lacking}"
+                message = f"{name}: provider {provider.name} has no inventory of {lacking}"
                 raise DocumentError(message, *holder, "allocations")
             if place := draft.entry_of("provider", provider_uuid):
-                message = f"provider {provider.name}: the inventory of {lacking} is in use by {who}"
+                message = (
+                    f"provider {provider.name}: the inventory of {lacking} is in use by {name}"
+                )
                 raise DocumentError(message, *place, "inventories")
 
 
 def default_consumer(draft: Draft, instance: Instance) -> ConsumerClaim:
-    """Return the consumer that an instance is unless the file gives another owner."""
+    """Return the consumer of an instance by default, without allocations."""
     return ConsumerClaim(
         consumer=instance.uuid,
         project_id=instance.project_id or draft.unknown_owner[0],
@@ -570,7 +576,7 @@ def default_consumer(draft: Draft, instance: Instance) -> ConsumerClaim:
 
 
 def default_allocations(draft: Draft, instance: Instance) -> Allocations:
-    """Return what an instance holds by default: what its flavor requests, of its node."""
+    """Return the default allocations of an instance, by its flavor and node."""
     node = draft.node_uuids.get((instance.host or "", instance.node or ""))
     if node is None or node not in draft.after.providers or not instance.flavor:
         return {}
@@ -582,7 +588,7 @@ def default_allocations(draft: Draft, instance: Instance) -> Allocations:
     return {node: requested} if requested else {}
 
 
-#: The sections in the order of their merging, each with what merges an entry of it.
+#: The sections in the order of merging, with the function that merges an entry.
 _SECTIONS: tuple[tuple[str, Callable[[Draft, Json], None]], ...] = (
     ("flavors", _merge_flavor),
     ("images", _merge_image),
@@ -592,17 +598,17 @@ _SECTIONS: tuple[tuple[str, Callable[[Draft, Json], None]], ...] = (
     ("services", merge_services),
     ("providers", merge_providers),
     ("aggregates", _check_aggregate),
-    # Instances need all that is above.
+    # Instances depend on all sections above.
     ("instances", _merge_instances),
     ("allocations", _merge_allocations),
 )
 
 
 def merge(connection: Connection, document: Any, settings: Settings, now: datetime) -> Draft:
-    """Return the cloud as it is, and as a document makes it; raises :class:`DocumentError`."""
+    """Merge a document into the present cloud, or raise :class:`DocumentError`."""
     file = read_file({} if document is None else document)
     if file.get("version", VERSION) != VERSION:
-        raise DocumentError(f"only version {VERSION} of the file format is known", "version")
+        raise DocumentError(f"only version {VERSION} of the file format is supported", "version")
     draft = Draft(cloud.read_state(connection, settings.unknown_owner), settings, now)
     with located("resource_classes"):
         draft.add_classes(file.get("resource_classes", ()))
@@ -613,6 +619,6 @@ def merge(connection: Connection, document: Any, settings: Settings, now: dateti
             draft.entry = (section, index)
             with located(section, index):
                 merge_entry(draft, entry)
-    _check_holdings(draft)
+    _check_allocations(draft)
     settle_roots(draft)
     return draft

@@ -1,8 +1,8 @@
-"""Names that stand for many: ``host-[001-120]`` is ``host-001`` to ``host-120``.
+"""Name patterns: ``host-[001-120]`` means ``host-001`` to ``host-120``.
 
-Within brackets are numbers and ranges of numbers, joined by commas; each number has as many digits
-as the first one of its range. Several brackets stand for every combination, the last one running
-fastest. A backslash takes the meaning from a bracket, a brace or a backslash.
+Brackets contain numbers and ranges of numbers, separated by commas. The numbers of a range have as
+many digits as its first number. Several brackets produce every combination, with the last bracket
+varying fastest. A backslash escapes a bracket, a brace or a backslash.
 """
 
 import re
@@ -29,7 +29,7 @@ _PLACE = re.compile(r"\\.|\{(?P<name>[^}]*)\}", re.DOTALL)
 
 
 def expand(pattern: str) -> list[str]:
-    """Return the names that a pattern stands for; raises :class:`DocumentError`."""
+    """Return the names of a pattern, or raise :class:`DocumentError` for a wrong pattern."""
     parts: list[Sequence[str]] = []
     for match in _PART.finditer(pattern):
         if match["wrong"] is not None:
@@ -60,7 +60,7 @@ def _numbers(part: str, pattern: str) -> Sequence[str]:
 
 
 def fill_in(pattern: str, names: Mapping[str, str]) -> str:
-    """Return a pattern with names for what is in braces; raises :class:`DocumentError`."""
+    """Replace the placeholders in braces, or raise :class:`DocumentError`."""
 
     def substitute(match: re.Match[str]) -> str:
         if match["name"] is None:
@@ -68,7 +68,7 @@ def fill_in(pattern: str, names: Mapping[str, str]) -> str:
         if match["name"] not in names:
             placeholders = " and ".join(f"{{{name}}}" for name in names)
             raise DocumentError(
-                f"{pattern!r}: only {placeholders} are known; \\{{ is a brace itself"
+                f"{pattern!r}: only {placeholders} are allowed; write \\{{ for a brace"
             )
         return escape(names[match["name"]])
 
@@ -76,12 +76,12 @@ def fill_in(pattern: str, names: Mapping[str, str]) -> str:
 
 
 def escape(name: str) -> str:
-    """Return the pattern that stands for this one name."""
+    """Escape a name, so that it is a pattern for itself."""
     return _SPECIAL.sub(r"\\\1", name)
 
 
 def fold(names: Sequence[str]) -> list[str]:
-    """Return few patterns for these names in this order, by last numbers that rise by one."""
+    """Return patterns for names in this order, with ranges of consecutive last numbers."""
     runs: list[list[str]] = []
     for name in names:
         if runs and name == _next_name(runs[-1][-1]):
@@ -109,23 +109,26 @@ def _pattern_of(run: Sequence[str]) -> str:
 
 
 _NATURAL_PARTS = re.compile(r"[0-9]+|[^0-9]+")
-#: A whole number that is written without quotes, and read as the text of its digits again.
+#: An integer that is written without quotes, and read as the text of its digits.
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
 def unquoted(text: str) -> str | int:
-    """Return a text as it is written: digits without quotes."""
+    """Return a text as an integer if YAML can have it without quotes."""
     return int(text) if _INTEGER.fullmatch(text) else text
 
 
 def patterns_for(names: Sequence[str], *, alone: bool = False) -> str | list[str]:
-    """Return a pattern for names in this order, or a list; one ``alone`` for all where alike."""
+    """Return a pattern, or a list of patterns, for names in this order.
+
+    With ``alone``, equal names become a single name.
+    """
     patterns = fold(names[:1] if alone and len(set(names)) == 1 else names)
     return patterns[0] if len(patterns) == 1 else patterns
 
 
 def natural_key(name: str) -> tuple[Any, ...]:
-    """Return what puts ``cn2`` before ``cn10``, and no two names at one place."""
+    """Return a sort key that puts ``cn2`` before ``cn10``, unique for each name."""
     parts = (
         (int(part), "") if "0" <= part[0] <= "9" else (-1, part)
         for part in _NATURAL_PARTS.findall(name)
@@ -134,12 +137,15 @@ def natural_key(name: str) -> tuple[Any, ...]:
 
 
 def folded_line(names: Sequence[str]) -> str:
-    """Return patterns for these names in one line; of very many patterns the first ones."""
-    return in_short(fold(names), 10)  # so many fit on a line that a person reads
+    """Return patterns for names in a line, shortened after ten patterns."""
+    return in_short(fold(names), 10)
 
 
 def one_for_each(values: Sequence[T], count: int, *, alone: bool = True) -> Sequence[T]:
-    """Return as many values as there are things; one ``alone`` may be for all of them."""
+    """Return ``count`` values, or raise :class:`DocumentError` for another number.
+
+    With ``alone``, a single value is repeated.
+    """
     if alone and len(values) == 1:
         return [values[0]] * count
     if len(values) != count:
@@ -148,7 +154,7 @@ def one_for_each(values: Sequence[T], count: int, *, alone: bool = True) -> Sequ
 
 
 def for_each(entry: Json, key: str, count: int, *, alone: bool = False) -> Sequence[Any]:
-    """Return the values of a key, one for each thing; None for each if it has none."""
+    """Return the values of a key for ``count`` objects, or None for each without the key."""
     if entry.get(key) is None:
         return [None] * count
     with located(key):
