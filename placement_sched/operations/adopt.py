@@ -141,9 +141,9 @@ def adopt(database: Database, clock: Clock) -> Adoption:
 
 
 def refuse_unadopted(database: Database) -> None:
-    """Raise :class:`NotAdopted` if only ``db adopt`` may add our tables to the database.
+    """Raise :class:`NotAdopted` if the database must be adopted first.
 
-    Such a database has placement's tables without ours, or lacks some of placement's tables:
+    It then has placement's tables without ours, or lacks some of placement's tables:
     creating them here would break a later ``db sync`` of OpenStack placement.
     """
     with database.read() as connection:

@@ -217,7 +217,7 @@ class _Topology:
     providers: Mapping[str, Provider]
 
     def names(self, providers: Iterable[str]) -> list[str]:
-        """Return the sorted hosts of providers, or the names of providers without a host."""
+        """Return the sorted hosts of providers, or the names of other providers."""
         host_of = self.hosts.host_of
         return sorted(host_of.get(uuid) or self.providers[uuid].name for uuid in providers)
 
@@ -230,7 +230,7 @@ class _Topology:
         }
 
     def served_outside(self, trait: str) -> tuple[set[str], set[str]]:
-        """Return the nodes outside that get the trait by sharing, and the sharing providers."""
+        """Return outside nodes that get the trait by sharing, and the providers."""
         carriers = self.carriers[trait]
         having = {self.providers[uuid].root_uuid for uuid in carriers}
         served: set[str] = set()

@@ -49,7 +49,7 @@ BATCH = 500
 
 
 def policies_in_use(settings: Settings) -> frozenset[str]:
-    """Return the policies that aggregates name, or none if the database is unavailable."""
+    """Return the policies of aggregates, or none without a database."""
     database = Database(settings)
     try:
         return AggregateCache().policies_in_use(database)
@@ -65,10 +65,7 @@ def check(
     policies: Policies | None,
     error_prefix: str,
 ) -> None:
-    """Check that hosts may have this policy.
-
-    Raises :class:`Conflict`, with ``refused`` first, for an unknown policy or a host with another.
-    """
+    """Raise :class:`Conflict` unless the policy is valid for all hosts."""
     about = f"{error_prefix} {aggregate.id}: {aggregate.name}"
     if policies is not None:
         try:
@@ -136,7 +133,7 @@ def under(
 def settle(
     connection: Connection, hosts: Collection[str], policies: Policies | None, now: datetime
 ) -> frozenset[int]:
-    """Update allocation ratios of the hosts' providers and return the changed provider ids.
+    """Update allocation ratios of hosts and return the changed provider ids.
 
     The caller has bumped or holds the change counter of aggregates. Only existing inventories get
     a ratio. The capacity may become less than the used amount, as in placement. Without
@@ -274,10 +271,7 @@ def _locked(connection: Connection, aggregate_id: int) -> HostAggregate:
 def create(
     connection: Connection, uuid: str, name: str, zone: str | None, now: datetime
 ) -> HostAggregate:
-    """Create an aggregate, with an availability zone if ``zone`` is set.
-
-    Raises :class:`Duplicate` if the name is in use.
-    """
+    """Create an aggregate, or raise :class:`Duplicate` if its name is in use."""
     change_counters.bump(connection, store.SUBJECT)
     _check_name_is_free(connection, name)
     number = store.add(connection, uuid, name, now)
@@ -289,10 +283,7 @@ def create(
 def update(
     connection: Connection, aggregate_id: int, fields: Mapping[str, str | None], now: datetime
 ) -> HostAggregate:
-    """Change the name, the zone, or both of an aggregate.
-
-    Raises :class:`Duplicate` if the name is in use, else as :func:`set_metadata`.
-    """
+    """Change name or zone of an aggregate. Raises as :func:`create` and :func:`set_metadata`."""
     aggregate = _locked(connection, aggregate_id)
     name = fields.get("name")
     if name is not None and name != aggregate.name:
@@ -322,8 +313,8 @@ def set_metadata(
     if ZONE_KEY in changes:
         _check_zone(connection, aggregate, changes[ZONE_KEY])
     if (policy := changes.get(POLICY_KEY)) is not None:
-        policy, refused = policy_name(policy), "Cannot update aggregate"
-        check(connection, aggregate, policy, aggregate.hosts, policies, refused)
+        policy, prefix = policy_name(policy), "Cannot update aggregate"
+        check(connection, aggregate, policy, aggregate.hosts, policies, prefix)
     store.change_metadata(connection, aggregate_id, changes, now)
     if POLICY_KEY in changes:
         settle(connection, aggregate.hosts, policies, now)
@@ -358,8 +349,8 @@ def add_hosts(
     if aggregate.availability_zone is not None:
         _check_zone_of_added(connection, aggregate, hosts)
     if aggregate.policy is not None:
-        refused = "Cannot add host to aggregate"
-        check(connection, aggregate, aggregate.policy, hosts, policies, refused)
+        prefix = "Cannot add host to aggregate"
+        check(connection, aggregate, aggregate.policy, hosts, policies, prefix)
     store.add_hosts(connection, aggregate_id, hosts, now)
     providers = store.provider_ids_of_hosts(connection, hosts)
     provider_aggregates.add_members(connection, aggregate.uuid, providers, now)
@@ -375,10 +366,7 @@ def remove_host(
     now: datetime,
     policies: Policies | None = None,
 ) -> HostAggregate:
-    """Remove a host and its nodes' providers from an aggregate.
-
-    Raises :class:`NotFound`, and :class:`Conflict` if the host would change zone with instances.
-    """
+    """Remove a host and its providers from an aggregate. Raises as :func:`add_hosts`."""
     change_counters.bump(connection, store.SUBJECT)
     aggregate = store.by_id(connection, aggregate_id)
     if aggregate is None or host not in aggregate.hosts:
@@ -394,10 +382,7 @@ def remove_host(
 
 
 def delete(connection: Connection, aggregate_id: int) -> None:
-    """Delete an aggregate.
-
-    Raises :class:`NotFound`, and :class:`Invalid` if it has hosts.
-    """
+    """Delete an aggregate, or raise :class:`Invalid` if it has hosts."""
     aggregate = _locked(connection, aggregate_id)
     if aggregate.hosts:
         problem = f"host aggregate is not empty, it has {len(aggregate.hosts)} host(s)"
@@ -408,7 +393,7 @@ def delete(connection: Connection, aggregate_id: int) -> None:
 def _check_number(aggregate: HostAggregate, changes: Mapping[str, str | None]) -> None:
     changed = {**aggregate.metadata, **changes}
     number = sum(value is not None for value in changed.values())
-    # An aggregate that is older than the limit may have more keys, but gets no further ones.
+    # An aggregate that is older than the limit may have more keys, but gets no further keys.
     if number > max(MAX_AGGREGATE_METADATA, len(aggregate.metadata)):
         raise Invalid(
             f"Cannot update aggregate {aggregate.id}: it would have {number} metadata keys, at "
@@ -474,8 +459,7 @@ def _check_zone_of_removed(connection: Connection, aggregate: HostAggregate, hos
 class Zone:
     """An availability zone, available if it has an enabled service, up or down.
 
-    ``services`` are the enabled services by host, then binary. An ``internal`` zone has no
-    instances.
+    ``services`` are its enabled services, sorted. An ``internal`` zone has no instances.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Consistency checks of a cloud and its placement data, with a fix for each finding.
+"""Consistency checks of a cloud and its placement data.
 
 A cloud that is read from nova may have used another placement before, or none for a while. Problems
 in nova and its compute hosts are reported before requests fail because of them.
@@ -184,7 +184,7 @@ def _check_services(
 def _check_hosts(
     connection: Connection, unread: Collection[str] | None
 ) -> Iterator[tuple[CloudFault, str]]:
-    """Yield services without a node, and members of aggregates without service and node."""
+    """Yield services without a node, and aggregate members without both."""
     nodes = compute_nodes.cells_of_all_hosts(connection).keys()
     hosts = {service.host for service in services.search(connection) if service.is_compute}
     if unread is not None:

@@ -132,7 +132,7 @@ class Catalogue:
         )
 
     def groups_with(self, name: str) -> list[str]:
-        """Return the groups that have this option, except groups of keystoneauth options."""
+        """Return the groups with this option, except groups of keystoneauth."""
         return [
             group
             for group, options in self.options.items()
@@ -247,7 +247,7 @@ def check_settings(settings: Settings) -> list[Problem]:
 
 
 def _read_environment(environment: Mapping[str, str], catalogue: Catalogue) -> Iterator[Assignment]:
-    """Yield the variables of known groups, as other programs also use the prefix ``OS_``."""
+    """Yield variables of known groups only, as other programs also use ``OS_``."""
     for variable, value in sorted(environment.items()):
         group, separator, name = variable.removeprefix("OS_").partition("__")
         if not (variable.startswith("OS_") and separator):
@@ -270,7 +270,7 @@ def _add_keystone_options(written: Iterable[Assignment], catalogue: Catalogue) -
 def _find_unknown_groups(
     written: Sequence[Assignment], catalogue: Catalogue, unlisted: Mapping[str, str | None]
 ) -> Iterator[Problem]:
-    """Yield each unknown group that is not a policy, as an error if it looks misspelt."""
+    """Yield each unknown group, as an error if it looks misspelt."""
     listed = [
         line.value
         for line in written
@@ -413,7 +413,7 @@ _MAX_LOGGED = 20
 
 
 def lines_without_effect(settings: Settings) -> list[Problem]:
-    """Return the lines and groups without effect: unknown, misspelt or unused options.
+    """Return the lines and groups without effect.
 
     Misspelt options come first, and each kind is in the order of the files.
     """

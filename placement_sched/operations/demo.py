@@ -271,7 +271,7 @@ def _instances(host: _Host) -> Iterator[Json]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRequest:
-    """A request spec (contract §4) with a title, a summary, and a hint for its result."""
+    """A request spec (contract §4) with a title, a summary and a hint."""
 
     name: str
     title: str
@@ -300,7 +300,7 @@ def _spec(
     image: Json = _LINUX,
     count: int = 1,
 ) -> Json:
-    """Return a request spec; a flavor is its name, virtual CPUs, memory in MB and disk in GB."""
+    """Return a request spec for a flavor (name, vCPUs, memory in MB, disk in GB)."""
     sizes = zip(("name", "vcpus", "memory_mb", "root_gb"), flavor, strict=True)
     return {
         "project_id": uuid_of("project"),

@@ -1,4 +1,4 @@
-"""Changes of flavors, their extra specs and the projects with access to private flavors.
+"""Changes of flavors, their extra specs and their projects.
 
 Each function works within the caller's transaction. Writers first bump the change counter of
 flavors. The lock of its row serializes them, so two writers cannot use the same name. The rules are
@@ -85,7 +85,7 @@ def extra_spec(flavor: Flavor, key: str) -> str:
 
 
 def projects(connection: Connection, flavorid: str) -> tuple[str, ...]:
-    """Return the projects with access to a private flavor, or raise :class:`NotFound`."""
+    """Return the projects of a private flavor, or raise :class:`NotFound`."""
     flavor = get(connection, flavorid)
     if flavor.is_public:
         raise NotFound("Access list not available for public flavors.")
@@ -119,10 +119,7 @@ def let_in(
 
 
 def shut_out(connection: Connection, flavorid: str, project_id: str) -> tuple[str, ...]:
-    """Withdraw access to a flavor and return the remaining projects.
-
-    Raises :class:`NotFound` if the project has no access.
-    """
+    """Withdraw access of a project, or raise :class:`NotFound`."""
     row_id = _lock(connection, flavorid)
     if not store.remove_project(connection, row_id, project_id):
         raise NotFound(f"Flavor access not found for {flavorid} / {project_id} combination.")

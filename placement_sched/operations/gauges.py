@@ -1,4 +1,4 @@
-"""Gauges in ``/metrics`` of the cloud and of the remaining capacity for chosen flavors.
+"""Prometheus gauges of the cloud and of the capacity for chosen flavors.
 
 A scrape starts a thread that counts the capacity if the cached figures are a minute old. No scrape
 waits for it, and each scrape shows the age of the figures. The workers share them in a file.

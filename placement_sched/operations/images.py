@@ -3,7 +3,7 @@
 Each function works within the caller's transaction. A change locks the row of the image first, so
 that concurrent patches are applied one after the other.
 
-Sources: Image API reference, "Images", "Image tags" and "Update image"; glance's
+Sources: Image API reference, "Images", "Image tags" and "Update image", and glance's
 specification "Image API v2 HTTP PATCH media types".
 """
 
@@ -43,7 +43,7 @@ _SHARED_VISIBILITIES = frozenset({image_model.PUBLIC, image_model.COMMUNITY})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageChange:
-    """An operation of a patch: ``add``, ``replace`` or ``remove`` the attribute ``name``.
+    """An operation of a patch (``add``, ``replace`` or ``remove``) on an attribute.
 
     ``must_be_new`` is for an ``add`` that fails if the name exists, as in an early draft.
     """
@@ -120,10 +120,7 @@ def get(connection: Connection, uuid: str, viewer: Viewer, *, lock: bool = False
 
 
 def own(connection: Connection, uuid: str, viewer: Viewer) -> StoredImage:
-    """Lock and return an image that the viewer may change.
-
-    Raises :class:`NotFound`, and :class:`Forbidden` if the viewer may only see it.
-    """
+    """Lock and return an image, or raise :class:`Forbidden` if another project owns it."""
     image = get(connection, uuid, viewer, lock=True)
     if not image.owned_by(viewer):
         raise Forbidden(f"You are not permitted to modify image {uuid}: it is another project's.")
@@ -131,10 +128,7 @@ def own(connection: Connection, uuid: str, viewer: Viewer) -> StoredImage:
 
 
 def create(connection: Connection, image: StoredImage, viewer: Viewer) -> StoredImage:
-    """Create an image and return it.
-
-    Raises :class:`Duplicate`, and as :func:`check_allowed`.
-    """
+    """Create an image, or raise :class:`Duplicate` or as :func:`check_allowed`."""
     check_allowed(None, image, viewer)
     store.add(connection, image)
     return get(connection, image.uuid, viewer)
@@ -162,10 +156,7 @@ def _change(
 
 
 def delete(connection: Connection, uuid: str, viewer: Viewer) -> None:
-    """Delete an image.
-
-    Raises :class:`NotFound`, and :class:`Forbidden` if the image is protected.
-    """
+    """Delete an image, or raise :class:`Forbidden` if it is protected."""
     image = own(connection, uuid, viewer)
     if image.protected:
         raise Forbidden(f"Image {uuid} is protected and cannot be deleted.")
@@ -173,10 +164,7 @@ def delete(connection: Connection, uuid: str, viewer: Viewer) -> None:
 
 
 def add_tag(connection: Connection, uuid: str, viewer: Viewer, tag: str, now: datetime) -> None:
-    """Add a tag, new or existing, to an image.
-
-    Raises :class:`NotFound`, and :class:`TooMuch` for too many tags.
-    """
+    """Add a tag to an image, or raise :class:`TooMuch`."""
     image = own(connection, uuid, viewer)
     _change(connection, image, replace(image, tags=image.tags | {tag}), viewer, now)
 

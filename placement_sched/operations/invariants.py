@@ -110,7 +110,7 @@ def _describe(invariant: Invariant, row: Mapping[str, object]) -> Violation:
 
 
 def shrunk_since(row: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return a text about the times of an over-allocation, and whether it is allowed.
+    """Return a text about an over-allocation, and whether it is allowed.
 
     ``row`` has the times ``changed`` and ``made`` of the inventory and ``written`` of the latest
     allocation. An inventory that changed after its allocations may have shrunk below them. This is

@@ -19,7 +19,7 @@ from placement_sched.store.compute import cells
 
 
 class NovaNoun(Enum):
-    """A kind of object that is read from nova's databases, with the way to change it."""
+    """Objects that are read from nova's databases, with the way to change them."""
 
     HOST_AGGREGATES = "Host aggregates", "change them in nova, with openstack aggregate"
     SERVICES = "Services", "change them in nova, with openstack compute service"

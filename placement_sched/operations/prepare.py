@@ -38,7 +38,7 @@ LOG = log.getLogger(__name__)
 
 
 def sync(database: Database, clock: Clock) -> None:
-    """Create or upgrade the schema and synchronise standard traits and resource classes.
+    """Create or upgrade the schema and its standard names.
 
     Raises :class:`NotAdopted` if a database of OpenStack placement must be adopted first.
     """
@@ -173,7 +173,7 @@ def rehearse(
     settings: Settings,
     random: Random,
 ) -> None:
-    """Find allocation candidates once, so that the first request is not slower than others.
+    """Find candidates once, so that the first request is not slow.
 
     It compiles the statements, opens a connection and reads provider summaries. A rejected query
     is ignored. Raises :class:`Unavailable` if the database is unavailable.
@@ -196,7 +196,7 @@ _MIN_OUTDATED_AGE = 60
 
 
 class CheckCode(IntEnum):
-    """The code of a check; the highest is the exit status, as in placement-status."""
+    """The code of a check, as in placement-status."""
 
     SUCCESS = 0
     WARNING = 1
@@ -279,7 +279,7 @@ def _check_rows(database: Database, schema: Result) -> Sequence[Result]:
 
 
 def _check_collations(database: Database) -> list[Result]:
-    """Return the result for the collations of MariaDB, or nothing for other databases."""
+    """Return the result for the collations of MariaDB."""
     if database.url.get_backend_name() != "mysql":
         return []
     with database.read() as connection:

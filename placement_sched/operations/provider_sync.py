@@ -49,7 +49,7 @@ def read_own_hosts(database: Database) -> HostMap:
 
 
 def required_pairs(hosts: HostMap, attribute: SyncedAttribute) -> dict[tuple[str, str], list[str]]:
-    """Return the uuids of the aggregates that require each trait or aggregate on each provider."""
+    """Return the aggregates that require each trait or aggregate on each provider."""
     required: dict[tuple[str, str], list[str]] = defaultdict(list)
     for aggregate in hosts.aggregates:
         is_trait, nodes = attribute == "traits", hosts.nodes_in(aggregate)
@@ -60,10 +60,10 @@ def required_pairs(hosts: HostMap, attribute: SyncedAttribute) -> dict[tuple[str
 
 
 class OwnPlacement:
-    """Providers of the database, changed in one transaction per batch, with a record of traits.
+    """Providers of this database, with a record of the added traits.
 
-    With ``own_hosts``, the host aggregates are also in this database. They are locked while a batch
-    is written, and changes that they no longer require are skipped.
+    Each batch is a transaction. With ``own_hosts``, the host aggregates are also in this database.
+    A batch locks them and skips changes that they no longer require.
     """
 
     #: A transaction of this size takes well under a second.
@@ -97,7 +97,7 @@ class OwnPlacement:
             return frozenset(resource_providers.by_uuids(connection, providers))
 
     def change(self, change: ProviderChange) -> Changed:
-        """Add an aggregate or trait to providers, or remove it, and update the record of traits.
+        """Add or remove an aggregate or trait, and update the record of traits.
 
         A trait is only recorded for providers that lacked it, and is not removed from a provider
         that was recreated after the record.
@@ -132,7 +132,7 @@ class OwnPlacement:
         return self._database.write(work)
 
     def read_record(self) -> TraitRecord:
-        """Return the recorded traits; ids distinguish providers that were recreated."""
+        """Return the recorded traits, with ids that identify recreated providers."""
         with self._database.read() as connection:
             return synced_traits.read(connection)
 
@@ -258,7 +258,7 @@ class SyncRun:
             self.problems.append(SyncProblem(SyncCode.UPDATE_FAILED, host_of[uuid], detail))
 
     def report_hosts(self, aggregates: Iterable[HostAggregate]) -> None:
-        """Record which hosts of aggregates have several compute nodes, and which have none."""
+        """Record hosts of aggregates with several compute nodes or without any."""
         for host in sorted({host for aggregate in aggregates for host in aggregate.hosts}):
             number = len(self.hosts.nodes.get(host, ()))
             if number > 1:
@@ -377,7 +377,7 @@ def sync_traits(
 
 
 def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: bool) -> None:
-    """Synchronise aggregates in ``scope`` and, with ``everything``, deleted aggregates."""
+    """Synchronise ``scope`` and, with ``everything``, deleted aggregates."""
     hosts, placement, uuids = run.hosts, run.placement, {each.uuid for each in scope}
     whole_record, required = placement.read_record(), required_pairs(hosts, "traits")
     record = {
@@ -423,7 +423,7 @@ def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: 
 
 
 def _hidden_pairs(hosts: HostMap, record: Collection[ProviderTrait]) -> set[ProviderTrait]:
-    """Return the recorded pairs that may be required although no host has their providers.
+    """Return recorded pairs whose provider may belong to an unlisted node.
 
     If a host of a requiring aggregate is not in the list of compute nodes, any provider without a
     host may belong to it.

@@ -46,7 +46,7 @@ class Doubt(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Doubtful:
-    """A consumer that may be an instance, with the reason and its hosts or providers.
+    """A consumer that may be an instance, with the reason and its hosts.
 
     ``has_type`` is true if it has a consumer type, which this service always sets.
     """
@@ -81,7 +81,7 @@ def judge_all_recorded(
 def judge_recorded_here(
     connection: Connection, rows: Sequence[Allocation]
 ) -> dict[str, Doubtful | None]:
-    """Classify consumers by the recorded instances, as far as the records are complete.
+    """Classify consumers by instance records, if the records are complete.
 
     They are incomplete in a database that OpenStack placement created, without any record, on a
     host that reports more instances than are recorded, and on a provider of a host without reports.
@@ -149,7 +149,7 @@ class _RecordedHosts:
         self._recorded = instances.counts_on_hosts(connection, hosts)
 
     def doubt(self, consumer: str, rows: Sequence[Allocation]) -> Doubtful | None:
-        """Return why a consumer may be an instance, or None for an instance that is gone."""
+        """Return why a consumer may be an instance, or None."""
         uuids = {row.provider_uuid for row in rows}
         has_type = _has_type(rows)
         if self._common_doubt is not None:
@@ -200,7 +200,7 @@ class Orphaned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """The result of an audit, with the number of consumers whose orphans were deleted."""
+    """The result of an audit. ``deleted`` counts consumers."""
 
     orphaned: tuple[Orphaned, ...]
     #: Consumers without a record that may still be instances.
@@ -284,7 +284,7 @@ class Auditor:
         rows = allocations.of_consumers(connection, sorted(orphan_uuids))
         doubts = self._doubts(connection, rows)
         claims = [
-            self._claim(group, self._concerns)
+            self._claim(group, self._is_audited)
             for uuid, group in by_consumer(rows).items()
             if not doubts[uuid]
         ]
@@ -383,7 +383,7 @@ class HealOutcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healing:
-    """The result for an instance: its allocations by provider, or the reason for none."""
+    """The result for an instance: allocations by provider, or a reason."""
 
     instance: str
     outcome: HealOutcome

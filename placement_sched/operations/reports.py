@@ -174,7 +174,7 @@ class Recorded:
 
 
 def defaults(settings: Settings, now: datetime) -> Defaults:
-    """Return the defaults of reports: the ratios of ``[DEFAULT]``, with 0.0 as unset."""
+    """Return the defaults of reports: ratios of ``[DEFAULT]``, with 0.0 as unset."""
     options = settings.DEFAULT
     ratios = {
         name: getattr(options, name) or getattr(options, f"initial_{name}")

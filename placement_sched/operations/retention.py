@@ -68,7 +68,7 @@ _BATCH = 500
 def purge_decisions(
     database: Database, wanted: DecisionsWanted, progress: Progress, *, dry_run: bool = False
 ) -> int:
-    """Delete decisions up to ``wanted.until``, oldest first, and return their number.
+    """Delete decisions up to ``wanted.until`` and return their number.
 
     With ``dry_run`` they are only counted. It can be interrupted and run again.
     """

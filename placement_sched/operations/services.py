@@ -1,4 +1,4 @@
-"""Changes of compute services, with their root providers, and of instances and server groups.
+"""Changes of services, instances and server groups.
 
 Each function works within the caller's transaction and locks services first, as reports do. The
 rules are nova's (compute API reference, "Compute services"): an enabled service has no disabled
@@ -39,10 +39,7 @@ class ServiceChange:
 
 
 def update(connection: Connection, uuid: str, change: ServiceChange, now: datetime) -> Service:
-    """Change a compute service and return it.
-
-    Raises :class:`NotFound`, and :class:`Invalid` for a service of another binary.
-    """
+    """Change a compute service, or raise :class:`Invalid` for another service."""
     service = services.get(connection, uuid, lock=True)
     if not service.is_compute:
         raise Invalid(
@@ -124,10 +121,7 @@ def _change(connection: Connection, service: Service, change: ServiceChange, now
 
 
 def record(connection: Connection, instance: Instance, now: datetime) -> Instance:
-    """Record the current state of an instance and return it.
-
-    Raises :class:`Invalid` if its server group does not exist.
-    """
+    """Record an instance, or raise :class:`Invalid` for an unknown server group."""
     if instance.server_group is not None:
         server_groups.join(connection, instance.server_group, [instance.uuid], "$.server_group")
     instances.record(connection, [instance], now)

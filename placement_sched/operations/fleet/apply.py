@@ -196,10 +196,10 @@ def _locate_aggregate_errors(
 
 
 def _write_providers(connection: Connection, draft: Draft) -> Mapping[int, frozenset[str]]:
-    """Write the changed providers and return the superfluous inventories by provider id.
+    """Write the changed providers and return their superfluous inventories.
 
-    These are deleted later, when their allocations are gone. Raises :class:`EntryError` if a name
-    is in use, or a provider would be its own descendant.
+    They are returned by provider id, and deleted later with their allocations. Raises
+    :class:`EntryError` if a name is in use, or a provider would be its own descendant.
     """
     written = _select_providers(draft)
     if not written:
@@ -287,7 +287,7 @@ def _write_named(
     write: Callable[[list[ProviderState]], None],
     draft: Draft,
 ) -> None:
-    """Create or rename providers by ``write``, and reject the entry of a name in use."""
+    """Create or rename providers by ``write``, and reject names in use."""
     if not wanted:
         return
     try:
@@ -326,7 +326,7 @@ def _write_allocations(connection: Connection, draft: Draft) -> None:
 
 
 def _check_owners(connection: Connection, claims: list[ConsumerClaim], draft: Draft) -> None:
-    """Raise :class:`EntryError` if a project or user was stored under another spelling."""
+    """Raise :class:`EntryError` if an owner was stored in another spelling."""
     writing = [claim for claim in claims if claim.allocations]
     owner_names = consumers.owner_names(writing)
     stored_ids = consumers.ids_of(connection, {kind: owner_names[kind] for kind in (PROJECT, USER)})

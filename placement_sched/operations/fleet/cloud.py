@@ -246,7 +246,7 @@ class Draft:
         self.node_uuids = {
             (node.host, node.hypervisor_hostname): uuid for uuid, node in before.nodes.items()
         }
-        #: Services by uuid, with former uuids, so two services cannot swap uuids in one load.
+        #: Services by uuid, with former uuids, so that a load cannot swap them.
         self.service_keys = {service.uuid: key for key, service in before.services.items()}
         #: The keys of the current entry, and of each object's entry by kind and identity.
         self.entry: tuple[str | int, ...] = ()
@@ -260,15 +260,12 @@ class Draft:
         return names
 
     def only_node(self, host: str | None) -> str | None:
-        """Return the single node of a host, or the name of the host.
-
-        All hosts must have been merged.
-        """
+        """Return the single node of a host, else its name, after all hosts are merged."""
         names = self._nodes_by_host.get(host or "", [])
         return names[0] if len(names) == 1 else host
 
     def note_entry(self, kind: str, *names: str) -> None:
-        """Record the entry of an object, or raise :class:`DocumentError` for a second entry."""
+        """Record the entry of an object, or raise :class:`DocumentError`."""
         if (kind, *names) in self._entries:
             raise DocumentError(f"the {kind} {' '.join(names)} is already in the file")
         self._entries[(kind, *names)] = self.entry
@@ -282,13 +279,13 @@ class Draft:
         return self.entry_of("instance", uuid) or self.entry_of("consumer", uuid)
 
     def add_classes(self, names: Iterable[str]) -> None:
-        """Add custom resource classes, or raise :class:`DocumentError` for an unknown name."""
+        """Add custom resource classes, or raise :class:`DocumentError`."""
         self.after.resource_classes.update(
             _select_custom("resource class", names, STANDARD_CLASSES)
         )
 
     def add_traits(self, names: Iterable[str]) -> None:
-        """Add custom traits, or raise :class:`DocumentError` for an unknown name."""
+        """Add custom traits, or raise :class:`DocumentError`."""
         self.after.traits.update(_select_custom("trait", names, STANDARD_TRAITS))
 
 

@@ -1,7 +1,4 @@
-"""Dump of a cloud as a fleet file.
-
-Objects that differ only in their names share an entry.
-"""
+"""Dump of a cloud as a fleet file, with shared entries for similar objects."""
 
 import json
 from collections import Counter, defaultdict
@@ -92,7 +89,7 @@ def _unquoted_values(values: Mapping[str, Any]) -> Json:
 
 
 def _explicit_id(key: str, value: str, kind: str, *names: str) -> Json:
-    """Return an id by its key, or nothing if it is derived from these names."""
+    """Return an id by its key, or nothing if it is derived from ``names``."""
     return {} if value == derived_uuid(kind, *names) else {key: unquoted(value)}
 
 

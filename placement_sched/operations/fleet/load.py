@@ -58,7 +58,7 @@ _KINDS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
 
 
 def differences(before: State, after: State) -> tuple[Difference, ...]:
-    """Return the differences of two clouds, without objects that come with new hosts."""
+    """Return the differences of two clouds, without parts of new hosts."""
     classes = sorted(after.resource_classes - before.resource_classes)
     changes = [Difference(NEW, "resource class", name) for name in classes]
     changes += [Difference(NEW, "trait", name) for name in sorted(after.traits - before.traits)]

@@ -72,7 +72,7 @@ def merge_hosts(draft: Draft, entry: Json) -> None:
 
 
 def _read_host_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
-    """Return hosts and names of nodes, of which a host may have several."""
+    """Return the host and the name of each node."""
     hosts: list[str] = entry["host"]
     with located("host"):
         names = entry["node"] if "node" in entry else [read_node_name(host) for host in hosts]
@@ -138,7 +138,7 @@ def _put_root(draft: Draft, entry: Json, node: ComputeNode, *, reported: bool) -
 def _put_provider(
     draft: Draft, provider: ProviderState, entry: Json, key: str = "aggregates"
 ) -> ProviderState:
-    """Merge a provider with the traits of an entry, and its aggregates under ``key``."""
+    """Merge a provider with traits and aggregates (under ``key``) of an entry."""
     uuid, previous = provider.uuid, draft.after.providers.get(provider.uuid)
     entry_lists = {"traits": entry.get("traits"), "aggregates": entry.get(key)}
     lists: Json = {
@@ -161,7 +161,7 @@ def _put_provider(
 def _merge_inventories(
     entry: Json, existing: Mapping[str, Inventory], made: Mapping[str, Inventory]
 ) -> dict[str, Inventory]:
-    """Return the ``made`` inventories with those of the entry, else with existing ones."""
+    """Return ``made`` and the inventories of the entry, or else ``existing``."""
     inventories = {**made, **existing}
     if "inventories" in entry:
         inventories = dict(made)
@@ -241,7 +241,7 @@ def merge_services(draft: Draft, entry: Json) -> None:
 
 
 def settle_roots(draft: Draft) -> None:
-    """Derive aggregates, disabled trait and ratios of root providers from their hosts."""
+    """Update aggregates, traits and ratios of root providers for their hosts."""
     before, after, policies = draft.before, draft.after, draft.policies
     joined = before.aggregates_by_host(), after.aggregates_by_host()
     disabled = before.disabled_hosts(), after.disabled_hosts()
@@ -335,7 +335,7 @@ def _merge_flavor(draft: Draft, entry: Json) -> None:
 def _identify(
     draft: Draft, kind: str, entry: Json, key: str, named: list[str], *names: str, unique: bool
 ) -> str:
-    """Return the id in an entry, else of the only object with the name, else a derived id."""
+    """Return the id in an entry, of the object with the name, or a derived id."""
     if key not in entry and len(named) > 1:
         message = f"{len(named)} {kind}s are named {names[0]}; select one by its {key!r}"
         raise DocumentError(message)

@@ -29,7 +29,7 @@ _PLACE = re.compile(r"\\.|\{(?P<name>[^}]*)\}", re.DOTALL)
 
 
 def expand(pattern: str) -> list[str]:
-    """Return the names of a pattern, or raise :class:`DocumentError` for a wrong pattern."""
+    """Return the names of a pattern, or raise :class:`DocumentError`."""
     parts: list[Sequence[str]] = []
     for match in _PART.finditer(pattern):
         if match["wrong"] is not None:
@@ -81,7 +81,7 @@ def escape(name: str) -> str:
 
 
 def fold(names: Sequence[str]) -> list[str]:
-    """Return patterns for names in this order, with ranges of consecutive last numbers."""
+    """Return patterns for names in this order, with ranges of last numbers."""
     runs: list[list[str]] = []
     for name in names:
         if runs and name == _next_name(runs[-1][-1]):
@@ -119,10 +119,7 @@ def unquoted(text: str) -> str | int:
 
 
 def patterns_for(names: Sequence[str], *, alone: bool = False) -> str | list[str]:
-    """Return a pattern, or a list of patterns, for names in this order.
-
-    With ``alone``, equal names become a single name.
-    """
+    """Return patterns for names, or a single name if ``alone`` and all are equal."""
     patterns = fold(names[:1] if alone and len(set(names)) == 1 else names)
     return patterns[0] if len(patterns) == 1 else patterns
 
@@ -142,10 +139,7 @@ def folded_line(names: Sequence[str]) -> str:
 
 
 def one_for_each(values: Sequence[T], count: int, *, alone: bool = True) -> Sequence[T]:
-    """Return ``count`` values, or raise :class:`DocumentError` for another number.
-
-    With ``alone``, a single value is repeated.
-    """
+    """Return ``count`` values, or a single value repeated if ``alone``."""
     if alone and len(values) == 1:
         return [values[0]] * count
     if len(values) != count:
@@ -154,7 +148,7 @@ def one_for_each(values: Sequence[T], count: int, *, alone: bool = True) -> Sequ
 
 
 def for_each(entry: Json, key: str, count: int, *, alone: bool = False) -> Sequence[Any]:
-    """Return the values of a key for ``count`` objects, or None for each without the key."""
+    """Return ``count`` values of a key, or None for each without the key."""
     if entry.get(key) is None:
         return [None] * count
     with located(key):

@@ -167,7 +167,7 @@ class YamlFile:
         return text
 
     def _place(self, keys: Sequence[str | int], *, at_key: bool = False) -> Position | None:
-        """Return the position of the value (or key) at these keys, or of its nearest parent."""
+        """Return the position of the value (or key), or of its nearest parent."""
         node = self.root
         place = None if node is None else _start(node)
         for position, key in enumerate(keys, 1):
