@@ -27,6 +27,9 @@ from placement_sched.store import row_counts
 from placement_sched.store.placement import resource_classes, traits
 from placement_sched.store.row_counts import Census
 
+#: Table and column that the migration from Train to Xena adds.
+_XENA_ADDS = ("consumer_types", "consumers.consumer_type_id")
+
 
 class Standards(NamedTuple):
     """Names of standard traits and standard resource classes."""
@@ -62,10 +65,6 @@ def sync_standards(database: Database, clock: Clock) -> Standards:
 
     database.write(add)
     return missing
-
-
-#: Table and column that the migration from Train to Xena adds.
-_XENA_ADDS = ("consumer_types", "consumers.consumer_type_id")
 
 
 @dataclass(frozen=True, slots=True)

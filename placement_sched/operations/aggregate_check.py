@@ -26,6 +26,10 @@ from placement_sched.store import images
 from placement_sched.store.compute import flavors, host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers, traits
 
+_SINGULAR = {"is": "is", "has": "has", "lacks": "lacks"}
+_PLURAL = {"is": "are", "has": "have", "lacks": "lack"}
+_PREFIX = "trait:"
+
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
@@ -77,9 +81,6 @@ _DETAILS = {
     Kind.STALE_IN_PLACEMENT: "{is} in the provider aggregate but not in the host aggregate; "
     "sync_aggregates --remove-stale removes it",
 }
-_SINGULAR = {"is": "is", "has": "has", "lacks": "lacks"}
-_PLURAL = {"is": "are", "has": "have", "lacks": "lack"}
-_PREFIX = "trait:"
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,6 @@ from placement_sched.scheduler.policies.registry import (
 )
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, host_aggregates, services
-from placement_sched.store.compute import host_aggregates as store
 from placement_sched.store.placement import aggregates as provider_aggregates
 from placement_sched.store.placement import inventories, resource_providers
 
@@ -257,14 +256,14 @@ class PolicyUpkeep:
 
 def get(connection: Connection, aggregate_id: int) -> HostAggregate:
     """Return an aggregate or raise :class:`NotFound`."""
-    aggregate = store.by_id(connection, aggregate_id)
+    aggregate = host_aggregates.by_id(connection, aggregate_id)
     if aggregate is None:
         raise NotFound(f"Aggregate {aggregate_id} could not be found.")
     return aggregate
 
 
 def _locked(connection: Connection, aggregate_id: int) -> HostAggregate:
-    change_counters.bump(connection, store.SUBJECT)
+    change_counters.bump(connection, host_aggregates.SUBJECT)
     return get(connection, aggregate_id)
 
 
@@ -272,11 +271,11 @@ def create(
     connection: Connection, uuid: str, name: str, zone: str | None, now: datetime
 ) -> HostAggregate:
     """Create an aggregate, or raise :class:`Duplicate` if its name is in use."""
-    change_counters.bump(connection, store.SUBJECT)
+    change_counters.bump(connection, host_aggregates.SUBJECT)
     _check_name_is_free(connection, name)
-    number = store.add(connection, uuid, name, now)
+    number = host_aggregates.add(connection, uuid, name, now)
     if zone is not None:
-        store.change_metadata(connection, number, {ZONE_KEY: zone}, now)
+        host_aggregates.change_metadata(connection, number, {ZONE_KEY: zone}, now)
     return get(connection, number)
 
 
@@ -288,11 +287,11 @@ def update(
     name = fields.get("name")
     if name is not None and name != aggregate.name:
         _check_name_is_free(connection, name)
-        store.change(connection, aggregate_id, name=name)
+        host_aggregates.change(connection, aggregate_id, name=name)
     if ZONE_KEY in fields:
         _check_zone(connection, aggregate, fields[ZONE_KEY])
-        store.change_metadata(connection, aggregate_id, {ZONE_KEY: fields[ZONE_KEY]}, now)
-    store.change(connection, aggregate_id, updated_at=now)
+        host_aggregates.change_metadata(connection, aggregate_id, {ZONE_KEY: fields[ZONE_KEY]}, now)
+    host_aggregates.change(connection, aggregate_id, updated_at=now)
     return get(connection, aggregate_id)
 
 
@@ -315,10 +314,10 @@ def set_metadata(
     if (policy := changes.get(POLICY_KEY)) is not None:
         policy, prefix = policy_name(policy), "Cannot update aggregate"
         check(connection, aggregate, policy, aggregate.hosts, policies, prefix)
-    store.change_metadata(connection, aggregate_id, changes, now)
+    host_aggregates.change_metadata(connection, aggregate_id, changes, now)
     if POLICY_KEY in changes:
         settle(connection, aggregate.hosts, policies, now)
-    store.change(connection, aggregate_id, updated_at=now)
+    host_aggregates.change(connection, aggregate_id, updated_at=now)
     return get(connection, aggregate_id)
 
 
@@ -335,8 +334,8 @@ def add_hosts(
     has another policy, or would change zone while it has instances, and :class:`Invalid` for too
     many hosts.
     """
-    change_counters.bump(connection, store.SUBJECT)
-    if unknown := sorted(set(hosts) - store.known_hosts(connection, hosts)):
+    change_counters.bump(connection, host_aggregates.SUBJECT)
+    if unknown := sorted(set(hosts) - host_aggregates.known_hosts(connection, hosts)):
         raise NotFound(f"Compute host {', '.join(unknown)} could not be found.")
     aggregate = get(connection, aggregate_id)
     if present := sorted(aggregate.hosts.intersection(hosts)):
@@ -351,8 +350,8 @@ def add_hosts(
     if aggregate.policy is not None:
         prefix = "Cannot add host to aggregate"
         check(connection, aggregate, aggregate.policy, hosts, policies, prefix)
-    store.add_hosts(connection, aggregate_id, hosts, now)
-    providers = store.provider_ids_of_hosts(connection, hosts)
+    host_aggregates.add_hosts(connection, aggregate_id, hosts, now)
+    providers = host_aggregates.provider_ids_of_hosts(connection, hosts)
     provider_aggregates.add_members(connection, aggregate.uuid, providers, now)
     if aggregate.policy is not None:
         settle(connection, hosts, policies, now)
@@ -367,14 +366,14 @@ def remove_host(
     policies: Policies | None = None,
 ) -> HostAggregate:
     """Remove a host and its providers from an aggregate. Raises as :func:`add_hosts`."""
-    change_counters.bump(connection, store.SUBJECT)
-    aggregate = store.by_id(connection, aggregate_id)
+    change_counters.bump(connection, host_aggregates.SUBJECT)
+    aggregate = host_aggregates.by_id(connection, aggregate_id)
     if aggregate is None or host not in aggregate.hosts:
         raise NotFound(f"Cannot remove host {host}: it is not in aggregate {aggregate_id}.")
     if aggregate.availability_zone is not None:
         _check_zone_of_removed(connection, aggregate, host)
-    store.remove_host(connection, aggregate_id, host)
-    providers = store.provider_ids_of_hosts(connection, [host])
+    host_aggregates.remove_host(connection, aggregate_id, host)
+    providers = host_aggregates.provider_ids_of_hosts(connection, [host])
     provider_aggregates.remove_members(connection, aggregate.uuid, providers, now)
     if aggregate.policy is not None:
         settle(connection, [host], policies, now)
@@ -387,7 +386,7 @@ def delete(connection: Connection, aggregate_id: int) -> None:
     if aggregate.hosts:
         problem = f"host aggregate is not empty, it has {len(aggregate.hosts)} host(s)"
         raise Invalid(f"Cannot delete aggregate {aggregate_id}: {problem}.")
-    store.remove(connection, aggregate_id)
+    host_aggregates.remove(connection, aggregate_id)
 
 
 def _check_number(aggregate: HostAggregate, changes: Mapping[str, str | None]) -> None:
@@ -402,7 +401,7 @@ def _check_number(aggregate: HostAggregate, changes: Mapping[str, str | None]) -
 
 
 def _check_name_is_free(connection: Connection, name: str) -> None:
-    if store.id_of_name(connection, name) is not None:
+    if host_aggregates.id_of_name(connection, name) is not None:
         raise Duplicate(f"Aggregate {name} already exists.")
 
 
@@ -412,7 +411,7 @@ def _check_zone(connection: Connection, aggregate: HostAggregate, zone: str | No
         raise Invalid(f"{prefix}: {aggregate.name} cannot have an empty named availability zone.")
     if other_zones := {
         name
-        for named in store.zones_of_hosts(connection, aggregate.hosts).values()
+        for named in host_aggregates.zones_of_hosts(connection, aggregate.hosts).values()
         for number, name in named.items()
         if number != aggregate.id and name != zone
     }:
@@ -420,7 +419,7 @@ def _check_zone(connection: Connection, aggregate: HostAggregate, zone: str | No
         raise Invalid(f"{prefix}: {problem} {in_short(sorted(other_zones))}.")
     if zone == aggregate.availability_zone:
         return
-    if busy := store.hosts_with_instances(connection, aggregate.hosts):
+    if busy := host_aggregates.hosts_with_instances(connection, aggregate.hosts):
         problem = "one or more hosts contain instances in this zone"
         raise Invalid(f"{prefix}: {problem}: {in_short(sorted(busy))}.")
 
@@ -429,7 +428,7 @@ def _check_zone_of_added(
     connection: Connection, aggregate: HostAggregate, hosts: Collection[str]
 ) -> None:
     prefix = f"Cannot add host to aggregate {aggregate.id}"
-    zones = store.zones_of_hosts(connection, hosts)
+    zones = host_aggregates.zones_of_hosts(connection, hosts)
     mine = aggregate.availability_zone
     if other_zones := {name for named in zones.values() for name in named.values()} - {mine}:
         there = [host for host, named in zones.items() if other_zones.intersection(named.values())]
@@ -437,7 +436,7 @@ def _check_zone_of_added(
         raise Conflict(
             f"{prefix}: {problem} {in_short(sorted(other_zones))}: {in_short(sorted(there))}."
         )
-    if busy := store.hosts_with_instances(connection, set(hosts) - set(zones)):
+    if busy := host_aggregates.hosts_with_instances(connection, set(hosts) - set(zones)):
         raise Conflict(
             f"{prefix}: hosts with instances would change to availability zone {mine}: "
             f"{in_short(sorted(busy))}; move the instances first."
@@ -445,10 +444,10 @@ def _check_zone_of_added(
 
 
 def _check_zone_of_removed(connection: Connection, aggregate: HostAggregate, host: str) -> None:
-    zones = store.zones_of_hosts(connection, [host]).get(host, {})
+    zones = host_aggregates.zones_of_hosts(connection, [host]).get(host, {})
     if any(number != aggregate.id for number in zones):
         return  # another aggregate has the same zone, so the host stays in it
-    if store.hosts_with_instances(connection, [host]):
+    if host_aggregates.hosts_with_instances(connection, [host]):
         raise Conflict(
             f"Cannot remove host from aggregate {aggregate.id}: {host} has instances and would "
             f"leave availability zone {aggregate.availability_zone}; move the instances first."
@@ -510,7 +509,7 @@ def zones_of_services(
 
 def zones_of_hosts(connection: Connection, hosts: set[str], settings: Settings) -> dict[str, str]:
     """Return the zone of each host, or its zones joined by commas."""
-    named = store.zones_of_hosts(connection, hosts)
+    named = host_aggregates.zones_of_hosts(connection, hosts)
     default = settings.DEFAULT.default_availability_zone
     return {
         host: ",".join(sorted(set(named[host].values()))) if host in named else default

@@ -63,6 +63,16 @@ MESSAGING_GROUPS = frozenset(
         "oslo_messaging_zmq",
     }
 )
+#: Minimum similarity (0 to 1) of an unknown name and an option for the name to count as misspelt.
+#: Names of nova's other options are less similar.
+_MIN_SIMILARITY = 0.8
+#: The sections with the connections of nova's databases.
+_NOVA_DATABASES = ("api_database", "database")
+#: Prefix of the environment variables of oslo.messaging's groups.
+_MESSAGING_PREFIX = "OS_OSLO_MESSAGING_"
+LOG = log.getLogger(__name__)
+#: Maximum number of logged lines. A nova.conf may have hundreds of lines for other services.
+_MAX_LOGGED = 20
 
 
 class Catalogue:
@@ -143,15 +153,6 @@ class Catalogue:
 def underscored(name: str) -> str:
     """Return the name of an option as a Python identifier."""
     return name.replace("-", "_")
-
-
-#: Minimum similarity (0 to 1) of an unknown name and an option for the name to count as misspelt.
-#: Names of nova's other options are less similar.
-_MIN_SIMILARITY = 0.8
-#: The sections with the connections of nova's databases.
-_NOVA_DATABASES = ("api_database", "database")
-#: Prefix of the environment variables of oslo.messaging's groups.
-_MESSAGING_PREFIX = "OS_OSLO_MESSAGING_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,11 +406,6 @@ def _check_policy_line(line: Assignment, settings: Settings, names: Names) -> It
 
 def _problem(detail: str, place: Place | None) -> Problem:
     return Problem(place, detail.removeprefix(f"{place}: "))
-
-
-LOG = log.getLogger(__name__)
-#: Maximum number of logged lines. A nova.conf may have hundreds of lines for other services.
-_MAX_LOGGED = 20
 
 
 def lines_without_effect(settings: Settings) -> list[Problem]:

@@ -21,6 +21,20 @@ from placement_sched.errors import Error
 from placement_sched.model.document import encoded
 from placement_sched.model.figures import CapacityFigures, CloudFigures, Counted
 
+LOG = log.getLogger(__name__)
+#: Counts the capacity for flavors of these names.
+CountFlavors = Callable[[Sequence[str]], CapacityFigures]
+#: Minimum time between two counts, in seconds.
+KEPT = 60
+#: Maximum number of flavors, the first of the option.
+MOST = 50
+#: The name of the thread that counts.
+THREAD = "capacity of flavors"
+_PREFIX = "placement_sched_scheduler_capacity"
+#: Reads the current figures. Raises :class:`Error` if it cannot.
+ReadFigures = Callable[[], CloudFigures]
+_CLOUD_PREFIX = "placement_sched"
+
 
 class ReadGauges(Collector):
     """Gauges that a scrape reads again if they are ``kept`` seconds old.
@@ -98,21 +112,6 @@ class SharedFile:
         except OSError:
             return None
         return age if age >= 0 else None
-
-
-LOG = log.getLogger(__name__)
-
-#: Counts the capacity for flavors of these names.
-CountFlavors = Callable[[Sequence[str]], CapacityFigures]
-
-#: Minimum time between two counts, in seconds.
-KEPT = 60
-#: Maximum number of flavors, the first of the option.
-MOST = 50
-#: The name of the thread that counts.
-THREAD = "capacity of flavors"
-
-_PREFIX = "placement_sched_scheduler_capacity"
 
 
 class CapacityGauges(Collector):
@@ -233,13 +232,6 @@ def _gauges(figures: CapacityFigures, names: Sequence[str]) -> Iterator[GaugeMet
         value=max(time.time() - figures.counted_at, 0),
     )
     yield from (whole, by_zone, states, age)
-
-
-#: Reads the current figures. Raises :class:`Error` if it cannot.
-ReadFigures = Callable[[], CloudFigures]
-
-
-_CLOUD_PREFIX = "placement_sched"
 
 
 class CloudGauges(ReadGauges):

@@ -18,7 +18,7 @@ from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.config.settings import Settings
-from placement_sched.db import migrate as migrate_module
+from placement_sched.db import migrate
 from placement_sched.db.collations import describe_mismatches, find_mismatches
 from placement_sched.db.migrate import (
     current_revision,
@@ -35,6 +35,24 @@ from placement_sched.operations.nova_cloud import is_novas, reading_of
 from placement_sched.store import row_counts
 
 LOG = log.getLogger(__name__)
+#: Maximum number of threads that prepare or wait for it. A server has more threads, so that others
+#: can answer health checks.
+PLACES = 3
+#: Seconds that a thread waits for another thread to prepare the database.
+_MAX_WAIT = 3.0
+#: Net allocations of objects that start a garbage collection (Python's default: 700).
+_GC_THRESHOLD = 10_000
+_BUSY = "the database is being prepared; try again"
+#: A typical query, with the limit of nova.
+_WARM_UP_QUERY = CandidatesQuery(
+    groups=(RequestGroup(resources=(("VCPU", 1), ("MEMORY_MB", 1), ("DISK_GB", 1))),), limit=1000
+)
+_WARM_UP_FIELDS = SummaryFields(classes=None, traits=True, tree=True)
+#: The default file of oslo.policy, and its fallback.
+_YAML_POLICY, _JSON_POLICY = "policy.yaml", "policy.json"
+_NOT_CHECKED = "Not checked, because the schema is not up to date."
+#: Minimum age, in seconds, at which records of nova's cells are outdated.
+_MIN_OUTDATED_AGE = 60
 
 
 def sync(database: Database, clock: Clock) -> None:
@@ -74,16 +92,6 @@ def may_sync(settings: Settings, database: Database) -> bool:
     # The file of the embedded SQLite belongs to this service, and no other service prepares it.
     embedded = database.url.get_backend_name() == "sqlite"
     return embedded or bool(settings.placement_database.sync_on_startup)
-
-
-#: Maximum number of threads that prepare or wait for it. A server has more threads, so that others
-#: can answer health checks.
-PLACES = 3
-#: Seconds that a thread waits for another thread to prepare the database.
-_MAX_WAIT = 3.0
-#: Net allocations of objects that start a garbage collection (Python's default: 700).
-_GC_THRESHOLD = 10_000
-_BUSY = "the database is being prepared; try again"
 
 
 class Preparation:
@@ -158,14 +166,6 @@ class Preparation:
         self._accepted.value = True
 
 
-#: A typical query, with the limit of nova.
-_WARM_UP_QUERY = CandidatesQuery(
-    groups=(RequestGroup(resources=(("VCPU", 1), ("MEMORY_MB", 1), ("DISK_GB", 1))),), limit=1000
-)
-
-_WARM_UP_FIELDS = SummaryFields(classes=None, traits=True, tree=True)
-
-
 def rehearse(
     database: Database,
     sources: Callable[[Connection], ProviderSource],
@@ -184,15 +184,6 @@ def rehearse(
         candidates = find(source, search, settings, random)
         providers = candidates.providers if candidates.trees is None else candidates.trees
         summaries.render(source, providers, search.names.class_names, _WARM_UP_FIELDS)
-
-
-#: The default file of oslo.policy, and its fallback.
-_YAML_POLICY, _JSON_POLICY = "policy.yaml", "policy.json"
-
-
-_NOT_CHECKED = "Not checked, because the schema is not up to date."
-#: Minimum age, in seconds, at which records of nova's cells are outdated.
-_MIN_OUTDATED_AGE = 60
 
 
 class CheckCode(IntEnum):
@@ -230,7 +221,7 @@ def worst(results: Iterable[Result]) -> CheckCode:
 def _check_schema(database: Database) -> Result:
     name = "Database Schema"
     with database.read() as connection:
-        contents = migrate_module.look(connection)
+        contents = migrate.look(connection)
     own, wanted = current_revision(database), newest_revision()
     if contents.complete and own == wanted:
         return Result(name)
@@ -259,14 +250,14 @@ def _check_rows(database: Database, schema: Result) -> Sequence[Result]:
         consumers = row_counts.incomplete_consumers(connection)
         missing = lacking(connection)
     names = [*missing.resource_classes, *missing.traits]
-    migrate = 'Run the "placement-manage db online_data_migrations" command of OpenStack placement.'
+    fix = 'Run the "placement-manage db online_data_migrations" command of OpenStack placement.'
     details = (
         roots
         and f"{roots} resource providers have no root provider id, so nothing is allocated from "
-        f"them. {migrate}",
+        f"them. {fix}",
         consumers
         and f"{consumers} consumers hold allocations and have no record, so they are missing in "
-        f"the usage of projects. {migrate}",
+        f"the usage of projects. {fix}",
         names
         and f"{len(names)} standard traits or resource classes are not in the database, such as "
         f"{names[0]}. The server adds them when it starts; "

@@ -40,6 +40,12 @@ from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers, traits
 
 _ASSOCIATIONS = {"aggregates": aggregates.MEMBERS, "traits": traits.CARRIED}
+#: Returns the current host aggregates and hosts of nova or of this service.
+ReadHosts = Callable[[], HostMap]
+#: Called with a line about each change.
+Note = Callable[[str], None]
+#: Placement API reference, "Traits": names of custom traits.
+_CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+")
 
 
 def read_own_hosts(database: Database) -> HostMap:
@@ -156,14 +162,7 @@ class OwnPlacement:
             self._database.write(work)
 
 
-#: Returns the current host aggregates and hosts of nova or of this service.
-ReadHosts = Callable[[], HostMap]
 Placement = OwnPlacement | RemotePlacement
-#: Called with a line about each change.
-Note = Callable[[str], None]
-
-#: Placement API reference, "Traits": names of custom traits.
-_CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+")
 
 
 def by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:

@@ -32,6 +32,12 @@ from placement_sched.store.placement import allocations, resource_providers, tra
 
 #: Trait of providers that share their resources, and are not hosts (os-traits).
 _SHARING_TRAIT = "MISC_SHARES_VIA_AGGREGATE"
+#: Maximum number of consumers per transaction, as other writers wait for its locks.
+_BATCH = 500
+#: Maximum number of attempts to write a batch after concurrent changes of its consumers.
+_MAX_ATTEMPTS = 10
+#: Number of instances per batch, as in nova.
+BATCH = 50
 
 
 class Doubt(Enum):
@@ -176,12 +182,6 @@ class _RecordedHosts:
 
     def _names_of(self, providers: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted({self._names.get(uuid, uuid) for uuid in providers}))
-
-
-#: Maximum number of consumers per transaction, as other writers wait for its locks.
-_BATCH = 500
-#: Maximum number of attempts to write a batch after concurrent changes of its consumers.
-_MAX_ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,10 +365,6 @@ class Auditor:
         if self.provider_uuid is None:
             return None
         return resource_providers.by_uuid(connection, self.provider_uuid).id
-
-
-#: Number of instances per batch, as in nova.
-BATCH = 50
 
 
 class HealOutcome(Enum):

@@ -14,7 +14,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, Duplicate, Invalid, NotFound
 from placement_sched.model.compute_node import RATIOS, REPORTED_CLASSES, ComputeNode, inventories_of
 from placement_sched.model.provider import Provider
-from placement_sched.operations import aggregates as aggregates_module
+from placement_sched.operations import aggregates as aggregate_operations
 from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.schemas.node_report import Defaults, NodeReport, parse
 from placement_sched.store import change_counters
@@ -30,6 +30,9 @@ from placement_sched.store.placement.resource_providers import NewProvider
 
 #: Trait of the root providers of hosts whose compute service is disabled (os-traits).
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
+_NAME = "hypervisor_hostname"
+#: Maximum number of reports per group of statements.
+CHUNK = 1000
 
 
 def create(
@@ -156,11 +159,6 @@ def mark_disabled(
     change(connection, DISABLED_TRAIT, ids, now)
 
 
-_NAME = "hypervisor_hostname"
-#: Maximum number of reports per group of statements.
-CHUNK = 1000
-
-
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """The number of new, changed and unchanged nodes."""
@@ -248,7 +246,7 @@ def _record_chunk(
     disabled = {host for host, service in found_services.items() if service.disabled}
     written = compute_nodes.write(connection, nodes, now)
     followed = [report.node for report in reports if report.inventories]
-    following = aggregates_module.under(connection, followed, policies)
+    following = aggregate_operations.under(connection, followed, policies)
     new_providers = update(connection, following, now)
     came = written.created | written.came_from.keys() | new_providers
     hosts = {node.uuid: node.host for node in nodes if node.uuid in came}

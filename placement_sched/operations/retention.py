@@ -21,6 +21,8 @@ LOG = log.getLogger(__name__)
 PAUSE = 60.0
 #: Seconds for which a process holds the lease.
 LEASE = 150
+#: Maximum number of decisions deleted per transaction.
+_BATCH = 500
 
 
 class LogUpkeep:
@@ -59,10 +61,6 @@ class LogUpkeep:
             LOG.warning("old rows were not deleted: %s", sentence(failure))
         finally:
             self._lock.release()
-
-
-#: Maximum number of decisions deleted per transaction.
-_BATCH = 500
 
 
 def purge_decisions(

@@ -16,7 +16,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, Conflict, Duplicate, Invalid, NotFound
 from placement_sched.model.aggregates import POLICY_KEY, ZONE_KEY, HostAggregate
 from placement_sched.model.provider import ConsumerClaim, Provider
-from placement_sched.operations import aggregates as aggregates_module
+from placement_sched.operations import aggregates as aggregate_operations
 from placement_sched.operations import reports
 from placement_sched.operations.fleet import cloud
 from placement_sched.operations.fleet.cloud import Draft, ProviderState, changed
@@ -140,20 +140,24 @@ def _write_aggregates(connection: Connection, draft: Draft) -> None:
     for number, previous, aggregate in triples:
         for host in sorted(previous.hosts - aggregate.hosts):
             with _locate_aggregate_errors(aggregate, draft, "hosts"):
-                aggregates_module.remove_host(connection, number, host, draft.now, draft.policies)
+                aggregate_operations.remove_host(
+                    connection, number, host, draft.now, draft.policies
+                )
     for number, previous, aggregate in triples:
         if previous.name != aggregate.name:
             with _locate_aggregate_errors(aggregate, draft, ZONE_KEY):
-                aggregates_module.update(connection, number, {"name": aggregate.name}, draft.now)
+                aggregate_operations.update(connection, number, {"name": aggregate.name}, draft.now)
         for key, changes in _metadata_changes(previous, aggregate):
             with _locate_aggregate_errors(aggregate, draft, key):
-                aggregates_module.set_metadata(
+                aggregate_operations.set_metadata(
                     connection, number, changes, draft.now, draft.policies
                 )
     for number, previous, aggregate in triples:
         if joining := aggregate.hosts - previous.hosts:
             with _locate_aggregate_errors(aggregate, draft, "hosts"):
-                aggregates_module.add_hosts(connection, number, joining, draft.now, draft.policies)
+                aggregate_operations.add_hosts(
+                    connection, number, joining, draft.now, draft.policies
+                )
 
 
 def _create_aggregates(
@@ -165,7 +169,7 @@ def _create_aggregates(
     for uuid, aggregate in differing.items():
         if uuid not in draft.before.aggregates:
             with _locate_aggregate_errors(aggregate, draft, "name"):
-                ids[uuid] = aggregates_module.create(
+                ids[uuid] = aggregate_operations.create(
                     connection, uuid, aggregate.name, None, draft.now
                 ).id
     return [

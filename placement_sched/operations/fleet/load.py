@@ -23,6 +23,12 @@ NEW, CHANGED, GONE = "new", "changed", "gone"
 
 #: Fields that are omitted from differences.
 _HIDDEN = frozenset({"uuid", "generation", "version", "created_at", "updated_at", "id"})
+#: The change counter whose row serializes loads.
+SUBJECT = "fleet"
+#: Number of progress reports of a load.
+STEPS = 9
+#: Maximum number of attempts to load a file after concurrent updates.
+_MAX_ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +128,6 @@ def _as_json(value: Any) -> Any:
         ]
         return {name: _as_json(getattr(value, name)) for name in names}
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-
-#: The change counter whose row serializes loads.
-SUBJECT = "fleet"
-#: Number of progress reports of a load.
-STEPS = 9
-#: Maximum number of attempts to load a file after concurrent updates.
-_MAX_ATTEMPTS = 10
 
 
 class _DryRunError(Exception):

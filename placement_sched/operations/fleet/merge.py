@@ -39,6 +39,20 @@ _NOT_REPORTED = frozenset(
 _REPORTED = frozenset(compute_node.REPORT_KEYS) - _NOT_REPORTED
 #: A provider with the name of its root.
 _ProviderAndRoot = tuple[ProviderState, str]
+_ADMINISTRATOR = Viewer(project_id="", is_admin=True, may_give=frozenset({"public", "community"}))
+Allocations = Mapping[str, Amounts]
+#: Fields of owners, consumers and instances by the keys of an entry with the same values.
+OWNER = {"project": "project_id", "user": "user_id"}
+_CONSUMER = {**OWNER, "type": "consumer_type"}
+PLAIN = {**OWNER, "vm_state": "vm_state", "task_state": "task_state"}
+#: An instance without any values of an entry.
+BLANK = Instance(
+    uuid="",
+    display_name="",
+    vm_state="active",
+    **dict.fromkeys(("host", "node", "project_id", "user_id", "task_state")),
+    **dict.fromkeys(("flavor", "image", "server_group", "decision_uuid")),
+)
 
 
 def merge_hosts(draft: Draft, entry: Json) -> None:
@@ -298,23 +312,6 @@ def _apply_policies(
         if wanted is not None:
             inventories[name] = replace(item, allocation_ratio=wanted)
     return inventories
-
-
-_ADMINISTRATOR = Viewer(project_id="", is_admin=True, may_give=frozenset({"public", "community"}))
-Allocations = Mapping[str, Amounts]
-
-#: Fields of owners, consumers and instances by the keys of an entry with the same values.
-OWNER = {"project": "project_id", "user": "user_id"}
-_CONSUMER = {**OWNER, "type": "consumer_type"}
-PLAIN = {**OWNER, "vm_state": "vm_state", "task_state": "task_state"}
-#: An instance without any values of an entry.
-BLANK = Instance(
-    uuid="",
-    display_name="",
-    vm_state="active",
-    **dict.fromkeys(("host", "node", "project_id", "user_id", "task_state")),
-    **dict.fromkeys(("flavor", "image", "server_group", "decision_uuid")),
-)
 
 
 def _merge_flavor(draft: Draft, entry: Json) -> None:

@@ -26,6 +26,9 @@ _RANGE = re.compile(r"(?P<first>[0-9]{1,18})(?:-(?P<last>[0-9]{1,18}))?")
 _SPECIAL = re.compile(r"([\\\[\]{}])")
 _LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,17})([^0-9]*)", re.DOTALL)
 _PLACE = re.compile(r"\\.|\{(?P<name>[^}]*)\}", re.DOTALL)
+_NATURAL_PARTS = re.compile(r"[0-9]+|[^0-9]+")
+#: An integer that is written without quotes, and read as the text of its digits.
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
 def expand(pattern: str) -> list[str]:
@@ -106,11 +109,6 @@ def _pattern_of(run: Sequence[str]) -> str:
     prefix, first, suffix = match.groups()
     last = run[-1][len(prefix) : len(run[-1]) - len(suffix)]
     return f"{escape(prefix)}[{first}-{last}]{escape(suffix)}"
-
-
-_NATURAL_PARTS = re.compile(r"[0-9]+|[^0-9]+")
-#: An integer that is written without quotes, and read as the text of its digits.
-_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
 def unquoted(text: str) -> str | int:

@@ -38,6 +38,7 @@ _CONSTANTS = {
     "true": True, "yes": True, "on": True, "false": False, "no": False, "off": False,
 }  # fmt: skip
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_HEADER = "# A cloud, written by placement-sched fleet dump; placement-sched fleet load reads it.\n"
 
 
 def end_of(text: str) -> Position:
@@ -212,9 +213,6 @@ def _find_child(node: Node, key: str | int) -> tuple[Node | None, Node] | None:
         part for name, value in node.value if name.tag == _MERGE for part in _merged_nodes(value)
     ]
     return next((child for part in merged if (child := _find_child(part, key))), None)
-
-
-_HEADER = "# A cloud, written by placement-sched fleet dump; placement-sched fleet load reads it.\n"
 
 
 class _Dumper(yaml.CSafeDumper):
