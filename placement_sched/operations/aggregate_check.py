@@ -292,9 +292,7 @@ def _check_metadata(
     topology: _Topology, requirements: _Requirements, *, filtering: bool
 ) -> Iterator[Finding]:
     if topology.reserved and not filtering:
-        yield _finding(
-            Kind.FILTER_OFF, reserved=", ".join(aggregate.name for aggregate in topology.reserved)
-        )
+        yield _finding(Kind.FILTER_OFF, reserved=", ".join(item.name for item in topology.reserved))
     for aggregate in topology.hosts.aggregates:
         for key, value in aggregate.metadata.items():
             if key.startswith(_PREFIX) and value != "required":

@@ -31,7 +31,7 @@ from placement_sched.store.compute import compute_nodes, host_aggregates, instan
 from placement_sched.store.placement import allocations, resource_providers, traits
 
 #: Trait of providers that share their resources, and are not hosts (os-traits).
-_SHARING_TRAIT = "MISC_SHARES_VIA_AGGREGATE"
+_SHARES = "MISC_SHARES_VIA_AGGREGATE"
 #: Maximum number of consumers per transaction, as other writers wait for its locks.
 _BATCH = 500
 #: Maximum number of attempts to write a batch after concurrent changes of its consumers.
@@ -148,9 +148,7 @@ class _RecordedHosts:
         #: The hosts of providers, or the name of a provider without a host.
         self._names = {uuid: provider.name for uuid, provider in providers.items()}
         self._names |= {uuid: node.host for uuid, node in self._nodes.items()}
-        self._sharing = traits.carriers(connection, [_SHARING_TRAIT]).get(
-            _SHARING_TRAIT, frozenset()
-        )
+        self._sharing = traits.carriers(connection, [_SHARES]).get(_SHARES, frozenset())
         hosts = {node.host for node in nodes.values()}
         self._recorded = instances.counts_on_hosts(connection, hosts)
 
@@ -269,9 +267,7 @@ class Auditor:
     def _free_with_retries(self, consumers: Sequence[str]) -> int:
         try:
             return retrying(
-                lambda: self.database.write(
-                    lambda connection: self._free_batch(connection, consumers)
-                ),
+                lambda: self.database.write(lambda connection: self._free(connection, consumers)),
                 _MAX_ATTEMPTS,
             )
         except ConcurrentUpdate:
@@ -279,7 +275,7 @@ class Auditor:
                 f"concurrent updates of the same consumers; gave up after {_MAX_ATTEMPTS} attempts"
             ) from None
 
-    def _free_batch(self, connection: Connection, consumers: Sequence[str]) -> int:
+    def _free(self, connection: Connection, consumers: Sequence[str]) -> int:
         orphan_uuids = still_orphans(connection, consumers, self._provider_id(connection))
         rows = allocations.of_consumers(connection, sorted(orphan_uuids))
         doubts = self._doubts(connection, rows)
@@ -330,9 +326,7 @@ class Auditor:
             connection, sorted(uuid for uuid, uuids in roots.items() if uuids)
         )
         providers = resource_providers.by_uuids(connection, {row.provider_uuid for row in rows})
-        places = {
-            instance.uuid: instance.host for instance in instances.by_uuids(connection, roots)
-        }
+        places = {item.uuid: item.host for item in instances.by_uuids(connection, roots)}
         mine = [
             row
             for row in rows
@@ -512,9 +506,7 @@ class Healer:
         recorded = instances.by_uuids(connection, uuids, lock=lock)
         allocations_by_consumer = by_consumer(allocations.of_consumers(connection, uuids))
         held_of = {uuid.lower(): group for uuid, group in allocations_by_consumer.items()}
-        nodes = compute_nodes.uuids_by_name(
-            connection, {instance.host or "" for instance in recorded}
-        )
+        nodes = compute_nodes.uuids_by_name(connection, {item.host or "" for item in recorded})
         decided = decisions.of_instances(connection, uuids)
         results: list[tuple[Healing, ConsumerClaim | None]] = []
         for instance in recorded:
@@ -522,12 +514,10 @@ class Healer:
                 break
             node = nodes.get((instance.host or "", instance.node or ""))
             decision = decided.get(instance.uuid)
-            results.append(
-                self._build_result(instance, held_of.get(instance.uuid, ()), node, decision)
-            )
+            results.append(self._plan(instance, held_of.get(instance.uuid, ()), node, decision))
         return results
 
-    def _build_result(
+    def _plan(
         self,
         instance: Instance,
         rows: Sequence[Allocation],

@@ -14,7 +14,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, Duplicate, Invalid, NotFound
 from placement_sched.model.compute_node import RATIOS, REPORTED_CLASSES, ComputeNode, inventories_of
 from placement_sched.model.provider import Provider
-from placement_sched.operations import aggregates as aggregate_operations
+from placement_sched.operations import aggregates as aggregate_ops
 from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.schemas.node_report import Defaults, NodeReport, parse
 from placement_sched.store import change_counters
@@ -246,7 +246,7 @@ def _record_chunk(
     disabled = {host for host, service in found_services.items() if service.disabled}
     written = compute_nodes.write(connection, nodes, now)
     followed = [report.node for report in reports if report.inventories]
-    following = aggregate_operations.under(connection, followed, policies)
+    following = aggregate_ops.under(connection, followed, policies)
     new_providers = update(connection, following, now)
     came = written.created | written.came_from.keys() | new_providers
     hosts = {node.uuid: node.host for node in nodes if node.uuid in came}

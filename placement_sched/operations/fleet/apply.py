@@ -16,7 +16,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, Conflict, Duplicate, Invalid, NotFound
 from placement_sched.model.aggregates import POLICY_KEY, ZONE_KEY, HostAggregate
 from placement_sched.model.provider import ConsumerClaim, Provider
-from placement_sched.operations import aggregates as aggregate_operations
+from placement_sched.operations import aggregates as aggregate_ops
 from placement_sched.operations import reports
 from placement_sched.operations.fleet import cloud
 from placement_sched.operations.fleet.cloud import Draft, ProviderState, changed
@@ -139,25 +139,19 @@ def _write_aggregates(connection: Connection, draft: Draft) -> None:
     # All hosts leave before any host joins, so that no host is in two zones.
     for number, previous, aggregate in triples:
         for host in sorted(previous.hosts - aggregate.hosts):
-            with _locate_aggregate_errors(aggregate, draft, "hosts"):
-                aggregate_operations.remove_host(
-                    connection, number, host, draft.now, draft.policies
-                )
+            with _aggregate_errors(aggregate, draft, "hosts"):
+                aggregate_ops.remove_host(connection, number, host, draft.now, draft.policies)
     for number, previous, aggregate in triples:
         if previous.name != aggregate.name:
-            with _locate_aggregate_errors(aggregate, draft, ZONE_KEY):
-                aggregate_operations.update(connection, number, {"name": aggregate.name}, draft.now)
+            with _aggregate_errors(aggregate, draft, ZONE_KEY):
+                aggregate_ops.update(connection, number, {"name": aggregate.name}, draft.now)
         for key, changes in _metadata_changes(previous, aggregate):
-            with _locate_aggregate_errors(aggregate, draft, key):
-                aggregate_operations.set_metadata(
-                    connection, number, changes, draft.now, draft.policies
-                )
+            with _aggregate_errors(aggregate, draft, key):
+                aggregate_ops.set_metadata(connection, number, changes, draft.now, draft.policies)
     for number, previous, aggregate in triples:
         if joining := aggregate.hosts - previous.hosts:
-            with _locate_aggregate_errors(aggregate, draft, "hosts"):
-                aggregate_operations.add_hosts(
-                    connection, number, joining, draft.now, draft.policies
-                )
+            with _aggregate_errors(aggregate, draft, "hosts"):
+                aggregate_ops.add_hosts(connection, number, joining, draft.now, draft.policies)
 
 
 def _create_aggregates(
@@ -168,8 +162,8 @@ def _create_aggregates(
     ids = {item.uuid: item.id for item in aggregate_rows.snapshot(connection)} if differing else {}
     for uuid, aggregate in differing.items():
         if uuid not in draft.before.aggregates:
-            with _locate_aggregate_errors(aggregate, draft, "name"):
-                ids[uuid] = aggregate_operations.create(
+            with _aggregate_errors(aggregate, draft, "name"):
+                ids[uuid] = aggregate_ops.create(
                     connection, uuid, aggregate.name, None, draft.now
                 ).id
     return [
@@ -191,7 +185,7 @@ def _metadata_changes(
         yield "metadata", policy
 
 
-def _locate_aggregate_errors(
+def _aggregate_errors(
     aggregate: HostAggregate, draft: Draft, key: str
 ) -> AbstractContextManager[None]:
     return _locate_errors(

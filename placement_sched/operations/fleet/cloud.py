@@ -280,16 +280,14 @@ class Draft:
 
     def add_classes(self, names: Iterable[str]) -> None:
         """Add custom resource classes, or raise :class:`DocumentError`."""
-        self.after.resource_classes.update(
-            _select_custom("resource class", names, STANDARD_CLASSES)
-        )
+        self.after.resource_classes.update(_check_custom("resource class", names, STANDARD_CLASSES))
 
     def add_traits(self, names: Iterable[str]) -> None:
         """Add custom traits, or raise :class:`DocumentError`."""
-        self.after.traits.update(_select_custom("trait", names, STANDARD_TRAITS))
+        self.after.traits.update(_check_custom("trait", names, STANDARD_TRAITS))
 
 
-def _select_custom(noun: str, names: Iterable[str], standard: Collection[str]) -> set[str]:
+def _check_custom(noun: str, names: Iterable[str], standard: Collection[str]) -> set[str]:
     custom_names = {name for name in names if name not in standard}
     for name in sorted(custom_names):
         if not name.startswith(_CUSTOM) or name == _CUSTOM:

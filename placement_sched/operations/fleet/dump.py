@@ -44,7 +44,7 @@ _OTHER_FIELDS = tuple(
 def document_of(state: State, settings: Settings, now: datetime) -> Json:
     """Return the document of a cloud without empty sections."""
     writer = _Writer(Draft(state, settings, now))
-    return _omit_empty(
+    return _nonempty(
         {
             "version": VERSION,
             "resource_classes": sorted(state.resource_classes),
@@ -80,7 +80,7 @@ def _differing_texts(item: object, default: object, names: Mapping[str, str]) ->
     }
 
 
-def _omit_empty(values: Json) -> Json:
+def _nonempty(values: Json) -> Json:
     return {key: value for key, value in values.items() if value}
 
 
@@ -115,8 +115,8 @@ def _flavor(state: cloud.FlavorState) -> Json:
         "name": unquoted(flavor.name),
         **_explicit_id("id", str(flavor.flavorid), "flavor", flavor.name),
         **_differing(flavor, Flavor(), _FLAVOR, "vcpus", "memory_mb"),
-        **_omit_empty({"extra_specs": _unquoted_values(flavor.extra_specs)}),
-        **_omit_empty({"projects": sorted(state.projects)}),
+        **_nonempty({"extra_specs": _unquoted_values(flavor.extra_specs)}),
+        **_nonempty({"projects": sorted(state.projects)}),
     }
 
 
@@ -127,7 +127,7 @@ def _aggregate(aggregate: HostAggregate) -> Json:
         "name": unquoted(aggregate.name),
         **_explicit_id("uuid", aggregate.uuid, "aggregate", aggregate.name),
         **({} if zone is None else {ZONE_KEY: zone}),
-        **_omit_empty(
+        **_nonempty(
             {"metadata": metadata, "hosts": fold(sorted(aggregate.hosts, key=natural_key))}
         ),
     }
@@ -139,7 +139,7 @@ def _provider_contents(provider: ProviderState) -> Json:
         for name, item in sorted(provider.inventories.items())
     }
     lists = {"traits": sorted(provider.traits), "aggregates": sorted(provider.aggregates)}
-    return _omit_empty({"inventories": inventories, **lists})
+    return _nonempty({"inventories": inventories, **lists})
 
 
 def _report_value(name: str, value: Any) -> Any:
@@ -212,7 +212,7 @@ class _Writer:
         if name is None or self._images[name] > 1 or image.uuid != derived_uuid("image", name):
             entry["id"] = image.uuid
         lists = {"tags": sorted(image.tags), "properties": _unquoted_values(image.properties)}
-        return entry | _differing(image, StoredImage(uuid=""), _IMAGE) | _omit_empty(lists)
+        return entry | _differing(image, StoredImage(uuid=""), _IMAGE) | _nonempty(lists)
 
     def group(self, group: ServerGroup) -> Json:
         name = str(group.name)
@@ -222,7 +222,7 @@ class _Writer:
             "name": unquoted(name),
             **({"uuid": group.uuid} if self._groups[name] > 1 else uuid),
         }
-        entry |= {"policy": group.policy, **_omit_empty({"rules": dict(group.rules)})}
+        entry |= {"policy": group.policy, **_nonempty({"rules": dict(group.rules)})}
         return entry | _differing_texts(group, ServerGroup(policy=""), merge.OWNER)
 
     def hosts(self) -> list[Json]:
@@ -252,7 +252,7 @@ class _Writer:
         # None removes an inventory that follows from the report but is missing.
         differing |= {name: None for name in made if name not in provider.inventories}
         traits = provider.traits - ({DISABLED_TRAIT} if node.host in self._disabled else set())
-        entry |= _omit_empty({"inventories": differing, "traits": sorted(traits)})
+        entry |= _nonempty({"inventories": differing, "traits": sorted(traits)})
         if provider.aggregates != self._aggregates.get(node.host, frozenset()):
             entry["provider_aggregates"] = sorted(provider.aggregates)
         return entry | self._children_of(provider, provider.name)
@@ -286,7 +286,7 @@ class _Writer:
 
     def _children_of(self, provider: ProviderState, root: str = "") -> Json:
         children = self._children[provider.uuid]
-        return _omit_empty({"providers": [self._provider(child, root) for child in children]})
+        return _nonempty({"providers": [self._provider(child, root) for child in children]})
 
     def providers(self) -> list[Json]:
         """Return the entries of provider trees without a host."""

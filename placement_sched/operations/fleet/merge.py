@@ -136,15 +136,13 @@ def _put_root(draft: Draft, entry: Json, node: ComputeNode, *, reported: bool) -
     previous = draft.after.providers.get(node.uuid)
     had = previous.inventories if previous else {}
     made = {item.resource_class: item for item in compute_node.inventories_of(node)}
-    unreported = {
-        name: item for name, item in had.items() if name not in compute_node.REPORTED_CLASSES
-    }
+    extra = {name: item for name, item in had.items() if name not in compute_node.REPORTED_CLASSES}
     if not reported and previous:
         made = {name: item for name, item in had.items() if name in compute_node.REPORTED_CLASSES}
     provider = replace(
         previous or ProviderState(uuid=node.uuid, name=""),
         name=node.hypervisor_hostname,
-        inventories=_merge_inventories(entry, unreported, made),
+        inventories=_merge_inventories(entry, extra, made),
     )
     return _put_provider(draft, provider, entry, "provider_aggregates")
 
@@ -154,10 +152,8 @@ def _put_provider(
 ) -> ProviderState:
     """Merge a provider with traits and aggregates (under ``key``) of an entry."""
     uuid, previous = provider.uuid, draft.after.providers.get(provider.uuid)
-    entry_lists = {"traits": entry.get("traits"), "aggregates": entry.get(key)}
-    lists: Json = {
-        name: frozenset(values) for name, values in entry_lists.items() if values is not None
-    }
+    listed = {"traits": entry.get("traits"), "aggregates": entry.get(key)}
+    lists: Json = {name: frozenset(values) for name, values in listed.items() if values is not None}
     provider = replace(provider, **lists)
     draft.given_lists.update((uuid, name) for name in lists)
     draft.note_entry("provider", uuid)
@@ -268,13 +264,8 @@ def settle_roots(draft: Draft) -> None:
         former_host = old.host if old and old_provider else ""
         members, traits = provider.aggregates, provider.traits
         if (uuid, "aggregates") not in draft.given_lists:
-            old_aggregates, new_aggregates = (
-                joined[0].get(former_host, nothing),
-                joined[1].get(node.host, nothing),
-            )
-            members = members - (old_aggregates - new_aggregates) | (
-                new_aggregates - old_aggregates
-            )
+            removed, added = joined[0].get(former_host, nothing), joined[1].get(node.host, nothing)
+            members = members - (removed - added) | (added - removed)
         was_disabled, lists_traits = node.host in disabled[0], (uuid, "traits") in draft.given_lists
         if node.host in disabled[1]:
             if lists_traits or not was_disabled or old_provider is None:
