@@ -113,10 +113,10 @@ def adopt(database: Database, clock: Clock) -> Adoption:
     revision_before = current_revision(database)
     revision = _adoptable_revision(schema, ours=revision_before is not None)
     # MariaDB commits each DDL statement, so every check comes before the first change.
-    if refused := [mismatch for mismatch in mismatches if mismatch.is_refused]:
+    if unusable := [mismatch for mismatch in mismatches if mismatch.is_refused]:
         raise Unavailable(
             "the database cannot join some of its tables; nothing was changed. "
-            + describe_mismatches(refused)
+            + describe_mismatches(unusable)
         )
     if revision == TRAIN:
         database.write(migrate.add_consumer_types)

@@ -180,7 +180,6 @@ class _Requirements:
         self.traits = frozenset[str]().union(*self._flavors, *self._images)
 
     def split_by_access(self, aggregate: HostAggregate) -> Reserved:
-        """Divide the flavors and images by whether they may use an aggregate."""
         parts = []
         for by_traits in (self._flavors, self._images):
             names: tuple[list[str], list[str]] = ([], [])
@@ -190,7 +189,6 @@ class _Requirements:
         return Reserved(aggregate, tuple(sorted(aggregate.reserving_traits)), *parts)
 
     def may_use(self, aggregate: HostAggregate) -> bool:
-        """Return whether any flavor, with or without an image, may use the aggregate."""
         return any(
             not forbidden_aggregates.forbidden_to(of_flavor | of_image, (aggregate,))
             for of_flavor, of_image in product(self._flavors, (*self._images, frozenset[str]()))
@@ -223,7 +221,6 @@ class _Topology:
         return sorted(host_of.get(uuid) or self.providers[uuid].name for uuid in providers)
 
     def outside(self, trait: str) -> set[str]:
-        """Return the providers with the trait that are in no aggregate reserved by it."""
         return {
             uuid
             for uuid in self.carriers[trait]

@@ -121,8 +121,6 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """The identity of a compute node."""
-
     uuid: str
     host: str
     name: str

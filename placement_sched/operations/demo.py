@@ -213,7 +213,6 @@ def _fill_host(hardware: HardwareGeneration) -> tuple[_Size, ...]:
 
 
 def _load_host(hardware: HardwareGeneration, random: Random) -> tuple[_Size, ...]:
-    """Return instances that use a part of the memory or of the virtual GPUs."""
     if hardware.vgpus:
         return (_GPU_SIZE,) * random.randint(3, hardware.vgpus)
     wanted = random.uniform(0.2, 0.7) * hardware.memory_mb
@@ -412,8 +411,8 @@ class Demo:
         explanation = self.scheduler.explain(request.spec, overrides={}, view=EVERYTHING)
         try:
             answer = self.scheduler.select_destinations(request.spec)
-        except NoValidHost as refusal:
-            return Placing(request, explanation, refused=refusal.detail)
+        except NoValidHost as error:
+            return Placing(request, explanation, refused=error.detail)
         pairs = zip(request.spec["instance_uuids"], answer["selections"], strict=True)
         selected = tuple({"instance": uuid, **best} for uuid, (best, *_) in pairs)
         return Placing(request, explanation, selected)

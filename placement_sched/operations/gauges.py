@@ -181,7 +181,6 @@ class CapacityGauges(Collector):
                 )
 
     def _read_file(self) -> None:
-        """Use the figures of another worker if they are newer."""
         if (shared := self._file.read()) is None:
             return
         theirs = CapacityFigures.from_json(shared)

@@ -270,7 +270,6 @@ def _check_rows(database: Database, schema: Result) -> Sequence[Result]:
 
 
 def _check_collations(database: Database) -> list[Result]:
-    """Return the result for the collations of MariaDB."""
     if database.url.get_backend_name() != "mysql":
         return []
     with database.read() as connection:

@@ -153,7 +153,6 @@ class _RecordedHosts:
         self._recorded = instances.counts_on_hosts(connection, hosts)
 
     def doubt(self, consumer: str, rows: Sequence[Allocation]) -> Doubtful | None:
-        """Return why a consumer may be an instance, or None."""
         uuids = {row.provider_uuid for row in rows}
         has_type = _has_type(rows)
         if self._common_doubt is not None:

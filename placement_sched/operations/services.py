@@ -107,7 +107,6 @@ def _describe_use(connection: Connection, nodes: Collection[str], in_use: InUse)
 
 
 def _change(connection: Connection, service: Service, change: ServiceChange, now: datetime) -> None:
-    """Change a locked service, and the trait COMPUTE_STATUS_DISABLED of its host."""
     if change.forced_down is not None:
         services.set_forced_down(connection, [service.id], forced_down=change.forced_down)
     if change.disabled is None:

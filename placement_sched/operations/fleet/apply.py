@@ -259,7 +259,6 @@ def _select_providers(draft: Draft) -> set[str]:
 
 
 def _create_providers(connection: Connection, new: list[ProviderState], draft: Draft) -> None:
-    """Create providers level by level, parents first."""
     while new:
         uuids = {state.uuid for state in new}
         ready = [state for state in new if state.parent not in uuids]
@@ -285,7 +284,6 @@ def _write_named(
     write: Callable[[list[ProviderState]], None],
     draft: Draft,
 ) -> None:
-    """Create or rename providers by ``write``, and reject names in use."""
     if not wanted:
         return
     try:

@@ -211,7 +211,6 @@ def read_providers(connection: Connection) -> dict[str, ProviderState]:
 
 
 def _read_consumers(connection: Connection, unknown_owner: tuple[str, str]) -> Json:
-    """Return the fields ``consumers`` and ``generations`` of a state."""
     amounts: dict[str, dict[str, dict[str, int]]] = {}
     owners = {}
     for row in allocations.everything(connection):

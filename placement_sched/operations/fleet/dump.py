@@ -72,7 +72,6 @@ def _differing(item: object, default: object, names: Iterable[str], *always: str
 
 
 def _differing_texts(item: object, default: object, names: Mapping[str, str]) -> Json:
-    """Return the texts, by key, that differ from the default."""
     return {
         key: value and unquoted(value)
         for key, name in names.items()
@@ -89,7 +88,6 @@ def _unquoted_values(values: Mapping[str, Any]) -> Json:
 
 
 def _explicit_id(key: str, value: str, kind: str, *names: str) -> Json:
-    """Return an id by its key, or nothing if it is derived from ``names``."""
     return {} if value == derived_uuid(kind, *names) else {key: unquoted(value)}
 
 
@@ -289,7 +287,6 @@ class _Writer:
         return _nonempty({"providers": [self._provider(child, root) for child in children]})
 
     def providers(self) -> list[Json]:
-        """Return the entries of provider trees without a host."""
         hosts = {node.uuid for node in self._state.nodes.values() if self._has_root(node)}
         return [self._provider(root) for root in self._children[None] if root.uuid not in hosts]
 

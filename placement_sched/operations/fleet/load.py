@@ -88,7 +88,6 @@ def differences(before: State, after: State) -> tuple[Difference, ...]:
 
 
 def _find_implied(before: State, after: State) -> set[tuple[str, Any]]:
-    """Return the services and root providers of new hosts."""
     new = {uuid: node for uuid, node in after.nodes.items() if uuid not in before.nodes}
     services = {(node.host, COMPUTE_BINARY) for node in new.values()}
     plain = {

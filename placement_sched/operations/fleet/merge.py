@@ -86,7 +86,6 @@ def merge_hosts(draft: Draft, entry: Json) -> None:
 
 
 def _read_host_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the host and the name of each node."""
     hosts: list[str] = entry["host"]
     with located("host"):
         names = entry["node"] if "node" in entry else [read_node_name(host) for host in hosts]
@@ -132,7 +131,6 @@ def _put_service(draft: Draft, service: Service) -> None:
 
 
 def _put_root(draft: Draft, entry: Json, node: ComputeNode, *, reported: bool) -> ProviderState:
-    """Merge a node's provider from its report and the keys of the entry."""
     previous = draft.after.providers.get(node.uuid)
     had = previous.inventories if previous else {}
     made = {item.resource_class: item for item in compute_node.inventories_of(node)}
@@ -411,7 +409,6 @@ def _merge_aggregate(draft: Draft, entry: Json) -> None:
 
 
 def _check_aggregate(draft: Draft, entry: Json) -> None:
-    """Check that the hosts of an entry are in the file or the cloud."""
     hosts = {host for host, _ in (*draft.node_uuids, *draft.after.services)}
     if unknown := sorted(set(entry.get("hosts", ())) - hosts):
         raise DocumentError(f"there is no host {unknown[0]}", "hosts")
@@ -449,7 +446,6 @@ def _read_instance_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _find(noun: str, value: str, names: Mapping[str, str | None]) -> str:
-    """Return the id of the only object with this id or name."""
     ids = [value] if value in names else [uuid for uuid, name in names.items() if name == value]
     if not ids:
         raise DocumentError(f"there is no {noun} {value}")
