@@ -282,7 +282,7 @@ def create(
 def update(
     connection: Connection, aggregate_id: int, fields: Mapping[str, str | None], now: datetime
 ) -> HostAggregate:
-    """Change name or zone of an aggregate. Raises as :func:`create` and :func:`set_metadata`."""
+    """Change name or zone, or raise as :func:`create` and :func:`set_metadata`."""
     aggregate = _locked(connection, aggregate_id)
     name = fields.get("name")
     if name is not None and name != aggregate.name:
@@ -365,7 +365,7 @@ def remove_host(
     now: datetime,
     policies: Policies | None = None,
 ) -> HostAggregate:
-    """Remove a host and its providers from an aggregate. Raises as :func:`add_hosts`."""
+    """Remove a host and its providers, or raise as :func:`add_hosts`."""
     change_counters.bump(connection, host_aggregates.SUBJECT)
     aggregate = host_aggregates.by_id(connection, aggregate_id)
     if aggregate is None or host not in aggregate.hosts:

@@ -24,7 +24,7 @@ from placement_sched.model.figures import CapacityFigures, CloudFigures, Counted
 LOG = log.getLogger(__name__)
 #: Counts the capacity for flavors of these names.
 CountFlavors = Callable[[Sequence[str]], CapacityFigures]
-#: Minimum time between two counts, in seconds.
+#: Maximum age of cached figures, in seconds.
 KEPT = 60
 #: Maximum number of flavors, the first of the option.
 MOST = 50

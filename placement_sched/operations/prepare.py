@@ -98,8 +98,8 @@ class Preparation:
     """Task before every request that prepares the database once per process.
 
     After the first success, a call costs one attribute read. While the database is unavailable,
-    each call tries again. While it is locked, at most three threads wait for it. Every call then
-    runs all tasks of ``upkeep``.
+    each call tries again. While it is locked, at most :data:`PLACES` threads wait for it. Each
+    call then runs all tasks of ``upkeep``.
 
     ``accepted`` is shared by the workers of a server, and becomes true when a worker finds the
     schema of this release. From then on, a server and its replaced workers also accept the schema

@@ -120,7 +120,7 @@ def _change(connection: Connection, service: Service, change: ServiceChange, now
 
 
 def record(connection: Connection, instance: Instance, now: datetime) -> Instance:
-    """Record an instance, or raise :class:`Invalid` for an unknown server group."""
+    """Record an instance, or raise :class:`Invalid` for its server group."""
     if instance.server_group is not None:
         server_groups.join(connection, instance.server_group, [instance.uuid], "$.server_group")
     instances.record(connection, [instance], now)

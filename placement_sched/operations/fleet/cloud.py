@@ -264,7 +264,7 @@ class Draft:
         return names[0] if len(names) == 1 else host
 
     def note_entry(self, kind: str, *names: str) -> None:
-        """Record the entry of an object, or raise :class:`DocumentError`."""
+        """Record an object's entry, or raise :class:`DocumentError` if it has one."""
         if (kind, *names) in self._entries:
             raise DocumentError(f"the {kind} {' '.join(names)} is already in the file")
         self._entries[(kind, *names)] = self.entry

@@ -112,7 +112,7 @@ def _pattern_of(run: Sequence[str]) -> str:
 
 
 def unquoted(text: str) -> str | int:
-    """Return a text as an integer if YAML can have it without quotes."""
+    """Return the integer for a text of digits, which needs no quotes in YAML."""
     return int(text) if _INTEGER.fullmatch(text) else text
 
 
@@ -137,7 +137,10 @@ def folded_line(names: Sequence[str]) -> str:
 
 
 def one_for_each(values: Sequence[T], count: int, *, alone: bool = True) -> Sequence[T]:
-    """Return ``count`` values, or a single value repeated if ``alone``."""
+    """Return ``count`` values, repeating a single value if ``alone``.
+
+    Raises :class:`DocumentError` for another number of values.
+    """
     if alone and len(values) == 1:
         return [values[0]] * count
     if len(values) != count:
