@@ -1,6 +1,6 @@
-"""Operators' jobs, used by the command line and HTTP alike."""
+"""Jobs of operators, for the command line and the HTTP APIs."""
 
 from collections.abc import Callable
 
-#: How a job says how far it is: takes how much is done, and of how much (None if not known yet).
+#: Callback for the progress of a job: the amount done, and the total (None if unknown).
 Progress = Callable[[int, int | None], None]

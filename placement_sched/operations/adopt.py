@@ -1,4 +1,4 @@
-"""Takes over a database of OpenStack placement, which may go on running on it: adds our tables."""
+"""Adoption of an OpenStack placement database, which placement may keep using."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,9 @@ from placement_sched.store import row_counts
 from placement_sched.store.placement import resource_classes, traits
 from placement_sched.store.row_counts import Census
 
+#: Table and column that the migration from Train to Xena adds.
+_XENA_ADDS = ("consumer_types", "consumers.consumer_type_id")
+
 
 class Standards(NamedTuple):
     """Names of standard traits and standard resource classes."""
@@ -36,18 +39,20 @@ class Standards(NamedTuple):
 
 
 def lacking(connection: Connection) -> Standards:
-    """Return the standard names that the database lacks, classes in the order of their ids."""
-    known = resource_classes.all_names(connection)
+    """Return the missing standard names, classes in the order of their ids."""
+    existing = resource_classes.all_names(connection)
     return Standards(
         traits=tuple(sorted(set(os_traits.get_traits()) - traits.all_names(connection))),
-        resource_classes=tuple(name for name in os_resource_classes.STANDARDS if name not in known),
+        resource_classes=tuple(
+            name for name in os_resource_classes.STANDARDS if name not in existing
+        ),
     )
 
 
 def sync_standards(database: Database, clock: Clock) -> Standards:
-    """Add the standard names that the database lacks, and return them; never remove any.
+    """Add the missing standard names and return them.
 
-    One read of each where nothing is missing, so that every start may call it.
+    If nothing is missing, it costs two reads, so every start may call it.
     """
     with database.read() as connection:
         missing = lacking(connection)
@@ -62,17 +67,13 @@ def sync_standards(database: Database, clock: Clock) -> Standards:
     return missing
 
 
-#: What the step from Train's revision to Xena's adds.
-_XENA_ADDS = ("consumer_types", "consumers.consumer_type_id")
-
-
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """What :func:`adopt` found, and what it did.
+    """The result of :func:`adopt`.
 
     ``found`` and ``revision`` are OpenStack placement's revision before and after, ``before`` and
-    ``own_revision`` ours. Tables, columns and indexes of both are reported alike: columns as
-    ``table.column``, and both only of tables that were there before.
+    ``own_revision`` ours. Columns (``table.column``) and indexes are listed only for tables that
+    existed before.
     """
 
     found: str
@@ -85,37 +86,37 @@ class Adoption:
     created_indexes: tuple[str, ...]
     added: Standards
     census: Census
-    #: Tables in another collation than the others, which is harmless.
+    #: Tables whose collation differs from the other tables. Harmless.
     mismatches: tuple[CollationMismatch, ...] = ()
 
     @property
     def changed(self) -> bool:
-        """Return whether anything was added."""
+        """Whether the database was changed."""
         added = (self.created_tables, self.added_columns, self.created_indexes, *self.added)
         return any(added) or self.before != self.own_revision
 
 
 def adopt(database: Database, clock: Clock) -> Adoption:
-    """Add what this service needs to a database of OpenStack placement; return what was added.
+    """Add the tables, columns and names of this service to a placement database.
 
-    Nothing of OpenStack placement is removed or changed. It is idempotent. Raises
-    :class:`Unavailable` for what it does not know, having changed nothing.
+    Idempotent. OpenStack placement's own data stay unchanged. Raises :class:`Unavailable`, before
+    any change, if the schema cannot be adopted.
     """
     file = Path(str(database.url.database))
-    # To open an SQLite file that is not there would make it.
+    # Opening a missing SQLite file would create it.
     if database.url.get_backend_name() == "sqlite" and not file.is_file():
         raise Unavailable(f"there is no file {file}, so there is nothing to adopt")
     with database.read() as connection:
-        found = migrate.look(connection)
+        schema = migrate.look(connection)
         earlier = schema_contents(connection)
         mismatches = find_mismatches(connection)
-    before = current_revision(database)
-    revision = _known(found, ours=before is not None)
-    # MariaDB commits each change of a table, so all that can be refused is refused before.
-    if refused := [mismatch for mismatch in mismatches if mismatch.is_refused]:
+    revision_before = current_revision(database)
+    revision = _adoptable_revision(schema, ours=revision_before is not None)
+    # MariaDB commits each DDL statement, so every check comes before the first change.
+    if unusable := [mismatch for mismatch in mismatches if mismatch.is_refused]:
         raise Unavailable(
-            "the database refuses to join some of its tables, and nothing in it was changed. "
-            + describe_mismatches(refused)
+            "the database cannot join some of its tables; nothing was changed. "
+            + describe_mismatches(unusable)
         )
     if revision == TRAIN:
         database.write(migrate.add_consumer_types)
@@ -127,7 +128,7 @@ def adopt(database: Database, clock: Clock) -> Adoption:
             found=revision,
             releases=REVISIONS[revision],
             revision=migrate.look(connection).revision or revision,
-            before=before,
+            before=revision_before,
             own_revision=current_revision(database),
             created_tables=tuple(sorted(now.tables - earlier.tables)),
             added_columns=now.columns_since(earlier),
@@ -139,28 +140,28 @@ def adopt(database: Database, clock: Clock) -> Adoption:
 
 
 def refuse_unadopted(database: Database) -> None:
-    """Raise :class:`NotAdopted` for a database that only ``db adopt`` may add our tables to.
+    """Raise :class:`NotAdopted` if the database must be adopted first.
 
-    That is one with tables of placement and without ours, and one whose tables are incomplete:
-    to make the missing ones here would stop OpenStack placement's own ``db sync`` later on.
+    It then has placement's tables without ours, or lacks some of placement's tables:
+    creating them here would break a later ``db sync`` of OpenStack placement.
     """
     with database.read() as connection:
-        found = migrate.look(connection)
-    if found.revisions and found.tables and not found.complete:
+        schema = migrate.look(connection)
+    if schema.revisions and schema.tables and not schema.complete:
         raise NotAdopted(
             "the database belongs to OpenStack placement and lacks "
-            f"{in_short(sorted([*found.missing_tables, *found.missing_columns]))}. "
+            f"{in_short(sorted([*schema.missing_tables, *schema.missing_columns]))}. "
             "Run placement-sched db adopt to take it over"
         )
-    if not found.foreign:
+    if not schema.foreign:
         return
-    if not found.revisions:
+    if not schema.revisions:
         raise NotAdopted(
-            "the database has tables that this service did not make "
-            f"({in_short(sorted(found.tables))}), and nothing in it was changed. Use an empty "
-            "database; or, if OpenStack placement made them, see what placement-sched db adopt says"
+            "the database has tables that this service did not create "
+            f"({in_short(sorted(schema.tables))}); nothing was changed. Use an empty database, or "
+            "run placement-sched db adopt if OpenStack placement created them"
         )
-    revision = ", ".join(found.revisions)
+    revision = ", ".join(schema.revisions)
     releases = REVISIONS.get(revision)
     made_by = f"{revision}, {releases}" if releases else revision
     raise NotAdopted(
@@ -169,55 +170,54 @@ def refuse_unadopted(database: Database) -> None:
     )
 
 
-def _known(found: Found, *, ours: bool) -> str:
-    """Return the revision of a database that can be adopted; refuse every other one."""
-    revision = found.revision
-    missing = {*found.missing_tables, *found.missing_columns}
+def _adoptable_revision(schema: Found, *, ours: bool) -> str:
+    revision = schema.revision
+    missing = {*schema.missing_tables, *schema.missing_columns}
     if revision == TRAIN:
         missing -= set(_XENA_ADDS)
-    if not found.tables:
-        what = (
+    if not schema.tables:
+        problem = (
             "the database has no tables of OpenStack placement, so there is nothing to adopt; "
             "placement-sched db sync creates a schema"
         )
-    elif not found.revisions and ours:
-        what = (
+    elif not schema.revisions and ours:
+        problem = (
             "the database already belongs to this service, not to OpenStack placement; "
             "placement-sched db sync upgrades it"
         )
-    elif not found.revisions:
-        what = (
+    elif not schema.revisions:
+        problem = (
             "the database has tables of OpenStack placement, but no revision in "
             f"{migrate.OPENSTACK_SCHEMA_VERSION_TABLE}; run placement-manage db stamp"
         )
     elif revision in TOO_OLD:
-        what = (
+        problem = (
             f"OpenStack placement's schema is at revision {revision}, older than Train; "
             "upgrade it to Train or later with placement-manage db sync"
         )
     elif revision is None or revision not in REVISIONS:
-        what = (
-            f"the database's schema is at revision {', '.join(found.revisions)}, which is not "
-            f"a revision of OpenStack placement that this release knows ({', '.join(REVISIONS)})"
+        problem = (
+            f"the database's schema is at revision {', '.join(schema.revisions)}, which is not "
+            f"a supported revision of OpenStack placement ({', '.join(REVISIONS)})"
         )
     elif missing:
-        what = (
-            f"OpenStack placement's schema says that it is at revision {revision}, but lacks "
+        problem = (
+            f"OpenStack placement's schema is marked as revision {revision}, but lacks "
             f"{in_short(sorted(missing))}; its placement-manage db sync may have been interrupted"
         )
     else:
         return revision
-    raise Unavailable(what)
+    raise Unavailable(problem)
 
 
 def notes_on(adoption: Adoption) -> tuple[str, ...]:
-    """Return what an operator should know about the database that was adopted."""
+    """Return notes for the operator about the adopted database."""
     counted = adoption.census
     notes = []
     if adoption.found != adoption.revision:
         notes.append(
-            f"its schema is at {XENA} (Xena) now: placement of an earlier release keeps serving "
-            "it, but its db sync and sync_on_startup no longer know the revision"
+            f"its schema is now at {XENA} (Xena): placement of an earlier release still works with "
+            "it, but its db sync and sync_on_startup fail with an unknown revision"
         )
     if counted.roots_without_node:
         notes.append(
@@ -228,10 +228,10 @@ def notes_on(adoption: Adoption) -> tuple[str, ...]:
     if counted.overfull_inventories:
         notes.append(
             f"{counted.overfull_inventories} inventories are over-allocated; "
-            "nothing more is allocated from them until that is repaired"
+            "nothing more is allocated from them until this is repaired"
         )
     if counted.without_root or counted.incomplete_consumers:
-        notes.append("some of its data are incomplete: see placement-sched status upgrade check")
+        notes.append("some rows are incomplete: run placement-sched status upgrade check")
     if adoption.mismatches:
         notes.append(describe_mismatches(adoption.mismatches))
     return tuple(notes)

@@ -1,9 +1,8 @@
-"""Finds what is wrong with aggregates that are reserved by traits, before requests run into it.
+"""Checks of aggregates that are reserved by traits.
 
-Metadata ``trait:X=required`` exclude requests that do not require X. To admit those that do, X must
-be a trait, be on the providers of the aggregate's hosts and on no others that serve hosts, be
-required by a flavor or an image, and the provider aggregate must have the hosts that the host
-aggregate has.
+Metadata ``trait:X=required`` exclude requests that do not require X. For the other requests, trait
+X must exist, be on the providers of the aggregate's hosts and on no other providers of hosts, and
+be required by a flavor or an image. Host aggregate and provider aggregate must have the same hosts.
 """
 
 from collections import defaultdict
@@ -27,13 +26,17 @@ from placement_sched.store import images
 from placement_sched.store.compute import flavors, host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers, traits
 
+_SINGULAR = {"is": "is", "has": "has", "lacks": "lacks"}
+_PLURAL = {"is": "are", "has": "have", "lacks": "lack"}
+_PREFIX = "trait:"
+
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """An aggregate that is reserved by traits: to which flavors and images it is open.
+    """A reserved aggregate with the flavors and images that may and may not use it.
 
-    Each by itself: a flavor with an image that requires nothing, an image with such a flavor.
-    Names are sorted; an image without a name has its id.
+    A flavor is checked with an image that requires no trait, and an image with such a flavor.
+    Names are sorted. An image without a name is listed by its id.
     """
 
     aggregate: HostAggregate
@@ -45,7 +48,7 @@ class Reserved:
 
 
 class Kind(StrEnum):
-    """What can be wrong; the values are what ``--format json`` has."""
+    """A kind of finding, by its value in ``--format json``."""
 
     FILTER_OFF = "filter_off"
     VALUE_IGNORED = "value_ignored"
@@ -62,7 +65,7 @@ class Kind(StrEnum):
 _DETAILS = {
     Kind.FILTER_OFF: "[scheduler] enable_isolated_aggregate_filtering is off, so no request is "
     "kept out of {reserved}",
-    Kind.VALUE_IGNORED: "{key}={value} has no effect: only the value 'required' has",
+    Kind.VALUE_IGNORED: "{key}={value} has no effect: only the value 'required' is used",
     Kind.TRAIT_UNKNOWN: "trait {trait} does not exist: requests for it are rejected; sync_traits "
     "creates it if it is CUSTOM_",
     Kind.TRAIT_UNASKED: "no stored flavor and no stored image requires {trait}, {so} use the hosts",
@@ -78,17 +81,14 @@ _DETAILS = {
     Kind.STALE_IN_PLACEMENT: "{is} in the provider aggregate but not in the host aggregate; "
     "sync_aggregates --remove-stale removes it",
 }
-_ONE = {"is": "is", "has": "has", "lacks": "lacks"}
-_SEVERAL = {"is": "are", "has": "have", "lacks": "lack"}
-_PREFIX = "trait:"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that keeps requests out of where they should go, or lets them in elsewhere.
+    """A misconfiguration that rejects too many requests, or too few.
 
-    ``names`` are the hosts that it is about (the provider's name where it has no host), in order;
-    they are the subject of ``detail``.
+    ``names`` are the affected hosts in order, or names of providers that have no host. They are the
+    subject of ``detail``.
     """
 
     kind: Kind
@@ -111,15 +111,15 @@ def _finding(
 
 
 def _verbs(names: Sequence[str]) -> Mapping[str, str]:
-    return _ONE if len(names) == 1 else _SEVERAL
+    return _SINGULAR if len(names) == 1 else _PLURAL
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateCheck:
-    """What a check of all host aggregates says.
+    """The result of a check of all host aggregates.
 
-    While not ``filtering``, the request filter is off: all requests may use all hosts, and what is
-    ``reserved`` is how it would be.
+    If ``filtering`` is false, the request filter is off and every request may use every host.
+    ``reserved`` then shows the effect of turning it on.
     """
 
     reserved: tuple[Reserved, ...]
@@ -127,45 +127,45 @@ class AggregateCheck:
     filtering: bool
 
     def as_json(self) -> Json:
-        """Return it as the scheduler API answers it."""
+        """Return the response body of the scheduler API."""
         return {
             "filtering": self.filtering,
             "aggregates": [
                 {
-                    "uuid": one.aggregate.uuid,
-                    "name": one.aggregate.name,
-                    "traits": one.traits,
-                    "flavors": {"open": one.open_flavors, "forbidden": one.forbidden_flavors},
-                    "images": {"open": one.open_images, "forbidden": one.forbidden_images},
+                    "uuid": entry.aggregate.uuid,
+                    "name": entry.aggregate.name,
+                    "traits": entry.traits,
+                    "flavors": {"open": entry.open_flavors, "forbidden": entry.forbidden_flavors},
+                    "images": {"open": entry.open_images, "forbidden": entry.forbidden_images},
                 }
-                for one in self.reserved
+                for entry in self.reserved
             ],
             "findings": [asdict(finding) for finding in self.findings],
         }
 
 
 def check_aggregates(connection: Connection, settings: Settings) -> AggregateCheck:
-    """Return what may use which aggregate, and the findings, in the order they should be fixed.
+    """Return who may use each aggregate, and findings in the order to fix them.
 
-    The number of statements does not depend on how many there are of anything.
+    The number of SQL statements is constant.
     """
     hosts = host_aggregates.host_map(connection)
-    reserved = tuple(one for one in hosts.aggregates if one.reserving_traits)
+    reserved = tuple(aggregate for aggregate in hosts.aggregates if aggregate.reserving_traits)
     wanted = flavors.FlavorsWanted(is_public=None)
     stored = flavors.search(connection, wanted, extra_specs=True)
-    asking = _Asking(stored, images.all_images(connection))
+    requirements = _Requirements(stored, images.all_images(connection))
     filtering = forbidden_aggregates.ForbiddenAggregates.with_settings(settings).enabled(settings)
-    world = _read(connection, hosts, reserved)
+    topology = _read(connection, hosts, reserved)
     findings = (
-        *_of_metadata(world, asking, filtering=filtering),
-        *_of_membership(world),
-        *_of_providers(world),
+        *_check_metadata(topology, requirements, filtering=filtering),
+        *_check_membership(topology),
+        *_check_providers(topology),
     )
-    return AggregateCheck(tuple(map(asking.parted, reserved)), findings, filtering)
+    return AggregateCheck(tuple(map(requirements.split_by_access, reserved)), findings, filtering)
 
 
-class _Asking:
-    """The stored flavors and images by the few different sets of traits that they require."""
+class _Requirements:
+    """The stored flavors and images by their sets of required traits."""
 
     def __init__(self, flavors: Iterable[Flavor], images: Iterable[StoredImage]) -> None:
         self._flavors: dict[frozenset[str], list[str]] = defaultdict(list)
@@ -173,24 +173,22 @@ class _Asking:
         for flavor in flavors:
             self._flavors[flavor.required_traits].append(flavor.name)
         for image in images:
-            # Those that make sense, also where other properties do not.
+            # Only the traits are parsed: invalid values of other properties do not matter.
             own = {key: text for key, text in image.properties.items() if key.startswith(_PREFIX)}
             required = Image.from_document({"properties": own}).required_traits
             self._images[required].append(image.name or image.uuid)
         self.traits = frozenset[str]().union(*self._flavors, *self._images)
 
-    def parted(self, aggregate: HostAggregate) -> Reserved:
-        """Return the flavors and images that may use an aggregate, and those that may not."""
+    def split_by_access(self, aggregate: HostAggregate) -> Reserved:
         parts = []
         for by_traits in (self._flavors, self._images):
             names: tuple[list[str], list[str]] = ([], [])
-            for required, some in by_traits.items():
-                names[bool(forbidden_aggregates.forbidden_to(required, (aggregate,)))].extend(some)
-            parts += [tuple(sorted(some)) for some in names]
+            for required, texts in by_traits.items():
+                names[bool(forbidden_aggregates.forbidden_to(required, (aggregate,)))].extend(texts)
+            parts += [tuple(sorted(group)) for group in names]
         return Reserved(aggregate, tuple(sorted(aggregate.reserving_traits)), *parts)
 
     def may_use(self, aggregate: HostAggregate) -> bool:
-        """Return whether a flavor may use the aggregate, with some image or with none."""
         return any(
             not forbidden_aggregates.forbidden_to(of_flavor | of_image, (aggregate,))
             for of_flavor, of_image in product(self._flavors, (*self._images, frozenset[str]()))
@@ -198,14 +196,14 @@ class _Asking:
 
 
 @dataclass(frozen=True)
-class _World:
-    """What placement has of the hosts, by provider uuid.
+class _Topology:
+    """Host aggregates and their providers, by provider uuid.
 
-    A request lands on a compute node for what the providers in its tree have, and for what those
-    have that share with it. A provider of which no host is known may be a host's yet, but for those
-    that share: nothing lands on them. ``known`` are the traits that exist, ``carriers`` the
-    providers that have each, ``members`` the providers in aggregates, ``sharing`` those that
-    share, ``joined`` the aggregates these are in.
+    A compute node offers the resources of its provider tree and of sharing providers. A provider
+    without a host may still get one, unless it shares its resources: no instance is placed on a
+    sharing provider. ``known`` are the existing traits, ``carriers`` the providers by trait,
+    ``members`` the providers by aggregate, ``sharing`` the sharing providers, and ``joined`` the
+    aggregates of the sharing providers.
     """
 
     hosts: HostMap
@@ -218,46 +216,44 @@ class _World:
     providers: Mapping[str, Provider]
 
     def names(self, providers: Iterable[str]) -> list[str]:
-        """Return the hosts of providers, or the names of those without, in order."""
+        """Return the sorted hosts of providers, or the names of other providers."""
         host_of = self.hosts.host_of
         return sorted(host_of.get(uuid) or self.providers[uuid].name for uuid in providers)
 
     def outside(self, trait: str) -> set[str]:
-        """Return the providers that have the trait and are in no aggregate reserved by it."""
         return {
             uuid
             for uuid in self.carriers[trait]
-            if self._is_outside(uuid, trait)
-            and (self._is_of_a_host(uuid) or uuid not in self.sharing)
+            if self._is_outside(uuid, trait) and (self._has_host(uuid) or uuid not in self.sharing)
         }
 
     def served_outside(self, trait: str) -> tuple[set[str], set[str]]:
-        """Return compute nodes outside that only others share the trait with, and these others."""
+        """Return outside nodes that get the trait by sharing, and the providers."""
         carriers = self.carriers[trait]
         having = {self.providers[uuid].root_uuid for uuid in carriers}
         served: set[str] = set()
         sharing: set[str] = set()
         for uuid in carriers & self.joined.keys():
-            found = {
+            roots = {
                 self.providers[member].root_uuid
                 for aggregate in self.joined[uuid]
                 for member in self.members.get(aggregate, ())
-                if self._is_outside(member, trait) and self._is_of_a_host(member)
+                if self._is_outside(member, trait) and self._has_host(member)
             } - having
-            served |= found
-            sharing |= {uuid} if found else set()
+            served |= roots
+            sharing |= {uuid} if roots else set()
         return served, sharing
 
     def _is_outside(self, uuid: str, trait: str) -> bool:
         root = self.providers[uuid].root_uuid
         return not {(root, trait), (uuid, trait)} & self._inside
 
-    def _is_of_a_host(self, uuid: str) -> bool:
+    def _has_host(self, uuid: str) -> bool:
         return self.providers[uuid].root_uuid in self.hosts.host_of
 
     @cached_property
     def _inside(self) -> frozenset[ProviderTrait]:
-        """Who is in an aggregate that asks for a trait: by host, or as requests see placement."""
+        """The providers in an aggregate that requires a trait, by host or by membership."""
         in_placement = (
             (member, trait)
             for aggregate in self.reserved
@@ -267,20 +263,20 @@ class _World:
         return frozenset((*required_pairs(self.hosts, "traits"), *in_placement))
 
 
-def _read(connection: Connection, hosts: HostMap, reserved: tuple[HostAggregate, ...]) -> _World:
-    asked = {trait for one in reserved for trait in one.reserving_traits}
-    carriers = dict(traits.carriers(connection, {*asked, SHARES}))
+def _read(connection: Connection, hosts: HostMap, reserved: tuple[HostAggregate, ...]) -> _Topology:
+    required = {trait for aggregate in reserved for trait in aggregate.reserving_traits}
+    carriers = dict(traits.carriers(connection, {*required, SHARES}))
     sharing = carriers.pop(SHARES, frozenset())
-    of_traits = {uuid for some in carriers.values() for uuid in some}
+    of_traits = {uuid for uuids in carriers.values() for uuid in uuids}
     joined = aggregates.of_providers(connection, of_traits & sharing)
-    shared = {aggregate for some in joined.values() for aggregate in some}
-    shared_or_own = {*shared, *(one.uuid for one in hosts.aggregates)}
+    shared = {aggregate for uuids in joined.values() for aggregate in uuids}
+    shared_or_own = {*shared, *(aggregate.uuid for aggregate in hosts.aggregates)}
     members = aggregates.providers_in(connection, shared_or_own)
-    served = {uuid for one in shared for uuid in members.get(one, ())}
-    return _World(
+    served = {uuid for aggregate in shared for uuid in members.get(aggregate, ())}
+    return _Topology(
         hosts=hosts,
         reserved=reserved,
-        known=frozenset(trait.name for trait in traits.by_names(connection, asked)),
+        known=frozenset(trait.name for trait in traits.by_names(connection, required)),
         members=members,
         carriers=carriers,
         sharing=sharing & of_traits,
@@ -289,50 +285,54 @@ def _read(connection: Connection, hosts: HostMap, reserved: tuple[HostAggregate,
     )
 
 
-def _of_metadata(world: _World, asking: _Asking, *, filtering: bool) -> Iterator[Finding]:
-    if world.reserved and not filtering:
-        yield _finding(Kind.FILTER_OFF, reserved=", ".join(one.name for one in world.reserved))
-    for one in world.hosts.aggregates:
-        for key, value in one.metadata.items():
+def _check_metadata(
+    topology: _Topology, requirements: _Requirements, *, filtering: bool
+) -> Iterator[Finding]:
+    if topology.reserved and not filtering:
+        yield _finding(Kind.FILTER_OFF, reserved=", ".join(item.name for item in topology.reserved))
+    for aggregate in topology.hosts.aggregates:
+        for key, value in aggregate.metadata.items():
             if key.startswith(_PREFIX) and value != "required":
                 trait = key.removeprefix(_PREFIX)
-                yield _finding(Kind.VALUE_IGNORED, one, trait, key=key, value=value)
+                yield _finding(Kind.VALUE_IGNORED, aggregate, trait, key=key, value=value)
     so = "so no request may" if filtering else "so once the filter is on no request may"
-    for one in world.reserved:
-        required = sorted(one.reserving_traits)
+    for aggregate in topology.reserved:
+        required = sorted(aggregate.reserving_traits)
         for trait in required:
-            if trait not in world.known:
-                yield _finding(Kind.TRAIT_UNKNOWN, one, trait)
-        unasked = [trait for trait in required if trait not in asking.traits]
-        yield from (_finding(Kind.TRAIT_UNASKED, one, trait, so=so) for trait in unasked)
-        if not unasked and not asking.may_use(one):
-            yield _finding(Kind.OPEN_TO_NOBODY, one, all=", ".join(required), so=so)
+            if trait not in topology.known:
+                yield _finding(Kind.TRAIT_UNKNOWN, aggregate, trait)
+        unasked = [trait for trait in required if trait not in requirements.traits]
+        yield from (_finding(Kind.TRAIT_UNASKED, aggregate, trait, so=so) for trait in unasked)
+        if not unasked and not requirements.may_use(aggregate):
+            yield _finding(Kind.OPEN_TO_NOBODY, aggregate, all=", ".join(required), so=so)
 
 
-def _of_membership(world: _World) -> Iterator[Finding]:
-    nodes, known = world.hosts.nodes, world.providers.keys()
-    for one in world.hosts.aggregates:
-        if without := [host for host in one.hosts if not known & nodes.get(host, frozenset())]:
-            yield _finding(Kind.HOST_WITHOUT_PROVIDER, one, names=without)
-    for differing in world.hosts.disagreements(world.members):
-        if lacking := world.names(differing.lacking & known):
+def _check_membership(topology: _Topology) -> Iterator[Finding]:
+    nodes, existing = topology.hosts.nodes, topology.providers.keys()
+    for aggregate in topology.hosts.aggregates:
+        if without := [
+            host for host in aggregate.hosts if not existing & nodes.get(host, frozenset())
+        ]:
+            yield _finding(Kind.HOST_WITHOUT_PROVIDER, aggregate, names=without)
+    for differing in topology.hosts.disagreements(topology.members):
+        if lacking := topology.names(differing.lacking & existing):
             yield _finding(Kind.NOT_IN_PLACEMENT, differing.aggregate, names=lacking)
-        if stale := world.names(differing.stale):
+        if stale := topology.names(differing.stale):
             yield _finding(Kind.STALE_IN_PLACEMENT, differing.aggregate, names=stale)
 
 
-def _of_providers(world: _World) -> Iterator[Finding]:
-    for one in world.reserved:
-        for trait in sorted(one.reserving_traits):
-            nodes = world.hosts.nodes_in(one) & world.providers.keys()
-            if lacking := nodes - world.carriers.get(trait, frozenset()):
-                yield _finding(Kind.TRAIT_LACKING, one, trait, world.names(lacking))
-    for trait in sorted(world.carriers):
-        if outside := world.names(world.outside(trait)):
+def _check_providers(topology: _Topology) -> Iterator[Finding]:
+    for aggregate in topology.reserved:
+        for trait in sorted(aggregate.reserving_traits):
+            nodes = topology.hosts.nodes_in(aggregate) & topology.providers.keys()
+            if lacking := nodes - topology.carriers.get(trait, frozenset()):
+                yield _finding(Kind.TRAIT_LACKING, aggregate, trait, topology.names(lacking))
+    for trait in sorted(topology.carriers):
+        if outside := topology.names(topology.outside(trait)):
             has = _verbs(outside)["has"]
             yield _finding(Kind.TRAIT_OUTSIDE, trait=trait, names=outside, served=has)
-        served, by = world.served_outside(trait)
+        served, by = topology.served_outside(trait)
         if served:
-            names = world.names(served)
-            by_whom = f"{_verbs(names)['is']} served by {', '.join(world.names(by))} with"
-            yield _finding(Kind.TRAIT_OUTSIDE, trait=trait, names=names, served=by_whom)
+            names = topology.names(served)
+            served_by = f"{_verbs(names)['is']} served by {', '.join(topology.names(by))} with"
+            yield _finding(Kind.TRAIT_OUTSIDE, trait=trait, names=names, served=served_by)

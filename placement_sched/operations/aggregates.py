@@ -1,11 +1,11 @@
-"""What may be done with host aggregates, and what it does to provider aggregates.
+"""Changes of host aggregates, and of provider aggregates with them.
 
-Each function works within the caller's transaction and bumps the aggregates' change counter
-first: that row's lock makes writers take turns, so two of them cannot both find a rule kept that
-they break together. The rules are nova's (compute API reference, "Host aggregates"): a host is in
-at most one availability zone, and no zone changes under instances. And a host is under at most one
-policy (nova blueprint multiple-scheduler-drivers), whose ratios its inventories have; without
-``policies`` it is not asked whether there is such a policy, and no ratio changes.
+Each function works within the caller's transaction and first bumps the change counter of
+aggregates. The lock of its row serializes writers, so two writers cannot break a rule together.
+The rules are nova's (compute API reference, "Host aggregates"): a host is in at most one
+availability zone, and the zone of a host with instances does not change. A host also has at most
+one scheduling policy (nova blueprint multiple-scheduler-drivers), which sets the allocation ratios
+of its inventories. Without ``policies``, policy names are not checked and ratios do not change.
 """
 
 from collections import defaultdict
@@ -38,18 +38,17 @@ from placement_sched.scheduler.policies.registry import (
 )
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, host_aggregates, services
-from placement_sched.store.compute import host_aggregates as store
 from placement_sched.store.placement import aggregates as provider_aggregates
 from placement_sched.store.placement import inventories, resource_providers
 
 LOG = log.getLogger(__name__)
 
-#: How many hosts are written in one transaction: others wait for its locks.
+#: Maximum number of hosts per transaction, as other writers wait for its locks.
 BATCH = 500
 
 
 def policies_in_use(settings: Settings) -> frozenset[str]:
-    """Return the policies that aggregates name; none if the database does not answer."""
+    """Return the policies of aggregates, or none without a database."""
     database = Database(settings)
     try:
         return AggregateCache().policies_in_use(database)
@@ -63,23 +62,23 @@ def check(
     policy: str,
     hosts: Collection[str],
     policies: Policies | None,
-    refused: str,
+    error_prefix: str,
 ) -> None:
-    """Raise :class:`Conflict`, ``refused`` first, unless hosts may be under this policy."""
-    about = f"{refused} {aggregate.id}: {aggregate.name}"
+    """Raise :class:`Conflict` unless the policy is valid for all hosts."""
+    about = f"{error_prefix} {aggregate.id}: {aggregate.name}"
     if policies is not None:
         try:
             policies.get(policy)
         except ConfigurationError as wrong:
-            what = f"{about} cannot use policy {policy!r}: {wrong.detail}."
-            raise Conflict(what) from None
-    others: dict[Tag, list[str]] = defaultdict(list)
+            problem = f"{about} cannot use policy {policy!r}: {wrong.detail}."
+            raise Conflict(problem) from None
+    conflicting: dict[Tag, list[str]] = defaultdict(list)
     for host, tags in sorted(host_aggregates.tags_of_hosts(connection, hosts).items()):
         for tag in tags:
             if tag.aggregate_id != aggregate.id and tag.policy != policy:
-                others[tag].append(host)
-    if others:
-        tag, theirs = next(iter(others.items()))
+                conflicting[tag].append(host)
+    if conflicting:
+        tag, theirs = next(iter(conflicting.items()))
         raise Conflict(
             f"{about} names policy {policy!r}, but {_counted(theirs)} policy "
             f"{tag.policy!r} from aggregate {tag.aggregate_id} ({tag.aggregate_name})."
@@ -87,26 +86,28 @@ def check(
 
 
 def faults(aggregates: Sequence[HostAggregate], policies: Policies) -> Iterator[str]:
-    """Yield what is wrong with the policies of these aggregates: unknown ones, hosts under two."""
-    for one in aggregates:
-        if one.policy is not None:
+    """Yield messages about unknown policies, and about hosts with several policies."""
+    for item in aggregates:
+        if item.policy is not None:
             try:
-                policies.get(one.policy)
+                policies.get(item.policy)
             except ConfigurationError as wrong:
-                what = f"aggregate {one.id} ({one.name}) names policy {one.policy!r}"
-                yield f"{what}: {wrong.detail}"
-    tagged = {one.id: one for one in aggregates if one.policy}
+                problem = f"aggregate {item.id} ({item.name}) names policy {item.policy!r}"
+                yield f"{problem}: {wrong.detail}"
+    tagged = {item.id: item for item in aggregates if item.policy}
     by_host: dict[str, list[int]] = defaultdict(list)
-    for number, one in tagged.items():
-        for host in one.hosts:
+    for number, item in tagged.items():
+        for host in item.hosts:
             by_host[host].append(number)
     alike: dict[tuple[int, ...], list[str]] = defaultdict(list)
     for host, numbers in by_host.items():
         if len({tagged[number].policy for number in numbers}) > 1:
             alike[tuple(numbers)].append(host)
     for together, hosts in sorted(alike.items()):
-        some = [tagged[number] for number in together]
-        named = ", ".join(f"{one.policy!r} from aggregate {one.id} ({one.name})" for one in some)
+        members = [tagged[number] for number in together]
+        named = ", ".join(
+            f"{item.policy!r} from aggregate {item.id} ({item.name})" for item in members
+        )
         yield f"{_counted(hosts)} several policies: {named}"
 
 
@@ -117,10 +118,10 @@ def _counted(hosts: Sequence[str]) -> str:
 def under(
     connection: Connection, nodes: Sequence[ComputeNode], policies: Policies | None
 ) -> Sequence[ComputeNode]:
-    """Return the nodes with the ratios of their hosts' policies in place of their own.
+    """Return the nodes with the allocation ratios of their hosts' policies.
 
-    No aggregate changes until the transaction ends; the caller must not have locked the providers
-    yet, which a change of an aggregate locks after this.
+    Locks aggregates until the transaction ends. The caller must not have locked the providers
+    before, because a change of an aggregate locks them after the aggregate.
     """
     if policies is None or not nodes or not policies.names:
         return nodes
@@ -131,16 +132,16 @@ def under(
 def settle(
     connection: Connection, hosts: Collection[str], policies: Policies | None, now: datetime
 ) -> frozenset[int]:
-    """Give what the hosts' providers have the ratios that hold now; return those that changed.
+    """Update allocation ratios of hosts and return the changed provider ids.
 
-    The caller has bumped or holds the aggregates' change counter. Only ratios are written, and
-    only into inventories that are there; a ratio may leave less than is allocated, as placement
-    lets everybody lower one. Without policies nothing is done.
+    The caller has bumped or holds the change counter of aggregates. Only existing inventories get
+    a ratio. The capacity may become less than the used amount, as in placement. Without
+    ``policies``, nothing changes.
     """
     if policies is None:
         return frozenset()
     ids = host_aggregates.provider_ids_of_hosts(connection, hosts)
-    # Before the nodes are read: a report locks them, too, before it writes its own ratios.
+    # Lock before reading the nodes: a report also locks providers before it writes its ratios.
     locked = resource_providers.lock(connection, ids)
     if not locked:
         return frozenset()
@@ -166,10 +167,10 @@ def apply(
     clock: Clock,
     progress: Progress = lambda _done, _all: None,
 ) -> tuple[int, int]:
-    """Bring the hosts of all aggregates with a policy to its ratios, batch by batch.
+    """Apply the ratios of policies to all hosts that have a policy, in batches.
 
-    Returns how many hosts there are, and the inventories of how many providers changed. Stopped, it
-    starts again: what is done stays, and is not written again.
+    Returns the number of hosts and of changed providers. If interrupted, it can be run again:
+    finished batches are not written again.
     """
 
     def settle_batch(connection: Connection, hosts: Sequence[str]) -> frozenset[int]:
@@ -195,17 +196,17 @@ def _with_policies(
 
 
 def with_ratios(node: ComputeNode, ratios: Mapping[str, Any]) -> ComputeNode:
-    """Return a node with these ratios, by name, in place of its own."""
+    """Return a node with ``ratios``, by name, in place of its own."""
     return replace(node, **ratios) if ratios else node
 
 
 class PolicyUpkeep:
-    """Brings inventories to the ratios of policies at the start, and whenever settings change.
+    """Periodic task that applies the ratios of policies to inventories.
 
-    And where another server of the database has taken over, which may lack what was written last.
-    Called before every request, it costs one look at the settings. What is to be done at the start
-    is done before the call returns, and raises :class:`Unavailable` where the database does not
-    answer. Later it is done beside the requests; where it fails, the next request tries again.
+    They are applied at the start, when settings change, and after a failover of the database,
+    which may have lost the latest writes. A call before every request costs one comparison. The
+    first call blocks and raises :class:`Unavailable` if the database is unavailable. Later updates
+    run in a thread, and a failed update is retried by the next request.
     """
 
     def __init__(self, database: Database, settings: Callable[[], Settings], clock: Clock) -> None:
@@ -215,7 +216,7 @@ class PolicyUpkeep:
         self._history: History = None
 
     def __call__(self) -> None:
-        """See to it that inventories have the ratios of the settings in effect now."""
+        """Apply the ratios of the current settings if they are outdated."""
         settings = self._settings()
         done = settings is self._done and self._database.history == self._history
         if done or not self._turn.acquire(blocking=False):
@@ -236,9 +237,9 @@ class PolicyUpkeep:
             policies = policies_for(settings, self._clock)
             with self._database.read() as connection:
                 history = history_of(connection)
-                found = host_aggregates.snapshot(connection) if policies.imaginable else ()
-            # Their hosts are under the default policy.
-            for fault in faults(found, policies):
+                aggregates = host_aggregates.snapshot(connection) if policies.imaginable else ()
+            # Hosts with a faulty policy use the default policy.
+            for fault in faults(aggregates, policies):
                 LOG.warning("%s", fault)
             hosts, changed = apply(self._database, policies, self._clock)
             self._done, self._history = settings, history
@@ -254,43 +255,43 @@ class PolicyUpkeep:
 
 
 def get(connection: Connection, aggregate_id: int) -> HostAggregate:
-    """Return an aggregate; raises :class:`NotFound`."""
-    found = store.by_id(connection, aggregate_id)
-    if found is None:
+    """Return an aggregate or raise :class:`NotFound`."""
+    aggregate = host_aggregates.by_id(connection, aggregate_id)
+    if aggregate is None:
         raise NotFound(f"Aggregate {aggregate_id} could not be found.")
-    return found
+    return aggregate
 
 
 def _locked(connection: Connection, aggregate_id: int) -> HostAggregate:
-    change_counters.bump(connection, store.SUBJECT)
+    change_counters.bump(connection, host_aggregates.SUBJECT)
     return get(connection, aggregate_id)
 
 
 def create(
     connection: Connection, uuid: str, name: str, zone: str | None, now: datetime
 ) -> HostAggregate:
-    """Create an aggregate, a zone where one is named; raises :class:`Duplicate`."""
-    change_counters.bump(connection, store.SUBJECT)
+    """Create an aggregate, or raise :class:`Duplicate` if its name is in use."""
+    change_counters.bump(connection, host_aggregates.SUBJECT)
     _check_name_is_free(connection, name)
-    number = store.add(connection, uuid, name, now)
+    number = host_aggregates.add(connection, uuid, name, now)
     if zone is not None:
-        store.change_metadata(connection, number, {ZONE_KEY: zone}, now)
+        host_aggregates.change_metadata(connection, number, {ZONE_KEY: zone}, now)
     return get(connection, number)
 
 
 def update(
     connection: Connection, aggregate_id: int, fields: Mapping[str, str | None], now: datetime
 ) -> HostAggregate:
-    """Change the name or the zone of an aggregate, or both; raises as :func:`set_metadata`."""
+    """Change name or zone, or raise as :func:`create` and :func:`set_metadata`."""
     aggregate = _locked(connection, aggregate_id)
     name = fields.get("name")
     if name is not None and name != aggregate.name:
         _check_name_is_free(connection, name)
-        store.change(connection, aggregate_id, name=name)
+        host_aggregates.change(connection, aggregate_id, name=name)
     if ZONE_KEY in fields:
         _check_zone(connection, aggregate, fields[ZONE_KEY])
-        store.change_metadata(connection, aggregate_id, {ZONE_KEY: fields[ZONE_KEY]}, now)
-    store.change(connection, aggregate_id, updated_at=now)
+        host_aggregates.change_metadata(connection, aggregate_id, {ZONE_KEY: fields[ZONE_KEY]}, now)
+    host_aggregates.change(connection, aggregate_id, updated_at=now)
     return get(connection, aggregate_id)
 
 
@@ -301,23 +302,22 @@ def set_metadata(
     now: datetime,
     policies: Policies | None = None,
 ) -> HostAggregate:
-    """Set metadata keys of an aggregate; None removes a key, keys not named stay.
+    """Set metadata keys of an aggregate, or remove the keys whose value is None.
 
-    Raises :class:`NotFound`, :class:`Invalid` for a zone that cannot be and for too many keys, and
-    :class:`Conflict` for a policy that is not there or is not that of another aggregate of its
-    hosts.
+    Raises :class:`NotFound`, :class:`Invalid` for a zone that is not allowed and for too many keys,
+    and :class:`Conflict` for an unknown policy or if a host has another policy.
     """
     aggregate = _locked(connection, aggregate_id)
     _check_number(aggregate, changes)
     if ZONE_KEY in changes:
         _check_zone(connection, aggregate, changes[ZONE_KEY])
     if (policy := changes.get(POLICY_KEY)) is not None:
-        policy, refused = policy_name(policy), "Cannot update aggregate"
-        check(connection, aggregate, policy, aggregate.hosts, policies, refused)
-    store.change_metadata(connection, aggregate_id, changes, now)
+        policy, prefix = policy_name(policy), "Cannot update aggregate"
+        check(connection, aggregate, policy, aggregate.hosts, policies, prefix)
+    host_aggregates.change_metadata(connection, aggregate_id, changes, now)
     if POLICY_KEY in changes:
         settle(connection, aggregate.hosts, policies, now)
-    store.change(connection, aggregate_id, updated_at=now)
+    host_aggregates.change(connection, aggregate_id, updated_at=now)
     return get(connection, aggregate_id)
 
 
@@ -328,14 +328,14 @@ def add_hosts(
     now: datetime,
     policies: Policies | None = None,
 ) -> HostAggregate:
-    """Put hosts, and the providers of their compute nodes, into an aggregate: all or none.
+    """Add hosts and the providers of their compute nodes to an aggregate.
 
-    Raises :class:`NotFound`, :class:`Conflict` where a host is in it already, is in another
-    zone or under another policy, or would change zone under its instances, and :class:`Invalid`
-    for too many.
+    Raises :class:`NotFound`, :class:`Conflict` if a host is already a member, is in another zone,
+    has another policy, or would change zone while it has instances, and :class:`Invalid` for too
+    many hosts.
     """
-    change_counters.bump(connection, store.SUBJECT)
-    if unknown := sorted(set(hosts) - store.known_hosts(connection, hosts)):
+    change_counters.bump(connection, host_aggregates.SUBJECT)
+    if unknown := sorted(set(hosts) - host_aggregates.known_hosts(connection, hosts)):
         raise NotFound(f"Compute host {', '.join(unknown)} could not be found.")
     aggregate = get(connection, aggregate_id)
     if present := sorted(aggregate.hosts.intersection(hosts)):
@@ -348,10 +348,10 @@ def add_hosts(
     if aggregate.availability_zone is not None:
         _check_zone_of_added(connection, aggregate, hosts)
     if aggregate.policy is not None:
-        refused = "Cannot add host to aggregate"
-        check(connection, aggregate, aggregate.policy, hosts, policies, refused)
-    store.add_hosts(connection, aggregate_id, hosts, now)
-    providers = store.provider_ids_of_hosts(connection, hosts)
+        prefix = "Cannot add host to aggregate"
+        check(connection, aggregate, aggregate.policy, hosts, policies, prefix)
+    host_aggregates.add_hosts(connection, aggregate_id, hosts, now)
+    providers = host_aggregates.provider_ids_of_hosts(connection, hosts)
     provider_aggregates.add_members(connection, aggregate.uuid, providers, now)
     if aggregate.policy is not None:
         settle(connection, hosts, policies, now)
@@ -365,15 +365,15 @@ def remove_host(
     now: datetime,
     policies: Policies | None = None,
 ) -> HostAggregate:
-    """Take a host and its nodes' providers out of an aggregate; raises as :func:`add_hosts`."""
-    change_counters.bump(connection, store.SUBJECT)
-    aggregate = store.by_id(connection, aggregate_id)
+    """Remove a host and its providers, or raise as :func:`add_hosts`."""
+    change_counters.bump(connection, host_aggregates.SUBJECT)
+    aggregate = host_aggregates.by_id(connection, aggregate_id)
     if aggregate is None or host not in aggregate.hosts:
         raise NotFound(f"Cannot remove host {host}: it is not in aggregate {aggregate_id}.")
     if aggregate.availability_zone is not None:
         _check_zone_of_removed(connection, aggregate, host)
-    store.remove_host(connection, aggregate_id, host)
-    providers = store.provider_ids_of_hosts(connection, [host])
+    host_aggregates.remove_host(connection, aggregate_id, host)
+    providers = host_aggregates.provider_ids_of_hosts(connection, [host])
     provider_aggregates.remove_members(connection, aggregate.uuid, providers, now)
     if aggregate.policy is not None:
         settle(connection, [host], policies, now)
@@ -381,18 +381,18 @@ def remove_host(
 
 
 def delete(connection: Connection, aggregate_id: int) -> None:
-    """Delete an aggregate; raises :class:`NotFound`, and :class:`Invalid` while it has hosts."""
+    """Delete an aggregate, or raise :class:`Invalid` if it has hosts."""
     aggregate = _locked(connection, aggregate_id)
     if aggregate.hosts:
-        what = f"host aggregate is not empty, it has {len(aggregate.hosts)} host(s)"
-        raise Invalid(f"Cannot delete aggregate {aggregate_id}: {what}.")
-    store.remove(connection, aggregate_id)
+        problem = f"host aggregate is not empty, it has {len(aggregate.hosts)} host(s)"
+        raise Invalid(f"Cannot delete aggregate {aggregate_id}: {problem}.")
+    host_aggregates.remove(connection, aggregate_id)
 
 
 def _check_number(aggregate: HostAggregate, changes: Mapping[str, str | None]) -> None:
     changed = {**aggregate.metadata, **changes}
     number = sum(value is not None for value in changed.values())
-    # An aggregate from before there was a limit may have more, which may become fewer.
+    # An aggregate that is older than the limit may have more keys, but gets no further keys.
     if number > max(MAX_AGGREGATE_METADATA, len(aggregate.metadata)):
         raise Invalid(
             f"Cannot update aggregate {aggregate.id}: it would have {number} metadata keys, at "
@@ -401,7 +401,7 @@ def _check_number(aggregate: HostAggregate, changes: Mapping[str, str | None]) -
 
 
 def _check_name_is_free(connection: Connection, name: str) -> None:
-    if store.id_of_name(connection, name) is not None:
+    if host_aggregates.id_of_name(connection, name) is not None:
         raise Duplicate(f"Aggregate {name} already exists.")
 
 
@@ -409,32 +409,34 @@ def _check_zone(connection: Connection, aggregate: HostAggregate, zone: str | No
     prefix = f"Cannot update aggregate {aggregate.id}"
     if not zone:
         raise Invalid(f"{prefix}: {aggregate.name} cannot have an empty named availability zone.")
-    if others := {
+    if other_zones := {
         name
-        for named in store.zones_of_hosts(connection, aggregate.hosts).values()
+        for named in host_aggregates.zones_of_hosts(connection, aggregate.hosts).values()
         for number, name in named.items()
         if number != aggregate.id and name != zone
     }:
-        what = "one or more hosts already in availability zone(s)"
-        raise Invalid(f"{prefix}: {what} {in_short(sorted(others))}.")
+        problem = "one or more hosts already in availability zone(s)"
+        raise Invalid(f"{prefix}: {problem} {in_short(sorted(other_zones))}.")
     if zone == aggregate.availability_zone:
         return
-    if busy := store.hosts_with_instances(connection, aggregate.hosts):
-        what = "one or more hosts contain instances in this zone"
-        raise Invalid(f"{prefix}: {what}: {in_short(sorted(busy))}.")
+    if busy := host_aggregates.hosts_with_instances(connection, aggregate.hosts):
+        problem = "one or more hosts contain instances in this zone"
+        raise Invalid(f"{prefix}: {problem}: {in_short(sorted(busy))}.")
 
 
 def _check_zone_of_added(
     connection: Connection, aggregate: HostAggregate, hosts: Collection[str]
 ) -> None:
     prefix = f"Cannot add host to aggregate {aggregate.id}"
-    zones = store.zones_of_hosts(connection, hosts)
+    zones = host_aggregates.zones_of_hosts(connection, hosts)
     mine = aggregate.availability_zone
-    if others := {name for named in zones.values() for name in named.values()} - {mine}:
-        there = [host for host, named in zones.items() if others.intersection(named.values())]
-        what = "one or more hosts already in availability zone(s)"
-        raise Conflict(f"{prefix}: {what} {in_short(sorted(others))}: {in_short(sorted(there))}.")
-    if busy := store.hosts_with_instances(connection, set(hosts) - set(zones)):
+    if other_zones := {name for named in zones.values() for name in named.values()} - {mine}:
+        there = [host for host, named in zones.items() if other_zones.intersection(named.values())]
+        problem = "one or more hosts already in availability zone(s)"
+        raise Conflict(
+            f"{prefix}: {problem} {in_short(sorted(other_zones))}: {in_short(sorted(there))}."
+        )
+    if busy := host_aggregates.hosts_with_instances(connection, set(hosts) - set(zones)):
         raise Conflict(
             f"{prefix}: hosts with instances would change to availability zone {mine}: "
             f"{in_short(sorted(busy))}; move the instances first."
@@ -442,10 +444,10 @@ def _check_zone_of_added(
 
 
 def _check_zone_of_removed(connection: Connection, aggregate: HostAggregate, host: str) -> None:
-    zones = store.zones_of_hosts(connection, [host]).get(host, {})
+    zones = host_aggregates.zones_of_hosts(connection, [host]).get(host, {})
     if any(number != aggregate.id for number in zones):
-        return  # another aggregate keeps it in the zone: a host is never in two of them
-    if store.hosts_with_instances(connection, [host]):
+        return  # another aggregate has the same zone, so the host stays in it
+    if host_aggregates.hosts_with_instances(connection, [host]):
         raise Conflict(
             f"Cannot remove host from aggregate {aggregate.id}: {host} has instances and would "
             f"leave availability zone {aggregate.availability_zone}; move the instances first."
@@ -454,9 +456,9 @@ def _check_zone_of_removed(connection: Connection, aggregate: HostAggregate, hos
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:
-    """One zone; it is available where any of its services is enabled, whether up or not.
+    """An availability zone, available if it has an enabled service, up or down.
 
-    ``services`` are the enabled ones by host, then binary; an ``internal`` zone has no instances.
+    ``services`` are its enabled services, sorted. An ``internal`` zone has no instances.
     """
 
     name: str
@@ -465,26 +467,26 @@ class Zone:
 
     @property
     def is_available(self) -> bool:
-        """Return whether instances may be asked for there."""
+        """Whether users may select the zone."""
         return bool(self.services)
 
 
 def zones(connection: Connection, settings: Settings) -> tuple[Zone, ...]:
-    """Return all zones, the available ones first, each kind by name; in two statements.
+    """Return all zones, available zones first, then by name, in two statements.
 
-    A zone exists while a host is in it: by an aggregate that is a zone, else by default. Services
-    other than ``nova-compute`` are in a zone of their own, which users do not see.
+    A host is in the zone of an aggregate, else in the default zone. Services other than
+    ``nova-compute`` are in the internal zone, which users do not see.
     """
-    found = services.search(connection)
-    named = zones_of_services(connection, found, settings)
+    all_services = services.search(connection)
+    named = zones_of_services(connection, all_services, settings)
     internal = settings.DEFAULT.internal_service_availability_zone
     enabled: dict[str, list[Service]] = {name: [] for name in named.values()}
-    for service in sorted(found, key=lambda service: (service.host, service.binary)):
+    for service in sorted(all_services, key=lambda service: (service.host, service.binary)):
         if not service.disabled:
             enabled[named[service.id]].append(service)
     found_zones = (
-        Zone(name=name, internal=name == internal, services=tuple(some))
-        for name, some in enabled.items()
+        Zone(name=name, internal=name == internal, services=tuple(up))
+        for name, up in enabled.items()
     )
     return tuple(sorted(found_zones, key=lambda zone: (not zone.is_available, zone.name)))
 
@@ -492,20 +494,22 @@ def zones(connection: Connection, settings: Settings) -> tuple[Zone, ...]:
 def zones_of_services(
     connection: Connection, found: Collection[Service], settings: Settings
 ) -> dict[int, str]:
-    """Return the zones of services, by the number of the service; in one statement.
+    """Return the zones of services by service id, in one statement.
 
-    That of a compute service is its host's; that of any other is ``[DEFAULT]
+    A compute service has the zone of its host, any other service ``[DEFAULT]
     internal_service_availability_zone``.
     """
     hosts = {service.host for service in found if service.is_compute}
     named = zones_of_hosts(connection, hosts, settings)
     internal = settings.DEFAULT.internal_service_availability_zone
-    return {one.id: named[one.host] if one.is_compute else internal for one in found}
+    return {
+        service.id: named[service.host] if service.is_compute else internal for service in found
+    }
 
 
 def zones_of_hosts(connection: Connection, hosts: set[str], settings: Settings) -> dict[str, str]:
-    """Return each host's zone, the default one of the rest; of several all, joined by commas."""
-    named = store.zones_of_hosts(connection, hosts)
+    """Return the zone of each host, or its zones joined by commas."""
+    named = host_aggregates.zones_of_hosts(connection, hosts)
     default = settings.DEFAULT.default_availability_zone
     return {
         host: ",".join(sorted(set(named[host].values()))) if host in named else default

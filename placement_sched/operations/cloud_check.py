@@ -1,7 +1,7 @@
-"""Compares what is recorded of a cloud with placement: what does not fit, and what to do about it.
+"""Consistency checks of a cloud and its placement data.
 
-A cloud that is read from nova may have had another placement, or none for a while; and what nova
-and its computes are to mend is reported here before requests run into it.
+A cloud that is read from nova may have used another placement before, or none for a while. Problems
+in nova and its compute hosts are reported before requests fail because of them.
 """
 
 from collections import defaultdict
@@ -17,12 +17,12 @@ from placement_sched.model.provider import SHARES, Provider
 from placement_sched.store.compute import cells, compute_nodes, host_aggregates, instances, services
 from placement_sched.store.placement import aggregates, resource_providers, traits
 
-#: So many instances without allocations are named; the others are only counted.
-MOST_INSTANCES = 100
+#: Maximum number of instances without allocations that are named. All are counted.
+MAX_NAMED_INSTANCES = 100
 
 
 class CloudFault(StrEnum):
-    """What can be found; the values are what ``--format json`` has."""
+    """A kind of finding, by its value in ``--format json``."""
 
     CELL_DISABLED = "cell_disabled"
     SERVICE_DOWN = "service_down"
@@ -41,23 +41,23 @@ class CloudFault(StrEnum):
 
     @property
     def what(self) -> str:
-        """Return what these are, in the plural."""
-        return _WORDS[self][0]
+        """The affected objects, in the plural."""
+        return _TEXTS[self][0]
 
     @property
     def remedy(self) -> str:
-        """Return what an operator does about it."""
-        return _WORDS[self][1]
+        """The command or action that fixes it."""
+        return _TEXTS[self][1]
 
 
-_WORDS: Mapping[CloudFault, tuple[str, str]] = {
+_TEXTS: Mapping[CloudFault, tuple[str, str]] = {
     CloudFault.CELL_DISABLED: (
         "disabled cells, whose hosts get no new instances",
         "nova-manage cell_v2 update_cell --cell_uuid UUID --enable",
     ),
     CloudFault.SERVICE_DOWN: (
         "hosts down, without a heartbeat for [DEFAULT] service_down_time",
-        "start nova-compute on them, or see why it does not reach nova",
+        "start nova-compute on them, or check why it does not reach nova",
     ),
     CloudFault.SERVICE_FORCED_DOWN: (
         "hosts forced down",
@@ -68,16 +68,16 @@ _WORDS: Mapping[CloudFault, tuple[str, str]] = {
         "openstack compute service set --enable HOST nova-compute",
     ),
     CloudFault.NAME_OF_SEVERAL_NODES: (
-        "names of several compute nodes, where placement has one provider of a name",
-        "give each host a name of its own, or openstack compute service delete one that is gone",
+        "names of several compute nodes, although placement has one provider per name",
+        "give each host a unique name, or openstack compute service delete a host that is gone",
     ),
     CloudFault.SERVICE_WITHOUT_NODE: (
-        "hosts with a compute service and without a compute node, where nothing is placed",
-        "start nova-compute on them, or openstack compute service delete those that are gone",
+        "hosts with a compute service but no compute node, so that nothing is placed there",
+        "start nova-compute on them, or openstack compute service delete hosts that are gone",
     ),
     CloudFault.NODE_WITHOUT_PROVIDER: (
-        "compute nodes without a resource provider, where nothing is placed",
-        "nova-compute creates it: see whether it runs there and reaches this placement",
+        "compute nodes without a resource provider, so that nothing is placed there",
+        "nova-compute creates it: check that it runs there and reaches this placement",
     ),
     CloudFault.PROVIDER_OF_OTHER_UUID: (
         "compute nodes whose name is that of a resource provider of another uuid",
@@ -88,7 +88,7 @@ _WORDS: Mapping[CloudFault, tuple[str, str]] = {
         "openstack resource provider set --name NODE UUID",
     ),
     CloudFault.PROVIDER_WITHOUT_NODE: (
-        "root providers of no compute node, where nothing is placed",
+        "root providers without a compute node, so that nothing is placed there",
         "if their hosts are gone for good: openstack resource provider delete",
     ),
     CloudFault.AGGREGATE_LACKS_HOSTS: (
@@ -104,7 +104,7 @@ _WORDS: Mapping[CloudFault, tuple[str, str]] = {
         "openstack aggregate remove host AGGREGATE HOST, unless the host is still to come",
     ),
     CloudFault.INSTANCE_WITHOUT_ALLOCATIONS: (
-        "instances on a host that hold no allocations, so that their room is given away again",
+        "instances on a host without allocations, so that their capacity may be allocated again",
         "nova-manage placement heal_allocations",
     ),
 }
@@ -112,7 +112,7 @@ _WORDS: Mapping[CloudFault, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """Things of one kind that were found: how many, and the names of these, or of the first."""
+    """The findings of a kind: their number, and their names (or the first of them)."""
 
     kind: CloudFault
     number: int
@@ -121,8 +121,6 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """What is compared of a compute node."""
-
     uuid: str
     host: str
     name: str
@@ -135,57 +133,58 @@ class _Node:
 def check_cloud(
     connection: Connection, settings: Settings, clock: Clock, *, unread: Collection[str] | None = ()
 ) -> tuple[Unfit, ...]:
-    """Return what does not fit, by kind in a fixed order; kinds of which nothing is are left out.
+    """Return all findings, by kind in a fixed order.
 
-    ``unread`` are names and uuids of compute nodes that nova has and that could not be read, None
-    if it is not known which they are: their providers are not said to be of no node.
-    The number of statements depends on the number of cells alone.
+    ``unread`` are the names and uuids of nova's compute nodes that could not be read, or None if
+    they are unknown. Their providers are not reported as providers without a node. The number of
+    SQL statements depends only on the number of cells.
     """
-    found: dict[CloudFault, list[str]] = defaultdict(list)
+    names_of: dict[CloudFault, list[str]] = defaultdict(list)
     for kind, name in (
-        *_of_cells(connection),
-        *_of_services(connection, clock(), settings.DEFAULT.service_down_time),
-        *_of_hosts(connection, unread),
-        *_of_providers(connection, unread),
-        *_of_aggregates(connection),
+        *_check_cells(connection),
+        *_check_services(connection, clock(), settings.DEFAULT.service_down_time),
+        *_check_hosts(connection, unread),
+        *_check_providers(connection, unread),
+        *_check_aggregates(connection),
     ):
-        found[kind].append(name)
-    unfit = [Unfit(kind, len(names), tuple(sorted(names))) for kind, names in found.items()]
+        names_of[kind].append(name)
+    unfit = [Unfit(kind, len(names), tuple(sorted(names))) for kind, names in names_of.items()]
     order = list(CloudFault)
     return tuple(
         sorted(
-            (*unfit, *_of_instances(connection, settings)), key=lambda one: order.index(one.kind)
+            (*unfit, *_check_instances(connection, settings)),
+            key=lambda item: order.index(item.kind),
         )
     )
 
 
-def _of_cells(connection: Connection) -> Iterator[tuple[CloudFault, str]]:
+def _check_cells(connection: Connection) -> Iterator[tuple[CloudFault, str]]:
     for cell in cells.all_cells(connection):
         if cell.disabled:
             yield CloudFault.CELL_DISABLED, cell.title
 
 
-def _of_services(
+def _check_services(
     connection: Connection, now: datetime, down_time: int
 ) -> Iterator[tuple[CloudFault, str]]:
-    for one in services.search(connection):
-        if not one.is_compute:
+    for service in services.search(connection):
+        if not service.is_compute:
             continue
-        if one.disabled:
-            reason = f" ({one.disabled_reason})" if one.disabled_reason else ""
-            yield CloudFault.SERVICE_DISABLED, f"{one.host}{reason}"
-        if one.forced_down:
-            yield CloudFault.SERVICE_FORCED_DOWN, one.host
-        elif not one.is_up(now, down_time):
-            yield CloudFault.SERVICE_DOWN, one.host
+        if service.disabled:
+            reason = f" ({service.disabled_reason})" if service.disabled_reason else ""
+            yield CloudFault.SERVICE_DISABLED, f"{service.host}{reason}"
+        if service.forced_down:
+            yield CloudFault.SERVICE_FORCED_DOWN, service.host
+        elif not service.is_up(now, down_time):
+            yield CloudFault.SERVICE_DOWN, service.host
 
 
-def _of_hosts(
+def _check_hosts(
     connection: Connection, unread: Collection[str] | None
 ) -> Iterator[tuple[CloudFault, str]]:
-    """Yield services without a node, and members of aggregates that have neither."""
+    """Yield services without a node, and aggregate members without both."""
     nodes = compute_nodes.cells_of_all_hosts(connection).keys()
-    hosts = {one.host for one in services.search(connection) if one.is_compute}
+    hosts = {service.host for service in services.search(connection) if service.is_compute}
     if unread is not None:
         for host in hosts - nodes - set(unread):
             yield CloudFault.SERVICE_WITHOUT_NODE, host
@@ -194,11 +193,11 @@ def _of_hosts(
                 yield CloudFault.AGGREGATE_OF_NO_HOST, f"{host} of {aggregate.name}"
 
 
-def _of_providers(
+def _check_providers(
     connection: Connection, unread: Collection[str] | None
 ) -> Iterator[tuple[CloudFault, str]]:
-    providers = {one.uuid: one for one in resource_providers.all_providers(connection)}
-    named = {one.name: one for one in providers.values()}
+    providers = {item.uuid: item for item in resource_providers.all_providers(connection)}
+    named = {item.name: item for item in providers.values()}
     hosts = compute_nodes.cells_of_all_hosts(connection).keys()
     nodes = [
         _Node(uuid, host, name)
@@ -207,20 +206,22 @@ def _of_providers(
     by_name: dict[str, list[_Node]] = defaultdict(list)
     for node in nodes:
         by_name[node.name].append(node)
-        yield from _of_node(node, providers.get(node.uuid), named.get(node.name))
+        yield from _check_node(node, providers.get(node.uuid), named.get(node.name))
     for name, several in by_name.items():
         if len(several) > 1:
             on = ", ".join(sorted(node.host for node in several))
             yield CloudFault.NAME_OF_SEVERAL_NODES, f"{name} (on {on})"
     shared = traits.carriers(connection, [SHARES]).get(SHARES, frozenset())
     if unread is not None:
-        theirs = {one.uuid for one in providers.values() if {one.uuid, one.name} & set(unread)}
-        yield from _without_node(
-            providers.values(), {node.uuid for node in nodes} | shared | theirs
+        unread_uuids = {
+            item.uuid for item in providers.values() if {item.uuid, item.name} & set(unread)
+        }
+        yield from _check_roots(
+            providers.values(), {node.uuid for node in nodes} | shared | unread_uuids
         )
 
 
-def _of_node(
+def _check_node(
     node: _Node, provider: Provider | None, namesake: Provider | None
 ) -> Iterator[tuple[CloudFault, str]]:
     if provider is None and namesake is None:
@@ -234,49 +235,48 @@ def _of_node(
         )
 
 
-def _without_node(
-    providers: Iterable[Provider], known: Iterable[str]
+def _check_roots(
+    providers: Iterable[Provider], excluded: Iterable[str]
 ) -> Iterator[tuple[CloudFault, str]]:
-    """Yield the root providers of no node, but for those that share what they have."""
-    theirs = frozenset(known)
-    for one in providers:
-        if one.parent_uuid is None and one.uuid not in theirs:
-            yield CloudFault.PROVIDER_WITHOUT_NODE, f"{one.name} ({one.uuid})"
+    excluded_uuids = frozenset(excluded)
+    for provider in providers:
+        if provider.parent_uuid is None and provider.uuid not in excluded_uuids:
+            yield CloudFault.PROVIDER_WITHOUT_NODE, f"{provider.name} ({provider.uuid})"
 
 
-def _of_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str]]:
+def _check_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str]]:
     for kind, aggregate, hosts in differing_aggregates(connection):
         yield kind, f"{aggregate} ({hosts})"
 
 
 def differing_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str, str]]:
-    """Yield where provider aggregates are not as their host aggregates: how, which, what hosts.
+    """Yield the differences between provider aggregates and host aggregates.
 
-    The last two are the aggregate's name and the hosts' names, in order and with commas.
+    Each is the fault, the name of the aggregate and the sorted host names, joined by commas.
     """
     hosts = host_aggregates.host_map(connection)
-    members = aggregates.providers_in(connection, [one.uuid for one in hosts.aggregates])
+    members = aggregates.providers_in(connection, [item.uuid for item in hosts.aggregates])
     existing = resource_providers.by_uuids(connection, hosts.host_of)
-    for one in hosts.disagreements(members):
+    for differing in hosts.disagreements(members):
         for kind, uuids in (
-            # A node without a provider is reported as such.
-            (CloudFault.AGGREGATE_LACKS_HOSTS, one.lacking & existing.keys()),
-            (CloudFault.AGGREGATE_HAS_OTHER_HOSTS, one.stale),
+            # A node without a provider is a finding of its own.
+            (CloudFault.AGGREGATE_LACKS_HOSTS, differing.lacking & existing.keys()),
+            (CloudFault.AGGREGATE_HAS_OTHER_HOSTS, differing.stale),
         ):
             if uuids:
                 names = ", ".join(sorted({hosts.host_of[uuid] for uuid in uuids}))
-                yield kind, one.aggregate.name, names
+                yield kind, differing.aggregate.name, names
 
 
-def _of_instances(connection: Connection, settings: Settings) -> Iterator[Unfit]:
-    """Yield those of which nova's cells know the host: others hold nothing, and rightly so."""
+def _check_instances(connection: Connection, settings: Settings) -> Iterator[Unfit]:
+    """Yield instances that have a host in a cell, as only they need allocations."""
     number, names = 0, list[str]()
     no_owner = settings.unknown_owner[0]
     for cell in cells.all_cells(connection):
         of_cell = {"no_owner": no_owner, "cell_uuid": cell.uuid}
         number += instances.count_unallocated(connection, **of_cell)
-        left = MOST_INSTANCES - len(names)
-        if left:
-            names += instances.unallocated(connection, **of_cell, limit=left)
+        remaining = MAX_NAMED_INSTANCES - len(names)
+        if remaining:
+            names += instances.unallocated(connection, **of_cell, limit=remaining)
     if number:
         yield Unfit(CloudFault.INSTANCE_WITHOUT_ALLOCATIONS, number, tuple(sorted(names)))

@@ -1,4 +1,4 @@
-"""Checks a configuration, with policies' sections, line by line; logs lines without effect."""
+"""Checks of configuration files line by line, policies included."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,14 +47,14 @@ NAMESPACES = (
     "keystonemiddleware.auth_token",
 )
 
-#: The like of what installed packages announce. The sample has them; a check of files has loaded
-#: the packages already, and reported those that are broken.
+#: The options of installed packages, for the sample configuration. A check of files has already
+#: loaded the packages and reported broken packages.
 PACKAGES = "placement_sched.packages"
-#: Groups whose ``auth_type`` names one of keystoneauth's plugins, and with it more options. nova
-#: and others write the options of these groups into many groups of their files.
+#: Groups whose ``auth_type`` names a plugin of keystoneauth, which has further options. nova and
+#: other services have these options in many groups of their files.
 KEYSTONE_GROUPS = frozenset({"keystone_authtoken", "neutron"})
-#: Groups of oslo.messaging, of today or former days, that it does not use here. They are not
-#: misspelt names of those that it has.
+#: Current and former groups of oslo.messaging that are unused here, and not misspelt names of the
+#: used groups.
 MESSAGING_GROUPS = frozenset(
     {
         "oslo_messaging_amqp",
@@ -63,12 +63,22 @@ MESSAGING_GROUPS = frozenset(
         "oslo_messaging_zmq",
     }
 )
+#: Minimum similarity (0 to 1) of an unknown name and an option for the name to count as misspelt.
+#: Names of nova's other options are less similar.
+_MIN_SIMILARITY = 0.8
+#: The sections with the connections of nova's databases.
+_NOVA_DATABASES = ("api_database", "database")
+#: Prefix of the environment variables of oslo.messaging's groups.
+_MESSAGING_PREFIX = "OS_OSLO_MESSAGING_"
+LOG = log.getLogger(__name__)
+#: Maximum number of logged lines. A nova.conf may have hundreds of lines for other services.
+_MAX_LOGGED = 20
 
 
 class Catalogue:
-    """Options by group and name, the deprecated names too; ``-`` and ``_`` are the same.
+    """Options by group and name, deprecated names included.
 
-    ``conf`` adds what it knows beyond the namespaces: options of third-party plugins. Without
+    ``-`` and ``_`` are the same. ``conf`` adds the options of third-party plugins. Without
     ``messaging``, the options of oslo.messaging can be added later.
     """
 
@@ -84,12 +94,12 @@ class Catalogue:
             self.add_messaging()
 
     def knows(self, group: str, name: str) -> bool:
-        """Return whether there is such an option, by a name of today or an older one."""
+        """Return whether the option exists, by its current or a deprecated name."""
         return self.find(group, name) is not None or (group, underscored(name)) in self.deprecated
 
     def add_messaging(self) -> None:
-        """Add the options of oslo.messaging, which takes long to load and brings much along."""
-        oslo_messaging()  # which is so kept from warning when its options are
+        """Add the options of oslo.messaging, which is slow to import."""
+        oslo_messaging()  # imports it without its warnings
         self._add_namespace(MESSAGING)
 
     def _add_namespace(self, namespace: str) -> None:
@@ -109,7 +119,10 @@ class Catalogue:
                     self.deprecated[old.group or group, name] = (group, option)
 
     def add_keystone_plugin(self, group: str, auth_type: str) -> None:
-        """Add the options of a group's ``auth_type``; raises :class:`ConfigurationError` for it."""
+        """Add the options of a group's ``auth_type``.
+
+        Raises :class:`ConfigurationError` if its plugin cannot be loaded.
+        """
         check_installed(group, auth_type)
         try:
             options = keystone_loading.get_auth_plugin_conf_options(auth_type)
@@ -119,17 +132,17 @@ class Catalogue:
         self._add(group, options)
 
     def find(self, group: str, name: str) -> cfg.Opt | None:
-        """Return the option of this present name, or None."""
+        """Return the option with this current name, or None."""
         return self.options.get(group, {}).get(underscored(name))
 
     def knows_group(self, group: str) -> bool:
-        """Return whether any option, by present or deprecated name, is of ``group``."""
+        """Return whether ``group`` has an option, by its current or a deprecated name."""
         return group in self.options or any(
-            group == other for other, _ in chain(self.deprecated, WITHOUT_MEANING)
+            group == known_group for known_group, _ in chain(self.deprecated, WITHOUT_MEANING)
         )
 
     def groups_with(self, name: str) -> list[str]:
-        """Return the groups that have an option of this name, which is none of many services'."""
+        """Return the groups with this option, except groups of keystoneauth."""
         return [
             group
             for group, options in self.options.items()
@@ -138,24 +151,16 @@ class Catalogue:
 
 
 def underscored(name: str) -> str:
-    """Return an option's name as Python sees it; files may write either."""
+    """Return the name of an option as a Python identifier."""
     return name.replace("-", "_")
-
-
-#: How alike (0 to 1) an unknown name and one of ours must be to be a slip rather than another
-#: program's. Names of nova's other options are less like ours.
-_ALIKE = 0.8
-#: The sections that name nova's databases.
-_OF_NOVA = ("api_database", "database")
-#: How the variables of oslo.messaging's groups begin.
-_MESSAGING = "OS_OSLO_MESSAGING_"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something an operator should mend; ``fatal`` unless the configuration works all the same.
+    """A problem that an operator should fix.
 
-    A line that is ``without_effect`` sets nothing: the service starts, but not as it was meant to.
+    It is ``fatal`` unless the service can start. A line ``without_effect`` sets nothing, so the
+    service may not do what its author intended.
     """
 
     place: Place | None
@@ -174,12 +179,12 @@ def check_files(
     conf: Conf,
     unlisted: Mapping[str, str | None] = MappingProxyType({}),
 ) -> list[Problem]:
-    """Return what is wrong with the lines of ``files`` and with ``OS_<GROUP>__<OPTION>``.
+    """Check the lines of ``files`` and the variables ``OS_<GROUP>__<OPTION>``.
 
-    ``conf`` knows the options of third-party plugins. ``unlisted`` are sections that an aggregate
-    may name as its policy, each with why it could not be used, or None.
+    ``conf`` has the options of third-party plugins. ``unlisted`` maps each section that may be
+    the policy of an aggregate to the reason why it is invalid, or None.
     """
-    CONF.register_noted(conf)  # some plugins register options when they are made
+    CONF.register_noted(conf)  # some plugins register options when they are instantiated
     catalogue = Catalogue(conf, messaging=False)
     problems: list[Problem] = []
     written: list[Assignment] = []
@@ -188,15 +193,15 @@ def check_files(
             written += sources.read_assignments(file)
         except ConfigurationError as wrong:
             problems.append(Problem(None, wrong.detail))
-    if any(variable.startswith(_MESSAGING) for variable in environment) or not all(
+    if any(variable.startswith(_MESSAGING_PREFIX) for variable in environment) or not all(
         catalogue.knows(line.group, line.name) for line in written
     ):
         catalogue.add_messaging()
-    written += _from_environment(environment, catalogue)
-    problems += _keystone(written, catalogue)
-    problems += _unknown_groups(written, catalogue, unlisted)
+    written += _read_environment(environment, catalogue)
+    problems += _add_keystone_options(written, catalogue)
+    problems += _find_unknown_groups(written, catalogue, unlisted)
     for assignment in written:
-        problems += _check(assignment, catalogue)
+        problems += _check_line(assignment, catalogue)
     order = [*files, *(f"environment {variable}" for variable in sorted(environment))]
 
     def position(problem: Problem) -> tuple[int, int]:
@@ -206,44 +211,44 @@ def check_files(
     return sorted(problems, key=position)
 
 
-def _fault(check: Callable[..., object], *given: object) -> str | None:
+def _find_fault(check: Callable[..., object], *args: object) -> str | None:
     try:
-        check(*given)
+        check(*args)
     except ConfigurationError as wrong:
         return wrong.detail
     return None
 
 
 def check_settings(settings: Settings) -> list[Problem]:
-    """Return what is wrong with values of the right type.
+    """Check values of the right type for their meaning.
 
-    Checked are the URLs of databases, plugins, extra specs of packages, PCI aliases, neutron's
-    address, notifications and, where these are right, ``[scheduler] json_config_location``.
+    Checked are the URLs of databases, plugins, extra spec validators, PCI aliases, neutron's
+    address, notifications and, if these are valid, ``[scheduler] json_config_location``.
     """
     in_placement = settings.filter_scheduler.pci_in_placement
     faults = (
-        _fault(database_url, settings),
+        _find_fault(database_url, settings),
         *(
-            _fault(served_url, url, f"[{group}] connection")
-            for group in _OF_NOVA
+            _find_fault(served_url, url, f"[{group}] connection")
+            for group in _NOVA_DATABASES
             if (url := getattr(settings, group).connection)
         ),
-        _fault(plugins_for, settings),
-        _fault(all_validators),
-        _fault(partial(aliases_of, in_placement=in_placement), settings.pci.alias),
-        _fault(neutron_of, settings),
-        _fault(announcer_of, settings),
+        _find_fault(plugins_for, settings),
+        _find_fault(all_validators),
+        _find_fault(partial(aliases_of, in_placement=in_placement), settings.pci.alias),
+        _find_fault(neutron_of, settings),
+        _find_fault(announcer_of, settings),
     )
-    if found := [Problem(None, fault) for fault in faults if fault]:
-        return found
+    if problems := [Problem(None, fault) for fault in faults if fault]:
+        return problems
     try:
-        return [Problem(None, one, fatal=False) for one in with_options_file(settings).ignored]
+        return [Problem(None, line, fatal=False) for line in with_options_file(settings).ignored]
     except ConfigurationError as wrong:
         return [Problem(None, wrong.detail)]
 
 
-def _from_environment(environment: Mapping[str, str], catalogue: Catalogue) -> Iterator[Assignment]:
-    """Yield the variables that name a group of ours; ``OS_`` belongs to other programs as well."""
+def _read_environment(environment: Mapping[str, str], catalogue: Catalogue) -> Iterator[Assignment]:
+    """Yield variables of known groups only, as other programs also use ``OS_``."""
     for variable, value in sorted(environment.items()):
         group, separator, name = variable.removeprefix("OS_").partition("__")
         if not (variable.startswith("OS_") and separator):
@@ -254,51 +259,51 @@ def _from_environment(environment: Mapping[str, str], catalogue: Catalogue) -> I
             yield Assignment(place, place, group, name.lower(), value)
 
 
-def _keystone(written: Iterable[Assignment], catalogue: Catalogue) -> Iterator[Problem]:
+def _add_keystone_options(written: Iterable[Assignment], catalogue: Catalogue) -> Iterator[Problem]:
     for line in written:
         by_plugin = line.group in KEYSTONE_GROUPS
         if not by_plugin or underscored(line.name) != "auth_type":
             continue
-        if fault := _fault(catalogue.add_keystone_plugin, line.group, line.value):
+        if fault := _find_fault(catalogue.add_keystone_plugin, line.group, line.value):
             yield Problem(line.place, fault)
 
 
-def _unknown_groups(
+def _find_unknown_groups(
     written: Sequence[Assignment], catalogue: Catalogue, unlisted: Mapping[str, str | None]
 ) -> Iterator[Problem]:
-    """Yield each unknown group once, a policy's apart; it is an error if it is like one of ours."""
+    """Yield each unknown group, as an error if it looks misspelt."""
     listed = [
         line.value
         for line in written
         if (line.group, underscored(line.name)) == ("scheduler", "policies")
     ]
-    # The last line holds.
-    known = {name.strip().lower() for name in "".join(listed[-1:]).split(",")}
+    # The last line overrides the lines above it.
+    policy_names = {name.strip().lower() for name in "".join(listed[-1:]).split(",")}
     for line in written:
-        if line.group in known or catalogue.knows_group(line.group):
+        if line.group in policy_names or catalogue.knows_group(line.group):
             continue
-        known.add(line.group)
+        policy_names.add(line.group)
         foreign = line.group in MESSAGING_GROUPS
-        near = () if foreign else nearest(line.group, catalogue.options, alike=_ALIKE)
+        near = () if foreign else nearest(line.group, catalogue.options, alike=_MIN_SIMILARITY)
         if near:
             text = f"unknown group [{line.group}]{did_you_mean(near, '[{}]'.format)}"
         elif reason := unlisted.get(line.group, ""):
-            text = f"unknown group [{line.group}], nor can it be a policy: {reason}"
+            text = f"unknown group [{line.group}], and it cannot be a policy: {reason}"
         elif reason is None:
             continue
         else:
-            text = f"unknown group [{line.group}], nothing in it is used"
+            text = f"unknown group [{line.group}], its options are not used"
         yield Problem(line.heading, text, fatal=bool(near), without_effect=True)
 
 
-def _check(line: Assignment, catalogue: Catalogue) -> Iterator[Problem]:
+def _check_line(line: Assignment, catalogue: Catalogue) -> Iterator[Problem]:
     if not catalogue.knows_group(line.group):
         return
     option = catalogue.find(line.group, line.name)
     if option is None:
         today = catalogue.deprecated.get((line.group, underscored(line.name)))
         if today is None:
-            yield _unknown_option(line, catalogue)
+            yield _describe_unknown_option(line, catalogue)
             return
         group, option = today
         text = f"is a deprecated name of [{group}] {option.dest}"
@@ -308,14 +313,14 @@ def _check(line: Assignment, catalogue: Catalogue) -> Iterator[Problem]:
         text = f"[{line.group}] {line.name} will be removed{reason}"
         yield Problem(line.place, text, fatal=False)
     if "$" in line.value:
-        return  # oslo.config replaces $name by another option's value when it is read
+        return  # oslo.config replaces $name by the value of another option on access
     try:
         sources.countable(option, option.type(line.value))
     except (TypeError, ValueError) as wrong:
         yield Problem(line.place, sources.wrong_value(line, option, wrong))
 
 
-def _unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
+def _describe_unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
     unused = WITHOUT_MEANING.get((line.group, underscored(line.name)))
     if unused is not None:
         text = f"[{line.group}] {line.name} is ignored: {unused}"
@@ -323,15 +328,15 @@ def _unknown_option(line: Assignment, catalogue: Catalogue) -> Problem:
     text = f"there is no option [{line.group}] {line.name}"
     if elsewhere := catalogue.groups_with(line.name):
         places = " and ".join(f"[{group}]" for group in elsewhere)
-        return Problem(line.place, f"{text}; there is one in {places}", without_effect=True)
+        return Problem(line.place, f"{text}; it exists in {places}", without_effect=True)
     names = catalogue.options.get(line.group, ())
-    if near := nearest(underscored(line.name), names, alike=_ALIKE):
+    if near := nearest(underscored(line.name), names, alike=_MIN_SIMILARITY):
         return Problem(line.place, f"{text}{did_you_mean(near, str)}", without_effect=True)
-    return Problem(line.place, f"{text} here, and it is not used", fatal=False, without_effect=True)
+    return Problem(line.place, f"{text} here, so it is not used", fatal=False, without_effect=True)
 
 
 def check_policies(settings: Settings) -> list[Problem]:
-    """Return what is wrong with the policies that ``[scheduler] policies`` lists."""
+    """Check the policies that ``[scheduler] policies`` lists."""
     try:
         names = Names(settings)
     except ConfigurationError as wrong:
@@ -343,15 +348,15 @@ def check_policies(settings: Settings) -> list[Problem]:
     return [
         problem
         for name in dict.fromkeys(policies.names)
-        for problem in _of_policy(name, settings, names)
+        for problem in _check_policy(name, settings, names)
     ]
 
 
 def unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
-    """Return the sections that would be policies if an aggregate named them.
+    """Return the sections that aggregates may name as policies.
 
-    Each with why it could not be used, or None. Sections that set nothing of ours, as other
-    services' do, are left out, and all of them where the policies are listed.
+    Each section has the reason why it is invalid, or None. Sections without any known option, such
+    as sections of other services, are omitted. If policies are listed, there are none.
     """
     policies = policies_for(settings)
     try:
@@ -359,29 +364,29 @@ def unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
     except ConfigurationError:
         return {}
     return {
-        name: _fault(policies.get, name)
+        name: _find_fault(policies.get, name)
         for name in (() if policies.named else policies.unlisted)
         if any(map(names.has_meaning, settings.sections[name]))
     }
 
 
-def _of_policy(name: str, settings: Settings, names: Names) -> Iterator[Problem]:
+def _check_policy(name: str, settings: Settings, names: Names) -> Iterator[Problem]:
     try:
         lines = registry.lines_of(name, settings)
     except ConfigurationError as wrong:
         yield _problem(wrong.detail, settings.place_in_files("scheduler", "policies"))
         return
-    problems = [problem for line in lines for problem in _of_line(line, settings, names)]
+    problems = [problem for line in lines for problem in _check_policy_line(line, settings, names)]
     yield from problems
     if any(problem.fatal for problem in problems):
         return
-    if fault := _fault(policies_for(settings).get, name):
-        # A value of the right type, of which the policy's plugins cannot be made.
+    if fault := _find_fault(policies_for(settings).get, name):
+        # All values have the right type, but the plugins of the policy cannot be created.
         places = [line.place for line in lines if fault.startswith(f"{line.place}: ")]
         yield _problem(fault, places[0] if places else None)
 
 
-def _of_line(line: Assignment, settings: Settings, names: Names) -> Iterator[Problem]:
+def _check_policy_line(line: Assignment, settings: Settings, names: Names) -> Iterator[Problem]:
     try:
         group, name = names.meant_by(line)
     except ConfigurationError as wrong:
@@ -394,7 +399,7 @@ def _of_line(line: Assignment, settings: Settings, names: Names) -> Iterator[Pro
         text = f"[{line.group}] {line.name} is a deprecated name of [{group}] {name}"
         yield Problem(line.place, text, fatal=False)
     override = registry.Override(group, name, line.value, line.place)
-    if fault := _fault(registry.settings_under, settings, [override]):
+    if fault := _find_fault(registry.settings_under, settings, [override]):
         reason = "" if option.secret else f": {fault.partition(f'{group}.{name}: ')[2]}"
         yield Problem(line.place, f"[{line.group}] {line.name} has a wrong value{reason}")
 
@@ -403,42 +408,36 @@ def _problem(detail: str, place: Place | None) -> Problem:
     return Problem(place, detail.removeprefix(f"{place}: "))
 
 
-LOG = log.getLogger(__name__)
-#: How many lines are named. A whole nova.conf has hundreds that are for other services.
-MOST = 20
-
-
 def lines_without_effect(settings: Settings) -> list[Problem]:
-    """Return the lines and groups that set nothing: options unknown, misspelt or of no use here.
+    """Return the lines and groups without effect.
 
-    What is misspelt comes first; within each kind they are in the order of the files.
+    Misspelt options come first, and each kind is in the order of the files.
     """
     files = sources.files_read(settings.conf)
     if not files and not any("__" in name for name in os.environ if name.startswith("OS_")):
         return []
     problems = check_files(files, os.environ, settings.conf, unlisted_policies(settings))
-    found = [problem for problem in problems if problem.without_effect]
-    return sorted(found, key=lambda problem: not problem.fatal)
+    ineffective = [problem for problem in problems if problem.without_effect]
+    return sorted(ineffective, key=lambda problem: not problem.fatal)
 
 
 def log_start(settings: Settings, *, of_nova: bool = False) -> None:
-    """Start the log with a warning of each line that sets nothing, as ``config validate`` has it.
+    """Set up logging and warn about lines of the configuration without effect.
 
-    They are looked for before, as libraries that are loaded for it would log that. Where the
-    configuration is ``of_nova``, most of its lines are for other services: then only those are
-    named that look like an option of this one, misspelled.
+    The check runs before logging is set up, because libraries that it imports would log. With
+    ``of_nova``, most lines are for other services, so only lines that look misspelt are logged.
     """
     every = lines_without_effect(settings)
     logs.setup(CONF)
     logs.report_missing_handler(CONF)
-    found = [one for one in every if not of_nova or "did you mean" in one.text]
-    if len(found) < len(every):
-        LOG.info("%d lines of the configuration are for other services", len(every) - len(found))
-    for problem in found[:MOST]:
+    relevant = [problem for problem in every if not of_nova or "did you mean" in problem.text]
+    if len(relevant) < len(every):
+        LOG.info("%d lines of the configuration are for other services", len(every) - len(relevant))
+    for problem in relevant[:_MAX_LOGGED]:
         LOG.warning("%s: %s", problem.place, problem.text)
-    if len(found) > MOST:
+    if len(relevant) > _MAX_LOGGED:
         LOG.warning(
             "%d more lines of the configuration have no effect; placement-sched config validate "
             "lists them",
-            len(found) - MOST,
+            len(relevant) - _MAX_LOGGED,
         )

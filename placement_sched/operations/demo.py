@@ -1,4 +1,4 @@
-"""The demo: the sample cloud in a database of its own, with requests placed on it for real."""
+"""Demo of the scheduler on a sample cloud in its own database."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,12 +25,12 @@ from placement_sched.scheduler.plugins import full_conf
 from placement_sched.scheduler.scheduler import Scheduler
 
 ZONES = ("az1", "az2", "az3")
-#: A rack on which no memory is left.
+#: A rack without free memory.
 FULL_RACK = "az2-r03"
-#: A host that stopped reporting, and for how long it has been silent.
+#: A host that stopped reporting, and the time since its last report.
 SILENT_HOST = "az1-r03-ssd07"
 SILENCE = timedelta(days=30)
-#: A host whose compute service is disabled, and why.
+#: A host whose compute service is disabled, and the reason.
 DISABLED_HOST = "az3-r05-epyc02"
 DISABLED_REASON = "replacing a faulty DIMM"
 WINDOWS_TRAIT = "CUSTOM_LICENSED_WINDOWS"
@@ -38,14 +38,14 @@ GPU_TRAIT = "CUSTOM_GPU_A100"
 _X86 = frozenset({"HW_CPU_X86_AVX", "HW_CPU_X86_AVX2"})
 _AVX512 = _X86 | {"HW_CPU_X86_AVX512F", "HW_CPU_X86_AVX512VNNI"}
 _SSD = "STORAGE_DISK_SSD"
-#: Memory that each host keeps for itself, in MB.
+#: Memory that each host reserves for itself, in MB.
 _RESERVED_MB = 8192
 _SEED = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HardwareGeneration:
-    """One generation of hardware: what each host is, and how many are in which racks of a zone."""
+    """A generation of hardware, with its number of hosts per rack in each zone."""
 
     kind: str
     about: str
@@ -132,7 +132,7 @@ GENERATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """A flavor of the instances that run already: virtual CPUs, memory in MB, disk in GB."""
+    """A flavor of running instances: virtual CPUs, memory in MB, disk in GB."""
 
     name: str
     vcpus: int
@@ -160,13 +160,13 @@ class _Host:
 
 
 def uuid_of(name: str) -> str:
-    """Return the uuid of the sample cloud's thing of this name, the same at every call."""
+    """Return the uuid of an object of the sample cloud, derived from its name."""
     return str(uuid5(NAMESPACE_URL, f"placement-sched:demo/{name}"))
 
 
 def sample_cloud(now: datetime) -> Json:
-    """Return the cloud as a fleet document, its hosts heard of just ``now``, but the silent one."""
-    hosts = tuple(_hosts(Random(_SEED)))  # noqa: S311 - makes up instances, the same every time
+    """Return the fleet document, with reports of ``now`` except for the silent host."""
+    hosts = tuple(_hosts(Random(_SEED)))  # noqa: S311 - generates the same instances every time
     aggregates = [
         *((zone, zone, {"availability_zone": zone}) for zone in ZONES),
         ("licensed-windows", "win", {f"trait:{WINDOWS_TRAIT}": "required"}),
@@ -196,22 +196,23 @@ def _hosts(random: Random) -> Iterator[_Host]:
             for number, places in hardware.racks.items():
                 rack = f"{zone}-r{number:02}"
                 for place in range(1, places + 1):
-                    load = _full(hardware) if rack == FULL_RACK else _some(hardware, random)
+                    load = (
+                        _fill_host(hardware) if rack == FULL_RACK else _load_host(hardware, random)
+                    )
                     yield _Host(f"{rack}-{hardware.kind}{place:02}", zone, hardware, load)
 
 
-def _full(hardware: HardwareGeneration) -> tuple[_Size, ...]:
-    """Return instances that take all memory, the largest first."""
-    left = hardware.memory_mb - _RESERVED_MB
+def _fill_host(hardware: HardwareGeneration) -> tuple[_Size, ...]:
+    """Return instances that use all memory, the largest first."""
+    remaining_mb = hardware.memory_mb - _RESERVED_MB
     load: list[_Size] = []
     for size in _SIZES:
-        count, left = divmod(left, size.memory_mb)
+        count, remaining_mb = divmod(remaining_mb, size.memory_mb)
         load += [size] * count
     return tuple(load)
 
 
-def _some(hardware: HardwareGeneration, random: Random) -> tuple[_Size, ...]:
-    """Return instances that take some part of the memory, or some of the virtual GPUs."""
+def _load_host(hardware: HardwareGeneration, random: Random) -> tuple[_Size, ...]:
     if hardware.vgpus:
         return (_GPU_SIZE,) * random.randint(3, hardware.vgpus)
     wanted = random.uniform(0.2, 0.7) * hardware.memory_mb
@@ -222,9 +223,8 @@ def _some(hardware: HardwareGeneration, random: Random) -> tuple[_Size, ...]:
 
 
 def _report(host: _Host, now: datetime) -> Json:
-    """Return what a host sends, as of ``now`` or of its last sign of life, and its traits."""
     hardware = host.hardware
-    seen = now - SILENCE if host.name == SILENT_HOST else now
+    last_seen = now - SILENCE if host.name == SILENT_HOST else now
     vgpus = {"total": hardware.vgpus, "max_unit": hardware.vgpus}
     return {
         "uuid": uuid_of(host.name),
@@ -242,7 +242,7 @@ def _report(host: _Host, now: datetime) -> Json:
         "local_gb_used": sum(size.root_gb for size in host.load),
         "reserved": {"MEMORY_MB": _RESERVED_MB},
         "stats": {"num_instances": len(host.load)},
-        "last_seen_up": f"{seen.isoformat()}Z",
+        "last_seen_up": f"{last_seen.isoformat()}Z",
         "traits": sorted(hardware.traits),
         **({"inventories": {"VGPU": vgpus}} if hardware.vgpus else {}),
     }
@@ -264,13 +264,13 @@ def _instances(host: _Host) -> Iterator[Json]:
             "project": uuid_of("residents"),
             "user": uuid_of("resident"),
             "flavor": flavor,
-            "allocations": {host.name: {name: held for name, held in amounts.items() if held}},
+            "allocations": {host.name: {name: used for name, used in amounts.items() if used}},
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRequest:
-    """A request spec (contract §4) with a title, a line on it, and a line on what to look at."""
+    """A request spec (contract §4) with a title, a summary and a hint."""
 
     name: str
     title: str
@@ -299,7 +299,7 @@ def _spec(
     image: Json = _LINUX,
     count: int = 1,
 ) -> Json:
-    """Return a request spec; a flavor is its name, virtual CPUs, memory in MB and disk in GB."""
+    """Return a request spec for a flavor (name, vCPUs, memory in MB, disk in GB)."""
     sizes = zip(("name", "vcpus", "memory_mb", "root_gb"), flavor, strict=True)
     return {
         "project_id": uuid_of("project"),
@@ -311,7 +311,7 @@ def _spec(
 
 
 _ON_SSD = {"trait:STORAGE_DISK_SSD": "required"}
-#: The requests in the order in which they are placed.
+#: The requests in the order of their placement.
 REQUESTS = (
     SampleRequest(
         name="plain",
@@ -324,14 +324,14 @@ REQUESTS = (
         name="windows",
         title="A Windows server",
         asks=f"4 vCPUs, 8 GiB; the image has trait:{WINDOWS_TRAIT}=required.",
-        look_at="The licensed-windows aggregate is open to it; only its hosts are left.",
+        look_at="The licensed-windows aggregate is open to it; only its hosts remain.",
         spec=_spec("windows", ("m.large", 4, 8_192, 80), image=_WINDOWS),
     ),
     SampleRequest(
         name="gpu",
         title="A GPU worker",
         asks=f"The flavor has resources:VGPU=1 and trait:{GPU_TRAIT}=required.",
-        look_at="VGPU removes hosts without GPUs, and those that have none free.",
+        look_at="VGPU rejects hosts without GPUs, and hosts without a free GPU.",
         spec=_spec(
             "gpu",
             ("g.large", 8, 49_152, 160),
@@ -342,7 +342,7 @@ REQUESTS = (
         name="ten",
         title="Ten database servers at once, all or none",
         asks="16 vCPUs and 64 GiB each, on SSD, in az2, with QEMU 6.2 or newer.",
-        look_at="Each sees what those before it took, so they spread over many hosts.",
+        look_at="Each claim changes the free amounts for the next, so they spread over many hosts.",
         spec=_spec(
             "ten",
             ("r.2xlarge", 16, 65_536, 400),
@@ -353,9 +353,9 @@ REQUESTS = (
     ),
     SampleRequest(
         name="impossible",
-        title="One that cannot be: a confidential server",
+        title="A request without a valid host: a confidential server",
         asks="32 vCPUs, 256 GiB, on SSD, its memory encrypted by AMD SEV-SNP.",
-        look_at="The last line names the one constraint without which hosts would fit.",
+        look_at="The last line names the constraint that rejects hosts which fit otherwise.",
         spec=_spec(
             "impossible",
             ("c.confidential", 32, 262_144, 500),
@@ -366,14 +366,14 @@ REQUESTS = (
 
 DATABASE_NAME = "placement_sched.db"
 CONFIG_NAME = "demo.conf"
-#: The hosts of the demo report once only; so long they count as up. Less than the silent host's
-#: silence.
+#: The hosts of the demo report only once and count as up for this time, which is less than the
+#: silence of the silent host.
 _UP_FOR = timedelta(days=7)
 _CONFIG = """\
 # The sample cloud of placement-sched demo.
 
 [DEFAULT]
-# Its hosts have reported once and will not again: they count as up for a week.
+# Its hosts report only once, so they count as up for a week.
 service_down_time = {up_for}
 
 [placement_database]
@@ -387,10 +387,10 @@ enable_isolated_aggregate_filtering = true
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """How a request went: its explanation, and what was selected and claimed.
+    """The result of a request: its explanation and its claimed selections.
 
-    ``selected`` has, for each instance, its uuid (``instance``) beside its selection; it is empty
-    where ``refused`` says why there is none.
+    ``selected`` has the selection of each instance, with its uuid as ``instance``. If it is empty,
+    ``refused`` is the reason.
     """
 
     request: SampleRequest
@@ -401,18 +401,18 @@ class Placing:
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """The sample cloud as a fleet document, and the scheduler that places requests on it."""
+    """The sample cloud as a fleet document, with a scheduler."""
 
     cloud: Json
     scheduler: Scheduler
 
     def place(self, request: SampleRequest) -> Placing:
-        """Explain a request, then select and claim for it, on the same state of the cloud."""
+        """Explain a request, then select hosts and claim on the same state of the cloud."""
         explanation = self.scheduler.explain(request.spec, overrides={}, view=EVERYTHING)
         try:
             answer = self.scheduler.select_destinations(request.spec)
-        except NoValidHost as refusal:
-            return Placing(request, explanation, refused=refusal.detail)
+        except NoValidHost as error:
+            return Placing(request, explanation, refused=error.detail)
         pairs = zip(request.spec["instance_uuids"], answer["selections"], strict=True)
         selected = tuple({"instance": uuid, **best} for uuid, (best, *_) in pairs)
         return Placing(request, explanation, selected)
@@ -420,13 +420,13 @@ class Demo:
 
 @contextmanager
 def opened(directory: Path, clock: Clock, random: Random) -> Iterator[Demo]:
-    """Give the demo, its database and its configuration file made in ``directory``.
+    """Create a demo, with its database and configuration file in ``directory``.
 
-    It has no other settings. Raises :class:`Invalid` for a directory that has a demo already,
-    that cannot be written to, or whose name cannot stand in a database URL.
+    It reads no other configuration. Raises :class:`Invalid` if the directory already has a demo,
+    is not writable, or has a name that is not allowed in a database URL.
     """
     settings = Settings.from_conf(
-        read_files(full_conf(), [str(_configured(directory))], alone=True)
+        read_files(full_conf(), [str(_write_config(directory))], alone=True)
     )
     database = Database(settings)
     try:
@@ -446,21 +446,21 @@ def opened(directory: Path, clock: Clock, random: Random) -> Iterator[Demo]:
 
 
 def load(connection: Connection, cloud: Json, settings: Settings, now: datetime) -> None:
-    """Make a cloud within the caller's write transaction, as loading a fleet file does."""
+    """Load a fleet document within the caller's write transaction."""
     apply(connection, merge(connection, cloud, settings, now), lambda _what: None)
 
 
-def _configured(directory: Path) -> Path:
+def _write_config(directory: Path) -> Path:
     database, config = directory / DATABASE_NAME, directory / CONFIG_NAME
     for path in (database, config):
         if path.exists():
-            raise Invalid(f"{path} is there already; name another directory, or remove it")
+            raise Invalid(f"{path} already exists; use another directory, or remove it")
     url = str(database.resolve())
     if "?" in url or not url.isprintable():
-        raise Invalid(f"{directory}: a name with '?' or control characters fits in no database URL")
+        raise Invalid(f"{directory}: '?' and control characters are not allowed in a database URL")
     text = _CONFIG.format(
         up_for=int(_UP_FOR.total_seconds()),
-        # oslo.config takes a single one for a reference to another option.
+        # oslo.config reads a single $ as a reference to another option.
         database=url.replace("$", "$$"),
     )
     try:

@@ -1,8 +1,8 @@
-"""What may be done with flavors, their extra specs and the projects that private ones are for.
+"""Changes of flavors, their extra specs and their projects.
 
-Each function works within the caller's transaction, and those that write bump the flavors' change
-counter first: that row's lock makes writers take turns, so two of them cannot both find a name
-free. The rules are nova's (compute API reference, "Flavors").
+Each function works within the caller's transaction. Writers first bump the change counter of
+flavors. The lock of its row serializes them, so two writers cannot use the same name. The rules are
+nova's (compute API reference, "Flavors").
 """
 
 from collections.abc import Mapping
@@ -17,19 +17,19 @@ from placement_sched.store.compute import flavors as store
 
 
 def get(connection: Connection, flavorid: str, project_id: str | None = None) -> Flavor:
-    """Return a flavor; raises :class:`NotFound`, also where ``project_id`` may not see it."""
-    found = store.by_flavorid(connection, flavorid)
-    if found is None or not (
+    """Return a flavor, or raise :class:`NotFound` if ``project_id`` may not see it."""
+    flavor = store.by_flavorid(connection, flavorid)
+    if flavor is None or not (
         project_id is None
-        or found.is_public
-        or store.is_for(connection, _number(found), project_id)
+        or flavor.is_public
+        or store.is_for(connection, _row_id(flavor), project_id)
     ):
         raise NotFound(f"Flavor {flavorid} could not be found.")
-    return found
+    return flavor
 
 
 def create(connection: Connection, flavor: Flavor, now: datetime) -> Flavor:
-    """Keep a new flavor and return it as kept; raises :class:`Duplicate` for its id or name."""
+    """Store a new flavor, or raise :class:`Duplicate` if its id or name is in use."""
     change_counters.bump(connection, store.SUBJECT)
     flavorid = str(flavor.flavorid)
     if store.by_flavorid(connection, flavorid) is not None:
@@ -41,96 +41,96 @@ def create(connection: Connection, flavor: Flavor, now: datetime) -> Flavor:
 
 
 def describe(connection: Connection, flavorid: str, text: str | None, now: datetime) -> Flavor:
-    """Change the description of a flavor, and return it; raises :class:`NotFound`."""
-    number = _locked(connection, flavorid)
-    store.describe(connection, number, text, now)
+    """Change the description of a flavor, or raise :class:`NotFound`."""
+    row_id = _lock(connection, flavorid)
+    store.describe(connection, row_id, text, now)
     return get(connection, flavorid)
 
 
 def delete(connection: Connection, flavorid: str) -> None:
-    """Delete a flavor; instances keep what they were made of. Raises :class:`NotFound`."""
-    store.remove(connection, _locked(connection, flavorid))
+    """Delete a flavor, but not its copies in instances, or raise :class:`NotFound`."""
+    store.remove(connection, _lock(connection, flavorid))
 
 
 def set_extra_specs(
     connection: Connection, flavorid: str, changes: Mapping[str, str], now: datetime
 ) -> None:
-    """Set extra specs of a flavor, those not named stay.
+    """Add or replace extra specs of a flavor.
 
-    Raises :class:`NotFound`, and :class:`Invalid` for more than a request for instances may have.
+    Raises :class:`NotFound`, and :class:`Invalid` for too many extra specs.
     """
-    number = _locked(connection, flavorid)
-    before = get(connection, flavorid).extra_specs
-    has = len(before.keys() | changes.keys())
-    # A flavor from before there was a limit may have more, and keeps them.
-    if has > max(MAX_EXTRA_SPECS, len(before)):
+    row_id = _lock(connection, flavorid)
+    existing = get(connection, flavorid).extra_specs
+    count = len(existing.keys() | changes.keys())
+    # A flavor that is older than the limit may have more.
+    if count > max(MAX_EXTRA_SPECS, len(existing)):
         raise Invalid(
-            f"Flavor {flavorid} would have {has} extra specs, at most {MAX_EXTRA_SPECS} allowed."
+            f"Flavor {flavorid} would have {count} extra specs, at most {MAX_EXTRA_SPECS} allowed."
         )
-    store.set_extra_specs(connection, number, changes, now)
+    store.set_extra_specs(connection, row_id, changes, now)
 
 
 def remove_extra_spec(connection: Connection, flavorid: str, key: str) -> None:
-    """Delete one extra spec of a flavor; raises :class:`NotFound` where either is not there."""
-    number = _locked(connection, flavorid)
+    """Delete an extra spec of a flavor, or raise :class:`NotFound`."""
+    row_id = _lock(connection, flavorid)
     extra_spec(get(connection, flavorid), key)
-    store.remove_extra_spec(connection, number, key)
+    store.remove_extra_spec(connection, row_id, key)
 
 
 def extra_spec(flavor: Flavor, key: str) -> str:
-    """Return the value of an extra spec; raises :class:`NotFound`."""
+    """Return the value of an extra spec, or raise :class:`NotFound`."""
     if key not in flavor.extra_specs:
         raise NotFound(f"Flavor {flavor.flavorid} has no extra specs with key {key}.")
     return flavor.extra_specs[key]
 
 
 def projects(connection: Connection, flavorid: str) -> tuple[str, ...]:
-    """Return the projects that a private flavor is for; raises :class:`NotFound`."""
+    """Return the projects of a private flavor, or raise :class:`NotFound`."""
     flavor = get(connection, flavorid)
     if flavor.is_public:
         raise NotFound("Access list not available for public flavors.")
-    return store.projects_of(connection, _number(flavor))
+    return store.projects_of(connection, _row_id(flavor))
 
 
 def let_in(
     connection: Connection, flavorid: str, project_id: str, now: datetime, *, public: bool
 ) -> tuple[str, ...]:
-    """Put a project among those a flavor is for, and return them.
+    """Give a project access to a flavor, and return all its projects.
 
-    With ``public``, a public flavor accepts them as well, without effect. Raises
-    :class:`NotFound`, :class:`Conflict` for a project that is there or a public flavor, and
-    :class:`Invalid` for too many.
+    With ``public``, a public flavor is accepted, without effect. Raises :class:`NotFound`,
+    :class:`Conflict` for a public flavor or a project with access, and :class:`Invalid` for too
+    many projects.
     """
-    number = _locked(connection, flavorid)
+    row_id = _lock(connection, flavorid)
     if not public and get(connection, flavorid).is_public:
         raise Conflict("Can not add access to a public flavor.")
-    if store.is_for(connection, number, project_id):
+    if store.is_for(connection, row_id, project_id):
         raise Conflict(
             f"Flavor access already exists for flavor {flavorid} and project {project_id} "
             "combination."
         )
-    has = len(before := store.projects_of(connection, number)) + 1
-    if has > MAX_FLAVOR_PROJECTS:
+    count = len(projects_before := store.projects_of(connection, row_id)) + 1
+    if count > MAX_FLAVOR_PROJECTS:
         raise Invalid(
-            f"Flavor {flavorid} would be for {has} projects, at most {MAX_FLAVOR_PROJECTS} allowed."
+            f"Flavor {flavorid} would have {count} projects, at most {MAX_FLAVOR_PROJECTS} allowed."
         )
-    store.add_project(connection, number, project_id, now)
-    return tuple(sorted((*before, project_id)))
+    store.add_project(connection, row_id, project_id, now)
+    return tuple(sorted((*projects_before, project_id)))
 
 
 def shut_out(connection: Connection, flavorid: str, project_id: str) -> tuple[str, ...]:
-    """Take a project from those a flavor is for, and return the rest; raises :class:`NotFound`."""
-    number = _locked(connection, flavorid)
-    if not store.remove_project(connection, number, project_id):
+    """Withdraw access of a project, or raise :class:`NotFound`."""
+    row_id = _lock(connection, flavorid)
+    if not store.remove_project(connection, row_id, project_id):
         raise NotFound(f"Flavor access not found for {flavorid} / {project_id} combination.")
-    return store.projects_of(connection, number)
+    return store.projects_of(connection, row_id)
 
 
-def _locked(connection: Connection, flavorid: str) -> int:
-    """Return the number of a flavor that no other writer changes until the transaction ends."""
+def _lock(connection: Connection, flavorid: str) -> int:
+    """Lock flavors until the transaction ends, and return the row id of a flavor."""
     change_counters.bump(connection, store.SUBJECT)
-    return _number(get(connection, flavorid))
+    return _row_id(get(connection, flavorid))
 
 
-def _number(flavor: Flavor) -> int:
+def _row_id(flavor: Flavor) -> int:
     return int(flavor.id or 0)

@@ -1,8 +1,7 @@
-"""The gauges of how many more instances of chosen flavors fit, in ``/metrics``.
+"""Prometheus gauges of the cloud and of the capacity for chosen flavors.
 
-They are counted beside the scrapes, by a thread that a scrape starts where what is known is a
-minute old: no scrape waits for them, and each shows how old they are. Several workers share them in
-a file beside their numbers.
+A scrape starts a thread that counts the capacity if the cached figures are a minute old. No scrape
+waits for it, and each scrape shows the age of the figures. The workers share them in a file.
 """
 
 import os
@@ -22,11 +21,25 @@ from placement_sched.errors import Error
 from placement_sched.model.document import encoded
 from placement_sched.model.figures import CapacityFigures, CloudFigures, Counted
 
+LOG = log.getLogger(__name__)
+#: Counts the capacity for flavors of these names.
+CountFlavors = Callable[[Sequence[str]], CapacityFigures]
+#: Maximum age of cached figures, in seconds.
+KEPT = 60
+#: Maximum number of flavors, the first of the option.
+MOST = 50
+#: The name of the thread that counts.
+THREAD = "capacity of flavors"
+_PREFIX = "placement_sched_scheduler_capacity"
+#: Reads the current figures. Raises :class:`Error` if it cannot.
+ReadFigures = Callable[[], CloudFigures]
+_CLOUD_PREFIX = "placement_sched"
+
 
 class ReadGauges(Collector):
-    """Gauges that are read when a scrape comes and those known are ``kept`` seconds old.
+    """Gauges that a scrape reads again if they are ``kept`` seconds old.
 
-    One thread at a time reads them; any other shows those that are known.
+    One thread at a time reads them. Other scrapes show the cached gauges.
     """
 
     def __init__(self, kept: float) -> None:
@@ -35,11 +48,11 @@ class ReadGauges(Collector):
         self._read_at: float | None = None
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """Return nothing: what there is to collect is not asked for when this is registered."""
+        """Return nothing, so that registration does not collect."""
         return []
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the gauges, read again where that is due."""
+        """Yield the gauges, read again if they are too old."""
         if self._lock.acquire(blocking=False):
             try:
                 self._read_if_due()
@@ -55,44 +68,44 @@ class ReadGauges(Collector):
 
     @abstractmethod
     def _read(self) -> float | None:
-        """Read what is shown, and return how many seconds old that is.
+        """Read the figures and return their age in seconds.
 
-        0 also where it cannot be read: who is away is not asked by each scrape. None to read again
-        at the next scrape.
+        0 also if they cannot be read, so that not every scrape tries. None to try again at the next
+        scrape.
         """
 
     @abstractmethod
     def _shown(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the gauges of what was read last."""
+        """Yield the gauges of the latest figures."""
 
 
 class SharedFile:
-    """A file in which the workers of a server share what one of them has read, as JSON."""
+    """A JSON file that the workers of a server share."""
 
     def __init__(self, directory: str | None, name: str) -> None:
-        """``directory`` is where the workers' numbers are; None where there is one process."""
+        """``directory`` is that of the workers' metrics, or None for a single process."""
         self._path = None if directory is None else Path(directory) / name
 
     def read(self) -> Any:
-        """Return what was written last; None where there is nothing, or no file."""
+        """Return the latest document, or None."""
         if self._path is None:
             return None
         try:
             return orjson.loads(self._path.read_bytes())
-        except (OSError, ValueError):  # there is none yet
+        except (OSError, ValueError):  # not written yet
             return None
 
     def write(self, document: Any) -> None:
-        """Put a document in the place of what there is, whole at any moment."""
+        """Replace the document atomically."""
         if self._path is not None:
             written = self._path.with_suffix(f".{os.getpid()}")
             written.write_bytes(encoded(document))
             written.replace(self._path)
 
     def age(self) -> float | None:
-        """Return how many seconds ago it was written; None where there is nothing of use.
+        """Return the age of the document in seconds, or None without a document.
 
-        What is younger than the file's time was written before the clock went back.
+        A time in the future means that the clock was set back, and also returns None.
         """
         try:
             age = time.time() - self._path.stat().st_mtime if self._path else -1
@@ -101,25 +114,10 @@ class SharedFile:
         return age if age >= 0 else None
 
 
-LOG = log.getLogger(__name__)
-
-#: Counts the capacity for flavors of these names.
-CountFlavors = Callable[[Sequence[str]], CapacityFigures]
-
-#: For so many seconds capacity is not counted again.
-KEPT = 60
-#: So many flavors are shown: the first that the option names.
-MOST = 50
-#: The name of the thread that counts.
-THREAD = "capacity of flavors"
-
-_PREFIX = "placement_sched_scheduler_capacity"
-
-
 class CapacityGauges(Collector):
-    """The capacity for chosen flavors as a collector of Prometheus.
+    """Prometheus collector of the capacity for chosen flavors.
 
-    ``flavors`` returns their names; ``directory`` is what workers share. One thread at a time
+    ``flavors`` returns their names, and ``directory`` is shared by workers. One thread at a time
     counts.
     """
 
@@ -130,16 +128,16 @@ class CapacityGauges(Collector):
         self._file = SharedFile(directory, "capacity_figures.json")
         self._turn = Lock()
         self._figures: CapacityFigures | None = None
-        self._asked: tuple[str, ...] = ()
+        self._requested: tuple[str, ...] = ()
         self._tried_at = 0.0
         self._logged: set[str] = set()
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """Return nothing: what there is to collect is not asked for when this is registered."""
+        """Return nothing, so that registration does not collect."""
         return []
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the gauges of what was counted last; none where there is nothing yet."""
+        """Yield the gauges of the latest count, or none before the first count."""
         names = tuple(dict.fromkeys(self._flavors()))[:MOST]
         if not names:
             return
@@ -150,18 +148,18 @@ class CapacityGauges(Collector):
             yield from _gauges(figures, names)
 
     def _refresh(self, names: tuple[str, ...]) -> None:
-        """Let a thread count where what is known is too old, or of other flavors."""
-        now, known = time.time(), self._figures
-        young = known is not None and _is_young(known.counted_at, now)
-        if young and known is not None and known.flavors.keys() >= {*names}:
+        """Start a thread that counts if the figures are too old or of other flavors."""
+        now, figures = time.time(), self._figures
+        is_young = figures is not None and _is_young(figures.counted_at, now)
+        if is_young and figures is not None and figures.flavors.keys() >= {*names}:
             return
-        if self._asked == names and _is_young(self._tried_at, now):  # it failed a moment ago
+        if self._requested == names and _is_young(self._tried_at, now):  # it failed a moment ago
             return
         if self._turn.acquire(blocking=False):
-            self._asked, self._tried_at = names, now
-            Thread(target=self._count_beside, args=(names,), name=THREAD, daemon=True).start()
+            self._requested, self._tried_at = names, now
+            Thread(target=self._count_and_share, args=(names,), name=THREAD, daemon=True).start()
 
-    def _count_beside(self, names: tuple[str, ...]) -> None:
+    def _count_and_share(self, names: tuple[str, ...]) -> None:
         try:
             figures = self._figures = self._count(names)
             self._log_unknown(figures)
@@ -174,33 +172,38 @@ class CapacityGauges(Collector):
             self._turn.release()
 
     def _log_unknown(self, figures: CapacityFigures) -> None:
-        for name, one in figures.flavors.items():
-            if one.state is Counted.UNKNOWN and name not in self._logged:
+        for name, entry in figures.flavors.items():
+            if entry.state is Counted.UNKNOWN and name not in self._logged:
                 self._logged.add(name)
                 LOG.warning(
-                    "[scheduler] capacity_flavors names %r, of which there is no stored flavor",
+                    "[scheduler] capacity_flavors names %r, but no stored flavor has this name",
                     name,
                 )
 
     def _read_file(self) -> None:
-        """Take over what another worker has counted, where that is younger."""
         if (shared := self._file.read()) is None:
             return
-        found = CapacityFigures.from_json(shared)
-        known = self._figures
-        if known is None or found.counted_at > known.counted_at or known.counted_at > time.time():
-            self._figures = found
+        theirs = CapacityFigures.from_json(shared)
+        current = self._figures
+        if (
+            current is None
+            or theirs.counted_at > current.counted_at
+            or current.counted_at > time.time()
+        ):
+            self._figures = theirs
 
 
 def _is_young(since: float, now: float) -> bool:
-    """Return whether it is so little ago; the future is from before the clock went back."""
+    # A time in the future is from before the clock was set back.
     return 0 <= now - since < KEPT
 
 
 def _gauges(figures: CapacityFigures, names: Sequence[str]) -> Iterator[GaugeMetricFamily]:
-    shown = {name: figures.flavors[name] for name in names if name in figures.flavors}
+    listed = {name: figures.flavors[name] for name in names if name in figures.flavors}
     counted = {
-        name: one for name, one in shown.items() if one.state in {Counted.EXACT, Counted.INEXACT}
+        name: entry
+        for name, entry in listed.items()
+        if entry.state in {Counted.EXACT, Counted.INEXACT}
     }
     whole = GaugeMetricFamily(
         _PREFIX, "How many more instances of a flavor fit.", labels=["flavor"]
@@ -210,45 +213,37 @@ def _gauges(figures: CapacityFigures, names: Sequence[str]) -> Iterator[GaugeMet
         "How many more instances of a flavor fit in a zone.",
         labels=["flavor", "zone"],
     )
-    for name, one in counted.items():
-        whole.add_metric([name], one.instances)
-        for zone, instances in sorted(one.zones.items()):
+    for name, entry in counted.items():
+        whole.add_metric([name], entry.instances)
+        for zone, instances in sorted(entry.zones.items()):
             by_zone.add_metric([name, zone], instances)
     states = GaugeMetricFamily(
         f"{_PREFIX}_state",
-        "1 for the state of a flavor's capacity: exact, inexact (at least so many), refused (no "
-        "request can have it) or unknown (there is no such flavor).",
+        "1 for the state of a flavor's capacity: exact, inexact (a lower bound), refused (every "
+        "request for it is rejected) or unknown (the flavor does not exist).",
         labels=["flavor", "state"],
     )
-    for name, one in shown.items():
-        states.add_metric([name, one.state], 1)
+    for name, entry in listed.items():
+        states.add_metric([name, entry.state], 1)
     age = GaugeMetricFamily(
         f"{_PREFIX}_age_seconds",
-        "How long ago the capacity for flavors was counted.",
+        "Seconds since the capacity for flavors was counted.",
         value=max(time.time() - figures.counted_at, 0),
     )
     yield from (whole, by_zone, states, age)
 
 
-#: Reads the figures of the moment; raises :class:`Error` where it cannot.
-ReadFigures = Callable[[], CloudFigures]
-
-
-_CLOUD_PREFIX = "placement_sched"
-
-
 class CloudGauges(ReadGauges):
-    """The figures of the cloud as a collector of Prometheus; none until they could be read."""
+    """Prometheus collector of the figures of the cloud, empty until they are read."""
 
     def __init__(self, read: ReadFigures, directory: str | None) -> None:
-        """``directory`` is what workers share."""
+        """``directory`` is shared by workers."""
         super().__init__(KEPT)
         self._read_figures = read
         self._file = SharedFile(directory, "cloud_figures.json")
         self._figures: CloudFigures | None = None
 
     def _read(self) -> float | None:
-        """Take the figures from the file where that is young, else from the cloud."""
         age = self._file.age()
         if age is not None and age < KEPT:
             if (shared := self._file.read()) is None:

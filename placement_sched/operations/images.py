@@ -1,9 +1,9 @@
-"""The operations of the image API on images, with its rules.
+"""Changes of images by the rules of the image API.
 
-Each function works within the caller's transaction. Those that change an image lock its row
-first, so that of two patches at one moment the later is made of what the earlier left.
+Each function works within the caller's transaction. A change locks the row of the image first, so
+that concurrent patches are applied one after the other.
 
-Sources: Image API reference, "Images", "Image tags" and "Update image"; glance's
+Sources: Image API reference, "Images", "Image tags" and "Update image", and glance's
 specification "Image API v2 HTTP PATCH media types".
 """
 
@@ -25,27 +25,27 @@ from placement_sched.model.image import StoredImage, Viewer
 from placement_sched.schemas import fields
 from placement_sched.store import images as store
 
-#: What an owner may set, in addition to properties of any other name.
+#: Attributes that an owner may set, in addition to properties.
 SETTABLE = frozenset({*fields.IMAGE, "tags"} - {"status"})
-#: What only the service sets.
+#: Attributes that only the service sets.
 _READ_ONLY = frozenset((
     "id", "status", "size", "virtual_size", "checksum", "os_hash_algo", "os_hash_value",
     "created_at", "updated_at", "direct_url", "self", "file", "schema", "stores",
 ))  # fmt: skip
-#: Names reserved by glance, which no property may have.
+#: Names reserved by glance, which properties may not have.
 _RESERVED = frozenset({"location", "locations", "deleted", "deleted_at"})
 _RESERVED_PREFIX = "os_glance"
-#: What is settled once an image has data.
-_OF_DATA = frozenset({"disk_format", "container_format"})
-#: Visibilities that not every owner may give.
-_TO_ALL = frozenset({image_model.PUBLIC, image_model.COMMUNITY})
+#: Attributes that cannot change once an image has data.
+_DATA_FORMATS = frozenset({"disk_format", "container_format"})
+#: Visibilities that need a permission.
+_SHARED_VISIBILITIES = frozenset({image_model.PUBLIC, image_model.COMMUNITY})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageChange:
-    """One operation of a patch: ``add``, ``replace`` or ``remove`` the attribute ``name``.
+    """An operation of a patch (``add``, ``replace`` or ``remove``) on an attribute.
 
-    ``must_be_new`` is an ``add`` of a name that must not exist, as in an early draft.
+    ``must_be_new`` is for an ``add`` that fails if the name exists, as in an early draft.
     """
 
     operation: str
@@ -55,7 +55,7 @@ class ImageChange:
 
 
 def check_settable(name: str) -> None:
-    """Raise :class:`Forbidden` for a name that no caller may set or remove."""
+    """Raise :class:`Forbidden` for a read-only or reserved name."""
     if name in _READ_ONLY:
         raise Forbidden(f"Attribute '{name}' is read-only.")
     if name in _RESERVED or name.startswith(_RESERVED_PREFIX):
@@ -63,31 +63,33 @@ def check_settable(name: str) -> None:
 
 
 def check_allowed(before: StoredImage | None, after: StoredImage, viewer: Viewer) -> None:
-    """Raise unless the viewer may make this of an image, or (None) make this image.
+    """Check that the viewer may change an image to ``after``, or create it.
 
-    :class:`Forbidden` is for an owner and a visibility that the viewer may not give,
-    :class:`TooMuch` for more properties or tags than an image may have.
+    Raises :class:`Forbidden` for an owner or a visibility that the viewer may not set, and
+    :class:`TooMuch` for too many properties or tags.
     """
     if after.owner != (before.owner if before else viewer.project_id) and not viewer.is_admin:
         raise Forbidden("Only an administrator may give an image to another owner.")
-    opened = after.visibility in _TO_ALL - viewer.may_give
-    if opened and (before is None or before.visibility != after.visibility):
+    is_shared = after.visibility in _SHARED_VISIBILITIES - viewer.may_give
+    if is_shared and (before is None or before.visibility != after.visibility):
         raise Forbidden(f"You are not authorized to make an image {after.visibility}.")
-    _limit("properties", len(after.properties), MAX_IMAGE_PROPERTIES)
-    _limit(
+    _check_limit("properties", len(after.properties), MAX_IMAGE_PROPERTIES)
+    _check_limit(
         "property characters",
         sum(len(name) + len(value) for name, value in after.properties.items()),
         MAX_IMAGE_PROPERTY_CHARACTERS,
     )
-    _limit("tags", len(after.tags), MAX_IMAGE_TAGS)
+    _check_limit("tags", len(after.tags), MAX_IMAGE_TAGS)
 
 
-def _limit(noun: str, has: int, most: int) -> None:
-    if has > most:
-        raise TooMuch(f"The limit has been exceeded: {has} image {noun}, at most {most} allowed.")
+def _check_limit(noun: str, count: int, limit: int) -> None:
+    if count > limit:
+        raise TooMuch(
+            f"The limit has been exceeded: {count} image {noun}, at most {limit} allowed."
+        )
 
 
-def _after(image: StoredImage, change: ImageChange) -> StoredImage:
+def _apply(image: StoredImage, change: ImageChange) -> StoredImage:
     name, value = change.name, change.value
     check_settable(name)
     there = name in SETTABLE or name in image.properties
@@ -97,20 +99,20 @@ def _after(image: StoredImage, change: ImageChange) -> StoredImage:
         raise Conflict(f"Property {name} does not exist.")
     if name not in SETTABLE:
         properties = {**image.properties, name: value}
-        # Of some properties glance lets null be given, which is as if there were none.
+        # For some properties glance accepts null, which is the same as no property.
         if value is None:
             del properties[name]
         return replace(image, properties=properties)
     if change.operation == "remove":
         raise Forbidden(f"Property {name} may not be removed.")
-    if name in _OF_DATA and image.status != image_model.QUEUED:
+    if name in _DATA_FORMATS and image.status != image_model.QUEUED:
         raise Forbidden(f"Attribute {name} can be only replaced for a queued image.")
     attribute: Any = frozenset(value) if name == "tags" else value
     return replace(image, **{name: attribute})
 
 
 def get(connection: Connection, uuid: str, viewer: Viewer, *, lock: bool = False) -> StoredImage:
-    """Return an image; raises :class:`NotFound` also where the viewer may not see it."""
+    """Return an image, or raise :class:`NotFound` if the viewer may not see it."""
     image = store.by_uuid(connection, uuid, lock=lock)
     if image is None or not image.open_to(viewer):
         raise NotFound(f"No image found with ID {uuid}")
@@ -118,7 +120,7 @@ def get(connection: Connection, uuid: str, viewer: Viewer, *, lock: bool = False
 
 
 def own(connection: Connection, uuid: str, viewer: Viewer) -> StoredImage:
-    """Return an image, locked; raises :class:`Forbidden` for one that the viewer may only see."""
+    """Lock and return an image, or raise :class:`Forbidden` if another project owns it."""
     image = get(connection, uuid, viewer, lock=True)
     if not image.owned_by(viewer):
         raise Forbidden(f"You are not permitted to modify image {uuid}: it is another project's.")
@@ -126,7 +128,7 @@ def own(connection: Connection, uuid: str, viewer: Viewer) -> StoredImage:
 
 
 def create(connection: Connection, image: StoredImage, viewer: Viewer) -> StoredImage:
-    """Create an image and return it; raises :class:`Duplicate`, and as :func:`check_allowed`."""
+    """Create an image, or raise :class:`Duplicate` or as :func:`check_allowed`."""
     check_allowed(None, image, viewer)
     store.add(connection, image)
     return get(connection, image.uuid, viewer)
@@ -135,13 +137,13 @@ def create(connection: Connection, image: StoredImage, viewer: Viewer) -> Stored
 def update(
     connection: Connection, uuid: str, viewer: Viewer, changes: Iterable[ImageChange], now: datetime
 ) -> StoredImage:
-    """Change an image, wholly or not at all, and return it.
+    """Apply all operations of a patch to an image and return it.
 
-    Raises :class:`NotFound`, :class:`Forbidden` for what the viewer may not set,
-    :class:`Conflict` for what is not there (or is there already), and :class:`TooMuch`.
+    Raises :class:`NotFound`, :class:`Forbidden` for an attribute that the viewer may not set,
+    :class:`Conflict` for a missing or already existing property, and :class:`TooMuch`.
     """
     image = own(connection, uuid, viewer)
-    return _change(connection, image, reduce(_after, changes, image), viewer, now)
+    return _change(connection, image, reduce(_apply, changes, image), viewer, now)
 
 
 def _change(
@@ -154,7 +156,7 @@ def _change(
 
 
 def delete(connection: Connection, uuid: str, viewer: Viewer) -> None:
-    """Delete an image; raises :class:`NotFound`, and :class:`Forbidden` for a protected one."""
+    """Delete an image, or raise :class:`Forbidden` if it is protected."""
     image = own(connection, uuid, viewer)
     if image.protected:
         raise Forbidden(f"Image {uuid} is protected and cannot be deleted.")
@@ -162,13 +164,13 @@ def delete(connection: Connection, uuid: str, viewer: Viewer) -> None:
 
 
 def add_tag(connection: Connection, uuid: str, viewer: Viewer, tag: str, now: datetime) -> None:
-    """Tag an image, which may be tagged so already; raises :class:`NotFound` and ``TooMuch``."""
+    """Add a tag to an image, or raise :class:`TooMuch`."""
     image = own(connection, uuid, viewer)
     _change(connection, image, replace(image, tags=image.tags | {tag}), viewer, now)
 
 
 def remove_tag(connection: Connection, uuid: str, viewer: Viewer, tag: str, now: datetime) -> None:
-    """Take a tag from an image; raises :class:`NotFound` where it has none such."""
+    """Remove a tag from an image, or raise :class:`NotFound`."""
     image = own(connection, uuid, viewer)
     if tag not in image.tags:
         raise NotFound(f"Image {uuid} has no tag {tag}.")
@@ -176,18 +178,18 @@ def remove_tag(connection: Connection, uuid: str, viewer: Viewer, tag: str, now:
 
 
 def complete(connection: Connection, uuid: str, viewer: Viewer, now: datetime) -> None:
-    """Make a queued image active: all of its data, no byte, has been uploaded.
+    """Activate a queued image after an upload of zero bytes.
 
-    Raises :class:`Conflict` for an image that is not queued, and :class:`Invalid` where it has no
-    disk format or no container format.
+    Raises :class:`Conflict` for an image that is not queued, and :class:`Invalid` if it has no disk
+    format or no container format.
     """
     image = own(connection, uuid, viewer)
     if image.status != image_model.QUEUED:
         raise Conflict(
             f"Image {uuid} is {image.status}: data can be uploaded only to a queued image."
         )
-    if missing := sorted(name for name in _OF_DATA if getattr(image, name) is None):
-        raise Invalid(f"Set {' and '.join(missing)} of image {uuid} before its data are uploaded.")
+    if missing := sorted(name for name in _DATA_FORMATS if getattr(image, name) is None):
+        raise Invalid(f"Set {' and '.join(missing)} of image {uuid} before uploading its data.")
     store.change(
         connection, image, replace(image, status=image_model.ACTIVE, size=0, updated_at=now)
     )
@@ -196,7 +198,7 @@ def complete(connection: Connection, uuid: str, viewer: Viewer, now: datetime) -
 def set_status(
     connection: Connection, uuid: str, viewer: Viewer, status: str, now: datetime
 ) -> None:
-    """Withhold an image's data or give it out; raises :class:`Forbidden` if it never was active."""
+    """Activate or deactivate an image, or raise :class:`Forbidden` if it is queued."""
     image = own(connection, uuid, viewer)
     if image.status not in {image_model.ACTIVE, image_model.DEACTIVATED}:
         verb = "deactivate" if status == image_model.DEACTIVATED else "reactivate"

@@ -1,4 +1,4 @@
-"""Verifies what must always hold, in one snapshot of the database; nothing is written or locked."""
+"""Invariants of the database, checked in one snapshot without locks."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from placement_sched.model.checks import Invariant, Verified, Violation
 from placement_sched.model.provider import capacity_of
 from placement_sched.store import checks, row_counts
 
-#: So many violations of one invariant are named.
+#: Maximum number of violations that are listed per invariant.
 MOST = 1000
 
 _PROVIDER = "provider {name} ({provider})"
-_SENTENCES: Mapping[Invariant, str] = {
+_MESSAGES: Mapping[Invariant, str] = {
     Invariant.OVER_CAPACITY: "{used} {resource_class} of " + _PROVIDER + " are allocated, over its "
     "capacity of {capacity} ((total {total} - reserved {reserved}) * {allocation_ratio:g}){times}",
     Invariant.NO_INVENTORY: "consumer {consumer} holds {used} {resource_class} of "
@@ -29,7 +29,7 @@ _SENTENCES: Mapping[Invariant, str] = {
     Invariant.NO_CONSUMER: "consumer {consumer} holds allocations and has no record",
     Invariant.ALLOCATED_TWICE: "consumer {consumer} has {times} allocations of {resource_class} of "
     + _PROVIDER
-    + ", where one is allowed",
+    + ", only one is allowed",
     Invariant.NO_ALLOCATIONS: "consumer {consumer} has a record and holds no allocations",
     Invariant.NO_PROJECT: "consumer {consumer} is of the project number {number}, which does not "
     "exist",
@@ -40,17 +40,17 @@ _SENTENCES: Mapping[Invariant, str] = {
     Invariant.WRONG_ROOT: _PROVIDER + " has the provider number {number} as root, and the root of "
     "its tree is number {real}",
     Invariant.PROVIDER_TWICE: "provider {provider} has {times} records, in different spellings",
-    Invariant.ANOTHER_HOST: "instance {instance} is recorded on host {host} (node {node}), and "
-    "what it holds is on host {there}",
+    Invariant.ANOTHER_HOST: "instance {instance} is recorded on host {host} (node {node}), but "
+    "has allocations on host {there}",
     Invariant.UNKNOWN_GROUP: "instance {instance} is in the server group {group}, which does not "
     "exist",
     Invariant.AFFINITY: "members of the affinity group {name} ({group}) are on {hosts} hosts",
     Invariant.ANTI_AFFINITY: "{members} members of the anti-affinity group {name} ({group}) are on "
-    "host {host}, where {most} may be",
+    "host {host}, at most {most} allowed",
     Invariant.NOT_CLAIMED: "instance {instance} was placed on host {host} by decision {decision} "
     "and holds no allocations",
-    Invariant.NOT_RECORDED: "instance {instance} holds what decision {decision} claimed for it "
-    "on host {host}, and is not recorded",
+    Invariant.NOT_RECORDED: "instance {instance} has the allocations of decision {decision} "
+    "on host {host}, but is not recorded",
 }
 _AFTERWARDS = (
     "; the inventory was written at {changed}, after the last allocation ({written}): allowed, if "
@@ -61,58 +61,60 @@ _AT_ONCE = (
     "inventory was reduced after it"
 )
 _BEFORE = "; allocated at {written}, the inventory was written at {changed}"
-#: What was looked at, of what a census counts.
+#: The row counts that the result includes.
 _CHECKED = ("providers", "inventories", "allocations", "consumers", "aggregates")
 
 
 def verify(database: Database) -> Verified:
-    """Return what is violated in the database at one moment.
+    """Check all invariants in a snapshot and return the violations.
 
-    Raises :class:`~placement_sched.errors.Unavailable` where the database does not answer, and
-    :class:`Invalid` for a time in an SQLite database that was written by hand and is invalid.
+    Raises :class:`~placement_sched.errors.Unavailable` if the database is unavailable, and
+    :class:`Invalid` for an invalid time in an SQLite database.
     """
-    found = list[Violation]()
+    violations = list[Violation]()
     with database.snapshot() as connection:
         counted = row_counts.take(connection)
         try:
             for invariant, row in checks.violations(connection, MOST + 1):
-                found.append(_violation(invariant, row))
+                violations.append(_describe(invariant, row))
         except ValueError as wrong:
             raise Invalid(f"the database has a time that cannot be read: {wrong}") from None
-    numbers = Counter(one.invariant for one in found)
+    numbers = Counter(item.invariant for item in violations)
     order = list(Invariant)
-    # What is allowed comes last, so that it does not displace what is not.
-    found.sort(key=lambda one: (order.index(Invariant(one.invariant)), one.allowed, one.detail))
-    by_invariant = groupby(found, key=attrgetter("invariant"))
+    # Allowed violations come last, so that they do not displace the other violations.
+    violations.sort(
+        key=lambda item: (order.index(Invariant(item.invariant)), item.allowed, item.detail)
+    )
+    by_invariant = groupby(violations, key=attrgetter("invariant"))
     named = [violation for _, same in by_invariant for violation in islice(same, MOST)]
     return Verified(
-        violations=tuple(one for one in named if not one.allowed),
-        allowed=tuple(one for one in named if one.allowed),
+        violations=tuple(item for item in named if not item.allowed),
+        allowed=tuple(item for item in named if item.allowed),
         checked={name: getattr(counted, name) for name in _CHECKED},
-        cut=frozenset(one for one in order if numbers[one] > MOST),
+        cut=frozenset(invariant for invariant in order if numbers[invariant] > MOST),
     )
 
 
-def _violation(invariant: Invariant, row: Mapping[str, object]) -> Violation:
+def _describe(invariant: Invariant, row: Mapping[str, object]) -> Violation:
     if invariant is not Invariant.OVER_CAPACITY:
-        return Violation(invariant, _SENTENCES[invariant].format(**row))
+        return Violation(invariant, _MESSAGES[invariant].format(**row))
     times, allowed = shrunk_since(row)
-    total, reserved, ratio = (row[one] for one in ("total", "reserved", "allocation_ratio"))
+    total, reserved, ratio = (row[column] for column in ("total", "reserved", "allocation_ratio"))
     about = {
         **row,
         "used": int(row["used"]),  # type: ignore[call-overload]
         "capacity": capacity_of(total, reserved, ratio),  # type: ignore[arg-type]
         "times": times,
     }
-    return Violation(invariant, _SENTENCES[invariant].format(**about), allowed)
+    return Violation(invariant, _MESSAGES[invariant].format(**about), allowed)
 
 
 def shrunk_since(row: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return the times of an inventory and its allocations in words, and whether they excuse.
+    """Return a text about an over-allocation, and whether it is allowed.
 
-    ``row`` has the times ``changed``, ``made`` and ``written``. An inventory that was changed after
-    its allocations may have shrunk below them. Of the same second the order is not known: that
-    excuses too, if the inventory was not made in that second.
+    ``row`` has the times ``changed`` and ``made`` of the inventory and ``written`` of the latest
+    allocation. An inventory that changed after its allocations may have shrunk below them. This is
+    also allowed if both are of the same second and the inventory is older.
     """
     changed, made, written = row["changed"], row["made"], row["written"]
     words = _BEFORE
@@ -120,5 +122,5 @@ def shrunk_since(row: Mapping[str, Any]) -> tuple[str, bool]:
         words = _AFTERWARDS
     elif changed and changed == written and made and made < changed:
         words = _AT_ONCE
-    known = {"changed": changed or "an unknown time", "written": written or "an unknown time"}
-    return words.format(**known), words is not _BEFORE
+    texts = {"changed": changed or "an unknown time", "written": written or "an unknown time"}
+    return words.format(**texts), words is not _BEFORE

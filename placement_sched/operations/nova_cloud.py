@@ -1,7 +1,7 @@
-"""The cloud is nova's: what is read from nova's databases, and so cannot be changed here.
+"""Protection of objects that are read from nova's databases.
 
-It is nova's where ``[api_database] connection`` is set. Provider aggregates, traits and inventories
-belong to nova-api and nova-compute then, which send them to placement themselves.
+With ``[api_database] connection`` they cannot be changed here. nova-api and nova-compute then send
+provider aggregates, traits and inventories to placement themselves.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from placement_sched.store.compute import cells
 
 
 class NovaNoun(Enum):
-    """What is read from nova's databases, each with where it is changed."""
+    """Objects that are read from nova's databases, with the way to change them."""
 
     HOST_AGGREGATES = "Host aggregates", "change them in nova, with openstack aggregate"
     SERVICES = "Services", "change them in nova, with openstack compute service"
@@ -29,13 +29,13 @@ class NovaNoun(Enum):
 
     @property
     def refusal(self) -> str:
-        """Return why it is not changed here, and where it is."""
-        things, where = self.value
+        """The error message that names the way to change the object."""
+        things, how_to_change = self.value
         read = "are read from nova's databases ([api_database] connection)"
-        return f"{things} {read} and cannot be changed here: {where}."
+        return f"{things} {read} and cannot be changed here: {how_to_change}."
 
 
-#: The sections of a fleet file that hold what is read from nova's databases.
+#: The sections of a fleet file with objects that are read from nova's databases.
 SECTIONS: Mapping[str, NovaNoun] = MappingProxyType(
     {
         "server_groups": NovaNoun.SERVER_GROUPS,
@@ -49,10 +49,10 @@ SECTIONS: Mapping[str, NovaNoun] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ReadingAge:
-    """How old is what is recorded of nova's cells.
+    """The age of the records of nova's cells.
 
-    ``oldest`` is the number of seconds since the cell that was read longest ago was read; None
-    where no cell was read yet. ``away`` are the cells whose databases do not answer.
+    ``oldest`` is the age in seconds of the oldest record of a cell, or None if no cell was read
+    yet. ``away`` are the cells whose databases are unavailable.
     """
 
     oldest: int | None
@@ -60,11 +60,13 @@ class ReadingAge:
 
 
 def reading_of(connection: Connection, now: datetime) -> ReadingAge:
-    """Return how old the records of nova's cells are, in one statement."""
-    known = cells.all_cells(connection)
-    ages = [None if one.read_at is None else (now - one.read_at).total_seconds() for one in known]
+    """Return the age of the records of nova's cells, in one statement."""
+    all_cells = cells.all_cells(connection)
+    ages = [
+        None if cell.read_at is None else (now - cell.read_at).total_seconds() for cell in all_cells
+    ]
     read = [age for age in ages if age is not None]
-    away = tuple(one.title for one in known if one.is_away)
+    away = tuple(cell.title for cell in all_cells if cell.is_away)
     return ReadingAge(max(0, int(max(read))) if read else None, away)
 
 
@@ -74,13 +76,13 @@ def is_novas(settings: Settings) -> bool:
 
 
 def check_not_novas(noun: NovaNoun, settings: Settings) -> None:
-    """Raise :class:`ReadFromNova` where the noun is read from nova's databases."""
+    """Raise :class:`ReadFromNova` if the objects are read from nova's databases."""
     if is_novas(settings):
         raise ReadFromNova(noun.refusal)
 
 
 def check_sections(document: Any, settings: Settings) -> None:
-    """Raise :class:`DocumentError` where a fleet file would change what nova's databases have."""
+    """Raise :class:`DocumentError` if a fleet file would change objects of nova."""
     if is_novas(settings) and isinstance(document, Mapping):
         for section, noun in SECTIONS.items():
             if document.get(section):

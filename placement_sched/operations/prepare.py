@@ -1,4 +1,4 @@
-"""Makes a database fit for use, checks whether it is, and asks a first question of it."""
+"""Preparation of the database at start, with upgrade checks and warm-up."""
 
 import ctypes
 import gc
@@ -18,7 +18,7 @@ from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.summaries import Summaries, SummaryFields
 from placement_sched.config.settings import Settings
-from placement_sched.db import migrate as migrate_module
+from placement_sched.db import migrate
 from placement_sched.db.collations import describe_mismatches, find_mismatches
 from placement_sched.db.migrate import (
     current_revision,
@@ -35,35 +35,53 @@ from placement_sched.operations.nova_cloud import is_novas, reading_of
 from placement_sched.store import row_counts
 
 LOG = log.getLogger(__name__)
+#: Maximum number of threads that prepare or wait for it. A server has more threads, so that others
+#: can answer health checks.
+PLACES = 3
+#: Seconds that a thread waits for another thread to prepare the database.
+_MAX_WAIT = 3.0
+#: Net allocations of objects that start a garbage collection (Python's default: 700).
+_GC_THRESHOLD = 10_000
+_BUSY = "the database is being prepared; try again"
+#: A typical query, with the limit of nova.
+_WARM_UP_QUERY = CandidatesQuery(
+    groups=(RequestGroup(resources=(("VCPU", 1), ("MEMORY_MB", 1), ("DISK_GB", 1))),), limit=1000
+)
+_WARM_UP_FIELDS = SummaryFields(classes=None, traits=True, tree=True)
+#: The default file of oslo.policy, and its fallback.
+_YAML_POLICY, _JSON_POLICY = "policy.yaml", "policy.json"
+_NOT_CHECKED = "Not checked, because the schema is not up to date."
+#: Minimum age, in seconds, at which records of nova's cells are outdated.
+_MIN_OUTDATED_AGE = 60
 
 
 def sync(database: Database, clock: Clock) -> None:
-    """Create or upgrade the schema and synchronise standard traits and resource classes.
+    """Create or upgrade the schema and its standard names.
 
-    Raises :class:`NotAdopted` for a database of OpenStack placement that is to be adopted first.
+    Raises :class:`NotAdopted` if a database of OpenStack placement must be adopted first.
     """
 
-    def whole() -> None:
+    def run() -> None:
         refuse_unadopted(database)
         sync_schema(database)
         database.schema_is_ours()
         sync_standards(database, clock)
 
-    # Other servers may do the same at this moment through other nodes of a cluster.
-    database.retried(whole)
+    # Other servers may do the same at the same time on other nodes of a cluster.
+    database.retried(run)
 
 
 def refuse_other_revision(database: Database) -> None:
-    """Raise :class:`Unavailable` where the schema is not that of this release.
+    """Raise :class:`Unavailable` if the schema is not that of this release.
 
-    Raises :class:`NotAdopted` for a database of OpenStack placement that is to be adopted first.
+    Raises :class:`NotAdopted` if a database of OpenStack placement must be adopted first.
     """
-    found, wanted = current_revision(database), newest_revision()
-    if found != wanted:
+    revision, wanted = current_revision(database), newest_revision()
+    if revision != wanted:
         refuse_unadopted(database)
-        refuse_unknown_revision(found)
+        refuse_unknown_revision(revision)
         raise Unavailable(
-            f"the database schema is at revision {found or 'none'}, this release requires "
+            f"the database schema is at revision {revision or 'none'}, this release requires "
             f"{wanted}; run placement-sched db sync"
         )
     database.schema_is_ours()
@@ -71,31 +89,21 @@ def refuse_other_revision(database: Database) -> None:
 
 def may_sync(settings: Settings, database: Database) -> bool:
     """Return whether a server prepares the database itself when it starts."""
-    # SQLite is embedded: its file is this service's own, and no other service prepares it.
+    # The file of the embedded SQLite belongs to this service, and no other service prepares it.
     embedded = database.url.get_backend_name() == "sqlite"
     return embedded or bool(settings.placement_database.sync_on_startup)
 
 
-#: Threads that may be busy with it, one preparing and the others waiting for that one: fewer than a
-#: server has, so that some are left to answer health checks.
-PLACES = 3
-#: Seconds that a thread waits for the one that prepares, which is long for a database that answers.
-_PATIENCE = 3.0
-#: So many objects more than were freed start a collection of the young ones (Python: 700).
-_YOUNG = 10_000
-_BUSY = "the database is being prepared; try again"
-
-
 class Preparation:
-    """Prepares the database once per process, at the first moment at which it answers.
+    """Task before every request that prepares the database once per process.
 
-    Called before every request, it costs one attribute read once done. While the database is
-    absent each call tries again, so that the service recovers by itself; while it is locked, few
-    wait for it. All of ``upkeep`` is called every time, once the database is fit.
+    After the first success, a call costs one attribute read. While the database is unavailable,
+    each call tries again. While it is locked, at most :data:`PLACES` threads wait for it. Each
+    call then runs all tasks of ``upkeep``.
 
-    ``accepted`` is shared by the workers of a server, and true once one of them has found the
-    schema to be that of this release. The server then goes on with that of a newer one (a rolling
-    upgrade), and so does a worker that replaces another.
+    ``accepted`` is shared by the workers of a server, and becomes true when a worker finds the
+    schema of this release. From then on, a server and its replaced workers also accept the schema
+    of a newer release (rolling upgrade).
     """
 
     def __init__(
@@ -109,29 +117,29 @@ class Preparation:
         self._accepted = ctypes.c_bool(False) if accepted is None else accepted
         self._may_sync = may_sync(settings, database)
         self._database, self._clock, self._upkeep = database, clock, upkeep
-        self._places, self._lock = Semaphore(PLACES), Lock()
+        self._slots, self._lock = Semaphore(PLACES), Lock()
         self._done = False
 
     def __call__(self) -> None:
-        """Return once the database is fit; raise :class:`Unavailable` while it is not."""
+        """Prepare the database, or raise :class:`Unavailable`."""
         if not self._done:
-            if not self._places.acquire(blocking=False):
+            if not self._slots.acquire(blocking=False):
                 raise Unavailable(_BUSY)
             try:
-                self._in_turn()
+                self._prepare_once()
             finally:
-                self._places.release()
-        for one in self._upkeep:
-            one()
+                self._slots.release()
+        for task in self._upkeep:
+            task()
 
     def keep_up(self) -> None:
-        """Do the upkeep between requests; nothing before the database is prepared."""
+        """Run the upkeep tasks between requests if the database is prepared."""
         if self._done:
-            for one in self._upkeep:
-                one()
+            for task in self._upkeep:
+                task()
 
-    def _in_turn(self) -> None:
-        if not self._lock.acquire(timeout=_PATIENCE):
+    def _prepare_once(self) -> None:
+        if not self._lock.acquire(timeout=_MAX_WAIT):
             raise Unavailable(_BUSY)
         try:
             if not self._done:
@@ -158,14 +166,6 @@ class Preparation:
         self._accepted.value = True
 
 
-#: What most requests ask for, and as much of it as nova asks for at once.
-_QUESTION = CandidatesQuery(
-    groups=(RequestGroup(resources=(("VCPU", 1), ("MEMORY_MB", 1), ("DISK_GB", 1))),), limit=1000
-)
-
-_NEWEST = SummaryFields(classes=None, traits=True, tree=True)
-
-
 def rehearse(
     database: Database,
     sources: Callable[[Connection], ProviderSource],
@@ -173,31 +173,21 @@ def rehearse(
     settings: Settings,
     random: Random,
 ) -> None:
-    """Ask for allocation candidates once, so that the first request is answered as fast as others.
+    """Find candidates once, so that the first request is not slow.
 
-    It compiles the statements, opens a connection and reads the first hosts' summaries. A question
-    that is refused has prepared what it could. Raises :class:`Unavailable` where the database does
-    not answer.
+    It compiles the statements, opens a connection and reads provider summaries. A rejected query
+    is ignored. Raises :class:`Unavailable` if the database is unavailable.
     """
     with database.read() as connection, suppress(Invalid):
         source = sources(connection)
-        search = prepare(source, _QUESTION)
-        found = find(source, search, settings, random)
-        shown = found.providers if found.trees is None else found.trees
-        summaries.render(source, shown, search.names.class_names, _NEWEST)
-
-
-#: Where oslo.policy looks when there is no file of its default name.
-_YAML_POLICY, _JSON_POLICY = "policy.yaml", "policy.json"
-
-
-_UNKNOWN = "Not checked, because the schema is not up to date."
-#: What was read of nova's cells so many seconds ago is old, if not earlier.
-_LATE = 60
+        search = prepare(source, _WARM_UP_QUERY)
+        candidates = find(source, search, settings, random)
+        providers = candidates.providers if candidates.trees is None else candidates.trees
+        summaries.render(source, providers, search.names.class_names, _WARM_UP_FIELDS)
 
 
 class CheckCode(IntEnum):
-    """How a check ended; the worst of all is the command's exit status, as placement-status's."""
+    """The code of a check, as in placement-status."""
 
     SUCCESS = 0
     WARNING = 1
@@ -206,7 +196,7 @@ class CheckCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a check said: how it ended and, unless well, what to do."""
+    """The result of a check, with details of a problem and its fix."""
 
     check: str
     code: CheckCode = CheckCode.SUCCESS
@@ -216,72 +206,70 @@ class Result:
 def check_upgrade(
     database: Database, settings: Settings, clock: Clock = utcnow
 ) -> tuple[Result, ...]:
-    """Return what each check says. Raises :class:`Unavailable` for a database without answer."""
-    schema = _schema(database)
-    read = [_reading(database, schema, settings, clock)] if is_novas(settings) else []
-    checks = (*_data(database, schema), *_collations(database), *read)
-    return (schema, *checks, _policy_file(settings))
+    """Run all checks, or raise :class:`Unavailable` without a database."""
+    schema = _check_schema(database)
+    read = [_check_reading(database, schema, settings, clock)] if is_novas(settings) else []
+    checks = (*_check_rows(database, schema), *_check_collations(database), *read)
+    return (schema, *checks, _check_policy_file(settings))
 
 
 def worst(results: Iterable[Result]) -> CheckCode:
-    """Return the gravest code of the results."""
+    """Return the highest code of the results."""
     return max((result.code for result in results), default=CheckCode.SUCCESS)
 
 
-def _schema(database: Database) -> Result:
+def _check_schema(database: Database) -> Result:
     name = "Database Schema"
     with database.read() as connection:
-        found = migrate_module.look(connection)
+        contents = migrate.look(connection)
     own, wanted = current_revision(database), newest_revision()
-    if found.complete and own == wanted:
+    if contents.complete and own == wanted:
         return Result(name)
-    what = (
+    problem = (
         f"The schema is at revision {own or 'none'}, this release requires {wanted}. "
         'Run the "placement-sched db sync" command.'
     )
-    if found.foreign or (found.revisions and found.tables and not found.complete):
-        what = (
+    if contents.foreign or (contents.revisions and contents.tables and not contents.complete):
+        problem = (
             "The database belongs to OpenStack placement and is not adopted. "
             'Run the "placement-sched db adopt" command.'
         )
-    return Result(name, CheckCode.FAILURE, what)
+    return Result(name, CheckCode.FAILURE, problem)
 
 
-def _data(database: Database, schema: Result) -> Sequence[Result]:
-    """Return the results of the checks of rows; without a schema none can be made."""
+def _check_rows(database: Database, schema: Result) -> Sequence[Result]:
     checks = {
         "Missing Root Provider IDs": CheckCode.FAILURE,
         "Incomplete Consumers": CheckCode.WARNING,
         "Standard Traits and Resource Classes": CheckCode.WARNING,
     }
     if schema.code is CheckCode.FAILURE:
-        return [Result(name, CheckCode.FAILURE, _UNKNOWN) for name in checks]
+        return [Result(name, CheckCode.FAILURE, _NOT_CHECKED) for name in checks]
     with database.read() as connection:
         roots = row_counts.without_root(connection)
         consumers = row_counts.incomplete_consumers(connection)
         missing = lacking(connection)
     names = [*missing.resource_classes, *missing.traits]
-    migrate = 'Run the "placement-manage db online_data_migrations" command of OpenStack placement.'
+    fix = 'Run the "placement-manage db online_data_migrations" command of OpenStack placement.'
     details = (
         roots
         and f"{roots} resource providers have no root provider id, so nothing is allocated from "
-        f"them. {migrate}",
+        f"them. {fix}",
         consumers
         and f"{consumers} consumers hold allocations and have no record, so they are missing in "
-        f"the usage of projects. {migrate}",
+        f"the usage of projects. {fix}",
         names
         and f"{len(names)} standard traits or resource classes are not in the database, such as "
         f"{names[0]}. The server adds them when it starts; "
         '"placement-sched db sync" does so now.',
     )
     return [
-        Result(name, code, str(what)) if what else Result(name)
-        for (name, code), what in zip(checks.items(), details, strict=True)
+        Result(name, code, str(text)) if text else Result(name)
+        for (name, code), text in zip(checks.items(), details, strict=True)
     ]
 
 
-def _collations(database: Database) -> list[Result]:
-    """Return the result for the collations of MariaDB; nothing for other databases."""
+def _check_collations(database: Database) -> list[Result]:
     if database.url.get_backend_name() != "mysql":
         return []
     with database.read() as connection:
@@ -293,30 +281,30 @@ def _collations(database: Database) -> list[Result]:
     return [Result("Table Collations", code, describe_mismatches(mismatches))]
 
 
-def _reading(database: Database, schema: Result, settings: Settings, clock: Clock) -> Result:
+def _check_reading(database: Database, schema: Result, settings: Settings, clock: Clock) -> Result:
     name = "Reading of Nova"
     if schema.code is CheckCode.FAILURE:
-        return Result(name, CheckCode.FAILURE, _UNKNOWN)
+        return Result(name, CheckCode.FAILURE, _NOT_CHECKED)
     with database.read() as connection:
         reading = reading_of(connection, clock())
     if reading.oldest is None:
-        what = 'No cell of nova was read yet. Run the "placement-sched adopt nova" command.'
+        problem = 'No cell of nova was read yet. Run the "placement-sched adopt nova" command.'
     elif reading.away:
-        what = f"The databases of these cells do not answer: {', '.join(reading.away)}."
-    elif reading.oldest > max(_LATE, 3 * settings.scheduler.nova_sync_interval):
-        what = (
-            f"A cell of nova was last read {reading.oldest} seconds ago. See whether "
+        problem = f"The databases of these cells are unavailable: {', '.join(reading.away)}."
+    elif reading.oldest > max(_MIN_OUTDATED_AGE, 3 * settings.scheduler.nova_sync_interval):
+        problem = (
+            f"A cell of nova was last read {reading.oldest} seconds ago. Check that "
             'placement-sched nova-scheduler runs, or run the "placement-sched nova sync" command.'
         )
     else:
         return Result(name)
-    return Result(name, CheckCode.WARNING, what)
+    return Result(name, CheckCode.WARNING, problem)
 
 
-def _policy_file(settings: Settings) -> Result:
+def _check_policy_file(settings: Settings) -> Result:
     name = "Policy File JSON to YAML Migration"
     conf = settings.conf
-    # oslo.policy declares its options only when it is asked for a decision.
+    # oslo.policy registers its options only when it enforces a rule.
     for group, options in policy_options.list_opts():
         conf.register_opts(options, group)
     written = conf.oslo_policy.policy_file
@@ -338,11 +326,11 @@ def _policy_file(settings: Settings) -> Result:
 
 
 def spare_collector() -> None:
-    """Let the garbage collector of a process that serves walk no more what is loaded by now.
+    """Exclude all loaded objects from garbage collection, and collect less often.
 
-    It stays for good; and an answer of thousands of rows is not taken for garbage every 700
-    objects.
+    Loaded modules stay for good, and a response of thousands of rows should not start many
+    collections.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_YOUNG)
+    gc.set_threshold(_GC_THRESHOLD)

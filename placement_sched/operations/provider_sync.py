@@ -1,15 +1,15 @@
 """Synchronisation of provider aggregates and traits with host aggregates.
 
-Host aggregates are nova's, or kept here; provider aggregates are placement's and have the same
-uuid. :func:`sync_aggregates` does what ``nova-manage placement sync_aggregates`` does: what is
-missing in placement is added. Stale members are reported, and removed if asked: nova leaves them
-to operators, because it cannot know who added them.
+A host aggregate of nova or of this service and its provider aggregate in placement have the same
+uuid. :func:`sync_aggregates` adds missing members to placement, like ``nova-manage placement
+sync_aggregates``. Stale members are reported and, as an option, removed: an operator may have added
+them, so nova does not remove them.
 
 ``trait:X=required`` on an aggregate excludes requests that do not require X (request filter
-``forbidden_aggregates``); those that do fit only if a provider has the trait. nova does not add
-it: the spec leaves that to operators, or to a utility tool, which :func:`sync_traits` is. It
-records the traits that it adds and removes them when no aggregate requires them. Other traits it
-never removes, nor traits that were added to a provider that was recreated.
+``forbidden_aggregates``). Other requests fit only if a provider has the trait. nova's spec leaves
+adding it to a utility tool, which :func:`sync_traits` is. It records the traits that it adds and
+removes them when no aggregate requires them. It never removes other traits, or traits of a provider
+that was recreated.
 """
 
 import re
@@ -40,16 +40,22 @@ from placement_sched.store.compute import host_aggregates
 from placement_sched.store.placement import aggregates, resource_providers, traits
 
 _ASSOCIATIONS = {"aggregates": aggregates.MEMBERS, "traits": traits.CARRIED}
+#: Returns the current host aggregates and hosts of nova or of this service.
+ReadHosts = Callable[[], HostMap]
+#: Called with a line about each change.
+Note = Callable[[str], None]
+#: Placement API reference, "Traits": names of custom traits.
+_CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+")
 
 
 def read_own_hosts(database: Database) -> HostMap:
-    """Return host aggregates, hosts and nodes as they are now, in three statements."""
+    """Return the current host aggregates, hosts and nodes, in three statements."""
     with database.read() as connection:
         return host_aggregates.host_map(connection)
 
 
 def required_pairs(hosts: HostMap, attribute: SyncedAttribute) -> dict[tuple[str, str], list[str]]:
-    """Return the uuids of the aggregates that require each trait or aggregate on each provider."""
+    """Return the aggregates that require each trait or aggregate on each provider."""
     required: dict[tuple[str, str], list[str]] = defaultdict(list)
     for aggregate in hosts.aggregates:
         is_trait, nodes = attribute == "traits", hosts.nodes_in(aggregate)
@@ -60,10 +66,10 @@ def required_pairs(hosts: HostMap, attribute: SyncedAttribute) -> dict[tuple[str
 
 
 class OwnPlacement:
-    """Providers of the database, changed in one transaction per batch, with a record of traits.
+    """Providers of this database, with a record of the added traits.
 
-    With ``own_hosts``, the host aggregates are of this database too. No other writer changes them
-    while a batch is written, and changes that they no longer require are left out.
+    Each batch is a transaction. With ``own_hosts``, the host aggregates are also in this database.
+    A batch locks them and skips changes that they no longer require.
     """
 
     #: A transaction of this size takes well under a second.
@@ -97,7 +103,7 @@ class OwnPlacement:
             return frozenset(resource_providers.by_uuids(connection, providers))
 
     def change(self, change: ProviderChange) -> Changed:
-        """Add an aggregate or trait to providers, or remove it, and update the record of traits.
+        """Add or remove an aggregate or trait, and update the record of traits.
 
         A trait is only recorded for providers that lacked it, and is not removed from a provider
         that was recreated after the record.
@@ -132,7 +138,7 @@ class OwnPlacement:
         return self._database.write(work)
 
     def read_record(self) -> TraitRecord:
-        """Return the recorded traits; ids distinguish providers that were recreated."""
+        """Return the recorded traits, with ids that identify recreated providers."""
         with self._database.read() as connection:
             return synced_traits.read(connection)
 
@@ -156,18 +162,11 @@ class OwnPlacement:
             self._database.write(work)
 
 
-#: Returns host aggregates and hosts as they are now, of nova or of this service.
-ReadHosts = Callable[[], HostMap]
 Placement = OwnPlacement | RemotePlacement
-#: Called with a line about each change.
-Note = Callable[[str], None]
-
-#: Placement API reference, "Traits": what a trait of an operator's own is named.
-_CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+")
 
 
 def by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
-    """Return the providers of pairs by trait or aggregate; an absent name has none."""
+    """Return the providers by trait or aggregate, as a default dict."""
     providers: dict[str, set[str]] = defaultdict(set)
     for provider, name in pairs:
         providers[name].add(provider)
@@ -176,11 +175,11 @@ def by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
 
 @dataclass
 class SyncRun:
-    """A synchronisation and its result: what was changed, and what could not be.
+    """A synchronisation with its changes and problems.
 
-    For a dry run it is what would be changed. ``created`` are traits. ``added``, ``removed`` and
-    ``stale`` (providers still in an aggregate that does not have their host) are pairs of a
-    provider's uuid and a trait or the uuid of an aggregate.
+    For a dry run, they are the changes that would be made. ``created`` are traits. ``added``,
+    ``removed`` and ``stale`` (providers in an aggregate that does not have their host) are pairs of
+    a provider uuid and a trait or aggregate uuid.
     """
 
     placement: Placement
@@ -193,12 +192,12 @@ class SyncRun:
     added: set[tuple[str, str]] = field(default_factory=set)
     removed: set[tuple[str, str]] = field(default_factory=set)
     stale: set[tuple[str, str]] = field(default_factory=set)
-    #: For a dry run: the providers that exist among those to which something would be added.
+    #: For a dry run: the existing providers that would be changed.
     _existing: frozenset[str] = frozenset()
 
     @property
     def code(self) -> SyncCode:
-        """The return code, nova-manage's if it has that code."""
+        """The return code, that of nova-manage if it has one."""
         return gravest(self.problems)
 
     def change_all(self, changes: Iterable[ProviderChange]) -> None:
@@ -220,7 +219,7 @@ class SyncRun:
             self.progress(done, total)
 
     def change(self, change: ProviderChange) -> None:
-        """Make a change, and keep what was done and what was not."""
+        """Make a change and record its result."""
         if self.dry_run:
             done = self._existing if change.adding else frozenset(change.providers)
             there = done & change.providers.keys()
@@ -228,13 +227,12 @@ class SyncRun:
         else:
             changed = self.placement.change(change)
         pairs = {(uuid, change.name) for uuid in changed.done}
-        mine, other = (self.added, self.removed) if change.adding else (self.removed, self.added)
-        mine |= pairs - other
-        other -= pairs
+        mine, opposite = (self.added, self.removed) if change.adding else (self.removed, self.added)
+        mine |= pairs - opposite
+        opposite -= pairs
         self._report(change, changed)
 
     def _report(self, change: ProviderChange, changed: Changed) -> None:
-        """Note each change as a line, and what could not be changed as a problem."""
         verb = "added to" if change.adding else "removed from"
         is_trait, aggregate = change.attribute == "traits", self.hosts.by_uuid(change.name)
         label = aggregate.name if aggregate else change.name
@@ -259,7 +257,7 @@ class SyncRun:
             self.problems.append(SyncProblem(SyncCode.UPDATE_FAILED, host_of[uuid], detail))
 
     def report_hosts(self, aggregates: Iterable[HostAggregate]) -> None:
-        """Record which hosts of aggregates have several compute nodes, and which have none."""
+        """Record hosts of aggregates with several compute nodes or without any."""
         for host in sorted({host for aggregate in aggregates for host in aggregate.hosts}):
             number = len(self.hosts.nodes.get(host, ()))
             if number > 1:
@@ -278,7 +276,7 @@ class SyncRun:
             self.problems.append(SyncProblem(code, host, detail))
 
     def stop(self, failure: ServiceFailed) -> None:
-        """Record that placement failed; raise the failure of any other service again."""
+        """Record a failure of placement, or re-raise that of another service."""
         if failure.service != "placement":
             raise failure
         self.problems.append(SyncProblem(SyncCode.PLACEMENT_FAILED, "placement", failure.detail))
@@ -294,11 +292,10 @@ def sync_aggregates(
 ) -> SyncRun:
     """Put the root providers of aggregates' hosts into the provider aggregates.
 
-    A host of several compute nodes is left as it is (nova's code 1), and a host that lacks a
-    service, node or provider (4, 5, 6) does not prevent the others from being synchronised. A
-    failing service ends it: if that is placement, the code is 2, and everything done before is
-    reported; another raises :class:`ServiceFailed`. Raises :class:`Unavailable` if the database
-    does not answer.
+    A host with several compute nodes is skipped (nova's code 1), and so is a host without service,
+    node or provider (4, 5, 6). A failure of placement stops the run with code 2, and the changes so
+    far are reported. Raises :class:`ServiceFailed` if another service fails, and
+    :class:`Unavailable` if the database is unavailable.
     """
     hosts = read_hosts()
     run = SyncRun(placement, hosts, note, progress)
@@ -324,10 +321,10 @@ def sync_aggregates(
 
 
 def _undo_outdated(run: SyncRun, read_hosts: ReadHosts) -> None:
-    """Undo changes that no longer match, as host aggregates may have changed since.
+    """Undo changes that conflict with changes of host aggregates during the run.
 
-    A request that adds a host during the run finds its provider in the aggregate, if it is a stale
-    member, and changes nothing; so a provider that was removed since has to be added again.
+    A request that adds a host during the run leaves a provider that is a stale member unchanged.
+    If the run then removed the provider, it must be added again.
     """
     now = read_hosts()
     added, removed = by_name(run.added), by_name(run.removed)
@@ -353,14 +350,13 @@ def sync_traits(
     note: Note = lambda _: None,
     progress: Progress = lambda _done, _all: None,
 ) -> SyncRun:
-    """Add the traits that aggregates require, and remove those that none requires any more.
+    """Add the traits that aggregates require, and remove outdated traits.
 
-    With ``aggregate``, a name, only traits that it requires are added, and only traits that were
-    added for it are removed. A dry run changes nothing. An unknown standard trait (code 7) and a
-    host without provider (4, 5, 6) do not prevent the others from being synchronised. A failing
-    service ends it: if that is placement, the code is 2, and everything done before is reported;
-    another raises :class:`ServiceFailed`. Raises :class:`NotFound` for an unknown aggregate, and
-    :class:`Unavailable` if the database does not answer.
+    With ``aggregate``, a name, only the traits of this aggregate are added or removed. An unknown
+    standard trait (code 7) and a host without provider (4, 5, 6) are skipped. A failure of
+    placement stops the run with code 2, and the changes so far are reported. Raises
+    :class:`ServiceFailed` if another service fails, :class:`NotFound` for an unknown aggregate, and
+    :class:`Unavailable` if the database is unavailable.
     """
     hosts = read_hosts()
     scope = [each for each in hosts.aggregates if aggregate in {None, each.name}]
@@ -380,7 +376,7 @@ def sync_traits(
 
 
 def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: bool) -> None:
-    """Work on aggregates in ``scope``; with ``everything``, also on deleted aggregates."""
+    """Synchronise ``scope`` and, with ``everything``, deleted aggregates."""
     hosts, placement, uuids = run.hosts, run.placement, {each.uuid for each in scope}
     whole_record, required = placement.read_record(), required_pairs(hosts, "traits")
     record = {
@@ -390,28 +386,30 @@ def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: 
     }
     named = {trait for each in scope for trait in each.reserving_traits}
     traits = named | {trait for _, trait in record}
-    known = placement.known_traits(traits) if traits else frozenset[str]()
-    carriers = placement.providers_with("traits", known)
-    refused = {name for name in named - known if not _CUSTOM_NAME.fullmatch(name)}
+    existing = placement.known_traits(traits) if traits else frozenset[str]()
+    carriers = placement.providers_with("traits", existing)
+    rejected = {name for name in named - existing if not _CUSTOM_NAME.fullmatch(name)}
     lacking = {
         (provider, trait): next(uuid for uuid in requiring if uuid in uuids)
         for (provider, trait), requiring in required.items()
-        if trait not in refused and provider not in carriers.get(trait, ())
+        if trait not in rejected and provider not in carriers.get(trait, ())
         if not uuids.isdisjoint(requiring)
     }
     over = record.keys() - required.keys() - _hidden_pairs(hosts, record)
-    kept = _required_elsewhere(hosts, {pair: record[pair] for pair in over}, placement)
-    over -= kept.keys()
+    required_elsewhere = _required_elsewhere(
+        hosts, {pair: record[pair] for pair in over}, placement
+    )
+    over -= required_elsewhere.keys()
     carried = {(uuid, trait): "" for uuid, trait in over if uuid in carriers.get(trait, ())}
     rebound = {
         pair: required[pair][0]
         for pair, aggregate in record.items()
         if pair in required and aggregate not in required[pair]
     }
-    run.problems += [*_refusals(scope, refused), *kept.values()]
+    run.problems += [*_report_rejected_traits(scope, rejected), *required_elsewhere.values()]
     if not run.dry_run:
         placement.update_record(whole_record.outlived, rebound, over - carried.keys())
-    for trait in sorted(named - known - refused):
+    for trait in sorted(named - existing - rejected):
         if not run.dry_run:
             placement.create_trait(trait)
             run.note(f"trait {trait} created")
@@ -424,10 +422,10 @@ def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: 
 
 
 def _hidden_pairs(hosts: HostMap, record: Collection[ProviderTrait]) -> set[ProviderTrait]:
-    """Return the recorded pairs that may still be required, though no host has their providers.
+    """Return recorded pairs whose provider may belong to an unlisted node.
 
-    Only the list of compute nodes says whose provider it is. If a host of a requiring aggregate
-    has none in it, a provider that is not in it either may be that host's.
+    If a host of a requiring aggregate is not in the list of compute nodes, any provider without a
+    host may belong to it.
     """
     hidden = {
         trait
@@ -443,9 +441,8 @@ def _required_elsewhere(
 ) -> dict[ProviderTrait, SyncProblem]:
     """Return the recorded pairs that an aggregate of another list may require.
 
-    A host leaves an aggregate, and its provider the provider aggregate, before the aggregate is
-    deleted. So an aggregate that is not in the list, but still has the provider, was not deleted:
-    it is in the list that another run followed.
+    Before an aggregate is deleted, its hosts and their providers leave it. So an aggregate that is
+    not in the list but still has the provider was not deleted: it is in the list of another run.
     """
     unknown = set(record.values()) - {each.uuid for each in hosts.aggregates}
     members = placement.providers_with("aggregates", unknown)
@@ -455,7 +452,7 @@ def _required_elsewhere(
             host = hosts.host_of.get(provider, provider)
             detail = (
                 f"trait {trait} is kept on host {host}: it was added for aggregate {aggregate}, "
-                "which is not in this list of host aggregates, though the provider is still in it. "
+                "which is not in this list of host aggregates, but still has the provider. "
                 "Use the list that has it (--os-cloud, --compute-url), or remove the "
                 "provider from the provider aggregate"
             )
@@ -463,11 +460,13 @@ def _required_elsewhere(
     return problems
 
 
-def _refusals(scope: Iterable[HostAggregate], refused: Collection[str]) -> Iterable[SyncProblem]:
-    for name in sorted(refused):
+def _report_rejected_traits(
+    scope: Iterable[HostAggregate], rejected: Collection[str]
+) -> Iterable[SyncProblem]:
+    for name in sorted(rejected):
         requiring = ", ".join(each.name for each in scope if name in each.reserving_traits)
         detail = (
             f"trait {name}, required by aggregate {requiring}, does not exist and cannot be "
-            "created: only names of CUSTOM_ and capital letters, digits and underscores can be"
+            "created: its name must be CUSTOM_ with capital letters, digits and underscores"
         )
         yield SyncProblem(SyncCode.TRAIT_REFUSED, name, detail)

@@ -1,8 +1,8 @@
-"""Finds allocations of instances that are no more, and frees them if asked.
+"""Audit and repair of allocations.
 
-Given policies, it also reports what contradicts them. The rules are those of ``nova-manage
-placement audit`` (nova's documentation) for instances that are known (``repair.known_instances``);
-a consumer that may be an instance without a record here is reported, never freed.
+The audit finds orphaned allocations by the rules of ``nova-manage placement audit`` (nova's
+documentation) and deletes them as an option. A consumer that may be an instance without a record in
+this database is only reported. Healing creates missing allocations of recorded instances.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,12 +30,18 @@ from placement_sched.store.checks import on_other_hosts, orphans, still_orphans
 from placement_sched.store.compute import compute_nodes, host_aggregates, instances, services
 from placement_sched.store.placement import allocations, resource_providers, traits
 
-#: Carried by providers that share what they have with others: they are not hosts (os-traits).
-_SHARING = "MISC_SHARES_VIA_AGGREGATE"
+#: Trait of providers that share their resources, and are not hosts (os-traits).
+_SHARES = "MISC_SHARES_VIA_AGGREGATE"
+#: Maximum number of consumers per transaction, as other writers wait for its locks.
+_BATCH = 500
+#: Maximum number of attempts to write a batch after concurrent changes of its consumers.
+_MAX_ATTEMPTS = 10
+#: Number of instances per batch, as in nova.
+BATCH = 50
 
 
 class Doubt(Enum):
-    """Why a consumer without a record may still be an instance."""
+    """Reason why a consumer without a record may still be an instance."""
 
     ADOPTED = "adopted_database"
     NOTHING_RECORDED = "no_instance_recorded"
@@ -46,9 +52,9 @@ class Doubt(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Doubtful:
-    """A consumer that cannot be judged, the reason, and its hosts or providers (by name).
+    """A consumer that may be an instance, with the reason and its hosts.
 
-    ``has_type`` is whether its allocations name a consumer type, as this service's do.
+    ``has_type`` is true if it has a consumer type, which this service always sets.
     """
 
     consumer: str
@@ -57,106 +63,106 @@ class Doubtful:
     has_type: bool = True
 
 
-#: Judges consumers, of which none is a recorded instance, by all allocations that they hold: gives
-#: for each why it cannot be judged, or None where it is an instance that is gone.
+#: Classifies consumers that are not recorded instances by all their allocations. The value is the
+#: reason why a consumer may be an instance, or None for an instance that is gone.
 Judge = Callable[[Connection, Sequence[Allocation]], dict[str, Doubtful | None]]
 
 
 def judge_all_recorded(
-    connection: Connection, held: Sequence[Allocation]
+    connection: Connection, rows: Sequence[Allocation]
 ) -> dict[str, Doubtful | None]:
-    """Judge by the operator's word that all instances are recorded here.
+    """Classify consumers, given that all instances are recorded in this database.
 
-    A consumer without a type may still be a migration of nova.
+    Only a consumer without a type, which may be a migration of nova, remains unverified.
     """
-    names = resource_providers.names_of(connection, {one.provider_uuid for one in held})
+    names = resource_providers.names_of(connection, {row.provider_uuid for row in rows})
     doubts: dict[str, Doubtful | None] = {}
-    for uuid, some in by_consumer(held).items():
-        about = {names.get(one.provider_uuid, one.provider_uuid) for one in some}
+    for uuid, group in by_consumer(rows).items():
+        about = {names.get(row.provider_uuid, row.provider_uuid) for row in group}
         doubt = Doubtful(uuid, Doubt.NO_TYPE, tuple(sorted(about)), has_type=False)
-        doubts[uuid] = None if _has_type(some) else doubt
+        doubts[uuid] = None if _has_type(group) else doubt
     return doubts
 
 
 def judge_recorded_here(
-    connection: Connection, held: Sequence[Allocation]
+    connection: Connection, rows: Sequence[Allocation]
 ) -> dict[str, Doubtful | None]:
-    """Judge by the instances that are recorded in this database, where they can be relied on.
+    """Classify consumers by instance records, if the records are complete.
 
-    Nowhere in a database that OpenStack placement made, whose clients know instances that were
-    never recorded here; nowhere while no instance is recorded; nor on a host that reports more
-    instances than are recorded on it, nor on a provider of a host that does not report here. A
-    consumer without a type was not claimed here: nova gives none to its instances and migrations.
-    The number of statements depends on batches alone.
+    They are incomplete in a database that OpenStack placement created, without any record, on a
+    host that reports more instances than are recorded, and on a provider of a host without reports.
+    A consumer without a type was created by nova, for an instance or a migration. The number of SQL
+    statements depends only on the number of batches.
     """
-    known = _Known(connection, held)
-    return {uuid: known.doubt(uuid, some) for uuid, some in by_consumer(held).items()}
+    hosts = _RecordedHosts(connection, rows)
+    return {uuid: hosts.doubt(uuid, group) for uuid, group in by_consumer(rows).items()}
 
 
-def by_consumer(held: Iterable[Allocation]) -> dict[str, list[Allocation]]:
-    """Return allocations by the uuid of their consumer, in order of these."""
-    ordered = sorted(held, key=lambda one: one.consumer.uuid)
-    return {uuid: list(some) for uuid, some in groupby(ordered, lambda one: one.consumer.uuid)}
+def by_consumer(rows: Iterable[Allocation]) -> dict[str, list[Allocation]]:
+    """Return allocations by consumer uuid, in the order of the uuids."""
+    ordered = sorted(rows, key=lambda row: row.consumer.uuid)
+    return {uuid: list(group) for uuid, group in groupby(ordered, lambda row: row.consumer.uuid)}
 
 
-def amounts_by_provider(held: Iterable[Allocation]) -> dict[str, dict[str, int]]:
-    """Return what one consumer holds: amounts by resource class, by provider uuid."""
-    found: dict[str, dict[str, int]] = {}
-    for one in held:
-        found.setdefault(one.provider_uuid, {})[one.resource_class] = one.used
-    return found
+def amounts_by_provider(rows: Iterable[Allocation]) -> dict[str, dict[str, int]]:
+    """Return amounts by provider uuid and resource class for a consumer."""
+    amounts: dict[str, dict[str, int]] = {}
+    for row in rows:
+        amounts.setdefault(row.provider_uuid, {})[row.resource_class] = row.used
+    return amounts
 
 
-def _has_type(held: Sequence[Allocation]) -> bool:
-    return held[0].consumer.consumer_type == INSTANCE_TYPE
+def _has_type(rows: Sequence[Allocation]) -> bool:
+    return rows[0].consumer.consumer_type == INSTANCE_TYPE
 
 
 def may_be_outdated(database: Database) -> bool:
-    """Return whether instances that are recorded here may be gone without this service knowing.
+    """Return whether recorded instances may have been deleted by nova.
 
-    In a database that OpenStack placement made, nova frees what an instance holds, and the record
-    of it stays here.
+    In a database that OpenStack placement created, nova deletes the allocations of an instance, but
+    not its record.
     """
     with database.read() as connection:
         return migrate.is_recorded(connection)
 
 
-class _Known:
-    """What is known here of the hosts that the consumers of some allocations hold something of."""
+class _RecordedHosts:
+    """The recorded hosts and instances that are needed to classify consumers."""
 
-    def __init__(self, connection: Connection, held: Sequence[Allocation]) -> None:
-        #: Why no consumer of the database can be judged, or None.
-        self._of_all: Doubt | None = None
+    def __init__(self, connection: Connection, rows: Sequence[Allocation]) -> None:
+        #: Reason why all consumers of the database may be instances, or None.
+        self._common_doubt: Doubt | None = None
         if migrate.is_recorded(connection):
-            self._of_all = Doubt.ADOPTED
+            self._common_doubt = Doubt.ADOPTED
         elif not instances.is_any(connection):
-            self._of_all = Doubt.NOTHING_RECORDED
-        uuids = {one.provider_uuid for one in held}
-        found = resource_providers.by_uuids(connection, uuids)
-        roots = {one.root_uuid for one in found.values()}
-        nodes = {one.uuid: one for one in compute_nodes.by_uuids(connection, roots)}
+            self._common_doubt = Doubt.NOTHING_RECORDED
+        uuids = {row.provider_uuid for row in rows}
+        providers = resource_providers.by_uuids(connection, uuids)
+        roots = {provider.root_uuid for provider in providers.values()}
+        nodes = {node.uuid: node for node in compute_nodes.by_uuids(connection, roots)}
         self._nodes = {
-            uuid: nodes[one.root_uuid] for uuid, one in found.items() if one.root_uuid in nodes
+            uuid: nodes[provider.root_uuid]
+            for uuid, provider in providers.items()
+            if provider.root_uuid in nodes
         }
-        #: The hosts of providers; of those without a host their own names.
-        self._names = {uuid: one.name for uuid, one in found.items()}
+        #: The hosts of providers, or the name of a provider without a host.
+        self._names = {uuid: provider.name for uuid, provider in providers.items()}
         self._names |= {uuid: node.host for uuid, node in self._nodes.items()}
-        self._sharing = traits.carriers(connection, [_SHARING]).get(_SHARING, frozenset())
-        hosts = {one.host for one in nodes.values()}
+        self._sharing = traits.carriers(connection, [_SHARES]).get(_SHARES, frozenset())
+        hosts = {node.host for node in nodes.values()}
         self._recorded = instances.counts_on_hosts(connection, hosts)
 
-    def doubt(self, consumer: str, held: Sequence[Allocation]) -> Doubtful | None:
-        """Return why a consumer that holds this cannot be judged, or None if it can."""
-        uuids = {one.provider_uuid for one in held}
-        has_type = _has_type(held)
-        if self._of_all is not None:
-            return Doubtful(consumer, self._of_all, self._named(uuids), has_type)
+    def doubt(self, consumer: str, rows: Sequence[Allocation]) -> Doubtful | None:
+        uuids = {row.provider_uuid for row in rows}
+        has_type = _has_type(rows)
+        if self._common_doubt is not None:
+            return Doubtful(consumer, self._common_doubt, self._names_of(uuids), has_type)
         if not has_type:
-            return Doubtful(consumer, Doubt.NO_TYPE, self._named(uuids), has_type)
-        # Those that may be of a host that does not report here.
+            return Doubtful(consumer, Doubt.NO_TYPE, self._names_of(uuids), has_type)
+        # Providers that may belong to a host without reports.
         unreported = uuids - self._nodes.keys() - self._sharing
         if unreported:
-            return Doubtful(consumer, Doubt.NOT_REPORTED, self._named(unreported))
+            return Doubtful(consumer, Doubt.NOT_REPORTED, self._names_of(unreported))
         on_nodes = {uuid: self._nodes[uuid] for uuid in uuids & self._nodes.keys()}
         recorded = {uuid: self._recorded_on(node) for uuid, node in on_nodes.items()}
         beyond = {
@@ -164,28 +170,22 @@ class _Known:
             for uuid, node in on_nodes.items()
             if int(node.stats.get("num_instances", 0)) > recorded[uuid]
         }
-        return Doubtful(consumer, Doubt.MORE_REPORTED, self._named(beyond)) if beyond else None
+        return Doubtful(consumer, Doubt.MORE_REPORTED, self._names_of(beyond)) if beyond else None
 
     def _recorded_on(self, node: ComputeNode) -> int:
         # An instance may be recorded on a host without its node.
         names = (node.hypervisor_hostname, None)
         return sum(self._recorded.get((node.host, name), 0) for name in names)
 
-    def _named(self, providers: Iterable[str]) -> tuple[str, ...]:
+    def _names_of(self, providers: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted({self._names.get(uuid, uuid) for uuid in providers}))
-
-
-#: So many consumers are freed in one transaction, so that no other writer waits long for a lock.
-_BATCH = 500
-#: How often a batch starts again where others changed a consumer of it meanwhile.
-_ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Orphaned:
-    """Orphaned allocations of one consumer from one provider.
+    """Orphaned allocations of a consumer from a provider.
 
-    ``runs_on`` is the host of the consumer if it is an instance that has left the provider's host.
+    ``runs_on`` is the present host of an instance that has left the provider's host.
     """
 
     consumer: str
@@ -197,29 +197,29 @@ class Orphaned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What was found, and of how many consumers it was deleted."""
+    """The result of an audit. ``deleted`` counts consumers."""
 
     orphaned: tuple[Orphaned, ...]
     #: Consumers without a record that may still be instances.
     doubtful: tuple[Doubtful, ...] = ()
     deleted: int = 0
-    #: What is wrong with the policies of aggregates, which nothing here mends.
+    #: Messages about policies of aggregates. They are never fixed automatically.
     policy_faults: tuple[str, ...] = ()
 
     @property
     def consumers(self) -> frozenset[str]:
-        """Return the consumers of what was found."""
-        return frozenset(one.consumer for one in self.orphaned)
+        """The consumers with orphaned allocations."""
+        return frozenset(item.consumer for item in self.orphaned)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auditor:
-    """Looks through the compute nodes' providers, or only that of ``provider_uuid``.
+    """Audit of the providers of all compute nodes, or only of ``provider_uuid``.
 
-    ``no_owner`` are project and user of consumers of which none is known, ``policies`` those that
-    aggregates may name; ``judge`` finds which consumers are gone. Consumers that the operator has
-    ``named`` count as gone if they are not recorded instances. A host is down if it has been silent
-    for ``down_time`` seconds.
+    ``no_owner`` are the default project and user of consumers, ``policies`` the valid policies of
+    aggregates, and ``judge`` classifies consumers. Consumers in ``named``, listed by the operator,
+    are gone unless they are recorded instances. A host is down after ``down_time`` seconds without
+    a heartbeat.
     """
 
     database: Database
@@ -232,124 +232,127 @@ class Auditor:
     down_time: int = 60
 
     def find(self) -> Audit:
-        """Return what is orphaned; raises :class:`NotFound` for a provider that is not there."""
+        """Find orphaned allocations, or raise :class:`NotFound` for an unknown provider."""
         with self.database.read() as connection:
             consumers = orphans(connection, self._provider_id(connection))
-            held = allocations.of_consumers(connection, consumers)
-            doubts = self._doubts(connection, held)
-            mine = [one for one in held if not doubts[one.consumer.uuid] and self._concerns(one)]
-            names = resource_providers.by_uuids(connection, {one.provider_uuid for one in mine})
-            left = self._left_over(connection)
+            rows = allocations.of_consumers(connection, consumers)
+            doubts = self._doubts(connection, rows)
+            mine = [row for row in rows if not doubts[row.consumer.uuid] and self._is_audited(row)]
+            names = resource_providers.by_uuids(connection, {row.provider_uuid for row in mine})
+            left_by_moves = self._find_left_over(connection)
             policy_faults: tuple[str, ...] = ()
             if self.policies is not None:
                 policy_faults = tuple(faults(host_aggregates.snapshot(connection), self.policies))
         return Audit(
             orphaned=tuple(
                 Orphaned(consumer, uuid, names[uuid].name if uuid in names else uuid, resources)
-                for consumer, some in by_consumer(mine).items()
-                for uuid, resources in sorted(amounts_by_provider(some).items())
+                for consumer, group in by_consumer(mine).items()
+                for uuid, resources in sorted(amounts_by_provider(group).items())
             )
-            + left,
+            + left_by_moves,
             doubtful=tuple(doubt for _, doubt in sorted(doubts.items()) if doubt),
             policy_faults=policy_faults,
         )
 
     def delete(self, audit: Audit, progress: Callable[[int, int | None], None]) -> Audit:
-        """Delete what still is orphaned, batch by batch; ``progress`` takes how many, of all."""
+        """Delete the allocations that are still orphaned, in batches."""
         consumers, done, deleted = sorted(audit.consumers), 0, 0
         for batch in batches(consumers, _BATCH):
-            deleted += self._freed(batch)
+            deleted += self._free_with_retries(batch)
             done += len(batch)
             progress(done, len(consumers))
         return replace(audit, deleted=deleted)
 
-    def _freed(self, consumers: Sequence[str]) -> int:
+    def _free_with_retries(self, consumers: Sequence[str]) -> int:
         try:
             return retrying(
                 lambda: self.database.write(lambda connection: self._free(connection, consumers)),
-                _ATTEMPTS,
+                _MAX_ATTEMPTS,
             )
         except ConcurrentUpdate:
             raise ConcurrentUpdate(
-                f"concurrent updates of the same consumers; gave up after {_ATTEMPTS} attempts"
+                f"concurrent updates of the same consumers; gave up after {_MAX_ATTEMPTS} attempts"
             ) from None
 
     def _free(self, connection: Connection, consumers: Sequence[str]) -> int:
-        left = still_orphans(connection, consumers, self._provider_id(connection))
-        held = allocations.of_consumers(connection, sorted(left))
-        doubts = self._doubts(connection, held)
+        orphan_uuids = still_orphans(connection, consumers, self._provider_id(connection))
+        rows = allocations.of_consumers(connection, sorted(orphan_uuids))
+        doubts = self._doubts(connection, rows)
         claims = [
-            self._claim(some, self._concerns)
-            for uuid, some in by_consumer(held).items()
+            self._claim(group, self._is_audited)
+            for uuid, group in by_consumer(rows).items()
             if not doubts[uuid]
         ]
         left_over = {
-            (one.consumer, one.provider_uuid) for one in self._left_over(connection, consumers)
+            (item.consumer, item.provider_uuid)
+            for item in self._find_left_over(connection, consumers)
         }
-        held = allocations.of_consumers(connection, sorted({uuid for uuid, _ in left_over}))
+        rows = allocations.of_consumers(connection, sorted({uuid for uuid, _ in left_over}))
         claims += [
-            self._claim(some, lambda one: (one.consumer.uuid, one.provider_uuid) in left_over)
-            for some in by_consumer(held).values()
+            self._claim(group, lambda row: (row.consumer.uuid, row.provider_uuid) in left_over)
+            for group in by_consumer(rows).values()
         ]
         allocations.replace(connection, claims, self.clock())
         return len(claims)
 
     def _doubts(
-        self, connection: Connection, held: Sequence[Allocation]
+        self, connection: Connection, rows: Sequence[Allocation]
     ) -> dict[str, Doubtful | None]:
-        doubts = self.judge(connection, held)
+        doubts = self.judge(connection, rows)
         return {uuid: None if uuid in self.named else doubt for uuid, doubt in doubts.items()}
 
-    def _left_over(
+    def _find_left_over(
         self, connection: Connection, uuids: Collection[str] | None = None
     ) -> tuple[Orphaned, ...]:
-        """Return allocations that instances left on hosts that are down, as after an evacuation.
+        """Return allocations of evacuated instances on hosts that are down.
 
-        The instance is recorded on another host and has allocations there, so no move is at work.
-        A host that is up deletes them itself.
+        The instance is recorded on another host and has allocations there, so it is not moving. A
+        host that is up deletes the allocations itself.
         """
         hosts = on_other_hosts(connection, uuids)
-        found = services.by_hosts(
-            connection, {host for others in hosts.values() for host in others}
+        services_of = services.by_hosts(
+            connection, {host for roots_of in hosts.values() for host in roots_of}
         )
         now = self.clock()
-        down = {host for host, one in found.items() if not one.is_up(now, self.down_time)}
-        roots = {
-            uuid: {root for host, some in others.items() if host in down for root in some}
-            for uuid, others in hosts.items()
+        down = {
+            host for host, service in services_of.items() if not service.is_up(now, self.down_time)
         }
-        held = allocations.of_consumers(
-            connection, sorted(uuid for uuid, some in roots.items() if some)
+        roots = {
+            uuid: {root for host, uuids in roots_of.items() if host in down for root in uuids}
+            for uuid, roots_of in hosts.items()
+        }
+        rows = allocations.of_consumers(
+            connection, sorted(uuid for uuid, uuids in roots.items() if uuids)
         )
-        providers = resource_providers.by_uuids(connection, {one.provider_uuid for one in held})
-        places = {one.uuid: one.host for one in instances.by_uuids(connection, roots)}
+        providers = resource_providers.by_uuids(connection, {row.provider_uuid for row in rows})
+        places = {item.uuid: item.host for item in instances.by_uuids(connection, roots)}
         mine = [
-            one
-            for one in held
-            if self._concerns(one)
-            and providers[one.provider_uuid].root_uuid in roots[one.consumer.uuid]
+            row
+            for row in rows
+            if self._is_audited(row)
+            and providers[row.provider_uuid].root_uuid in roots[row.consumer.uuid]
         ]
         return tuple(
             Orphaned(consumer, uuid, providers[uuid].name, resources, runs_on=places[consumer])
-            for consumer, some in by_consumer(mine).items()
-            for uuid, resources in sorted(amounts_by_provider(some).items())
+            for consumer, group in by_consumer(mine).items()
+            for uuid, resources in sorted(amounts_by_provider(group).items())
         )
 
     def _claim(
-        self, held: Sequence[Allocation], goes: Callable[[Allocation], bool]
+        self, rows: Sequence[Allocation], is_removed: Callable[[Allocation], bool]
     ) -> ConsumerClaim:
-        owner = held[0].consumer
+        owner = rows[0].consumer
         return ConsumerClaim(
             consumer=owner.uuid.lower(),
-            allocations=amounts_by_provider(one for one in held if not goes(one)),
+            allocations=amounts_by_provider(row for row in rows if not is_removed(row)),
             project_id=owner.project_id or self.no_owner[0],
             user_id=owner.user_id or self.no_owner[1],
-            # Very old databases have allocations of consumers without a record.
+            # Very old databases have consumers with allocations but without a record.
             generation=UNCHECKED if owner.generation is None else owner.generation,
         )
 
-    def _concerns(self, held: Allocation) -> bool:
-        return self.provider_uuid in {None, held.provider_uuid}
+    def _is_audited(self, row: Allocation) -> bool:
+        return self.provider_uuid in {None, row.provider_uuid}
 
     def _provider_id(self, connection: Connection) -> int | None:
         if self.provider_uuid is None:
@@ -357,12 +360,8 @@ class Auditor:
         return resource_providers.by_uuid(connection, self.provider_uuid).id
 
 
-#: So many instances are looked at together, as nova does.
-BATCH = 50
-
-
 class HealOutcome(Enum):
-    """What became of an instance."""
+    """The outcome for an instance."""
 
     CREATED = "created"
     UPDATED = "updated"
@@ -373,7 +372,7 @@ class HealOutcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healing:
-    """What became of one instance: what it holds now by provider, or why it does not."""
+    """The result for an instance: allocations by provider, or a reason."""
 
     instance: str
     outcome: HealOutcome
@@ -382,15 +381,15 @@ class Healing:
 
     @property
     def done(self) -> bool:
-        """Return whether its allocations were written (in a dry run: would be)."""
+        """Whether its allocations were written, or would be in a dry run."""
         return self.outcome in {HealOutcome.CREATED, HealOutcome.UPDATED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealRequest:
-    """Which instances are looked at: all, those of a cell, or one, which may be forced.
+    """The instances to heal: all, of a cell, or a single instance, with options.
 
-    ``most`` limits how many are healed; None means all. With ``dry_run`` nothing is written.
+    ``most`` limits the number of healed instances. ``force`` replaces existing allocations.
     """
 
     instance: str | None = None
@@ -402,7 +401,7 @@ class HealRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healer:
-    """Heals allocations; ``no_owner`` are the project and user of instances without any."""
+    """Healing of allocations, with a default project and user in ``no_owner``."""
 
     database: Database
     clock: Clock
@@ -410,22 +409,21 @@ class Healer:
     wanted: HealRequest
 
     def heal(self) -> Iterator[Healing]:
-        """Yield the result for one instance after the other; it may be called again.
+        """Heal instances and yield their results, until ``most`` are healed.
 
-        Nothing is yielded beyond ``most`` that are healed. Raises :class:`NotFound` for an
-        instance or a cell that is not there.
+        Raises :class:`NotFound` for an unknown instance or cell.
         """
         healed = 0
         for batch in self._batches():
-            room = None if self.wanted.most is None else self.wanted.most - healed
-            for one in self._some(batch, room):
-                healed += one.done
-                yield one
+            limit = None if self.wanted.most is None else self.wanted.most - healed
+            for result in self._heal_batch(batch, limit):
+                healed += result.done
+                yield result
             if self.wanted.most is not None and healed >= self.wanted.most:
                 return
 
     def to_look_at(self) -> int:
-        """Return how many instances there are to be looked at."""
+        """Return the number of instances to examine."""
         if self.wanted.instance is not None:
             return 1
         with self.database.read() as connection:
@@ -434,11 +432,11 @@ class Healer:
             )
 
     def more(self, after: str) -> bool:
-        """Return whether an instance after this one is to be healed."""
+        """Return whether further instances after this uuid need healing."""
         return any(
-            one.done
+            result.done
             for batch in self._pages(after)
-            for one in self._written(batch, dry_run=True, room=None)
+            for result in self._write(batch, dry_run=True, limit=None)
         )
 
     def _batches(self) -> Iterator[Sequence[str]]:
@@ -468,74 +466,74 @@ class Healer:
             yield page
             after = page[-1]
 
-    def _some(self, uuids: Sequence[str], room: int | None) -> Sequence[Healing]:
-        """Heal some instances together; where that cannot be, one by one."""
+    def _heal_batch(self, uuids: Sequence[str], limit: int | None) -> Sequence[Healing]:
+        """Heal a batch of instances together or, if this fails, separately."""
         try:
-            return self._written(uuids, dry_run=self.wanted.dry_run, room=room)
+            return self._write(uuids, dry_run=self.wanted.dry_run, limit=limit)
         except (Conflict, Invalid):
-            found: list[Healing] = []
+            healings: list[Healing] = []
             for uuid in uuids:
-                if room is not None and sum(one.done for one in found) >= room:
+                if limit is not None and sum(result.done for result in healings) >= limit:
                     break
-                found += self._alone(uuid)
-            return found
+                healings += self._heal_single(uuid)
+            return healings
 
-    def _alone(self, uuid: str) -> Sequence[Healing]:
+    def _heal_single(self, uuid: str) -> Sequence[Healing]:
         try:
-            return retrying(lambda: self._written([uuid], dry_run=False, room=None), _ATTEMPTS)
+            return retrying(lambda: self._write([uuid], dry_run=False, limit=None), _MAX_ATTEMPTS)
         except (Conflict, Invalid) as failure:
             return [Healing(instance=uuid, outcome=HealOutcome.FAILED, reason=failure.detail)]
 
-    def _written(self, ids: Sequence[str], *, dry_run: bool, room: int | None) -> Sequence[Healing]:
+    def _write(self, ids: Sequence[str], *, dry_run: bool, limit: int | None) -> Sequence[Healing]:
 
         def write(connection: Connection) -> Sequence[Healing]:
-            # An instance that is just being deleted is waited for, and then not there any more.
-            found = self._examined(connection, ids, room, lock=True)
-            claims = [claim for _, claim in found if claim is not None]
+            # The lock waits for a concurrent deletion of an instance, which is then missing.
+            results = self._examine(connection, ids, limit, lock=True)
+            claims = [claim for _, claim in results if claim is not None]
             allocations.replace(connection, claims, self.clock())
-            return [one for one, _ in found]
+            return [result for result, _ in results]
 
         if not dry_run:
             return self.database.claim(write)
         with self.database.read() as connection:
-            return [one for one, _ in self._examined(connection, ids, room, lock=False)]
+            return [result for result, _ in self._examine(connection, ids, limit, lock=False)]
 
-    def _examined(
-        self, connection: Connection, uuids: Sequence[str], room: int | None, *, lock: bool
+    def _examine(
+        self, connection: Connection, uuids: Sequence[str], limit: int | None, *, lock: bool
     ) -> list[tuple[Healing, ConsumerClaim | None]]:
-        """Return what is to become of the instances, up to ``room`` that are to be healed."""
+        """Return results and claims for the instances, until ``limit`` are to be healed."""
         recorded = instances.by_uuids(connection, uuids, lock=lock)
-        held = by_consumer(allocations.of_consumers(connection, uuids))
-        held_of = {uuid.lower(): some for uuid, some in held.items()}
-        nodes = compute_nodes.uuids_by_name(connection, {one.host or "" for one in recorded})
+        allocations_by_consumer = by_consumer(allocations.of_consumers(connection, uuids))
+        held_of = {uuid.lower(): group for uuid, group in allocations_by_consumer.items()}
+        nodes = compute_nodes.uuids_by_name(connection, {item.host or "" for item in recorded})
         decided = decisions.of_instances(connection, uuids)
-        found: list[tuple[Healing, ConsumerClaim | None]] = []
+        results: list[tuple[Healing, ConsumerClaim | None]] = []
         for instance in recorded:
-            if room is not None and sum(one.done for one, _ in found) >= room:
+            if limit is not None and sum(result.done for result, _ in results) >= limit:
                 break
             node = nodes.get((instance.host or "", instance.node or ""))
             decision = decided.get(instance.uuid)
-            found.append(self._healing(instance, held_of.get(instance.uuid, ()), node, decision))
-        return found
+            results.append(self._plan(instance, held_of.get(instance.uuid, ()), node, decision))
+        return results
 
-    def _healing(
+    def _plan(
         self,
         instance: Instance,
-        held: Sequence[Allocation],
+        rows: Sequence[Allocation],
         node: str | None,
         decision: Decision | None,
     ) -> tuple[Healing, ConsumerClaim | None]:
         end = partial(Healing, instance=instance.uuid)
-        if reason := self._reason_to_skip(instance, held):
+        if reason := self._reason_to_skip(instance, rows):
             return end(outcome=HealOutcome.SKIPPED, reason=reason), None
-        if held and not self.wanted.force:
-            wanted = amounts_by_provider(held)
+        if rows and not self.wanted.force:
+            wanted = amounts_by_provider(rows)
         elif node is None:
             reason = f"there is no compute node {instance.node} of host {instance.host}"
             return end(outcome=HealOutcome.NO_NODE, reason=reason), None
         else:
             try:
-                wanted = {node: _asked(instance, decision)}
+                wanted = {node: _requested_amounts(instance, decision)}
             except Invalid as wrong:
                 return end(outcome=HealOutcome.FAILED, reason=wrong.detail), None
         claim = ConsumerClaim(
@@ -544,32 +542,32 @@ class Healer:
             project_id=instance.project_id or self.no_owner[0],
             user_id=instance.user_id or self.no_owner[1],
             consumer_type=INSTANCE_TYPE,
-            # Another request has allocated for it at this moment.
-            generation=held[0].consumer.generation if held else None,
+            # A concurrent request may have allocated for it.
+            generation=rows[0].consumer.generation if rows else None,
         )
-        outcome = HealOutcome.UPDATED if held else HealOutcome.CREATED
+        outcome = HealOutcome.UPDATED if rows else HealOutcome.CREATED
         return end(outcome=outcome, allocations=wanted), claim
 
-    def _reason_to_skip(self, instance: Instance, held: Sequence[Allocation]) -> str | None:
+    def _reason_to_skip(self, instance: Instance, rows: Sequence[Allocation]) -> str | None:
         if instance.task_state is not None:
             return f"it is in the task state {instance.task_state}"
         if instance.host is None or instance.node is None:
             return "it is not on a node"
-        if not held or self.wanted.force:
+        if not rows or self.wanted.force:
             return None
-        if held[0].consumer.project_id not in {None, self.no_owner[0]}:
+        if rows[0].consumer.project_id not in {None, self.no_owner[0]}:
             return "it has allocations"
         if instance.project_id in {None, self.no_owner[0]}:
             return "it has allocations, and its record names no project"
         return None
 
 
-def _asked(instance: Instance, decision: Decision | None) -> dict[str, int]:
+def _requested_amounts(instance: Instance, decision: Decision | None) -> dict[str, int]:
     flavor = instance.flavor
     if flavor is None or not {"vcpus", "memory_mb"} & flavor.keys():
-        raise Invalid("its flavor is not known")
+        raise Invalid("its flavor is unknown")
     boot_from_volume = decision is not None and bool(decision.request.get("is_bfv"))
-    asked = dict(amounts_of(Flavor.from_document(flavor), boot_from_volume=boot_from_volume))
-    if not asked:
+    requested = dict(amounts_of(Flavor.from_document(flavor), boot_from_volume=boot_from_volume))
+    if not requested:
         raise Invalid("its flavor requests no resources")
-    return asked
+    return requested

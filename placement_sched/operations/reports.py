@@ -1,4 +1,4 @@
-"""Records what hosts report, in step with their root providers, and removes nodes."""
+"""Recording of host reports, with root providers, and removal of nodes."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, Duplicate, Invalid, NotFound
 from placement_sched.model.compute_node import RATIOS, REPORTED_CLASSES, ComputeNode, inventories_of
 from placement_sched.model.provider import Provider
-from placement_sched.operations import aggregates as aggregates_module
+from placement_sched.operations import aggregates as aggregate_ops
 from placement_sched.scheduler.policies.registry import Policies
 from placement_sched.schemas.node_report import Defaults, NodeReport, parse
 from placement_sched.store import change_counters
@@ -28,23 +28,26 @@ from placement_sched.store.placement import (
 )
 from placement_sched.store.placement.resource_providers import NewProvider
 
-#: Carried by the root providers of hosts whose compute service is disabled (os-traits).
+#: Trait of the root providers of hosts whose compute service is disabled (os-traits).
 DISABLED_TRAIT = "COMPUTE_STATUS_DISABLED"
+_NAME = "hypervisor_hostname"
+#: Maximum number of reports per group of statements.
+CHUNK = 1000
 
 
 def create(
     connection: Connection, *, uuid: str, name: str, parent_uuid: str | None, now: datetime
 ) -> Provider:
-    """Create a provider as :func:`provider_trees.create` does.
+    """Create a provider, in the aggregates of its host if it is a compute node.
 
-    One whose uuid a compute node has joins the aggregates of that node's host.
+    Raises as :func:`provider_trees.create`.
     """
     provider = provider_trees.create(
         connection, uuid=uuid, name=name, parent_uuid=parent_uuid, now=now
     )
     if parent_uuid is not None:
         return provider
-    # Until we are done no aggregate gets a host, and no report records a node without a provider.
+    # Locks aggregates, and keeps reports from recording a node without a provider.
     change_counters.hold(connection, host_aggregates.SUBJECT)
     hosts = {node.uuid: node.host for node in compute_nodes.by_uuids(connection, [provider.uuid])}
     if not hosts:
@@ -54,29 +57,29 @@ def create(
 
 
 def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) -> frozenset[str]:
-    """Give each node its root provider, named as it, with the inventories of its report.
+    """Create or update the root providers of nodes and return the new uuids.
 
-    A provider that is there is kept, with its inventories of other classes. Only a provider of
-    which an inventory changes gets another generation. Returns the uuids of new providers.
+    A provider gets the name of its node and the inventories of its report. Inventories of other
+    classes stay. The generation changes only with an inventory.
 
-    Raises :class:`Duplicate` where another provider has a name, and :class:`InUse` where a class
-    of which the node has none any more is allocated.
+    Raises :class:`Duplicate` if another provider has the name, and :class:`InUse` if a class that
+    the node no longer has is allocated.
     """
     names = {node.uuid: node.hypervisor_hostname for node in nodes}
-    found = resource_providers.by_uuids(connection, names)
-    new = {uuid: name for uuid, name in names.items() if uuid not in found}
-    kept = {uuid: name for uuid, name in names.items() if uuid in found}
-    renamed = {uuid: name for uuid, name in kept.items() if found[uuid].name != name}
+    existing = resource_providers.by_uuids(connection, names)
+    new = {uuid: name for uuid, name in names.items() if uuid not in existing}
+    kept_names = {uuid: name for uuid, name in names.items() if uuid in existing}
+    renamed = {uuid: name for uuid, name in kept_names.items() if existing[uuid].name != name}
     wanted = new | renamed
     for provider in resource_providers.by_names(connection, wanted.values()):
-        # MariaDB finds a provider that is to change the case of its name only, too.
+        # MariaDB compares names without case, and finds a provider whose name only changes case.
         if wanted.get(provider.uuid, "").casefold() != (provider.name or "").casefold():
             raise Duplicate(
                 f"The name {provider.name} is already used by resource provider {provider.uuid}; a "
                 "compute node's provider has the node's uuid and its hypervisor_hostname as name.",
                 code="scheduler.duplicate",
             )
-    ids = {uuid: provider.id for uuid, provider in found.items()}
+    ids = {uuid: provider.id for uuid, provider in existing.items()}
     rows = [NewProvider(uuid, name) for uuid, name in new.items()]
     ids |= resource_providers.create_many(connection, rows, now)
     by_id = {ids[uuid]: name for uuid, name in renamed.items()}
@@ -90,8 +93,8 @@ def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) 
     made = {ids[node.uuid]: inventories_of(node) for node in nodes}
     lacking = {
         number: classes
-        for number, some in made.items()
-        if (classes := set(REPORTED_CLASSES) - {inventory.resource_class for inventory in some})
+        for number, rows in made.items()
+        if (classes := set(REPORTED_CLASSES) - {inventory.resource_class for inventory in rows})
     }
     changed = inventories.replace_many(connection, made, now)
     changed |= inventories.remove(connection, lacking)
@@ -102,19 +105,19 @@ def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) 
 def join_aggregates(
     connection: Connection, hosts: Mapping[str, str], came_from: Mapping[str, str], now: datetime
 ) -> None:
-    """Put the providers of nodes that came to a host into the aggregates of that host.
+    """Move the providers of nodes into the aggregates of their hosts.
 
-    ``hosts`` has the host of each node by uuid, ``came_from`` the host it left, if it did: of that
-    one's aggregates its provider is taken out.
+    ``hosts`` has the host of each node uuid, and ``came_from`` its previous host, whose aggregates
+    the provider leaves.
     """
     if not hosts:
         return
     providers = resource_providers.by_uuids(connection, hosts)
     if providers.keys() >= hosts.keys():
-        # An aggregate that is just getting or losing one of these hosts does not know these nodes.
+        # A concurrent change of an aggregate with these hosts does not see these nodes.
         change_counters.hold(connection, host_aggregates.SUBJECT)
     else:
-        # Who is just creating a provider that lacks does not know these nodes either.
+        # A concurrent creation of a missing provider does not see these nodes either.
         change_counters.bump(connection, host_aggregates.SUBJECT)
         providers = resource_providers.by_uuids(connection, hosts)
     _change_aggregates(connection, providers, hosts, came_from, now)
@@ -127,7 +130,6 @@ def _change_aggregates(
     came_from: Mapping[str, str],
     now: datetime,
 ) -> None:
-    """Do what :func:`join_aggregates` does, for these providers, while no aggregate changes."""
     all_hosts = {*hosts.values(), *came_from.values()}
     by_host = host_aggregates.aggregates_of_hosts(connection, all_hosts)
     if not by_host:
@@ -149,7 +151,7 @@ def _change_aggregates(
 def mark_disabled(
     connection: Connection, uuids: Collection[str], *, disabled: bool, now: datetime
 ) -> None:
-    """Put :data:`DISABLED_TRAIT` on the nodes' root providers, or take it off."""
+    """Add :data:`DISABLED_TRAIT` to the root providers of nodes, or remove it."""
     if not uuids:
         return
     ids = [provider.id for provider in resource_providers.by_uuids(connection, uuids).values()]
@@ -157,14 +159,9 @@ def mark_disabled(
     change(connection, DISABLED_TRAIT, ids, now)
 
 
-_NAME = "hypervisor_hostname"
-#: So many reports share their statements.
-CHUNK = 1000
-
-
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """How many nodes are new, how many changed, and how many only were heard of again."""
+    """The number of new, changed and unchanged nodes."""
 
     created: int = 0
     changed: int = 0
@@ -175,7 +172,7 @@ class Recorded:
 
 
 def defaults(settings: Settings, now: datetime) -> Defaults:
-    """Return what holds where reports are silent: the ratios of ``[DEFAULT]``, 0.0 being unset."""
+    """Return the defaults of reports: ratios of ``[DEFAULT]``, with 0.0 as unset."""
     options = settings.DEFAULT
     ratios = {
         name: getattr(options, name) or getattr(options, f"initial_{name}")
@@ -187,31 +184,33 @@ def defaults(settings: Settings, now: datetime) -> Defaults:
 def parse_reports(
     documents: Iterable[Any], settings: Settings, now: datetime
 ) -> tuple[NodeReport, ...]:
-    """Return the reports that a list of decoded JSON documents makes.
+    """Parse a list of decoded JSON documents as reports.
 
-    Raises :class:`Invalid` with the JSON path of the first fault, which may be that two reports
-    are of one node.
+    Raises :class:`Invalid` with the JSON path of the first error, such as a second report of a
+    node.
     """
-    silent = defaults(settings, now)
-    reports = tuple(parse(one, silent, f"$[{index}]") for index, one in enumerate(documents))
+    report_defaults = defaults(settings, now)
+    reports = tuple(
+        parse(item, report_defaults, f"$[{index}]") for index, item in enumerate(documents)
+    )
     nodes = [report.node for report in reports]
-    _refuse_twice(nodes, "uuid", [node.uuid for node in nodes])
-    _refuse_twice(nodes, _NAME, [(node.host, node.hypervisor_hostname) for node in nodes])
-    # It names a provider, and of those no two may have one name, on whatever hosts.
+    _check_unique(nodes, "uuid", [node.uuid for node in nodes])
+    _check_unique(nodes, _NAME, [(node.host, node.hypervisor_hostname) for node in nodes])
+    # It is also the name of a provider, which must be unique over all hosts.
     named = [report.node for report in reports if report.inventories]
     names = {node.uuid: node.hypervisor_hostname for node in named}
-    _refuse_twice(nodes, _NAME, [names.get(node.uuid, node.uuid) for node in nodes])
+    _check_unique(nodes, _NAME, [names.get(node.uuid, node.uuid) for node in nodes])
     return reports
 
 
-def _refuse_twice(nodes: Sequence[ComputeNode], key: str, identities: Iterable[object]) -> None:
-    seen: dict[object, int] = {}
+def _check_unique(nodes: Sequence[ComputeNode], key: str, identities: Iterable[object]) -> None:
+    first_index: dict[object, int] = {}
     for index, identity in enumerate(identities):
-        before = seen.setdefault(identity, index)
-        if before != index:
+        first = first_index.setdefault(identity, index)
+        if first != index:
             value = getattr(nodes[index], key)
-            what = f"{value!r} is reported at $[{before}] already (at $[{index}].{key})"
-            raise Invalid(what, code="scheduler.bad_value")
+            problem = f"{value!r} is reported at $[{first}] already (at $[{index}].{key})"
+            raise Invalid(problem, code="scheduler.bad_value")
 
 
 def record_reports(
@@ -222,12 +221,12 @@ def record_reports(
 ) -> Recorded:
     """Record reports of different nodes within the caller's write transaction.
 
-    A node is kept with the ratios that it reports; its inventories have those of the policy that
-    its host is under. The number of statements depends on the number of chunks of :data:`CHUNK`
-    reports (and of the aggregates that new nodes join) only.
+    A node is stored with its reported ratios, while its inventories have the ratios of its host's
+    policy. The number of SQL statements depends only on the number of chunks of :data:`CHUNK`
+    reports, and on the aggregates of new nodes.
 
-    Raises :class:`Duplicate` where a name is another node's or provider's, :class:`InUse` where a
-    class of which a node has none any more is allocated, and :class:`ConcurrentUpdate`.
+    Raises :class:`Duplicate` if another node or provider has a name, :class:`InUse` if a class that
+    a node no longer has is allocated, and :class:`ConcurrentUpdate`.
     """
     total = Recorded()
     for chunk in batches(reports, CHUNK):
@@ -242,20 +241,20 @@ def _record_chunk(
     heartbeats: dict[str, datetime] = {}
     for node in nodes:
         heartbeats[node.host] = max(node.last_seen_up, heartbeats.get(node.host, node.last_seen_up))
-    # Services come first: disabling a host locks its service before its nodes.
-    found = services.beat(connection, heartbeats, now)
-    disabled = {host for host, service in found.items() if service.disabled}
+    # Services are locked before nodes, as in a change of a service.
+    found_services = services.beat(connection, heartbeats, now)
+    disabled = {host for host, service in found_services.items() if service.disabled}
     written = compute_nodes.write(connection, nodes, now)
     followed = [report.node for report in reports if report.inventories]
-    following = aggregates_module.under(connection, followed, policies)
+    following = aggregate_ops.under(connection, followed, policies)
     new_providers = update(connection, following, now)
     came = written.created | written.came_from.keys() | new_providers
     hosts = {node.uuid: node.host for node in nodes if node.uuid in came}
     join_aggregates(connection, hosts, written.came_from, now)
-    barred = {node.uuid for node in nodes if node.host in disabled}
-    # Always, as replacing a provider's traits may have dropped the mark.
-    mark_disabled(connection, barred, disabled=True, now=now)
-    mark_disabled(connection, written.came_from.keys() - barred, disabled=False, now=now)
+    disabled_uuids = {node.uuid for node in nodes if node.host in disabled}
+    # Always, because replacing the traits of a provider may have removed the trait.
+    mark_disabled(connection, disabled_uuids, disabled=True, now=now)
+    mark_disabled(connection, written.came_from.keys() - disabled_uuids, disabled=False, now=now)
     return Recorded(
         created=len(written.created),
         changed=len(written.changed),
@@ -264,16 +263,17 @@ def _record_chunk(
 
 
 def remove_node(connection: Connection, uuid: str) -> None:
-    """Delete a compute node, its root provider, and with a host's last node its compute service.
+    """Delete a compute node and its root provider.
 
-    Raises :class:`NotFound`, and :class:`InUse` while the provider has allocations or children.
+    The compute service is deleted with the last node of a host. Raises :class:`NotFound`, and
+    :class:`InUse` if the provider has allocations or children.
     """
-    seen = compute_nodes.by_uuid(connection, uuid)
-    # Services are locked before nodes everywhere, so that no two wait for each other.
-    service = services.by_hosts(connection, [seen.host], lock=True).get(seen.host)
+    unlocked = compute_nodes.by_uuid(connection, uuid)
+    # Services are always locked before nodes, which avoids deadlocks.
+    service = services.by_hosts(connection, [unlocked.host], lock=True).get(unlocked.host)
     node = compute_nodes.by_uuid(connection, uuid, lock=True)
     if uuid in resource_providers.by_uuids(connection, [uuid]):
-        # Another request may have deleted it before we have its lock.
+        # A concurrent request may have deleted it before it is locked.
         with suppress(NotFound):
             provider_trees.remove(connection, uuid)
     compute_nodes.remove(connection, node)

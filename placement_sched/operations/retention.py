@@ -1,4 +1,4 @@
-"""Keeps the log of changes short, and the marks of transactions: what is old is deleted."""
+"""Deletion of old rows: change log, transaction ids, decisions."""
 
 from datetime import datetime
 from functools import partial
@@ -19,32 +19,34 @@ LOG = log.getLogger(__name__)
 
 #: Seconds between two deletions.
 PAUSE = 60.0
-#: For so many seconds one process does it for all.
+#: Seconds for which a process holds the lease.
 LEASE = 150
+#: Maximum number of decisions deleted per transaction.
+_BATCH = 500
 
 
 class LogUpkeep:
-    """Deletes old rows of the log of changes, and old marks, now and then; for any thread.
+    """Periodic task that deletes old rows of the change log and old transaction ids.
 
-    Called before every request and between requests, it costs one look at the clock as a rule. One
-    process of all servers does it, as long as it lives. Failures are logged, and tried again later.
+    Any thread may call it, before and between requests. Most calls only read the clock. A lease
+    selects one process of all servers. Failures are logged and retried later.
     """
 
-    #: The database's time when this process last looked for old marks.
-    _looked: datetime | None = None
+    #: Time of the database when this process last deleted transaction ids.
+    _checked_at: datetime | None = None
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._lease = Lease(database, "log upkeep", LEASE)
-        self._turn = Lock()
+        self._lock = Lock()
         self._next = monotonic() + PAUSE
 
     def __call__(self) -> None:
-        """Delete what is old, where there is any and it is time to."""
+        """Delete old rows if it is due."""
         database = self._database
         if not (database.logs_changes or database.marks_commits) or monotonic() < self._next:
             return
-        if not self._turn.acquire(blocking=False):
+        if not self._lock.acquire(blocking=False):
             return
         try:
             self._next = monotonic() + PAUSE
@@ -52,44 +54,39 @@ class LogUpkeep:
                 return
             with database.read() as connection:
                 if database.marks_commits:
-                    self._looked = forget_old_marks(connection, self._looked)
+                    self._checked_at = forget_old_marks(connection, self._checked_at)
                 if database.logs_changes and change_log.why_not_kept(connection) is None:
                     change_log.trim(connection)
         except Error as failure:
             LOG.warning("old rows were not deleted: %s", sentence(failure))
         finally:
-            self._turn.release()
-
-
-#: How many are deleted in one transaction.
-AT_ONCE = 500
+            self._lock.release()
 
 
 def purge_decisions(
     database: Database, wanted: DecisionsWanted, progress: Progress, *, dry_run: bool = False
 ) -> int:
-    """Delete the decisions wanted, the oldest first; return how many.
+    """Delete decisions up to ``wanted.until`` and return their number.
 
-    ``wanted.until`` says up to which time. With ``dry_run`` they are counted only. It can be
-    interrupted and run again: what was deleted until then is gone.
+    With ``dry_run`` they are only counted. It can be interrupted and run again.
     """
-    before = wanted.until
-    if before is None:
+    until = wanted.until
+    if until is None:
         raise AssertionError("decisions are deleted up to a time")
     with database.read() as connection:
         number = decisions.count(connection, wanted)
     if dry_run:
         return number
-    # Of all decisions up to a time, what nova did beside those that were not recorded goes as well.
-    narrower = None if wanted == DecisionsWanted(until=before) else wanted
+    # Without further conditions, the outcomes of nova without a decision are also deleted.
+    narrower = None if wanted == DecisionsWanted(until=until) else wanted
     deleted = 0
     while True:
         progress(deleted, max(number, deleted))
-        some = database.write(partial(_purge, before=before, wanted=narrower))
-        deleted += some
-        if some < AT_ONCE:
+        batch_count = database.write(partial(_purge, until=until, wanted=narrower))
+        deleted += batch_count
+        if batch_count < _BATCH:
             return deleted
 
 
-def _purge(connection: Connection, before: datetime, wanted: DecisionsWanted | None) -> int:
-    return decisions.purge(connection, before, AT_ONCE, wanted)
+def _purge(connection: Connection, until: datetime, wanted: DecisionsWanted | None) -> int:
+    return decisions.purge(connection, until, _BATCH, wanted)

@@ -1,8 +1,8 @@
-"""What operators may do to services, and what it does to the hosts' root providers.
+"""Changes of services, instances and server groups.
 
-Each function works within the caller's transaction and locks services first, as recording a
-report does, so that no report comes between. The rules are nova's (compute API reference, "Compute
-services"): an enabled service has no reason, only a host without instances loses its service.
+Each function works within the caller's transaction and locks services first, as reports do. The
+rules are nova's (compute API reference, "Compute services"): an enabled service has no disabled
+reason, and the service of a host with instances cannot be deleted.
 """
 
 from collections.abc import Collection
@@ -31,7 +31,7 @@ MAX_NAMED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceChange:
-    """What is to become of a service; None leaves it as it is. The reason is why it is disabled."""
+    """A change of a service, None for unchanged. ``reason`` is the disabled reason."""
 
     disabled: bool | None = None
     reason: str | None = None
@@ -39,7 +39,7 @@ class ServiceChange:
 
 
 def update(connection: Connection, uuid: str, change: ServiceChange, now: datetime) -> Service:
-    """Change a compute service by its uuid; raises :class:`NotFound` and :class:`Invalid`."""
+    """Change a compute service, or raise :class:`Invalid` for another service."""
     service = services.get(connection, uuid, lock=True)
     if not service.is_compute:
         raise Invalid(
@@ -53,20 +53,20 @@ def update(connection: Connection, uuid: str, change: ServiceChange, now: dateti
 def update_by_name(
     connection: Connection, host: str, binary: str, change: ServiceChange, now: datetime
 ) -> None:
-    """Change the service of a host and a binary; raises :class:`NotFound` where there is none."""
-    found = services.by_hosts(connection, [host], binary=binary, lock=True).get(host)
-    if found is None:
-        what = f"Could not find binary {binary} on host {host}."
-        raise NotFound(what, code="scheduler.not_found")
-    _change(connection, found, change, now)
+    """Change the service with this host and binary, or raise :class:`NotFound`."""
+    service = services.by_hosts(connection, [host], binary=binary, lock=True).get(host)
+    if service is None:
+        problem = f"Could not find binary {binary} on host {host}."
+        raise NotFound(problem, code="scheduler.not_found")
+    _change(connection, service, change, now)
 
 
 def delete(connection: Connection, key: int | str) -> None:
-    """Delete the service of a number (int) or uuid (str).
+    """Delete a service by id (int) or uuid (str).
 
-    With a compute service go its host's compute nodes and their whole provider trees, and the host
-    leaves its aggregates. Raises :class:`NotFound`, :class:`Conflict` while the host has instances
-    and :class:`InUse` while anybody has allocations of its providers.
+    A compute service is deleted with the compute nodes and provider trees of its host, and the host
+    is removed from its aggregates. Raises :class:`NotFound`, :class:`Conflict` if the host has
+    instances, and :class:`InUse` if its providers have allocations.
     """
     service = services.get(connection, key, lock=True)
     if service.is_compute:
@@ -82,14 +82,13 @@ def delete(connection: Connection, key: int | str) -> None:
         try:
             provider_trees.remove_whole(connection, nodes)
         except InUse as in_use:
-            raise _held(connection, nodes, in_use) from None
+            raise _describe_use(connection, nodes, in_use) from None
     services.remove(connection, [service.id])
 
 
-def _held(connection: Connection, nodes: Collection[str], in_use: InUse) -> InUse:
-    """Return the error for a host in use: who uses it, and what deletes the allocations."""
+def _describe_use(connection: Connection, nodes: Collection[str], in_use: InUse) -> InUse:
     uuids = checks.holders(connection, nodes)
-    hosts = {one.uuid: one.host for one in instances.by_uuids(connection, uuids[:MAX_NAMED])}
+    hosts = {row.uuid: row.host for row in instances.by_uuids(connection, uuids[:MAX_NAMED])}
     named = [
         f"instance {uuid} is on {hosts[uuid]} now"
         if uuid in hosts
@@ -108,7 +107,6 @@ def _held(connection: Connection, nodes: Collection[str], in_use: InUse) -> InUs
 
 
 def _change(connection: Connection, service: Service, change: ServiceChange, now: datetime) -> None:
-    """Change a service that the caller has locked, and mark or unmark its host's root providers."""
     if change.forced_down is not None:
         services.set_forced_down(connection, [service.id], forced_down=change.forced_down)
     if change.disabled is None:
@@ -122,7 +120,7 @@ def _change(connection: Connection, service: Service, change: ServiceChange, now
 
 
 def record(connection: Connection, instance: Instance, now: datetime) -> Instance:
-    """Record an instance as it is now, and return it; raises :class:`Invalid` for its group."""
+    """Record an instance, or raise :class:`Invalid` for its server group."""
     if instance.server_group is not None:
         server_groups.join(connection, instance.server_group, [instance.uuid], "$.server_group")
     instances.record(connection, [instance], now)
@@ -130,29 +128,29 @@ def record(connection: Connection, instance: Instance, now: datetime) -> Instanc
 
 
 def remove(connection: Connection, uuid: str) -> None:
-    """Delete the record of an instance and its allocations; raises :class:`NotFound`."""
+    """Delete an instance record and its allocations, or raise :class:`NotFound`."""
     if not instances.remove(connection, [uuid]):
         raise NotFound(f"No instance with uuid {uuid} found", code="scheduler.not_found")
     allocations.remove(connection, [uuid])
 
 
 def get_group(connection: Connection, uuid: str) -> ServerGroup:
-    """Return a group with its members and their hosts; raises :class:`NotFound`."""
-    found = server_groups.by_uuid(connection, uuid)
-    if found is None:
+    """Return a group with its members and their hosts, or raise :class:`NotFound`."""
+    group = server_groups.by_uuid(connection, uuid)
+    if group is None:
         raise NotFound(f"Instance group {uuid} could not be found.")
-    return server_groups.placed(connection, found)
+    return server_groups.placed(connection, group)
 
 
 def create_group(connection: Connection, group: ServerGroup, now: datetime) -> None:
-    """Keep a new group; several may have the same name. Raises :class:`Invalid` for its rules."""
+    """Store a new group, or raise :class:`Invalid` if its policy has no rules."""
     if group.rules and group.policy != ANTI_AFFINITY:
         raise Invalid("Only anti-affinity policy supports rules. (at $.server_group.rules)")
     server_groups.put(connection, [group], now)
 
 
 def delete_group(connection: Connection, uuid: str) -> None:
-    """Delete a group; its members live on in none. Raises :class:`NotFound`."""
+    """Delete a group, but not its members, or raise :class:`NotFound`."""
     if not server_groups.lock(connection, uuid):
         raise NotFound(f"Instance group {uuid} could not be found.")
     server_groups.remove(connection, uuid)

@@ -85,7 +85,7 @@ def test_process_lives_while_the_database_it_is_to_prepare_is_locked(tmp_path):
         rival.execute("PRAGMA journal_mode=WAL")
         rival.execute("BEGIN IMMEDIATE")
         waiting = [threads.submit(ask_for_traits, application) for _ in range(PLACES)]
-        assert wait_until(lambda: not application.services.ready._places._value, 50)
+        assert wait_until(lambda: not application.services.ready._slots._value, 50)
         client = TestApp(application)
         assert client.get("/healthz/live").json == {"status": "live"}
         answer = client.get("/healthz/ready", status=503)

@@ -34,7 +34,7 @@ def test_who_may_use_it_and_what_is_wrong_are_told(cloud, capsys):
         f"windows is reserved by {LICENSED}",
         "    flavors: open to 1 (m1.windows); forbidden to 1 (m1.small)",
         "    images: open to none; forbidden to none",
-        "value_ignored: windows: trait:X=no has no effect: only the value 'required' has",
+        "value_ignored: windows: trait:X=no has no effect: only the value 'required' is used",
     ]
     kinds = ["trait_unknown", "not_in_placement", "trait_lacking", "4 findings"]
     assert [line.partition(":")[0] for line in told[4:]] == kinds

@@ -110,7 +110,7 @@ def test_standbys_are_said_to_be_ignored(validate):
             "[scheduler]\nhost_subset_size = 3\n",
             (
                 "a.conf:2: error: there is no option [scheduler] host_subset_size; "
-                "there is one in [filter_scheduler]\n"
+                "it exists in [filter_scheduler]\n"
             ),
         ),
         (
@@ -204,17 +204,17 @@ def test_what_another_service_reads_is_a_warning(validate):
     )
     assert status == 0
     assert printed.splitlines() == [
-        "a.conf:2: warning: there is no option [DEFAULT] compute_driver here, and it is not used",
-        "a.conf:3: warning: unknown group [cinder], nothing in it is used",
-        "a.conf:7: warning: there is no option [placement] auth_type here, and it is not used",
-        "a.conf:8: warning: there is no option [placement] cafile here, and it is not used",
+        "a.conf:2: warning: there is no option [DEFAULT] compute_driver here, so it is not used",
+        "a.conf:3: warning: unknown group [cinder], its options are not used",
+        "a.conf:7: warning: there is no option [placement] auth_type here, so it is not used",
+        "a.conf:8: warning: there is no option [placement] cafile here, so it is not used",
         (
             "a.conf:13: warning: there is no option [pci] report_in_placement here, "
-            "and it is not used"
+            "so it is not used"
         ),
         (
             "a.conf:19: warning: there is no option [workarounds] enable_numa_live_migration here, "
-            "and it is not used"
+            "so it is not used"
         ),
     ]
 
@@ -286,7 +286,7 @@ def test_neutron_section_of_nova_conf_is_known(validate):
         "ovs_bridge = br-int\nphysnets = a,b\ndefault_floating_pool = x\n"
     )
     assert status == 0
-    assert printed.count(" here, and it is not used\n") == printed.count("\n") == 5
+    assert printed.count(" here, so it is not used\n") == printed.count("\n") == 5
 
 
 @pytest.mark.parametrize(

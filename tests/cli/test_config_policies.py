@@ -195,7 +195,7 @@ def test_unlisted_section_that_cannot_be_a_policy_is_a_warning_that_says_why(val
     status, printed = validate("[dense]\nhost_subset_size = 1\nram_wieght_multiplier = 1\n")
     assert status == 0
     assert printed == (
-        "a.conf:1: warning: unknown group [dense], nor can it be a policy: a.conf:3: "
+        "a.conf:1: warning: unknown group [dense], and it cannot be a policy: a.conf:3: "
         "[dense]: there is no option ram_wieght_multiplier; did you mean ram_weight_multiplier?\n"
     )
 
@@ -208,7 +208,7 @@ def test_misspelt_group_is_no_policy(validate):
 
 def test_sections_that_no_list_names_are_of_no_use_where_there_is_one(validate):
     _, printed = validate(f"{LISTED}[dense]\nmax_attempts = 2\n[sparse]\nmax_attempts = 1\n")
-    assert printed == ("a.conf:5: warning: unknown group [sparse], nothing in it is used\n")
+    assert printed == ("a.conf:5: warning: unknown group [sparse], its options are not used\n")
 
 
 AMBIGUOUS = """

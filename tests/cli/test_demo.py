@@ -356,7 +356,7 @@ def test_a_demo_that_was_kept_is_not_overwritten(kept):
     newcomer, _ = kept
     done = newcomer.run("demo", "--keep", "my cloud")
     assert (done.returncode, done.stdout) == (1, "")
-    assert re.fullmatch(r"placement-sched: my cloud/\S+ is there already; .*\n", done.stderr)
+    assert re.fullmatch(r"placement-sched: my cloud/\S+ already exists; .*\n", done.stderr)
 
 
 @pytest.mark.exhaustive
@@ -365,7 +365,7 @@ def test_a_demo_that_was_kept_is_not_overwritten(kept):
     [
         ("a-file", "--keep a-file: File exists"),
         ("away", "away/demo.conf: No such file or directory"),
-        ("why?", "why?: a name with '?' or control characters fits in no database URL"),
+        ("why?", "why?: '?' and control characters are not allowed in a database URL"),
     ],
 )
 def test_a_directory_that_cannot_be_is_one_line(newcomer, directory, complaint):

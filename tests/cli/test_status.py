@@ -185,7 +185,7 @@ def test_where_the_cloud_is_novas_an_old_reading_is_a_warning(database, settings
     assert details.startswith("A cell of nova was last read 10")
     assert "placement-sched nova sync" in details
     database.write(lambda connection: cells.note_away(connection, cell.uuid, "gone", utcnow()))
-    assert reading() == (CheckCode.WARNING, "The databases of these cells do not answer: one.")
+    assert reading() == (CheckCode.WARNING, "The databases of these cells are unavailable: one.")
 
 
 def test_the_worst_result_counts():

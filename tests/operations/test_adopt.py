@@ -360,7 +360,7 @@ def test_a_database_of_an_unknown_revision_is_not_synced(sqlite_empty):
 def test_tables_that_nothing_tells_the_maker_of_are_not_synced(empty):
     make_openstack(empty, None)
     before = tables(empty)
-    with pytest.raises(NotAdopted, match=r"did not make .*allocations.*db adopt"):
+    with pytest.raises(NotAdopted, match=r"did not create .*allocations.*db adopt"):
         sync(empty, utcnow)
     assert tables(empty) == before
 

@@ -293,7 +293,7 @@ BROKEN = {
             *moved(SECOND, CN1),
         ],
         {Invariant.ANTI_AFFINITY},
-        ["2 members of the anti-affinity group apart (", "on host cn1, where 1 may be"],
+        ["2 members of the anti-affinity group apart (", "on host cn1, at most 1 allowed"],
     ),
     "recorded on another host": (
         [recorded(FREE, host="elsewhere")],
@@ -308,7 +308,7 @@ BROKEN = {
     "allocations on another host": (
         [recorded(FREE, host="cn2", node="cn2"), *moved(FREE, CN1)],
         {Invariant.ANOTHER_HOST},
-        [f"instance {FREE} is recorded on host cn2 (node cn2), and what it holds is on host cn1"],
+        [f"instance {FREE} is recorded on host cn2 (node cn2), but has allocations on host cn1"],
     ),
     "allocations below another host": (
         [
@@ -318,12 +318,12 @@ BROKEN = {
             allocation(number_of(CHILD), class_of("VGPU"), FREE),
         ],
         {Invariant.ANOTHER_HOST},
-        [f"instance {FREE} is recorded on host cn2 (node None), and what it holds is on host cn1"],
+        [f"instance {FREE} is recorded on host cn2 (node None), but has allocations on host cn1"],
     ),
     "claim of no instance": (
         [delete(tables.instances).where(tables.instances.c.uuid == FREE)],
         {Invariant.NOT_RECORDED},
-        [f"instance {FREE} holds what decision ", "claimed for it on host cn", "is not recorded"],
+        [f"instance {FREE} has the allocations of decision ", " on host cn", "is not recorded"],
     ),
     "empty selections": (
         [decision_of_free(selections='{"selections": []}')],

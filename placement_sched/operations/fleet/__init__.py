@@ -1,1 +1,1 @@
-"""A whole cloud as one readable file: written from a database, and read into one."""
+"""Fleet files: a whole cloud as a readable YAML file."""

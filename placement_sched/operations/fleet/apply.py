@@ -1,10 +1,10 @@
-"""Writes the cloud that a fleet file wants, within one transaction.
+"""Writing of the cloud of a fleet file, within one transaction.
 
-What live hosts and operators go through it goes through as well: reports, the operations on host
-aggregates, and the one write of all allocations. Things of a kind are written together.
+It uses the same operations as reports of hosts and requests of operators, and writes all objects of
+a kind together.
 
-Names that a database takes for the same are refused, as MariaDB takes ``p``, ``P`` and ``"p "``.
-Which ones these are depends on the collation of its columns, so it is the database that decides.
+Names that the collation of the database does not distinguish are rejected. MariaDB, for example,
+does not distinguish ``p``, ``P`` and ``"p "``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +16,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, Conflict, Duplicate, Invalid, NotFound
 from placement_sched.model.aggregates import POLICY_KEY, ZONE_KEY, HostAggregate
 from placement_sched.model.provider import ConsumerClaim, Provider
-from placement_sched.operations import aggregates as aggregates_module
+from placement_sched.operations import aggregates as aggregate_ops
 from placement_sched.operations import reports
 from placement_sched.operations.fleet import cloud
 from placement_sched.operations.fleet.cloud import Draft, ProviderState, changed
@@ -38,28 +38,29 @@ from placement_sched.store.placement import (
 from placement_sched.store.placement.consumers import PROJECT, USER
 from placement_sched.store.placement.resource_providers import NewProvider
 
-#: Is called with the name of what is being written.
+#: Callback with the name of the section that is being written.
 StepProgress = Callable[[str], None]
 
 
 @contextmanager
-def _errors_at(what: str, *keys: str | int) -> Iterator[None]:
-    """Re-raise an error of the block as an :class:`EntryError` of the entry at these keys.
+def _locate_errors(label: str, *keys: str | int) -> Iterator[None]:
+    """Re-raise an error as an :class:`EntryError` of the entry at these keys.
 
-    A concurrent update is not the fault of an entry, and is raised as it is.
+    A concurrent update is not caused by an entry, and is raised unchanged.
     """
     try:
         yield
     except ConcurrentUpdate:
         raise
     except (Conflict, Invalid, NotFound) as error:
-        raise EntryError(error, f"{what}: {error.detail}", *keys) from None
+        raise EntryError(error, f"{label}: {error.detail}", *keys) from None
 
 
 def apply(connection: Connection, draft: Draft, progress: StepProgress) -> None:
-    """Write what a draft changes; the caller has read the cloud before it in this transaction.
+    """Write the changes of a draft that was read in the same transaction.
 
-    Raises what the operations raise, and :class:`EntryError` of that where one entry is the cause.
+    Raises :class:`EntryError` for an error that is caused by an entry, and other errors of the
+    operations unchanged.
     """
     before, after, now = draft.before, draft.after, draft.now
     progress("resource classes and traits")
@@ -71,8 +72,8 @@ def apply(connection: Connection, draft: Draft, progress: StepProgress) -> None:
     _write_images(connection, draft)
     groups = changed(before.server_groups, after.server_groups)
     server_groups.put(connection, list(groups.values()), now)
-    # As every write of a member does, so that no group is deleted meanwhile.
-    joined = {one.server_group for one in after.instances.values() if one.server_group}
+    # Every write of a member locks its group, so that the group is not deleted concurrently.
+    joined = {item.server_group for item in after.instances.values() if item.server_group}
     server_groups.lock_many(connection, joined & after.server_groups.keys())
     progress("hosts")
     _write_nodes(connection, draft)
@@ -93,21 +94,21 @@ def _write_flavors(connection: Connection, draft: Draft) -> None:
         return
     change_counters.bump(connection, flavors.SUBJECT)
     new = [
-        one.flavor for flavorid, one in differing.items() if flavorid not in draft.before.flavors
+        item.flavor for flavorid, item in differing.items() if flavorid not in draft.before.flavors
     ]
     flavors.add_many(connection, new, draft.now)
     ids = flavors.ids_by_flavorid(connection)
     for flavorid in differing.keys() & draft.before.flavors.keys():
         flavors.change(connection, ids[flavorid], differing[flavorid].flavor, draft.now)
-    projects = {ids[flavorid]: one.projects for flavorid, one in differing.items()}
+    projects = {ids[flavorid]: state.projects for flavorid, state in differing.items()}
     flavors.replace_projects(connection, projects, draft.now)
 
 
 def _write_images(connection: Connection, draft: Draft) -> None:
     differing = changed(draft.before.images, draft.after.images)
-    new = [one for uuid, one in differing.items() if uuid not in draft.before.images]
+    new = [image for uuid, image in differing.items() if uuid not in draft.before.images]
     images.add_many(
-        connection, [replace(one, created_at=draft.now, updated_at=draft.now) for one in new]
+        connection, [replace(image, created_at=draft.now, updated_at=draft.now) for image in new]
     )
     for uuid in differing.keys() & draft.before.images.keys():
         old = images.by_uuid(connection, uuid, lock=True)
@@ -118,65 +119,65 @@ def _write_images(connection: Connection, draft: Draft) -> None:
 
 def _write_nodes(connection: Connection, draft: Draft) -> None:
     differing = changed(draft.before.nodes, draft.after.nodes).values()
-    # What their providers have is written with the providers.
+    # Inventories are written with the providers.
     reported = [NodeReport(node=node, inventories=False) for node in differing]
     reports.record_reports(connection, reported, draft.now)
     hosts = {node.host for node in differing}
     rows = [
-        # The number and the time of its change are the row's.
-        {key: value for key, value in one._asdict().items() if key not in {"id", "updated_at"}}
-        | {"disabled": int(one.disabled), "forced_down": int(one.forced_down)}
-        for key, one in draft.after.services.items()
-        # A report has made the service and moved its heartbeat, perhaps to another time.
-        if draft.before.services.get(key) != one or one.host in hosts
+        # The id and the time of the change are set by the store.
+        {key: value for key, value in service._asdict().items() if key not in {"id", "updated_at"}}
+        | {"disabled": int(service.disabled), "forced_down": int(service.forced_down)}
+        for key, service in draft.after.services.items()
+        # A report has created the service or set its heartbeat, which may differ from the file.
+        if draft.before.services.get(key) != service or service.host in hosts
     ]
     services.put(connection, rows, draft.now)
 
 
 def _write_aggregates(connection: Connection, draft: Draft) -> None:
     triples = _create_aggregates(connection, draft)
-    # All hosts leave before any joins, so that none is in two zones meanwhile.
-    for number, former, one in triples:
-        for host in sorted(former.hosts - one.hosts):
-            with _errors_of(one, draft, "hosts"):
-                aggregates_module.remove_host(connection, number, host, draft.now, draft.policies)
-    for number, former, one in triples:
-        if former.name != one.name:
-            with _errors_of(one, draft, ZONE_KEY):
-                aggregates_module.update(connection, number, {"name": one.name}, draft.now)
-        for key, changes in _metadata_changes(former, one):
-            with _errors_of(one, draft, key):
-                aggregates_module.set_metadata(
-                    connection, number, changes, draft.now, draft.policies
-                )
-    for number, former, one in triples:
-        if joining := one.hosts - former.hosts:
-            with _errors_of(one, draft, "hosts"):
-                aggregates_module.add_hosts(connection, number, joining, draft.now, draft.policies)
+    # All hosts leave before any host joins, so that no host is in two zones.
+    for number, previous, aggregate in triples:
+        for host in sorted(previous.hosts - aggregate.hosts):
+            with _aggregate_errors(aggregate, draft, "hosts"):
+                aggregate_ops.remove_host(connection, number, host, draft.now, draft.policies)
+    for number, previous, aggregate in triples:
+        if previous.name != aggregate.name:
+            with _aggregate_errors(aggregate, draft, ZONE_KEY):
+                aggregate_ops.update(connection, number, {"name": aggregate.name}, draft.now)
+        for key, changes in _metadata_changes(previous, aggregate):
+            with _aggregate_errors(aggregate, draft, key):
+                aggregate_ops.set_metadata(connection, number, changes, draft.now, draft.policies)
+    for number, previous, aggregate in triples:
+        if joining := aggregate.hosts - previous.hosts:
+            with _aggregate_errors(aggregate, draft, "hosts"):
+                aggregate_ops.add_hosts(connection, number, joining, draft.now, draft.policies)
 
 
 def _create_aggregates(
     connection: Connection, draft: Draft
 ) -> list[tuple[int, HostAggregate, HostAggregate]]:
-    """Create the new aggregates; return the number of each changed one, as it is and will be."""
+    """Create aggregates and return id, old and new state of each changed aggregate."""
     differing = changed(draft.before.aggregates, draft.after.aggregates)
-    ids = {one.uuid: one.id for one in aggregate_rows.snapshot(connection)} if differing else {}
-    for uuid, one in differing.items():
+    ids = {item.uuid: item.id for item in aggregate_rows.snapshot(connection)} if differing else {}
+    for uuid, aggregate in differing.items():
         if uuid not in draft.before.aggregates:
-            with _errors_of(one, draft, "name"):
-                ids[uuid] = aggregates_module.create(connection, uuid, one.name, None, draft.now).id
+            with _aggregate_errors(aggregate, draft, "name"):
+                ids[uuid] = aggregate_ops.create(
+                    connection, uuid, aggregate.name, None, draft.now
+                ).id
     return [
-        (ids[uuid], draft.before.aggregates.get(uuid) or cloud.new_aggregate(uuid, one.name), one)
-        for uuid, one in differing.items()
+        (ids[uuid], draft.before.aggregates.get(uuid) or cloud.new_aggregate(uuid, item.name), item)
+        for uuid, item in differing.items()
     ]
 
 
 def _metadata_changes(
-    former: HostAggregate, one: HostAggregate
+    previous: HostAggregate, aggregate: HostAggregate
 ) -> Iterator[tuple[str, dict[str, str | None]]]:
-    """Yield what changes, each with the key of the entry to blame if it is refused."""
-    metadata: dict[str, str | None] = dict.fromkeys(former.metadata.keys() - one.metadata)
-    metadata |= changed(former.metadata, one.metadata)
+    """Yield changes of metadata with the key of the entry that is named in an error."""
+    metadata: dict[str, str | None] = dict.fromkeys(previous.metadata.keys() - aggregate.metadata)
+    metadata |= changed(previous.metadata, aggregate.metadata)
     policy = {key: metadata.pop(key) for key in (POLICY_KEY,) if key in metadata}
     if metadata:
         yield ZONE_KEY, metadata
@@ -184,63 +185,67 @@ def _metadata_changes(
         yield "metadata", policy
 
 
-def _errors_of(one: HostAggregate, draft: Draft, key: str) -> AbstractContextManager[None]:
-    return _errors_at(f"aggregate {one.name}", *draft.entry_of("aggregate", one.uuid), key)
+def _aggregate_errors(
+    aggregate: HostAggregate, draft: Draft, key: str
+) -> AbstractContextManager[None]:
+    return _locate_errors(
+        f"aggregate {aggregate.name}", *draft.entry_of("aggregate", aggregate.uuid), key
+    )
 
 
 def _write_providers(connection: Connection, draft: Draft) -> Mapping[int, frozenset[str]]:
-    """Make providers as they are ``after`` the load, but for inventories that are to go.
+    """Write the changed providers and return their superfluous inventories.
 
-    Those are returned by provider id; they go when nothing is allocated of them any more. Raises
-    :class:`EntryError` where a name is taken, or a provider would be below itself.
+    They are returned by provider id, and deleted later with their allocations. Raises
+    :class:`EntryError` if a name is in use, or a provider would be its own descendant.
     """
-    written = _providers_written(draft)
+    written = _select_providers(draft)
     if not written:
         return {}
-    # Reports and aggregates have changed them a moment ago.
+    # Read again, because reports and aggregates have just changed providers.
     present = cloud.read_providers(connection)
     wanted = {
         uuid: provider
         for uuid, provider in changed(present, draft.after.providers).items()
         if uuid in written
     }
-    kept = {uuid: one for uuid, one in wanted.items() if uuid in present}
-    _create_providers(connection, [wanted[uuid] for uuid in wanted if uuid not in kept], draft)
-    found = resource_providers.by_uuids(connection, wanted)
+    existing = {uuid: state for uuid, state in wanted.items() if uuid in present}
+    _create_providers(connection, [wanted[uuid] for uuid in wanted if uuid not in existing], draft)
+    stored = resource_providers.by_uuids(connection, wanted)
 
-    def rename(some: list[ProviderState]) -> None:
-        names = {found[one.uuid].id: one.name for one in some}
+    def rename(states: list[ProviderState]) -> None:
+        names = {stored[state.uuid].id: state.name for state in states}
         resource_providers.rename_many(connection, names, draft.now)
 
-    renamed = [one for uuid, one in kept.items() if present[uuid].name != one.name]
+    renamed = [item for uuid, item in existing.items() if present[uuid].name != item.name]
     _write_named(connection, renamed, rename, draft)
-    for uuid, one in kept.items():
-        if present[uuid].parent != one.parent:
-            parent = draft.after.providers.get(one.parent or "")
+    for uuid, state in existing.items():
+        if present[uuid].parent != state.parent:
+            parent = draft.after.providers.get(state.parent or "")
             below = "" if parent is None else f" below {parent.name}"
-            with _errors_at(f"provider {one.name}{below}", *draft.entry_of("provider", uuid)):
-                provider_trees.move(connection, uuid, one.parent, anywhere=True, now=draft.now)
-    resource_providers.lock(connection, [one.id for one in found.values()])
-    by_id = {found[uuid].id: one for uuid, one in wanted.items()}
-    rows = {number: tuple(one.inventories.values()) for number, one in by_id.items()}
-    of_traits = {number: one.traits for number, one in by_id.items()}
-    joined = {number: one.aggregates for number, one in by_id.items()}
+            with _locate_errors(f"provider {state.name}{below}", *draft.entry_of("provider", uuid)):
+                provider_trees.move(connection, uuid, state.parent, anywhere=True, now=draft.now)
+    resource_providers.lock(connection, [state.id for state in stored.values()])
+    by_id = {stored[uuid].id: state for uuid, state in wanted.items()}
+    rows = {number: tuple(state.inventories.values()) for number, state in by_id.items()}
+    of_traits = {number: state.traits for number, state in by_id.items()}
+    joined = {number: state.aggregates for number, state in by_id.items()}
     differing = inventories.replace_many(connection, rows, draft.now)
     differing |= traits.replace_many(connection, of_traits, draft.now)
     differing |= aggregates.replace_many(connection, joined, draft.now)
     superfluous = {
-        found[uuid].id: frozenset(gone)
-        for uuid, one in kept.items()
-        if (gone := present[uuid].inventories.keys() - one.inventories.keys())
+        stored[uuid].id: frozenset(gone)
+        for uuid, state in existing.items()
+        if (gone := present[uuid].inventories.keys() - state.inventories.keys())
     }
     resource_providers.bump_generations(connection, differing | superfluous.keys(), draft.now)
     return superfluous
 
 
-def _providers_written(draft: Draft) -> set[str]:
-    """Return the providers that the file changes, and those that writes of hosts change.
+def _select_providers(draft: Draft) -> set[str]:
+    """Return the providers that the file or a write of hosts changes.
 
-    What others write to any other provider during the load stays.
+    Concurrent changes of all other providers remain.
     """
     before, after = draft.before, draft.after
     hosts = {service.host for service in changed(before.services, after.services).values()}
@@ -254,21 +259,23 @@ def _providers_written(draft: Draft) -> set[str]:
 
 
 def _create_providers(connection: Connection, new: list[ProviderState], draft: Draft) -> None:
-    """Create providers, parents before those below them, each depth together."""
     while new:
-        uuids = {one.uuid for one in new}
-        ready = [one for one in new if one.parent not in uuids]
-        above = {one.parent for one in ready if one.parent is not None}
+        uuids = {state.uuid for state in new}
+        ready = [state for state in new if state.parent not in uuids]
+        above = {state.parent for state in ready if state.parent is not None}
         parents = resource_providers.by_uuids(connection, above)
         if not ready or len(parents) < len(above):
             raise Invalid("a provider has a parent that does not exist")
 
-        def create(some: list[ProviderState], parents: Mapping[str, Provider] = parents) -> None:
-            rows = [NewProvider(one.uuid, one.name, parents.get(one.parent or "")) for one in some]
+        def create(states: list[ProviderState], parents: Mapping[str, Provider] = parents) -> None:
+            rows = [
+                NewProvider(state.uuid, state.name, parents.get(state.parent or ""))
+                for state in states
+            ]
             resource_providers.create_many(connection, rows, draft.now)
 
         _write_named(connection, ready, create, draft)
-        new = [one for one in new if one.parent in uuids]
+        new = [state for state in new if state.parent in uuids]
 
 
 def _write_named(
@@ -277,7 +284,6 @@ def _write_named(
     write: Callable[[list[ProviderState]], None],
     draft: Draft,
 ) -> None:
-    """Let ``write`` create or rename providers; refuse the entry of one whose name is taken."""
     if not wanted:
         return
     try:
@@ -285,17 +291,17 @@ def _write_named(
             write(wanted)
     except Duplicate:
         if len(wanted) > 1:
-            for one in wanted:
-                _write_named(connection, [one], write, draft)
+            for state in wanted:
+                _write_named(connection, [state], write, draft)
             return
         (provider,) = wanted
-        names = {other.name for other in resource_providers.by_names(connection, [provider.name])}
-        what = f"another provider already has its {'name' if names else 'uuid'}"
+        names = {row.name for row in resource_providers.by_names(connection, [provider.name])}
+        message = f"another provider already has its {'name' if names else 'uuid'}"
         if spelt := names - {provider.name}:
-            what = f"the database does not distinguish its name from {_quoted(min(spelt))}"
-        what = f"provider {_quoted(provider.name)}: {what}"
+            message = f"the database does not distinguish its name from {_quote(min(spelt))}"
+        message = f"provider {_quote(provider.name)}: {message}"
         raise EntryError(
-            Duplicate(what), what, *draft.entry_of("provider", provider.uuid)
+            Duplicate(message), message, *draft.entry_of("provider", provider.uuid)
         ) from None
 
 
@@ -305,35 +311,33 @@ def _write_allocations(connection: Connection, draft: Draft) -> None:
         claim for uuid, claim in draft.before.consumers.items() if uuid not in draft.after.consumers
     ]
     claims += [replace(claim, consumer_type=None, allocations={}) for claim in gone]
-    # A concurrent write since they were read is refused.
+    # The generations reject concurrent writes.
     claims = [
         replace(claim, generation=draft.before.generations.get(claim.consumer)) for claim in claims
     ]
     if claims:
-        # The file says what is, not what is requested: a host may have shrunk meanwhile.
+        # The file describes existing allocations, which may exceed a host that has shrunk.
         allocations.replace(connection, claims, draft.now, recorded=True)
-        _refuse_merged_owners(connection, claims, draft)
+        _check_owners(connection, claims, draft)
 
 
-def _refuse_merged_owners(
-    connection: Connection, claims: list[ConsumerClaim], draft: Draft
-) -> None:
-    """Raise :class:`EntryError` for a consumer whose project or user was written as another."""
-    held = [claim for claim in claims if claim.allocations]
-    given = consumers.owner_names(held)
-    found = consumers.ids_of(connection, {kind: given[kind] for kind in (PROJECT, USER)})
-    for claim in held:
+def _check_owners(connection: Connection, claims: list[ConsumerClaim], draft: Draft) -> None:
+    """Raise :class:`EntryError` if an owner was stored in another spelling."""
+    writing = [claim for claim in claims if claim.allocations]
+    owner_names = consumers.owner_names(writing)
+    stored_ids = consumers.ids_of(connection, {kind: owner_names[kind] for kind in (PROJECT, USER)})
+    for claim in writing:
         for kind, name in ((PROJECT, claim.project_id), (USER, claim.user_id)):
-            if (kind, name) in found:
+            if (kind, name) in stored_ids:
                 continue
-            other = consumers.as_kept(connection, kind, name) or ""
-            what = f"the database does not distinguish its name from {_quoted(other)}"
-            what = f"{kind} {_quoted(name)}: {what}"
-            raise EntryError(Duplicate(what), what, *draft.entry_of_consumer(claim.consumer))
+            stored_name = consumers.as_kept(connection, kind, name) or ""
+            message = f"the database does not distinguish its name from {_quote(stored_name)}"
+            message = f"{kind} {_quote(name)}: {message}"
+            raise EntryError(Duplicate(message), message, *draft.entry_of_consumer(claim.consumer))
 
 
-def _quoted(name: str) -> str:
-    """Return a name for a message, in quotation marks where it has a blank at an end."""
+def _quote(name: str) -> str:
+    """Return a name, in quotation marks if it begins or ends with a blank."""
     return name if name and name == name.strip() else repr(name)
 
 
@@ -346,5 +350,5 @@ def _write_instances(connection: Connection, draft: Draft) -> None:
             return flavor
         return {**flavor, "id": ids.get(str(flavor.get("flavorid")))}
 
-    rows = [replace(one, flavor=with_row(one.flavor)) for one in differing]
+    rows = [replace(instance, flavor=with_row(instance.flavor)) for instance in differing]
     instances.record(connection, rows, draft.now)

@@ -1,4 +1,4 @@
-"""A cloud as a fleet file has it: plain values without row numbers; its reading, and its draft."""
+"""State of a cloud without database ids, and the draft of a load."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -49,14 +49,14 @@ V = TypeVar("V")
 
 STANDARD_CLASSES = frozenset(os_resource_classes.STANDARDS)
 STANDARD_TRAITS = frozenset(os_traits.get_traits())
-#: Stands for the number of a stored flavor's row in an instance's record: the row of the flavor of
-#: the same flavorid, which has another number in every database.
+#: Placeholder for the row id of a stored flavor in an instance's record. It means the flavor with
+#: the same flavorid, whose row id differs between databases.
 FLAVOR_ROW = "row of its flavorid"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderState:
-    """A resource provider and what it has; ``parent`` is a uuid, None for the root of a tree."""
+    """A resource provider. ``parent`` is a uuid, or None for the root of a tree."""
 
     uuid: str
     name: str
@@ -68,7 +68,7 @@ class ProviderState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorState:
-    """A flavor without its row's number, and the projects that a private one is for."""
+    """A flavor without its row id, and the projects with access to it."""
 
     flavor: Flavor
     projects: frozenset[str] = frozenset()
@@ -76,11 +76,11 @@ class FlavorState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """A whole cloud: the things of each kind by what identifies them.
+    """A whole cloud: the objects of each kind by their identity.
 
-    That is flavors' ``flavorid``, services' host and binary, and the uuid of all others. Resource
-    classes and traits are custom ones. Instances are without times and decision, server groups
-    without their members, images and aggregates without number and times.
+    It is the ``flavorid`` of a flavor, host and binary of a service, and the uuid of other objects.
+    Resource classes and traits are the custom names. Instances have no times and decision, server
+    groups no members, and images and aggregates no id and times.
     """
 
     resource_classes: set[str] = field(default_factory=set)
@@ -94,98 +94,98 @@ class State:
     aggregates: dict[str, HostAggregate] = field(default_factory=dict)
     instances: dict[str, Instance] = field(default_factory=dict)
     consumers: dict[str, ConsumerClaim] = field(default_factory=dict)
-    #: The numbers of flavors' rows.
+    #: The row ids of flavors.
     flavor_rows: dict[str, Any] = field(default_factory=dict, compare=False)
-    #: The generations of consumers as they were read, so that a write notices a concurrent one.
+    #: The generations of consumers, to detect concurrent writes.
     generations: dict[str, int | None] = field(default_factory=dict, compare=False)
 
     def copy(self) -> "State":
-        """Return the same cloud, to be changed apart from this one."""
-        return State(**{one.name: copy(getattr(self, one.name)) for one in fields(self)})
+        """Return a copy that can be changed independently."""
+        return State(**{item.name: copy(getattr(self, item.name)) for item in fields(self)})
 
     def disabled_hosts(self) -> frozenset[str]:
         """Return the hosts whose compute service is disabled."""
         services = self.services.values()
-        return frozenset(one.host for one in services if one.disabled and one.is_compute)
+        return frozenset(item.host for item in services if item.disabled and item.is_compute)
 
     def aggregates_by_host(self) -> dict[str, frozenset[str]]:
         """Return the uuids of the aggregates that each host is in."""
-        found: dict[str, set[str]] = defaultdict(set)
-        for one in self.aggregates.values():
-            for host in one.hosts:
-                found[host].add(one.uuid)
-        return {host: frozenset(uuids) for host, uuids in found.items()}
+        uuids_by_host: dict[str, set[str]] = defaultdict(set)
+        for aggregate in self.aggregates.values():
+            for host in aggregate.hosts:
+                uuids_by_host[host].add(aggregate.uuid)
+        return {host: frozenset(uuids) for host, uuids in uuids_by_host.items()}
 
     def ratios_by_host(self, policies: Policies) -> Mapping[str, Ratios]:
-        """Return the ratios of each host whose policy sets any."""
+        """Return the allocation ratios of each host whose policy sets them."""
         names: dict[str, list[str]] = defaultdict(list)
-        for one in self.aggregates.values():
-            for host in one.hosts if one.policy else ():
-                names[host].append(str(one.policy))
-        found = ((host, ratios_under(some, policies)) for host, some in names.items())
-        return {host: ratios for host, ratios in found if ratios}
+        for aggregate in self.aggregates.values():
+            for host in aggregate.hosts if aggregate.policy else ():
+                names[host].append(str(aggregate.policy))
+        pairs = ((host, ratios_under(used, policies)) for host, used in names.items())
+        return {host: ratios for host, ratios in pairs if ratios}
 
 
 def changed(before: Mapping[K, V], after: Mapping[K, V]) -> dict[K, V]:
-    """Return the things that are new or different after."""
-    return {key: one for key, one in after.items() if before.get(key) != one}
+    """Return the new and changed objects."""
+    return {key: value for key, value in after.items() if before.get(key) != value}
 
 
 def derived_uuid(kind: str, *names: str) -> str:
-    """Return the uuid of a thing for which a file gives none, always the same."""
+    """Return the stable uuid of an object that has no uuid in the file."""
     return str(uuid5(NAMESPACE_URL, f"placement-sched:fleet/{'/'.join((kind, *names))}"))
 
 
 def new_aggregate(uuid: str, name: str) -> HostAggregate:
-    """Return an aggregate as it is created."""
+    """Return an aggregate as it is after its creation."""
     return HostAggregate(id=0, uuid=uuid, name=name, hosts=frozenset(), metadata={})
 
 
 def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
-    """Return the cloud; ``unknown_owner`` is the project and user of consumers without any.
+    """Read the cloud in a constant number of statements.
 
-    The number of statements does not depend on its size. All of it is of one moment only where
-    the caller's transaction sees one moment.
+    ``unknown_owner`` is the project and user of consumers without owner. The result is consistent
+    if the caller's transaction is a snapshot.
     """
     stored: Iterable[Any] = flavors.all_flavors(connection)
-    rows = {str(one.flavorid): one.id for one in stored}
+    rows = {str(flavor.flavorid): flavor.id for flavor in stored}
     projects = flavors.all_projects(connection)
     no_times: Json = dict.fromkeys(("created_at", "updated_at"))
     return State(
         resource_classes=set(resource_classes.all_names(connection)) - STANDARD_CLASSES,
         traits=set(traits.all_names(connection)) - STANDARD_TRAITS,
         flavors={
-            str(one.flavorid): FlavorState(
-                flavor=replace(one, id=None), projects=frozenset(projects.get(one.id, ()))
+            str(flavor.flavorid): FlavorState(
+                flavor=replace(flavor, id=None), projects=frozenset(projects.get(flavor.id, ()))
             )
-            for one in stored
+            for flavor in stored
         },
         flavor_rows=rows,
         images=_by_uuid(images.all_images(connection), id=None, **no_times),
         server_groups=_by_uuid(server_groups.search(connection), members=()),
         nodes=_by_uuid(compute_nodes.search(connection), version=0, **no_times),
         services={
-            (one.host, one.binary): one._replace(id=0, updated_at=None)
-            for one in services.search(connection)
+            (service.host, service.binary): service._replace(id=0, updated_at=None)
+            for service in services.search(connection)
         },
         providers=read_providers(connection),
         aggregates=_by_uuid(host_aggregates.snapshot(connection), id=0, **no_times),
         instances={
-            uuid: replace(one, flavor=one.flavor and plain_flavor(one.flavor, rows))
-            for uuid, one in _by_uuid(
+            uuid: replace(instance, flavor=instance.flavor and plain_flavor(instance.flavor, rows))
+            for uuid, instance in _by_uuid(
                 instances.search(connection), decision_uuid=None, **no_times
             ).items()
         },
-        **_consumers(connection, unknown_owner),
+        **_read_consumers(connection, unknown_owner),
     )
 
 
-def _by_uuid(things: Iterable[Any], **blank: Any) -> dict[str, Any]:
-    return {str(thing.uuid): replace(thing, **blank) for thing in things}
+def _by_uuid(objects: Iterable[Any], **blank: Any) -> dict[str, Any]:
+    return {str(item.uuid): replace(item, **blank) for item in objects}
 
 
 def plain_flavor(document: Mapping[str, Any], rows: Mapping[str, Any]) -> Json:
-    """Return a recorded flavor with :data:`FLAVOR_ROW` in place of the number of its row."""
+    """Return a recorded flavor with :data:`FLAVOR_ROW` in place of its row id."""
     number = document.get("id")
     if number is not None and number == rows.get(str(document.get("flavorid"))):
         return {**document, "id": FLAVOR_ROW}
@@ -198,30 +198,29 @@ def read_providers(connection: Connection) -> dict[str, ProviderState]:
     names = traits.by_provider_id(connection)
     joined = aggregates.by_provider_id(connection)
     return {
-        one.uuid: ProviderState(
-            uuid=one.uuid,
-            name=one.name or "",
-            parent=one.parent_uuid,
-            inventories=stocks.get(one.id, {}),
-            traits=frozenset(names.get(one.id, ())),
-            aggregates=frozenset(joined.get(one.id, ())),
+        provider.uuid: ProviderState(
+            uuid=provider.uuid,
+            name=provider.name or "",
+            parent=provider.parent_uuid,
+            inventories=stocks.get(provider.id, {}),
+            traits=frozenset(names.get(provider.id, ())),
+            aggregates=frozenset(joined.get(provider.id, ())),
         )
-        for one in resource_providers.all_providers(connection)
+        for provider in resource_providers.all_providers(connection)
     }
 
 
-def _consumers(connection: Connection, unknown_owner: tuple[str, str]) -> Json:
-    """Return the fields of a state that have what consumers hold, and their generations."""
-    held: dict[str, dict[str, dict[str, int]]] = {}
+def _read_consumers(connection: Connection, unknown_owner: tuple[str, str]) -> Json:
+    amounts: dict[str, dict[str, dict[str, int]]] = {}
     owners = {}
-    for one in allocations.everything(connection):
-        owners[one.consumer.uuid] = one.consumer
-        by_provider = held.setdefault(one.consumer.uuid, {})
-        by_provider.setdefault(one.provider_uuid, {})[one.resource_class] = one.used
+    for row in allocations.everything(connection):
+        owners[row.consumer.uuid] = row.consumer
+        by_provider = amounts.setdefault(row.consumer.uuid, {})
+        by_provider.setdefault(row.provider_uuid, {})[row.resource_class] = row.used
     claims = {
         uuid: ConsumerClaim(
             consumer=uuid,
-            allocations=held[uuid],
+            allocations=amounts[uuid],
             project_id=owner.project_id or unknown_owner[0],
             user_id=owner.user_id or unknown_owner[1],
             consumer_type=owner.consumer_type,
@@ -232,23 +231,23 @@ def _consumers(connection: Connection, unknown_owner: tuple[str, str]) -> Json:
 
 
 class Draft:
-    """The cloud ``before`` a load, and as the entries read so far make it (``after``)."""
+    """The cloud ``before`` a load, and ``after`` the entries merged so far."""
 
     def __init__(self, before: State, settings: Settings, now: datetime) -> None:
-        """Take the cloud, and the settings that apply where a file is silent."""
+        """Use ``settings`` for values that the file omits."""
         self.before, self.after, self.now = before, before.copy(), now
         self.defaults = reports.defaults(settings, now)
         self.policies = policies_for(settings)
         self.unknown_owner = settings.unknown_owner
-        #: Providers whose "aggregates", and whose "traits", the file gives.
+        #: Provider uuid and "aggregates" or "traits" if the file has this list.
         self.given_lists: set[tuple[str, str]] = set()
-        self.provider_uuids = {one.name: uuid for uuid, one in before.providers.items()}
+        self.provider_uuids = {provider.name: uuid for uuid, provider in before.providers.items()}
         self.node_uuids = {
-            (one.host, one.hypervisor_hostname): uuid for uuid, one in before.nodes.items()
+            (node.host, node.hypervisor_hostname): uuid for uuid, node in before.nodes.items()
         }
-        #: The services that have a uuid, former ones included: two cannot swap theirs in one load.
-        self.service_keys = {one.uuid: key for key, one in before.services.items()}
-        #: The keys of the entry that is being read, and of each thing's, by kind and identity.
+        #: Services by uuid, with former uuids, so that a load cannot swap them.
+        self.service_keys = {service.uuid: key for key, service in before.services.items()}
+        #: The keys of the current entry, and of each object's entry by kind and identity.
         self.entry: tuple[str | int, ...] = ()
         self._entries: dict[tuple[str, ...], tuple[str | int, ...]] = {}
 
@@ -260,36 +259,38 @@ class Draft:
         return names
 
     def only_node(self, host: str | None) -> str | None:
-        """Return the only node of a host, else the name of the host; all hosts are merged."""
+        """Return the single node of a host, else its name, after all hosts are merged."""
         names = self._nodes_by_host.get(host or "", [])
         return names[0] if len(names) == 1 else host
 
     def note_entry(self, kind: str, *names: str) -> None:
-        """Note the entry of a thing; raises :class:`DocumentError` if there was one before."""
+        """Record an object's entry, or raise :class:`DocumentError` if it has one."""
         if (kind, *names) in self._entries:
             raise DocumentError(f"the {kind} {' '.join(names)} is already in the file")
         self._entries[(kind, *names)] = self.entry
 
     def entry_of(self, *thing: str) -> tuple[str | int, ...]:
-        """Return the keys of a thing's entry in the file; none where the file does not name it."""
+        """Return the keys of an object's entry, or an empty tuple."""
         return self._entries.get(thing, ())
 
     def entry_of_consumer(self, uuid: str) -> tuple[str | int, ...]:
-        """Return the keys of a consumer's entry, which is an instance's if it is one."""
+        """Return the keys of the entry of a consumer or its instance."""
         return self.entry_of("instance", uuid) or self.entry_of("consumer", uuid)
 
     def add_classes(self, names: Iterable[str]) -> None:
-        """Add custom resource classes; raises :class:`DocumentError` for an unknown one."""
-        self.after.resource_classes.update(_custom("resource class", names, STANDARD_CLASSES))
+        """Add custom resource classes, or raise :class:`DocumentError`."""
+        self.after.resource_classes.update(_check_custom("resource class", names, STANDARD_CLASSES))
 
     def add_traits(self, names: Iterable[str]) -> None:
-        """Add custom traits; raises :class:`DocumentError` for an unknown one."""
-        self.after.traits.update(_custom("trait", names, STANDARD_TRAITS))
+        """Add custom traits, or raise :class:`DocumentError`."""
+        self.after.traits.update(_check_custom("trait", names, STANDARD_TRAITS))
 
 
-def _custom(noun: str, names: Iterable[str], standard: Collection[str]) -> set[str]:
-    found = {name for name in names if name not in standard}
-    for name in sorted(found):
+def _check_custom(noun: str, names: Iterable[str], standard: Collection[str]) -> set[str]:
+    custom_names = {name for name in names if name not in standard}
+    for name in sorted(custom_names):
         if not name.startswith(_CUSTOM) or name == _CUSTOM:
-            raise DocumentError(f"there is no standard {noun} {name}; others begin with {_CUSTOM}")
-    return found
+            raise DocumentError(
+                f"there is no standard {noun} {name}; custom names begin with {_CUSTOM}"
+            )
+    return custom_names

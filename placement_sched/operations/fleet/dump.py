@@ -1,4 +1,4 @@
-"""Dumps a cloud as a fleet file; objects that differ only in their names share an entry."""
+"""Dump of a cloud as a fleet file, with shared entries for similar objects."""
 
 import json
 from collections import Counter, defaultdict
@@ -27,7 +27,7 @@ from placement_sched.scheduler.policies.registry import NO_RATIOS
 from placement_sched.schemas.fields import INVENTORY
 from placement_sched.schemas.node_report import read_report
 
-#: Keys whose values are written by rules of their own.
+#: Keys whose values need a special conversion.
 _NOT_PLAIN = frozenset({"name", "id", "extra_specs", "projects", "tags", "properties"})
 _FLAVOR = tuple(key for key in FLAVOR_KEYS if key not in _NOT_PLAIN)
 _IMAGE = tuple(key for key in IMAGE_KEYS if key not in _NOT_PLAIN)
@@ -36,15 +36,15 @@ _NEW_INVENTORY = Inventory(resource_class="", total=0)
 _SIZES = ("vcpus", "memory_mb", "local_gb", "memory_mb_used", "local_gb_used")
 _RATIOS = tuple(compute_node.RATIOS.values())
 _NAMES = ("uuid", "host", "hypervisor_hostname", "host_ip", "last_seen_up")
-_OTHERS = tuple(
+_OTHER_FIELDS = tuple(
     name for name in compute_node.REPORT_KEYS if name not in {*_SIZES, *_RATIOS, *_NAMES}
 )
 
 
 def document_of(state: State, settings: Settings, now: datetime) -> Json:
-    """Return the document of a cloud; sections without content are left out."""
+    """Return the document of a cloud without empty sections."""
     writer = _Writer(Draft(state, settings, now))
-    return _filled(
+    return _nonempty(
         {
             "version": VERSION,
             "resource_classes": sorted(state.resource_classes),
@@ -62,25 +62,24 @@ def document_of(state: State, settings: Settings, now: datetime) -> Json:
     )
 
 
-def _differing(thing: object, default: object, names: Iterable[str], *always: str) -> Json:
-    """Return the fields that have not their default values, and those that are always shown."""
+def _differing(item: object, default: object, names: Iterable[str], *always: str) -> Json:
+    """Return the fields that differ from the default, and the fields in ``always``."""
     return {
         name: value
         for name in names
-        if (value := getattr(thing, name)) != getattr(default, name) or name in always
+        if (value := getattr(item, name)) != getattr(default, name) or name in always
     }
 
 
-def _texts(thing: object, default: object, names: Mapping[str, str]) -> Json:
-    """Return, by key, the texts of fields that have not their default values."""
+def _differing_texts(item: object, default: object, names: Mapping[str, str]) -> Json:
     return {
         key: value and unquoted(value)
         for key, name in names.items()
-        if (value := getattr(thing, name)) != getattr(default, name)
+        if (value := getattr(item, name)) != getattr(default, name)
     }
 
 
-def _filled(values: Json) -> Json:
+def _nonempty(values: Json) -> Json:
     return {key: value for key, value in values.items() if value}
 
 
@@ -88,16 +87,15 @@ def _unquoted_values(values: Mapping[str, Any]) -> Json:
     return {key: unquoted(value) for key, value in sorted(values.items())}
 
 
-def _given_id(key: str, value: str, kind: str, *names: str) -> Json:
-    """Return an id by its key, unless it is derived from these names."""
+def _explicit_id(key: str, value: str, kind: str, *names: str) -> Json:
     return {} if value == derived_uuid(kind, *names) else {key: unquoted(value)}
 
 
-def _shared(things: Iterable[tuple[dict[str, str], Json]]) -> list[Json]:
-    """Return the entries of things, each with its names; equal entries become a single entry."""
+def _share_entries(objects: Iterable[tuple[dict[str, str], Json]]) -> list[Json]:
+    """Return the entries with the names of all objects that share them."""
     groups: dict[str, tuple[list[dict[str, str]], Json]] = {}
-    for names, entry in things:
-        # 1 and 1.0 are different numbers in a file, and the order of keys is kept.
+    for names, entry in objects:
+        # 1 and 1.0 differ in a file, and so does the order of keys.
         groups.setdefault(json.dumps([list(names), entry]), ([], entry))[0].append(names)
     entries: list[Json] = []
     for group, entry in groups.values():
@@ -109,85 +107,87 @@ def _shared(things: Iterable[tuple[dict[str, str], Json]]) -> list[Json]:
     return entries
 
 
-def _flavor(one: cloud.FlavorState) -> Json:
-    flavor = one.flavor
+def _flavor(state: cloud.FlavorState) -> Json:
+    flavor = state.flavor
     return {
         "name": unquoted(flavor.name),
-        **_given_id("id", str(flavor.flavorid), "flavor", flavor.name),
+        **_explicit_id("id", str(flavor.flavorid), "flavor", flavor.name),
         **_differing(flavor, Flavor(), _FLAVOR, "vcpus", "memory_mb"),
-        **_filled({"extra_specs": _unquoted_values(flavor.extra_specs)}),
-        **_filled({"projects": sorted(one.projects)}),
+        **_nonempty({"extra_specs": _unquoted_values(flavor.extra_specs)}),
+        **_nonempty({"projects": sorted(state.projects)}),
     }
 
 
-def _aggregate(one: HostAggregate) -> Json:
-    metadata = _unquoted_values(one.metadata)
-    zone = metadata.pop(ZONE_KEY) if is_zone(one.metadata.get(ZONE_KEY) or ":") else None
+def _aggregate(aggregate: HostAggregate) -> Json:
+    metadata = _unquoted_values(aggregate.metadata)
+    zone = metadata.pop(ZONE_KEY) if is_zone(aggregate.metadata.get(ZONE_KEY) or ":") else None
     return {
-        "name": unquoted(one.name),
-        **_given_id("uuid", one.uuid, "aggregate", one.name),
+        "name": unquoted(aggregate.name),
+        **_explicit_id("uuid", aggregate.uuid, "aggregate", aggregate.name),
         **({} if zone is None else {ZONE_KEY: zone}),
-        **_filled({"metadata": metadata, "hosts": fold(sorted(one.hosts, key=natural_key))}),
+        **_nonempty(
+            {"metadata": metadata, "hosts": fold(sorted(aggregate.hosts, key=natural_key))}
+        ),
     }
 
 
-def _contents(provider: ProviderState) -> Json:
+def _provider_contents(provider: ProviderState) -> Json:
     inventories = {
-        name: _differing(one, _NEW_INVENTORY, _INVENTORY)
-        for name, one in sorted(provider.inventories.items())
+        name: _differing(item, _NEW_INVENTORY, _INVENTORY)
+        for name, item in sorted(provider.inventories.items())
     }
     lists = {"traits": sorted(provider.traits), "aggregates": sorted(provider.aggregates)}
-    return _filled({"inventories": inventories, **lists})
+    return _nonempty({"inventories": inventories, **lists})
 
 
 def _report_value(name: str, value: Any) -> Any:
     if name == "cpu_info":
-        # As an object where the same text is made of that again; fractions have several forms.
+        # An object, if it is encoded as the same text again. Fractions have several forms.
         fractions: list[str] = []
         note = fractions.append
-        found = json.loads(value, parse_float=note, parse_constant=note)
-        return found if not fractions and json.dumps(found) == value else value
+        decoded = json.loads(value, parse_float=note, parse_constant=note)
+        return decoded if not fractions and json.dumps(decoded) == value else value
     if name == "stats":
-        return {key: unquoted(one) for key, one in value.items()}
+        return {key: unquoted(text) for key, text in value.items()}
     return json.loads(json.dumps(value))
 
 
 def _names_of_node(node: ComputeNode) -> dict[str, str]:
     host, name = node.host, node.hypervisor_hostname
     names = {"host": host, **({} if name == host else {"node": name})}
-    names |= _given_id("uuid", node.uuid, "node", host, name)
+    names |= _explicit_id("uuid", node.uuid, "node", host, name)
     return names if node.host_ip is None else {**names, "host_ip": node.host_ip}
 
 
-def _names_of_instance(one: Instance) -> dict[str, str]:
-    name, uuid = one.display_name, {"uuid": one.uuid}
-    names = uuid if name == one.uuid else {"name": name}
-    if one.uuid != derived_uuid("instance", name):
+def _names_of_instance(instance: Instance) -> dict[str, str]:
+    name, uuid = instance.display_name, {"uuid": instance.uuid}
+    names = uuid if name == instance.uuid else {"name": name}
+    if instance.uuid != derived_uuid("instance", name):
         names |= uuid
-    return names if one.host is None else {**names, "host": one.host}
+    return names if instance.host is None else {**names, "host": instance.host}
 
 
-def _service(one: Service, reported: datetime | None) -> Json:
-    """Return the entry of a service whose host's report came then."""
-    entry: Json = {} if one.is_compute else {"binary": unquoted(one.binary)}
-    if one.disabled:
+def _service(service: Service, reported: datetime | None) -> Json:
+    """Return the entry of a service whose host last reported at ``reported``."""
+    entry: Json = {} if service.is_compute else {"binary": unquoted(service.binary)}
+    if service.disabled:
         entry["status"] = "disabled"
-        if one.disabled_reason is not None:
-            entry["disabled_reason"] = unquoted(one.disabled_reason)
-    if one.forced_down:
+        if service.disabled_reason is not None:
+            entry["disabled_reason"] = unquoted(service.disabled_reason)
+    if service.forced_down:
         entry["forced_down"] = True
-    if one.last_seen_up != reported:
-        entry["last_seen_up"] = one.last_seen_up and one.last_seen_up.isoformat()
+    if service.last_seen_up != reported:
+        entry["last_seen_up"] = service.last_seen_up and service.last_seen_up.isoformat()
     return entry
 
 
-def _owner(one: ConsumerClaim) -> Json:
-    owner: Json = {"project": unquoted(one.project_id), "user": unquoted(one.user_id)}
-    return owner if one.consumer_type is None else {**owner, "type": one.consumer_type}
+def _owner(consumer: ConsumerClaim) -> Json:
+    owner: Json = {"project": unquoted(consumer.project_id), "user": unquoted(consumer.user_id)}
+    return owner if consumer.consumer_type is None else {**owner, "type": consumer.consumer_type}
 
 
 def _name_of(uuid: str, name: str | None, names: Counter[str | None]) -> Any:
-    """Return the name of a thing that is the only one of its name, else its uuid."""
+    """Return the name of an object if it is unique, else its uuid."""
     return unquoted(name) if name and names[name] == 1 and not read_uuid(name) else uuid
 
 
@@ -195,14 +195,14 @@ class _Writer:
     def __init__(self, draft: Draft) -> None:
         self._draft, state = draft, draft.before
         self._state = state
-        self._images = Counter(one.name for one in state.images.values())
-        self._groups = Counter(one.name for one in state.server_groups.values())
+        self._images = Counter(image.name for image in state.images.values())
+        self._groups = Counter(group.name for group in state.server_groups.values())
         self._aggregates = state.aggregates_by_host()
         self._ratios = state.ratios_by_host(draft.policies)
         self._disabled = state.disabled_hosts()
         self._children: dict[str | None, list[ProviderState]] = defaultdict(list)
-        for one in sorted(state.providers.values(), key=lambda one: natural_key(one.name)):
-            self._children[one.parent].append(one)
+        for child in sorted(state.providers.values(), key=lambda child: natural_key(child.name)):
+            self._children[child.parent].append(child)
 
     def image(self, image: StoredImage) -> Json:
         name = image.name
@@ -210,22 +210,25 @@ class _Writer:
         if name is None or self._images[name] > 1 or image.uuid != derived_uuid("image", name):
             entry["id"] = image.uuid
         lists = {"tags": sorted(image.tags), "properties": _unquoted_values(image.properties)}
-        return entry | _differing(image, StoredImage(uuid=""), _IMAGE) | _filled(lists)
+        return entry | _differing(image, StoredImage(uuid=""), _IMAGE) | _nonempty(lists)
 
-    def group(self, one: ServerGroup) -> Json:
-        name = str(one.name)
-        uuid = _given_id("uuid", str(one.uuid), "server group", name, one.project_id or "")
-        # Of several groups of one name, each has its uuid.
-        entry = {"name": unquoted(name), **({"uuid": one.uuid} if self._groups[name] > 1 else uuid)}
-        entry |= {"policy": one.policy, **_filled({"rules": dict(one.rules)})}
-        return entry | _texts(one, ServerGroup(policy=""), merge.OWNER)
+    def group(self, group: ServerGroup) -> Json:
+        name = str(group.name)
+        uuid = _explicit_id("uuid", str(group.uuid), "server group", name, group.project_id or "")
+        # Groups with the same name need a uuid.
+        entry = {
+            "name": unquoted(name),
+            **({"uuid": group.uuid} if self._groups[name] > 1 else uuid),
+        }
+        entry |= {"policy": group.policy, **_nonempty({"rules": dict(group.rules)})}
+        return entry | _differing_texts(group, ServerGroup(policy=""), merge.OWNER)
 
     def hosts(self) -> list[Json]:
         nodes = sorted(
             self._state.nodes.values(),
-            key=lambda one: (natural_key(one.host), natural_key(one.hypervisor_hostname)),
+            key=lambda node: (natural_key(node.host), natural_key(node.hypervisor_hostname)),
         )
-        return _shared((_names_of_node(node), self._host(node)) for node in nodes)
+        return _share_entries((_names_of_node(node), self._host(node)) for node in nodes)
 
     def _has_root(self, node: ComputeNode) -> bool:
         root = self._state.providers.get(node.uuid)
@@ -236,100 +239,106 @@ class _Writer:
         if not self._has_root(node):
             return {**entry, "provider": False}
         provider = self._state.providers[node.uuid]
-        # Ratios that follow from a policy are left out: they come with the aggregate.
-        policed = with_ratios(node, self._ratios.get(node.host, NO_RATIOS))
-        made = {one.resource_class: one for one in compute_node.inventories_of(policed)}
+        # Ratios of a policy are omitted, because they follow from the aggregate.
+        with_policy = with_ratios(node, self._ratios.get(node.host, NO_RATIOS))
+        made = {item.resource_class: item for item in compute_node.inventories_of(with_policy)}
         differing: Json = {
-            name: _differing(one, _NEW_INVENTORY, _INVENTORY)
-            for name, one in sorted(provider.inventories.items())
-            if made.get(name) != one
+            name: _differing(item, _NEW_INVENTORY, _INVENTORY)
+            for name, item in sorted(provider.inventories.items())
+            if made.get(name) != item
         }
-        # None is for an inventory that the report makes and the provider lacks.
+        # None removes an inventory that follows from the report but is missing.
         differing |= {name: None for name in made if name not in provider.inventories}
         traits = provider.traits - ({DISABLED_TRAIT} if node.host in self._disabled else set())
-        entry |= _filled({"inventories": differing, "traits": sorted(traits)})
+        entry |= _nonempty({"inventories": differing, "traits": sorted(traits)})
         if provider.aggregates != self._aggregates.get(node.host, frozenset()):
             entry["provider_aggregates"] = sorted(provider.aggregates)
-        return entry | self._below(provider, provider.name)
+        return entry | self._children_of(provider, provider.name)
 
     def _report(self, node: ComputeNode) -> Json:
         sizes = {name: getattr(node, name) for name in _SIZES}
-        # What a report of nothing but sizes makes.
+        # The node of a report that has only sizes.
         names = {"host": "h", "hypervisor_hostname": "h", "uuid": derived_uuid("node", "h")}
         default = read_report({**names, **sizes}, self._draft.defaults).node
-        shown = {
+        report = {
             name: value for name, value in sizes.items() if value or name in {"vcpus", "memory_mb"}
         }
-        shown |= {name: getattr(node, name) for name in _RATIOS}
-        others = _differing(node, default, _OTHERS)
-        return shown | {name: _report_value(name, value) for name, value in others.items()}
+        report |= {name: getattr(node, name) for name in _RATIOS}
+        other_fields = _differing(node, default, _OTHER_FIELDS)
+        return report | {name: _report_value(name, value) for name, value in other_fields.items()}
 
     def _provider(self, provider: ProviderState, root: str = "") -> Json:
-        """Return the entry of a provider, with ``{root}`` for the name of the host it is under."""
-        before, root_name, after = (
+        """Return the entry of a provider, with ``{root}`` for the name of its host."""
+        prefix, root_name, suffix = (
             provider.name.partition(root) if root else (provider.name, "", "")
         )
-        pattern = f"{escape(before)}{{root}}{escape(after)}" if root_name else escape(provider.name)
-        uuid = _given_id("uuid", provider.uuid, "provider", provider.name)
-        entry = {"name": pattern, **uuid, **_contents(provider)}
+        pattern = (
+            f"{escape(prefix)}{{root}}{escape(suffix)}" if root_name else escape(provider.name)
+        )
+        uuid = _explicit_id("uuid", provider.uuid, "provider", provider.name)
+        entry = {"name": pattern, **uuid, **_provider_contents(provider)}
         if not root and provider.uuid in self._state.nodes:
-            # Given in full, so that nothing follows from the host.
+            # Complete lists, so that nothing is derived from the host.
             entry |= {"traits": sorted(provider.traits), "aggregates": sorted(provider.aggregates)}
-        return entry | self._below(provider, root)
+        return entry | self._children_of(provider, root)
 
-    def _below(self, provider: ProviderState, root: str = "") -> Json:
+    def _children_of(self, provider: ProviderState, root: str = "") -> Json:
         children = self._children[provider.uuid]
-        return _filled({"providers": [self._provider(child, root) for child in children]})
+        return _nonempty({"providers": [self._provider(child, root) for child in children]})
 
     def providers(self) -> list[Json]:
-        """Return the entries of providers that are not hosts', and of those below them."""
         hosts = {node.uuid for node in self._state.nodes.values() if self._has_root(node)}
         return [self._provider(root) for root in self._children[None] if root.uuid not in hosts]
 
     def services(self) -> list[Json]:
-        """Return the entries of services that are not just what their hosts' reports make."""
-        seen: dict[str, Any] = {}
+        """Return the entries of services that differ from the reports of their hosts."""
+        times: dict[str, Any] = {}
         for node in self._state.nodes.values():
-            seen[node.host] = max(node.last_seen_up, seen.get(node.host, node.last_seen_up))
+            times[node.host] = max(node.last_seen_up, times.get(node.host, node.last_seen_up))
         services = self._state.services.values()
-        things = []
-        for service in sorted(services, key=lambda one: (one.binary, natural_key(one.host))):
-            reported = seen.get(service.host) if service.is_compute else None
-            uuid = _given_id("uuid", service.uuid, "service", service.host, service.binary)
+        objects = []
+        for service in sorted(services, key=lambda item: (item.binary, natural_key(item.host))):
+            reported = times.get(service.host) if service.is_compute else None
+            uuid = _explicit_id("uuid", service.uuid, "service", service.host, service.binary)
             entry = _service(service, reported)
             if entry or uuid or reported is None:
-                things.append(({"host": service.host, **uuid}, entry))
-        return _shared(things)
+                objects.append(({"host": service.host, **uuid}, entry))
+        return _share_entries(objects)
 
     def instances(self) -> list[Json]:
-        """Return the entries of instances."""
         instances = sorted(
             self._state.instances.values(),
-            key=lambda one: (natural_key(one.display_name), natural_key(one.host or ""), one.uuid),
+            key=lambda item: (
+                natural_key(item.display_name),
+                natural_key(item.host or ""),
+                item.uuid,
+            ),
         )
-        return _shared((_names_of_instance(one), self._instance(one)) for one in instances)
+        return _share_entries(
+            (_names_of_instance(instance), self._instance(instance)) for instance in instances
+        )
 
-    def _instance(self, one: Instance) -> Json:
-        entry: Json = {} if one.host is not None else {"host": None}
-        if one.node != self._draft.only_node(one.host):
-            entry["node"] = None if one.node is None else escape(one.node)
-        entry |= _texts(one, merge.BLANK, merge.PLAIN)
-        if one.server_group is not None:
-            group = self._state.server_groups.get(one.server_group)
+    def _instance(self, instance: Instance) -> Json:
+        entry: Json = {} if instance.host is not None else {"host": None}
+        if instance.node != self._draft.only_node(instance.host):
+            entry["node"] = None if instance.node is None else escape(instance.node)
+        entry |= _differing_texts(instance, merge.BLANK, merge.PLAIN)
+        if instance.server_group is not None:
+            group = self._state.server_groups.get(instance.server_group)
             name = group.name if group else None
-            entry["server_group"] = _name_of(one.server_group, name, self._groups)
-        if one.flavor is not None:
-            entry["flavor"] = self._flavor_of(one.flavor)
-        if one.image is not None:
-            entry["image"] = self._image_of(one.image)
-        held = self._state.consumers.get(one.uuid)
-        default = merge.default_allocations(self._draft, one)
-        if held is None:
+            entry["server_group"] = _name_of(instance.server_group, name, self._groups)
+        if instance.flavor is not None:
+            entry["flavor"] = self._flavor_of(instance.flavor)
+        if instance.image is not None:
+            entry["image"] = self._image_of(instance.image)
+        consumer = self._state.consumers.get(instance.uuid)
+        default = merge.default_allocations(self._draft, instance)
+        if consumer is None:
             return entry | ({"allocations": {}} if default else {})
-        if held.allocations != default:
-            entry["allocations"] = self._named(held.allocations)
-        if replace(held, allocations={}) != merge.default_consumer(self._draft, one):
-            entry["consumer"] = {**_owner(held), "type": held.consumer_type}
+        if consumer.allocations != default:
+            entry["allocations"] = self._amounts_by_name(consumer.allocations)
+        if replace(consumer, allocations={}) != merge.default_consumer(self._draft, instance):
+            entry["consumer"] = {**_owner(consumer), "type": consumer.consumer_type}
         return entry
 
     def _flavor_of(self, document: Mapping[str, Any]) -> Any:
@@ -339,9 +348,9 @@ class _Writer:
         stored = flavors[flavorid].flavor
         if {**stored.as_document(), "id": cloud.FLAVOR_ROW} != document:
             return dict(document)
-        # A name that is another's id would be taken for that one.
-        taken = stored.name in flavors and stored.name != flavorid
-        return unquoted(flavorid if taken else stored.name)
+        # A name that is the id of another flavor would be read as that flavor.
+        is_ambiguous = stored.name in flavors and stored.name != flavorid
+        return unquoted(flavorid if is_ambiguous else stored.name)
 
     def _image_of(self, document: Mapping[str, Any]) -> Any:
         uuid = str(document.get("id"))
@@ -351,18 +360,21 @@ class _Writer:
         return _name_of(uuid, stored.name, self._images)
 
     def allocations(self) -> list[Json]:
-        """Return the entries of consumers that are not instances."""
         return [
-            {"consumer": unquoted(uuid), **_owner(one), "allocations": self._named(one.allocations)}
-            for uuid, one in sorted(self._state.consumers.items())
+            {
+                "consumer": unquoted(uuid),
+                **_owner(consumer),
+                "allocations": self._amounts_by_name(consumer.allocations),
+            }
+            for uuid, consumer in sorted(self._state.consumers.items())
             if uuid not in self._state.instances
         ]
 
-    def _named(self, allocations: Mapping[str, Amounts]) -> Json:
-        """Return amounts by provider's name, or by its uuid where the name may be another's."""
-        found: Json = {}
+    def _amounts_by_name(self, allocations: Mapping[str, Amounts]) -> Json:
+        """Return amounts by provider name, or by uuid if the name looks like a uuid."""
+        by_name: Json = {}
         for uuid, amounts in allocations.items():
             provider = self._state.providers.get(uuid)
             name = provider.name if provider and not read_uuid(provider.name) else ""
-            found[name or uuid] = dict(sorted(amounts.items()))
-        return dict(sorted(found.items()))
+            by_name[name or uuid] = dict(sorted(amounts.items()))
+        return dict(sorted(by_name.items()))

@@ -1,4 +1,4 @@
-"""Loads a fleet file into a database, wholly or not at all; dumps one; says what a load changes."""
+"""Loading of fleet files with a list of changes, and dumps."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -21,15 +21,22 @@ from placement_sched.store import change_counters
 
 NEW, CHANGED, GONE = "new", "changed", "gone"
 
-#: Fields of a thing that are not shown.
+#: Fields that are omitted from differences.
 _HIDDEN = frozenset({"uuid", "generation", "version", "created_at", "updated_at", "id"})
+#: The change counter whose row serializes loads.
+SUBJECT = "fleet"
+#: Number of progress reports of a load.
+STEPS = 9
+#: Maximum number of attempts to load a file after concurrent updates.
+_MAX_ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is new, changed or gone; of a changed one, what was and what will be.
+    """An object that is new, changed or gone.
 
-    ``kind`` is the noun, ``name`` what people call it, ``details`` old and new value by field.
+    ``what`` is the change, ``kind`` the kind of object, and ``details`` has field, old and new
+    value of a changed object.
     """
 
     what: str
@@ -43,25 +50,25 @@ def _node_name(node: ComputeNode) -> str:
     return host if host == name else f"{host} {name}"
 
 
-#: The things of a cloud in the order of a file's sections: field of the state, noun, and name.
+#: Field of the state, noun and name of objects, in the order of sections.
 _KINDS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
-    "flavors": ("flavor", lambda one: one.flavor.name),
-    "images": ("image", lambda one: one.name or one.uuid),
-    "server_groups": ("server group", lambda one: one.name),
+    "flavors": ("flavor", lambda thing: thing.flavor.name),
+    "images": ("image", lambda thing: thing.name or thing.uuid),
+    "server_groups": ("server group", lambda thing: thing.name),
     "nodes": ("host", _node_name),
-    "services": ("service", lambda one: f"{one.binary} of {one.host}"),
-    "providers": ("provider", lambda one: one.name),
-    "aggregates": ("aggregate", lambda one: one.name),
-    "instances": ("instance", lambda one: one.display_name),
+    "services": ("service", lambda thing: f"{thing.binary} of {thing.host}"),
+    "providers": ("provider", lambda thing: thing.name),
+    "aggregates": ("aggregate", lambda thing: thing.name),
+    "instances": ("instance", lambda thing: thing.display_name),
 }
 
 
 def differences(before: State, after: State) -> tuple[Difference, ...]:
-    """Return how two clouds differ, in a file's order, but for what comes with new hosts."""
+    """Return the differences of two clouds, without parts of new hosts."""
     classes = sorted(after.resource_classes - before.resource_classes)
-    found = [Difference(NEW, "resource class", name) for name in classes]
-    found += [Difference(NEW, "trait", name) for name in sorted(after.traits - before.traits)]
-    implied = _implied(before, after)
+    changes = [Difference(NEW, "resource class", name) for name in classes]
+    changes += [Difference(NEW, "trait", name) for name in sorted(after.traits - before.traits)]
+    implied = _find_implied(before, after)
 
     def consumer_name(consumer: ConsumerClaim) -> str:
         instance = after.instances.get(consumer.consumer)
@@ -72,27 +79,26 @@ def differences(before: State, after: State) -> tuple[Difference, ...]:
         former = getattr(before, field)
         for key, thing in changed(former, getattr(after, field)).items():
             if key in former:
-                details = tuple(_details("", former[key], thing))
-                found.append(Difference(CHANGED, noun, name_of(thing), details))
+                details = tuple(_compare("", former[key], thing))
+                changes.append(Difference(CHANGED, noun, name_of(thing), details))
             elif (field, key) not in implied:
-                found.append(Difference(NEW, noun, name_of(thing)))
+                changes.append(Difference(NEW, noun, name_of(thing)))
     gone = [thing for uuid, thing in before.consumers.items() if uuid not in after.consumers]
-    return (*found, *(Difference(GONE, kind, consumer_name(thing)) for thing in gone))
+    return (*changes, *(Difference(GONE, kind, consumer_name(thing)) for thing in gone))
 
 
-def _implied(before: State, after: State) -> set[tuple[str, Any]]:
-    """Return the services and root providers that are new because their hosts are."""
-    new = {uuid: one for uuid, one in after.nodes.items() if uuid not in before.nodes}
-    services = {(one.host, COMPUTE_BINARY) for one in new.values()}
+def _find_implied(before: State, after: State) -> set[tuple[str, Any]]:
+    new = {uuid: node for uuid, node in after.nodes.items() if uuid not in before.nodes}
+    services = {(node.host, COMPUTE_BINARY) for node in new.values()}
     plain = {
         ("services", key)
         for key in services
-        if (one := after.services.get(key)) and not (one.disabled or one.forced_down)
+        if (service := after.services.get(key)) and not (service.disabled or service.forced_down)
     }
     return plain | {("providers", uuid) for uuid in new}
 
 
-def _details(place: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+def _compare(place: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
     if old == new:
         return
     if isinstance(old, Service):
@@ -101,41 +107,35 @@ def _details(place: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
         for field in fields(old):
             if field.name not in _HIDDEN or not place:
                 under = field.name if not place else f"{place}.{field.name}"
-                shown = "" if field.name in {"flavor", "image"} and not place else under
-                yield from _details(shown, getattr(old, field.name), getattr(new, field.name))
+                shown_path = "" if field.name in {"flavor", "image"} and not place else under
+                yield from _compare(shown_path, getattr(old, field.name), getattr(new, field.name))
     elif isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in sorted({*old, *new}, key=str):
-            yield from _details(f"{place}.{key}".lstrip("."), old.get(key), new.get(key))
+            yield from _compare(f"{place}.{key}".lstrip("."), old.get(key), new.get(key))
     else:
         yield place, _as_json(old), _as_json(new)
 
 
 def _as_json(value: Any) -> Any:
     if isinstance(value, frozenset | set | tuple):
-        return [_as_json(one) for one in (value if isinstance(value, tuple) else sorted(value))]
+        return [_as_json(item) for item in (value if isinstance(value, tuple) else sorted(value))]
     if isinstance(value, Mapping):
-        return {str(key): _as_json(one) for key, one in value.items()}
+        return {str(key): _as_json(item) for key, item in value.items()}
     if is_dataclass(value):
-        names = [one.name for one in fields(value) if one.name not in {"created_at", "updated_at"}]
+        names = [
+            item.name for item in fields(value) if item.name not in {"created_at", "updated_at"}
+        ]
         return {name: _as_json(getattr(value, name)) for name in names}
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-#: The change counter whose row makes two loads take turns.
-SUBJECT = "fleet"
-#: How often a load reports its progress.
-STEPS = 9
-#: How often a load starts again after concurrent updates.
-_ATTEMPTS = 10
-
-
 class _DryRunError(Exception):
-    """Ends the transaction of a dry run; its arguments are what would have changed."""
+    """Rolls back a dry run. Its arguments are the differences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """Loads and dumps the cloud of a database; ratios that a file omits are the settings'."""
+    """Loads and dumps of the cloud of a database."""
 
     database: Database
     settings: Settings
@@ -144,11 +144,10 @@ class Fleet:
     def load(
         self, text: str, name: str, *, dry_run: bool, progress: StepProgress
     ) -> tuple[Difference, ...]:
-        """Make the cloud what a file (``text``, called ``name``) says; return what changes.
+        """Load the text of the file ``name`` in one transaction and return the changes.
 
-        It is one transaction, which a dry run undoes at its end. Raises :class:`Invalid` with line
-        and column for a wrong file, or one that would change what is read from nova, and
-        :class:`Conflict` where the cloud does not allow it.
+        A dry run is rolled back. Raises :class:`Invalid` with line and column for a wrong file or a
+        change of nova's objects, and :class:`Conflict` if the present cloud prevents a change.
         """
         progress("the file")
         file = YamlFile(text, name)
@@ -162,12 +161,12 @@ class Fleet:
             return changes
 
         try:
-            return retrying(lambda: self.database.write(work), _ATTEMPTS)
+            return retrying(lambda: self.database.write(work), _MAX_ATTEMPTS)
         except _DryRunError as done:
             return done.args
         except ConcurrentUpdate:
-            what = f"concurrent updates; gave up after {_ATTEMPTS} attempts"
-            raise ConcurrentUpdate(what) from None
+            message = f"concurrent updates; gave up after {_MAX_ATTEMPTS} attempts"
+            raise ConcurrentUpdate(message) from None
 
     def _load(
         self, connection: Connection, document: Any, progress: StepProgress
@@ -178,7 +177,7 @@ class Fleet:
         return differences(draft.before, draft.after)
 
     def dump(self) -> str:
-        """Return the file that, loaded into an empty database, makes this cloud."""
+        """Return a fleet file that recreates this cloud in an empty database."""
         with self.database.snapshot() as connection:
             state = read_state(connection, self.settings.unknown_owner)
         return to_yaml(document_of(state, self.settings, self.clock()))

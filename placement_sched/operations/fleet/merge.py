@@ -1,4 +1,4 @@
-"""Merges a decoded fleet file into the cloud; hosts have a module of their own."""
+"""Merging of a decoded fleet file into the state of the cloud."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -32,76 +32,93 @@ from placement_sched.scheduler.request_groups import amounts_of
 from placement_sched.schemas.formats import DocumentError, located
 from placement_sched.schemas.node_report import read_report
 
-#: Fields of a report that an entry has as keys of its own, or that do not make it a report.
-_OWN = frozenset({"uuid", "host", "hypervisor_hostname", "host_ip", "last_seen_up", "inventories"})
-_REPORTED = frozenset(compute_node.REPORT_KEYS) - _OWN
+#: Fields of a report that do not make an entry a report, or that it gives in another form.
+_NOT_REPORTED = frozenset(
+    {"uuid", "host", "hypervisor_hostname", "host_ip", "last_seen_up", "inventories"}
+)
+_REPORTED = frozenset(compute_node.REPORT_KEYS) - _NOT_REPORTED
 #: A provider with the name of its root.
-_Placed = tuple[ProviderState, str]
+_ProviderAndRoot = tuple[ProviderState, str]
+_ADMINISTRATOR = Viewer(project_id="", is_admin=True, may_give=frozenset({"public", "community"}))
+Allocations = Mapping[str, Amounts]
+#: Fields of owners, consumers and instances by the keys of an entry with the same values.
+OWNER = {"project": "project_id", "user": "user_id"}
+_CONSUMER = {**OWNER, "type": "consumer_type"}
+PLAIN = {**OWNER, "vm_state": "vm_state", "task_state": "task_state"}
+#: An instance without any values of an entry.
+BLANK = Instance(
+    uuid="",
+    display_name="",
+    vm_state="active",
+    **dict.fromkeys(("host", "node", "project_id", "user_id", "task_state")),
+    **dict.fromkeys(("flavor", "image", "server_group", "decision_uuid")),
+)
 
 
 def merge_hosts(draft: Draft, entry: Json) -> None:
-    """Put the nodes of an entry, with their providers and services."""
-    hosts, names = _merge_hosts_names(entry)
+    """Merge the nodes of an entry with their providers and services."""
+    hosts, names = _read_host_names(entry)
     uuids = for_each(entry, "uuid", len(names))
     addresses = for_each(entry, "host_ip", len(names), alone=True)
-    reported = _report(draft, entry, hosts[0], names[0], addresses[0])
-    roots: list[_Placed] = []
-    for host, name, given, address in zip(hosts, names, uuids, addresses, strict=True):
-        known = draft.node_uuids.get((host, name))
-        uuid = given or known or derived_uuid("node", host, name)
-        before = draft.after.nodes.get(uuid)
-        node = reported or before
+    reported = _read_node_report(draft, entry, hosts[0], names[0], addresses[0])
+    roots: list[_ProviderAndRoot] = []
+    for host, name, entry_uuid, address in zip(hosts, names, uuids, addresses, strict=True):
+        existing_uuid = draft.node_uuids.get((host, name))
+        uuid = entry_uuid or existing_uuid or derived_uuid("node", host, name)
+        previous = draft.after.nodes.get(uuid)
+        node = reported or previous
         if node is None:
-            what = f"'vcpus' and 'memory_mb' are required, as there is no host {host} yet"
-            raise DocumentError(what)
-        last = before.last_seen_up if before else draft.now
-        seen = entry.get("last_seen_up") or last
-        node = replace(node, uuid=uuid, host=host, hypervisor_hostname=name, last_seen_up=seen)
+            message = f"'vcpus' and 'memory_mb' are required, as host {host} does not exist yet"
+            raise DocumentError(message)
+        last = previous.last_seen_up if previous else draft.now
+        seen_up = entry.get("last_seen_up") or last
+        node = replace(node, uuid=uuid, host=host, hypervisor_hostname=name, last_seen_up=seen_up)
         if "host_ip" in entry:
             node = replace(node, host_ip=address)
         _put_node(draft, node)
-        service = _service(draft, host, compute_node.COMPUTE_BINARY)
-        if service.last_seen_up is None or service.last_seen_up < seen:
-            service = service._replace(last_seen_up=seen)
+        service = _get_service(draft, host, compute_node.COMPUTE_BINARY)
+        if service.last_seen_up is None or service.last_seen_up < seen_up:
+            service = service._replace(last_seen_up=seen_up)
         _put_service(draft, service)
         if entry.get("provider", True):
             roots.append((_put_root(draft, entry, node, reported=reported is not None), name))
     _merge_below(draft, entry, roots)
 
 
-def _merge_hosts_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the host and the name of each node; a host may have several nodes."""
+def _read_host_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
     hosts: list[str] = entry["host"]
     with located("host"):
-        names = entry["node"] if "node" in entry else [read_node_name(one) for one in hosts]
+        names = entry["node"] if "node" in entry else [read_node_name(host) for host in hosts]
         hosts_of_each = one_for_each(hosts, max(len(hosts), len(names)))
     with located("node" if "node" in entry else "host"):
         return hosts_of_each, one_for_each(names, len(hosts_of_each), alone=False)
 
 
-def _report(draft: Draft, entry: Json, host: str, name: str, ip: str | None) -> ComputeNode | None:
-    given = {key: value for key, value in entry.items() if key in _REPORTED}
-    if not given:
+def _read_node_report(
+    draft: Draft, entry: Json, host: str, name: str, ip: str | None
+) -> ComputeNode | None:
+    reported = {key: value for key, value in entry.items() if key in _REPORTED}
+    if not reported:
         return None
     uuid = derived_uuid("node", host, name)
     names = {"uuid": uuid, "host": host, "hypervisor_hostname": name, "host_ip": ip}
-    return read_report({**given, **names}, draft.defaults).node
+    return read_report({**reported, **names}, draft.defaults).node
 
 
-def _service(draft: Draft, host: str, binary: str) -> Service:
+def _get_service(draft: Draft, host: str, binary: str) -> Service:
     uuid = derived_uuid("service", host, binary)
     new = Service(0, uuid, host, binary)
     return draft.after.services.get((host, binary), new)
 
 
 def _put_node(draft: Draft, node: ComputeNode) -> None:
-    names, before = (node.host, node.hypervisor_hostname), draft.after.nodes.get(node.uuid)
+    names, previous = (node.host, node.hypervisor_hostname), draft.after.nodes.get(node.uuid)
     draft.note_entry("node", node.uuid)
     owner = draft.node_uuids.setdefault(names, node.uuid)
     if owner != node.uuid:
         raise DocumentError(f"the names {' '.join(names)} are already used by node {owner}")
-    if before is not None and (before.host, before.hypervisor_hostname) != names:
-        draft.node_uuids.pop((before.host, before.hypervisor_hostname), None)
+    if previous is not None and (previous.host, previous.hypervisor_hostname) != names:
+        draft.node_uuids.pop((previous.host, previous.hypervisor_hostname), None)
     draft.after.nodes[node.uuid] = node
 
 
@@ -114,17 +131,16 @@ def _put_service(draft: Draft, service: Service) -> None:
 
 
 def _put_root(draft: Draft, entry: Json, node: ComputeNode, *, reported: bool) -> ProviderState:
-    """Put a node's provider: what its report makes, and what the entry has beside it."""
-    before = draft.after.providers.get(node.uuid)
-    had = before.inventories if before else {}
-    made = {one.resource_class: one for one in compute_node.inventories_of(node)}
-    others = {name: one for name, one in had.items() if name not in compute_node.REPORTED_CLASSES}
-    if not reported and before:
-        made = {name: one for name, one in had.items() if name in compute_node.REPORTED_CLASSES}
+    previous = draft.after.providers.get(node.uuid)
+    had = previous.inventories if previous else {}
+    made = {item.resource_class: item for item in compute_node.inventories_of(node)}
+    extra = {name: item for name, item in had.items() if name not in compute_node.REPORTED_CLASSES}
+    if not reported and previous:
+        made = {name: item for name, item in had.items() if name in compute_node.REPORTED_CLASSES}
     provider = replace(
-        before or ProviderState(uuid=node.uuid, name=""),
+        previous or ProviderState(uuid=node.uuid, name=""),
         name=node.hypervisor_hostname,
-        inventories=_inventories(entry, others, made),
+        inventories=_merge_inventories(entry, extra, made),
     )
     return _put_provider(draft, provider, entry, "provider_aggregates")
 
@@ -132,10 +148,10 @@ def _put_root(draft: Draft, entry: Json, node: ComputeNode, *, reported: bool) -
 def _put_provider(
     draft: Draft, provider: ProviderState, entry: Json, key: str = "aggregates"
 ) -> ProviderState:
-    """Put a provider with the traits of an entry, and the aggregates under a key of it."""
-    uuid, before = provider.uuid, draft.after.providers.get(provider.uuid)
-    given = {"traits": entry.get("traits"), "aggregates": entry.get(key)}
-    lists: Json = {name: frozenset(values) for name, values in given.items() if values is not None}
+    """Merge a provider with traits and aggregates (under ``key``) of an entry."""
+    uuid, previous = provider.uuid, draft.after.providers.get(provider.uuid)
+    listed = {"traits": entry.get("traits"), "aggregates": entry.get(key)}
+    lists: Json = {name: frozenset(values) for name, values in listed.items() if values is not None}
     provider = replace(provider, **lists)
     draft.given_lists.update((uuid, name) for name in lists)
     draft.note_entry("provider", uuid)
@@ -144,36 +160,36 @@ def _put_provider(
         raise DocumentError(f"the name {provider.name} is already used by provider {owner}")
     draft.add_classes(provider.inventories)
     draft.add_traits(provider.traits)
-    if before is not None and before.name != provider.name:
-        draft.provider_uuids.pop(before.name, None)
+    if previous is not None and previous.name != provider.name:
+        draft.provider_uuids.pop(previous.name, None)
     draft.after.providers[uuid] = provider
     return provider
 
 
-def _inventories(
-    entry: Json, before: Mapping[str, Inventory], made: Mapping[str, Inventory]
+def _merge_inventories(
+    entry: Json, existing: Mapping[str, Inventory], made: Mapping[str, Inventory]
 ) -> dict[str, Inventory]:
-    """Return the inventories of an entry, or those before, over what is made otherwise."""
-    found = {**made, **before}
+    """Return ``made`` and the inventories of the entry, or else ``existing``."""
+    inventories = {**made, **existing}
     if "inventories" in entry:
-        found = dict(made)
-        for name, given in entry["inventories"].items():
-            if given is None:
-                found.pop(name, None)
+        inventories = dict(made)
+        for name, values in entry["inventories"].items():
+            if values is None:
+                inventories.pop(name, None)
                 continue
-            found[name] = one = Inventory(resource_class=name, **given)
-            if one.capacity < 0:
-                what = f"{one.reserved} is more than the total, {one.total}"
-                raise DocumentError(what, "inventories", name, "reserved")
-    return found
+            inventories[name] = item = Inventory(resource_class=name, **values)
+            if item.capacity < 0:
+                message = f"{item.reserved} is more than the total, {item.total}"
+                raise DocumentError(message, "inventories", name, "reserved")
+    return inventories
 
 
 def merge_providers(draft: Draft, entry: Json) -> None:
-    """Put the providers of an entry that are not hosts', and those below them."""
+    """Merge provider trees that do not belong to hosts."""
     _merge_entry(draft, entry, [None])
 
 
-def _merge_below(draft: Draft, entry: Json, parents: Sequence[_Placed]) -> None:
+def _merge_below(draft: Draft, entry: Json, parents: Sequence[_ProviderAndRoot]) -> None:
     above = draft.entry
     for index, below in enumerate(entry.get("providers", ())):
         draft.entry = (*above, "providers", index)
@@ -182,29 +198,29 @@ def _merge_below(draft: Draft, entry: Json, parents: Sequence[_Placed]) -> None:
     draft.entry = above
 
 
-def _merge_entry(draft: Draft, entry: Json, parents: Sequence[_Placed | None]) -> None:
-    """Put the providers of an entry below each parent; None makes them roots."""
+def _merge_entry(draft: Draft, entry: Json, parents: Sequence[_ProviderAndRoot | None]) -> None:
+    """Merge the providers of an entry below each parent, or as roots for None."""
     with located("name"):
-        places = [(parent, name) for parent in parents for name in _names_below(entry, parent)]
+        places = [(parent, name) for parent in parents for name in _expand_names(entry, parent)]
     uuids = for_each(entry, "uuid", len(places))
-    made: list[_Placed] = []
-    for (parent, name), given in zip(places, uuids, strict=True):
-        uuid = given or draft.provider_uuids.get(name) or derived_uuid("provider", name)
-        before = draft.after.providers.get(uuid) or ProviderState(uuid=uuid, name=name)
+    made: list[_ProviderAndRoot] = []
+    for (parent, name), entry_uuid in zip(places, uuids, strict=True):
+        uuid = entry_uuid or draft.provider_uuids.get(name) or derived_uuid("provider", name)
+        previous = draft.after.providers.get(uuid) or ProviderState(uuid=uuid, name=name)
         provider = replace(
-            before,
+            previous,
             name=name,
             parent=parent and parent[0].uuid,
-            inventories=_inventories(entry, before.inventories, {}),
+            inventories=_merge_inventories(entry, previous.inventories, {}),
         )
         _put_provider(draft, provider, entry)
         made.append((provider, parent[1] if parent else name))
     _merge_below(draft, entry, made)
 
 
-def _names_below(entry: Json, parent: _Placed | None) -> list[str]:
-    given = entry["name"]
-    patterns = given if isinstance(given, list) else [given]
+def _expand_names(entry: Json, parent: _ProviderAndRoot | None) -> list[str]:
+    value = entry["name"]
+    patterns = value if isinstance(value, list) else [value]
     if parent is not None:
         above = {"root": parent[1], "parent": parent[0].name}
         patterns = [fill_in(pattern, above) for pattern in patterns]
@@ -212,12 +228,12 @@ def _names_below(entry: Json, parent: _Placed | None) -> list[str]:
 
 
 def merge_services(draft: Draft, entry: Json) -> None:
-    """Put the services of an entry."""
+    """Merge the services of an entry."""
     hosts, binary = entry["host"], entry.get("binary", compute_node.COMPUTE_BINARY)
-    given: Json = {key: entry[key] for key in ("forced_down", "last_seen_up") if key in entry}
+    values: Json = {key: entry[key] for key in ("forced_down", "last_seen_up") if key in entry}
     for host, uuid in zip(hosts, for_each(entry, "uuid", len(hosts)), strict=True):
         draft.note_entry("service", host, binary)
-        service = _service(draft, host, binary)._replace(**given)
+        service = _get_service(draft, host, binary)._replace(**values)
         if "status" in entry:
             service = service._replace(disabled=entry["status"] == "disabled")
         reason = service.disabled_reason
@@ -233,7 +249,7 @@ def merge_services(draft: Draft, entry: Json) -> None:
 
 
 def settle_roots(draft: Draft) -> None:
-    """Give roots the aggregates of their hosts, the mark of disabled ones and policies' ratios."""
+    """Update aggregates, traits and ratios of root providers for their hosts."""
     before, after, policies = draft.before, draft.after, draft.policies
     joined = before.aggregates_by_host(), after.aggregates_by_host()
     disabled = before.disabled_hosts(), after.disabled_hosts()
@@ -246,86 +262,69 @@ def settle_roots(draft: Draft) -> None:
         former_host = old.host if old and old_provider else ""
         members, traits = provider.aggregates, provider.traits
         if (uuid, "aggregates") not in draft.given_lists:
-            left, came = joined[0].get(former_host, nothing), joined[1].get(node.host, nothing)
-            members = members - (left - came) | (came - left)
-        was_disabled, given = node.host in disabled[0], (uuid, "traits") in draft.given_lists
+            removed, added = joined[0].get(former_host, nothing), joined[1].get(node.host, nothing)
+            members = members - (removed - added) | (added - removed)
+        was_disabled, lists_traits = node.host in disabled[0], (uuid, "traits") in draft.given_lists
         if node.host in disabled[1]:
-            if given or not was_disabled or old_provider is None:
+            if lists_traits or not was_disabled or old_provider is None:
                 traits |= {DISABLED_TRAIT}
-        elif was_disabled and not given:
+        elif was_disabled and not lists_traits:
             traits -= {DISABLED_TRAIT}
         had = NO_RATIOS if old is None else ratios[0].get(old.host, NO_RATIOS)
         has = ratios[1].get(node.host, NO_RATIOS)
-        stock = _under_policies(provider, old_provider, node, had, has)
+        stock = _apply_policies(provider, old_provider, node, had, has)
         after.providers[uuid] = replace(
             provider, aggregates=members, traits=traits, inventories=stock
         )
 
 
-def _under_policies(
+def _apply_policies(
     provider: ProviderState,
-    before: ProviderState | None,
+    previous: ProviderState | None,
     node: ComputeNode,
-    had: Ratios,
-    has: Ratios,
+    former_ratios: Ratios,
+    current_ratios: Ratios,
 ) -> dict[str, Inventory]:
-    """Return inventories of a node with the ratios that its host ``has`` by its policy.
+    """Return inventories of a node with the ratios of its host's current policy.
 
-    A ratio that it ``had`` by one, and that the file does not give, becomes the node's own.
+    A former ratio of a policy becomes the ratio of the node, unless the file changes it.
     """
     inventories = dict(provider.inventories)
     for name, ratio in RATIOS.items():
         if name not in inventories:
             continue
-        one, wanted = inventories[name], has.get(ratio)
-        old = None if before is None else before.inventories.get(name)
-        if wanted is None and ratio in had and old is not None:
-            kept = old.allocation_ratio == one.allocation_ratio
-            wanted = getattr(node, ratio) if kept else None
+        item, wanted = inventories[name], current_ratios.get(ratio)
+        old = None if previous is None else previous.inventories.get(name)
+        if wanted is None and ratio in former_ratios and old is not None:
+            is_unchanged = old.allocation_ratio == item.allocation_ratio
+            wanted = getattr(node, ratio) if is_unchanged else None
         if wanted is not None:
-            inventories[name] = replace(one, allocation_ratio=wanted)
+            inventories[name] = replace(item, allocation_ratio=wanted)
     return inventories
-
-
-_ADMINISTRATOR = Viewer(project_id="", is_admin=True, may_give=frozenset({"public", "community"}))
-Allocations = Mapping[str, Amounts]
-
-#: The fields by the keys of an entry that give them as they are: of owners, consumers, instances.
-OWNER = {"project": "project_id", "user": "user_id"}
-_CONSUMER = {**OWNER, "type": "consumer_type"}
-PLAIN = {**OWNER, "vm_state": "vm_state", "task_state": "task_state"}
-#: The fields of an instance of which nothing is given.
-BLANK = Instance(
-    uuid="",
-    display_name="",
-    vm_state="active",
-    **dict.fromkeys(("host", "node", "project_id", "user_id", "task_state")),
-    **dict.fromkeys(("flavor", "image", "server_group", "decision_uuid")),
-)
 
 
 def _merge_flavor(draft: Draft, entry: Json) -> None:
     flavors, name = draft.after.flavors, entry["name"]
-    named = [flavorid for flavorid, one in flavors.items() if one.flavor.name == name]
+    named = [flavorid for flavorid, state in flavors.items() if state.flavor.name == name]
     flavorid = _identify(draft, "flavor", entry, "id", named, name, unique=True)
-    before = flavors.get(flavorid)
-    if before is None:
+    previous = flavors.get(flavorid)
+    if previous is None:
         _require(entry, "flavor", "vcpus", "memory_mb")
-        before = cloud.FlavorState(flavor=Flavor(flavorid=flavorid))
-    given = {key: value for key, value in entry.items() if key not in {"id", "projects"}}
+        previous = cloud.FlavorState(flavor=Flavor(flavorid=flavorid))
+    values = {key: value for key, value in entry.items() if key not in {"id", "projects"}}
     flavors[flavorid] = cloud.FlavorState(
-        flavor=replace(before.flavor, **given),
-        projects=frozenset(entry.get("projects", before.projects)),
+        flavor=replace(previous.flavor, **values),
+        projects=frozenset(entry.get("projects", previous.projects)),
     )
 
 
 def _identify(
     draft: Draft, kind: str, entry: Json, key: str, named: list[str], *names: str, unique: bool
 ) -> str:
-    """Return the id that an entry gives, that of the only object named so, or a derived one."""
+    """Return the id in an entry, of the object with the name, or a derived id."""
     if key not in entry and len(named) > 1:
-        what = f"{len(named)} {kind}s are named {names[0]}; select one by its {key!r}"
-        raise DocumentError(what)
+        message = f"{len(named)} {kind}s are named {names[0]}; select one by its {key!r}"
+        raise DocumentError(message)
     uuid = str(entry.get(key) or (named[0] if named else derived_uuid(kind, *names)))
     draft.note_entry(kind, uuid)
     if unique and named and uuid not in named:
@@ -336,24 +335,24 @@ def _identify(
 def _require(entry: Json, kind: str, *keys: str) -> None:
     for key in keys:
         if key not in entry:
-            what = f"{key!r} is required, as there is no {kind} {entry['name']} yet"
-            raise DocumentError(what)
+            message = f"{key!r} is required, as {kind} {entry['name']} does not exist yet"
+            raise DocumentError(message)
 
 
 def _merge_image(draft: Draft, entry: Json) -> None:
     images, name = draft.after.images, entry.get("name")
     if name is None and "id" not in entry:
-        raise DocumentError("an image has an 'id' or a 'name'")
-    named = [uuid for uuid, one in images.items() if one.name == name]
+        raise DocumentError("an image requires an 'id' or a 'name'")
+    named = [uuid for uuid, image in images.items() if image.name == name]
     uuid = _identify(draft, "image", entry, "id", named, str(name), unique=False)
-    before = images.get(uuid) or StoredImage(uuid=uuid)
+    previous = images.get(uuid) or StoredImage(uuid=uuid)
     _check_properties(entry.get("properties", {}))
-    given = {key: value for key, value in entry.items() if key != "id"}
-    if "tags" in given:
-        given["tags"] = frozenset(given["tags"])
-    image = replace(before, **given)
+    values = {key: value for key, value in entry.items() if key != "id"}
+    if "tags" in values:
+        values["tags"] = frozenset(values["tags"])
+    image = replace(previous, **values)
     try:
-        check_allowed(before, image, _ADMINISTRATOR)
+        check_allowed(previous, image, _ADMINISTRATOR)
     except TooMuch as error:
         raise DocumentError(error.detail) from None
     images[uuid] = image
@@ -361,35 +360,35 @@ def _merge_image(draft: Draft, entry: Json) -> None:
 
 def _check_properties(names: Iterable[str]) -> None:
     for name in names:
-        what = f"{name!r} is an attribute of every image, not a property"
+        problem = f"{name!r} is an attribute of every image, not a property"
         try:
             check_settable(name)
         except Forbidden as error:
-            what = error.detail
+            problem = error.detail
         else:
             if name not in SETTABLE:
                 continue
-        raise DocumentError(what, "properties", name, at_key=True)
+        raise DocumentError(problem, "properties", name, at_key=True)
 
 
 def _merge_server_group(draft: Draft, entry: Json) -> None:
-    """Put a server group, known by its uuid or its name (in a project, if one is given)."""
+    """Merge a server group, identified by its uuid or its name (and project)."""
     groups, name, project = draft.after.server_groups, entry["name"], entry.get("project")
     named = [
         uuid
-        for uuid, one in groups.items()
-        if one.name == name and ("project" not in entry or one.project_id == project)
+        for uuid, group in groups.items()
+        if group.name == name and ("project" not in entry or group.project_id == project)
     ]
     names = (name, project or "")
     uuid = _identify(draft, "server group", entry, "uuid", named, *names, unique=False)
-    before = groups.get(uuid)
-    if before is None:
+    previous = groups.get(uuid)
+    if previous is None:
         _require(entry, "server group", "policy")
-        before = ServerGroup(uuid=uuid, policy=entry["policy"])
-    given = {OWNER.get(key, key): value for key, value in entry.items()}
-    if entry.get("policy", before.policy) != before.policy:
-        given.setdefault("rules", {})
-    group = replace(before, **given)
+        previous = ServerGroup(uuid=uuid, policy=entry["policy"])
+    values = {OWNER.get(key, key): value for key, value in entry.items()}
+    if entry.get("policy", previous.policy) != previous.policy:
+        values.setdefault("rules", {})
+    group = replace(previous, **values)
     if group.rules and group.policy != ANTI_AFFINITY:
         raise DocumentError(f"only the policy {ANTI_AFFINITY} has rules")
     groups[uuid] = group
@@ -397,38 +396,37 @@ def _merge_server_group(draft: Draft, entry: Json) -> None:
 
 def _merge_aggregate(draft: Draft, entry: Json) -> None:
     aggregates, name = draft.after.aggregates, entry["name"]
-    named = [uuid for uuid, one in aggregates.items() if one.name == name]
+    named = [uuid for uuid, aggregate in aggregates.items() if aggregate.name == name]
     uuid = _identify(draft, "aggregate", entry, "uuid", named, name, unique=True)
-    before = aggregates.get(uuid) or cloud.new_aggregate(uuid, name)
-    metadata = dict(entry.get("metadata", before.metadata))
+    previous = aggregates.get(uuid) or cloud.new_aggregate(uuid, name)
+    metadata = dict(entry.get("metadata", previous.metadata))
     if ZONE_KEY in entry:
         if metadata.get(ZONE_KEY, entry[ZONE_KEY]) != entry[ZONE_KEY] and "metadata" in entry:
             raise DocumentError("metadata name a different availability zone", ZONE_KEY)
         metadata[ZONE_KEY] = entry[ZONE_KEY]
-    hosts = frozenset(entry.get("hosts", before.hosts))
-    aggregates[uuid] = replace(before, name=name, metadata=metadata, hosts=hosts)
+    hosts = frozenset(entry.get("hosts", previous.hosts))
+    aggregates[uuid] = replace(previous, name=name, metadata=metadata, hosts=hosts)
 
 
 def _check_aggregate(draft: Draft, entry: Json) -> None:
-    """Check that the hosts of an entry are in the file or the cloud."""
-    known = {host for host, _ in (*draft.node_uuids, *draft.after.services)}
-    if unknown := sorted(set(entry.get("hosts", ())) - known):
+    hosts = {host for host, _ in (*draft.node_uuids, *draft.after.services)}
+    if unknown := sorted(set(entry.get("hosts", ())) - hosts):
         raise DocumentError(f"there is no host {unknown[0]}", "hosts")
 
 
 def _merge_instances(draft: Draft, entry: Json) -> None:
-    names, uuids = _names(entry)
+    names, uuids = _read_instance_names(entry)
     hosts = for_each(entry, "host", len(uuids), alone=True)
     nodes = for_each(entry, "node", len(uuids), alone=True)
-    given = {name: entry[key] for key, name in PLAIN.items() if key in entry}
+    values = {name: entry[key] for key, name in PLAIN.items() if key in entry}
     finders = {"server_group": _find_group, "flavor": _find_flavor, "image": _find_image}
     for key, find in finders.items():
         if key in entry:
             with located(key):
-                given[key] = None if entry[key] is None else find(draft, entry[key])
+                values[key] = None if entry[key] is None else find(draft, entry[key])
     for index, uuid in enumerate(uuids):
         draft.note_entry("instance", uuid)
-        changes = dict(given)
+        changes = dict(values)
         if "name" in entry:
             changes["display_name"] = names[index]
         if "host" in entry:
@@ -439,62 +437,61 @@ def _merge_instances(draft: Draft, entry: Json) -> None:
         _put_instance(draft, uuid, changes, entry)
 
 
-def _names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
+def _read_instance_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
     if "uuid" in entry:
         return for_each(entry, "name", len(entry["uuid"]), alone=True), entry["uuid"]
     if "name" not in entry:
-        raise DocumentError("an instance has a 'uuid' or a 'name'")
+        raise DocumentError("an instance requires a 'uuid' or a 'name'")
     return entry["name"], [derived_uuid("instance", name) for name in entry["name"]]
 
 
-def _find(noun: str, given: str, names: Mapping[str, str | None]) -> str:
-    """Return the id of the only thing that has this id, or this name."""
-    ids = [given] if given in names else [uuid for uuid, name in names.items() if name == given]
+def _find(noun: str, value: str, names: Mapping[str, str | None]) -> str:
+    ids = [value] if value in names else [uuid for uuid, name in names.items() if name == value]
     if not ids:
-        raise DocumentError(f"there is no {noun} {given}")
+        raise DocumentError(f"there is no {noun} {value}")
     if len(ids) > 1:
-        raise DocumentError(f"there are {len(ids)} {noun}s {given}")
+        raise DocumentError(f"there are {len(ids)} {noun}s {value}")
     return ids[0]
 
 
-def _find_group(draft: Draft, given: str) -> str:
+def _find_group(draft: Draft, value: str) -> str:
     groups = draft.after.server_groups
-    return _find("server group", given, {uuid: group.name for uuid, group in groups.items()})
+    return _find("server group", value, {uuid: group.name for uuid, group in groups.items()})
 
 
-def _find_flavor(draft: Draft, given: Json | str) -> Json:
-    if isinstance(given, dict):
-        return cloud.plain_flavor(given, draft.before.flavor_rows)
+def _find_flavor(draft: Draft, value: Json | str) -> Json:
+    if isinstance(value, dict):
+        return cloud.plain_flavor(value, draft.before.flavor_rows)
     flavors = draft.after.flavors
-    flavorid = _find("flavor", given, {key: one.flavor.name for key, one in flavors.items()})
+    flavorid = _find("flavor", value, {key: state.flavor.name for key, state in flavors.items()})
     return {**flavors[flavorid].flavor.as_document(), "id": cloud.FLAVOR_ROW}
 
 
-def _find_image(draft: Draft, given: Json | str) -> Json:
-    if isinstance(given, dict):
-        return given
+def _find_image(draft: Draft, value: Json | str) -> Json:
+    if isinstance(value, dict):
+        return value
     images = draft.after.images
-    uuid = _find("image", given, {uuid: image.name for uuid, image in images.items()})
+    uuid = _find("image", value, {uuid: image.name for uuid, image in images.items()})
     return images[uuid].as_request_image()
 
 
 def _put_instance(draft: Draft, uuid: str, changes: Json, entry: Json) -> None:
-    before = draft.after.instances.get(uuid)
-    instance = replace(before or replace(BLANK, uuid=uuid, display_name=uuid), **changes)
+    previous = draft.after.instances.get(uuid)
+    instance = replace(previous or replace(BLANK, uuid=uuid, display_name=uuid), **changes)
     draft.after.instances[uuid] = instance
-    owner = held = draft.after.consumers.get(uuid)
+    owner = existing = draft.after.consumers.get(uuid)
     if owner is None or {"consumer", "project", "user"} & entry.keys():
-        given = {_CONSUMER[key]: value for key, value in entry.get("consumer", {}).items()}
-        owner = replace(default_consumer(draft, instance), **given)
-    stays = before is not None and all(
-        getattr(before, name) == getattr(instance, name) for name in ("host", "node", "flavor")
+        fields = {_CONSUMER[key]: value for key, value in entry.get("consumer", {}).items()}
+        owner = replace(default_consumer(draft, instance), **fields)
+    stays = previous is not None and all(
+        getattr(previous, name) == getattr(instance, name) for name in ("host", "node", "flavor")
     )
     if "allocations" in entry:
         _put_consumer(draft, owner, _read_allocations(draft, entry))
     elif not stays:
         _put_consumer(draft, owner, default_allocations(draft, instance))
-    elif held is not None:
-        _put_consumer(draft, owner, held.allocations)
+    elif existing is not None:
+        _put_consumer(draft, owner, existing.allocations)
 
 
 def _merge_allocations(draft: Draft, entry: Json) -> None:
@@ -505,32 +502,32 @@ def _merge_allocations(draft: Draft, entry: Json) -> None:
 
 
 def _read_allocations(draft: Draft, entry: Json) -> Allocations:
-    held: dict[str, Amounts] = {}
+    amounts_of: dict[str, Amounts] = {}
     for text, amounts in entry["allocations"].items():
         with located("allocations", text):
             uuid = text if text in draft.after.providers else draft.provider_uuids.get(text)
             if uuid is None:
                 raise DocumentError(f"there is no provider {text}")
-            if uuid in held:
+            if uuid in amounts_of:
                 raise DocumentError("the provider is listed twice")
             if not amounts:
                 raise DocumentError("no resources are given")
             draft.add_classes(amounts)
-            held[uuid] = amounts
-    return held
+            amounts_of[uuid] = amounts
+    return amounts_of
 
 
-def _put_consumer(draft: Draft, owner: ConsumerClaim, held: Allocations) -> None:
-    if held:
-        draft.after.consumers[owner.consumer] = replace(owner, allocations=held)
+def _put_consumer(draft: Draft, owner: ConsumerClaim, allocations: Allocations) -> None:
+    if allocations:
+        draft.after.consumers[owner.consumer] = replace(owner, allocations=allocations)
     else:
         draft.after.consumers.pop(owner.consumer, None)
 
 
-def _check_holdings(draft: Draft) -> None:
-    """Raise :class:`DocumentError` where a consumer holds of a class that its provider lacks.
+def _check_allocations(draft: Draft) -> None:
+    """Raise :class:`DocumentError` if a provider lacks an allocated resource class.
 
-    It is at the entry of the consumer if that changes, else of the provider that loses the class.
+    The error names the entry of a changed consumer, else the entry of the provider.
     """
     after = draft.after
     for uuid, claim in after.consumers.items():
@@ -539,18 +536,20 @@ def _check_holdings(draft: Draft) -> None:
             if not provider or amounts.keys() <= provider.inventories.keys():
                 continue
             lacking = min(amounts.keys() - provider.inventories.keys())
-            who = after.instances[uuid].display_name if uuid in after.instances else uuid
+            name = after.instances[uuid].display_name if uuid in after.instances else uuid
             holder = draft.entry_of_consumer(uuid)
             if holder and draft.before.consumers.get(uuid) != claim:
-                what = f"{who}: provider {provider.name} has no inventory of {lacking}"
-                raise DocumentError(what, *holder, "allocations")
+                message = f"{name}: provider {provider.name} has no inventory of {lacking}"
+                raise DocumentError(message, *holder, "allocations")
             if place := draft.entry_of("provider", provider_uuid):
-                what = f"provider {provider.name}: the inventory of {lacking} is in use by {who}"
-                raise DocumentError(what, *place, "inventories")
+                message = (
+                    f"provider {provider.name}: the inventory of {lacking} is in use by {name}"
+                )
+                raise DocumentError(message, *place, "inventories")
 
 
 def default_consumer(draft: Draft, instance: Instance) -> ConsumerClaim:
-    """Return the consumer that an instance is unless the file gives another owner."""
+    """Return the consumer of an instance by default, without allocations."""
     return ConsumerClaim(
         consumer=instance.uuid,
         project_id=instance.project_id or draft.unknown_owner[0],
@@ -561,7 +560,7 @@ def default_consumer(draft: Draft, instance: Instance) -> ConsumerClaim:
 
 
 def default_allocations(draft: Draft, instance: Instance) -> Allocations:
-    """Return what an instance holds by default: what its flavor requests, of its node."""
+    """Return the default allocations of an instance, by its flavor and node."""
     node = draft.node_uuids.get((instance.host or "", instance.node or ""))
     if node is None or node not in draft.after.providers or not instance.flavor:
         return {}
@@ -573,7 +572,7 @@ def default_allocations(draft: Draft, instance: Instance) -> Allocations:
     return {node: requested} if requested else {}
 
 
-#: The sections in the order of their merging, each with what merges an entry of it.
+#: The sections in the order of merging, with the function that merges an entry.
 _SECTIONS: tuple[tuple[str, Callable[[Draft, Json], None]], ...] = (
     ("flavors", _merge_flavor),
     ("images", _merge_image),
@@ -583,17 +582,17 @@ _SECTIONS: tuple[tuple[str, Callable[[Draft, Json], None]], ...] = (
     ("services", merge_services),
     ("providers", merge_providers),
     ("aggregates", _check_aggregate),
-    # Instances need all that is above.
+    # Instances depend on all sections above.
     ("instances", _merge_instances),
     ("allocations", _merge_allocations),
 )
 
 
 def merge(connection: Connection, document: Any, settings: Settings, now: datetime) -> Draft:
-    """Return the cloud as it is, and as a document makes it; raises :class:`DocumentError`."""
+    """Merge a document into the present cloud, or raise :class:`DocumentError`."""
     file = read_file({} if document is None else document)
     if file.get("version", VERSION) != VERSION:
-        raise DocumentError(f"only version {VERSION} of the file format is known", "version")
+        raise DocumentError(f"only version {VERSION} of the file format is supported", "version")
     draft = Draft(cloud.read_state(connection, settings.unknown_owner), settings, now)
     with located("resource_classes"):
         draft.add_classes(file.get("resource_classes", ()))
@@ -604,6 +603,6 @@ def merge(connection: Connection, document: Any, settings: Settings, now: dateti
             draft.entry = (section, index)
             with located(section, index):
                 merge_entry(draft, entry)
-    _check_holdings(draft)
+    _check_allocations(draft)
     settle_roots(draft)
     return draft

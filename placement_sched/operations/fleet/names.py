@@ -1,8 +1,8 @@
-"""Names that stand for many: ``host-[001-120]`` is ``host-001`` to ``host-120``.
+"""Name patterns: ``host-[001-120]`` means ``host-001`` to ``host-120``.
 
-Within brackets are numbers and ranges of numbers, joined by commas; each number has as many digits
-as the first one of its range. Several brackets stand for every combination, the last one running
-fastest. A backslash takes the meaning from a bracket, a brace or a backslash.
+Brackets contain numbers and ranges of numbers, separated by commas. The numbers of a range have as
+many digits as its first number. Several brackets produce every combination, with the last bracket
+varying fastest. A backslash escapes a bracket, a brace or a backslash.
 """
 
 import re
@@ -26,30 +26,35 @@ _RANGE = re.compile(r"(?P<first>[0-9]{1,18})(?:-(?P<last>[0-9]{1,18}))?")
 _SPECIAL = re.compile(r"([\\\[\]{}])")
 _LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,17})([^0-9]*)", re.DOTALL)
 _PLACE = re.compile(r"\\.|\{(?P<name>[^}]*)\}", re.DOTALL)
+_NATURAL_PARTS = re.compile(r"[0-9]+|[^0-9]+")
+#: An integer that is written without quotes, and read as the text of its digits.
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
 def expand(pattern: str) -> list[str]:
-    """Return the names that a pattern stands for; raises :class:`DocumentError`."""
+    """Return the names of a pattern, or raise :class:`DocumentError`."""
     parts: list[Sequence[str]] = []
-    for found in _PART.finditer(pattern):
-        if found["wrong"] is not None:
-            what = f"{pattern!r}: unterminated {found['wrong']!r}; a backslash escapes a bracket"
-            raise DocumentError(what)
-        if (ranges := found["ranges"]) is None:
-            parts.append((found["plain"] or found["text"],))
+    for match in _PART.finditer(pattern):
+        if match["wrong"] is not None:
+            message = f"{pattern!r}: unterminated {match['wrong']!r}; a backslash escapes a bracket"
+            raise DocumentError(message)
+        if (ranges := match["ranges"]) is None:
+            parts.append((match["plain"] or match["text"],))
         else:
-            parts.append([one for part in ranges.split(",") for one in _numbers(part, pattern)])
+            parts.append(
+                [number for part in ranges.split(",") for number in _numbers(part, pattern)]
+            )
         if prod(map(len, parts)) > MAX_PATTERN_NAMES:
             raise DocumentError(f"{pattern!r} stands for more than {MAX_PATTERN_NAMES} names")
-    return ["".join(some) for some in product(*parts)]
+    return ["".join(combination) for combination in product(*parts)]
 
 
 def _numbers(part: str, pattern: str) -> Sequence[str]:
-    found = _RANGE.fullmatch(part.strip())
-    if found is None:
-        what = f"{pattern!r}: {part!r} is not a range like 001-120; write \\[ for a bracket"
-        raise DocumentError(what)
-    first, last = found["first"], found["last"] or found["first"]
+    match = _RANGE.fullmatch(part.strip())
+    if match is None:
+        message = f"{pattern!r}: {part!r} is not a range like 001-120; write \\[ for a bracket"
+        raise DocumentError(message)
+    first, last = match["first"], match["last"] or match["first"]
     if int(last) < int(first):
         raise DocumentError(f"{pattern!r}: the range {part.strip()} ends before it begins")
     if int(last) - int(first) >= MAX_PATTERN_NAMES:
@@ -58,26 +63,28 @@ def _numbers(part: str, pattern: str) -> Sequence[str]:
 
 
 def fill_in(pattern: str, names: Mapping[str, str]) -> str:
-    """Return a pattern with names for what is in braces; raises :class:`DocumentError`."""
+    """Replace the placeholders in braces, or raise :class:`DocumentError`."""
 
-    def one(found: re.Match[str]) -> str:
-        if found["name"] is None:
-            return found[0]
-        if found["name"] not in names:
-            known = " and ".join(f"{{{name}}}" for name in names)
-            raise DocumentError(f"{pattern!r}: only {known} are known; \\{{ is a brace itself")
-        return escape(names[found["name"]])
+    def substitute(match: re.Match[str]) -> str:
+        if match["name"] is None:
+            return match[0]
+        if match["name"] not in names:
+            placeholders = " and ".join(f"{{{name}}}" for name in names)
+            raise DocumentError(
+                f"{pattern!r}: only {placeholders} are allowed; write \\{{ for a brace"
+            )
+        return escape(names[match["name"]])
 
-    return _PLACE.sub(one, pattern)
+    return _PLACE.sub(substitute, pattern)
 
 
 def escape(name: str) -> str:
-    """Return the pattern that stands for this one name."""
+    """Escape a name, so that it is a pattern for itself."""
     return _SPECIAL.sub(r"\\\1", name)
 
 
 def fold(names: Sequence[str]) -> list[str]:
-    """Return few patterns for these names in this order, by last numbers that rise by one."""
+    """Return patterns for names in this order, with ranges of last numbers."""
     runs: list[list[str]] = []
     for name in names:
         if runs and name == _next_name(runs[-1][-1]):
@@ -91,37 +98,32 @@ def _next_name(name: str) -> str | None:
     match = _LAST_NUMBER.fullmatch(name)
     if match is None:
         return None
-    before, digits, after = match.groups()
-    return f"{before}{str(int(digits) + 1).zfill(len(digits))}{after}"
+    prefix, digits, suffix = match.groups()
+    return f"{prefix}{str(int(digits) + 1).zfill(len(digits))}{suffix}"
 
 
 def _pattern_of(run: Sequence[str]) -> str:
     match = _LAST_NUMBER.fullmatch(run[0])
     if match is None or len(run) == 1:
         return escape(run[0])
-    before, first, after = match.groups()
-    last = run[-1][len(before) : len(run[-1]) - len(after)]
-    return f"{escape(before)}[{first}-{last}]{escape(after)}"
-
-
-_NATURAL_PARTS = re.compile(r"[0-9]+|[^0-9]+")
-#: A whole number that is written without quotes, and read as the text of its digits again.
-_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+    prefix, first, suffix = match.groups()
+    last = run[-1][len(prefix) : len(run[-1]) - len(suffix)]
+    return f"{escape(prefix)}[{first}-{last}]{escape(suffix)}"
 
 
 def unquoted(text: str) -> str | int:
-    """Return a text as it is written: digits without quotes."""
+    """Return the integer for a text of digits, which needs no quotes in YAML."""
     return int(text) if _INTEGER.fullmatch(text) else text
 
 
 def patterns_for(names: Sequence[str], *, alone: bool = False) -> str | list[str]:
-    """Return a pattern for names in this order, or a list; one ``alone`` for all where alike."""
+    """Return patterns for names, or a single name if ``alone`` and all are equal."""
     patterns = fold(names[:1] if alone and len(set(names)) == 1 else names)
     return patterns[0] if len(patterns) == 1 else patterns
 
 
 def natural_key(name: str) -> tuple[Any, ...]:
-    """Return what puts ``cn2`` before ``cn10``, and no two names at one place."""
+    """Return a sort key that puts ``cn2`` before ``cn10``, unique for each name."""
     parts = (
         (int(part), "") if "0" <= part[0] <= "9" else (-1, part)
         for part in _NATURAL_PARTS.findall(name)
@@ -130,12 +132,15 @@ def natural_key(name: str) -> tuple[Any, ...]:
 
 
 def folded_line(names: Sequence[str]) -> str:
-    """Return patterns for these names in one line; of very many patterns the first ones."""
-    return in_short(fold(names), 10)  # so many fit on a line that a person reads
+    """Return patterns for names in a line, shortened after ten patterns."""
+    return in_short(fold(names), 10)
 
 
 def one_for_each(values: Sequence[T], count: int, *, alone: bool = True) -> Sequence[T]:
-    """Return as many values as there are things; one ``alone`` may be for all of them."""
+    """Return ``count`` values, repeating a single value if ``alone``.
+
+    Raises :class:`DocumentError` for another number of values.
+    """
     if alone and len(values) == 1:
         return [values[0]] * count
     if len(values) != count:
@@ -144,7 +149,7 @@ def one_for_each(values: Sequence[T], count: int, *, alone: bool = True) -> Sequ
 
 
 def for_each(entry: Json, key: str, count: int, *, alone: bool = False) -> Sequence[Any]:
-    """Return the values of a key, one for each thing; None for each if it has none."""
+    """Return ``count`` values of a key, or None for each without the key."""
     if entry.get(key) is None:
         return [None] * count
     with located(key):

@@ -1,4 +1,4 @@
-"""The schema of a fleet file's entries (doc/source/fleet.rst); names are read as lists of names."""
+"""Schema of a fleet file (doc/source/fleet.rst), with name patterns expanded."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,14 +15,14 @@ from placement_sched.schemas.node_report import REPORT
 from placement_sched.schemas.parts import a_list, a_mapping, an_object, or_id, or_null
 from placement_sched.schemas.reader import AS_GIVEN, Conversion, Reader
 
-#: The form of file that is read and written.
+#: The supported version of the file format.
 VERSION = 1
 
 _PATTERN: Json = {"type": "string", "maxLength": 65535}
 _PATTERNS: Json = {**_PATTERN, "type": ["string", "array"], "items": _PATTERN}
 _NULLABLE_TEXT: Json = {"type": ["string", "null"], "maxLength": 255}
 _LABEL: Json = {"type": "string", "minLength": 1, "maxLength": 255}
-_MOMENT: Json = {"type": "string", "format": "moment"}
+_TIME: Json = {"type": "string", "format": "moment"}
 #: Sizes of images are in bytes, in 64 bits.
 _BYTES: Json = {"type": ["integer", "null"], "minimum": 0, "maximum": 2**63 - 1}
 
@@ -31,19 +31,19 @@ def _names(name: Json) -> Json:
     return {**_PATTERNS, "x-names": name}
 
 
-def _expanded(name: Json, _: object) -> Conversion:
+def _expand_names(name: Json, _: object) -> Conversion:
     read = Reader(name)
 
     def names(value: Any) -> list[str] | None:
         if value is None:
             return None
         if isinstance(value, str):
-            return [read(one) for one in expand(value)]
-        found: list[str] = []
+            return [read(name) for name in expand(value)]
+        expanded: list[str] = []
         for index, pattern in enumerate(value):
             with located(index):
-                found += [read(one) for one in expand(pattern)]
-        return found
+                expanded += [read(name) for name in expand(pattern)]
+        return expanded
 
     return names
 
@@ -52,28 +52,28 @@ _UUIDS = _names(parts.UUID)
 _REPORTED = REPORT["properties"]
 _RATIO: Json = {"type": "number", "minimum": 0.0, "maximum": MAX_FLOAT}
 _INVENTORY = an_object({**fields.INVENTORY, "allocation_ratio": _RATIO}, "total")
-_HELD_BY_PROVIDER: Json = {
+_PROVIDER_CONTENTS: Json = {
     "inventories": a_mapping(SYMBOL, or_null(_INVENTORY)),
     "traits": a_list(SYMBOL),
     "providers": a_list({"$ref": "#/$defs/provider"}),
 }
 _PROVIDER = an_object(
-    # Names may hold that of the root, and so are expanded when that is known.
-    {"name": _PATTERNS, "uuid": _UUIDS, "aggregates": _UUIDS, **_HELD_BY_PROVIDER},
+    # Names may contain the name of the root, so they are expanded during the merge.
+    {"name": _PATTERNS, "uuid": _UUIDS, "aggregates": _UUIDS, **_PROVIDER_CONTENTS},
     "name",
 )
 _HOST = an_object(
     {
-        # A report has a schema of its own.
+        # A report is validated by its own schema.
         **{key: {AS_GIVEN: True} for key in REPORT_KEYS},
         "host": _names(_REPORTED["host"]),
         "node": _names(_REPORTED["hypervisor_hostname"]),
         "uuid": _UUIDS,
         "host_ip": or_null(_names({"type": "string", "format": "ip-address"})),
-        "last_seen_up": _MOMENT,
+        "last_seen_up": _TIME,
         "provider": parts.BOOLEAN,
         "provider_aggregates": _UUIDS,
-        **_HELD_BY_PROVIDER,
+        **_PROVIDER_CONTENTS,
     },
     "host",
 )
@@ -85,7 +85,7 @@ _SERVICE = an_object(
         "status": fields.SERVICE_STATUS,
         "disabled_reason": or_null(fields.DISABLED_REASON),
         "forced_down": parts.BOOLEAN,
-        "last_seen_up": or_null(_MOMENT),
+        "last_seen_up": or_null(_TIME),
     },
     "host",
 )
@@ -111,7 +111,9 @@ _IMAGE = an_object(
         "tags": a_list(fields.TAG),
         "properties": {
             **a_mapping(fields.PROPERTY_NAME, fields.PROPERTY),
-            "properties": {key: {**one, "type": "string"} for key, one in fields.IMAGE_IDS.items()},
+            "properties": {
+                key: {**schema, "type": "string"} for key, schema in fields.IMAGE_IDS.items()
+            },
         },
     }
 )
@@ -173,7 +175,7 @@ _FILE: Json = {
             "providers": a_list({"$ref": "#/$defs/provider"}),
             "instances": a_list(_INSTANCE),
             "allocations": a_list(_CONSUMER),
-            # What is there to be anchored, and used elsewhere by an alias.
+            # Values for aliases in other sections.
             "templates": {},
         }
     ),
@@ -181,8 +183,8 @@ _FILE: Json = {
 }
 
 #: Reads a whole file.
-read_file: Callable[[Any], Json] = Reader(_FILE, {"x-names": _expanded}, digits_as_text=True)
-#: Read the name of a provider, and of a node.
+read_file: Callable[[Any], Json] = Reader(_FILE, {"x-names": _expand_names}, digits_as_text=True)
+#: Validate the name of a provider or a node.
 read_provider_name: Callable[[Any], str] = Reader(fields.PROVIDER_NAME)
 read_node_name: Callable[[Any], str] = Reader(_REPORTED["hypervisor_hostname"])
 #: The keys of the entries of flavors and images.

@@ -1,4 +1,4 @@
-"""YAML with the line and column of every value, so that an error can name its place."""
+"""YAML decoder that reports errors with line and column."""
 
 import math
 import re
@@ -20,34 +20,35 @@ T = TypeVar("T")
 Position = tuple[int, int]
 
 _TOO_DEEP = f"more than {MAX_YAML_DEPTH} levels deep"
-#: What PyYAML's parser calls it.
+#: Part of the message of PyYAML's parser for its own limit.
 _DEPTH = "maximum nesting depth"
 
 _PREFIX = "tag:yaml.org,2002:"
 _MERGE = f"{_PREFIX}merge"
-#: What a value may be; a date is a text here, and so is a lonely =.
+#: Tags of supported values. A date is a text, and so is a single =.
 _KINDS = frozenset(
     {"map", "seq", "str", "null", "bool", "int", "float", "timestamp", "value", "merge"}
 )
-#: Only what reads the same everywhere is a whole number: YAML 1.1 would read 010 as 8, 1:30 as 90.
-_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,19})")
-#: Longer ones are texts: no database keeps them, nor does JSON that is read everywhere.
-_LEAST, _MOST = -(2**63), 2**64 - 1
+#: Integers that all YAML versions read alike: YAML 1.1 would read 010 as 8 and 1:30 as 90.
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,19})")
+#: Integers outside this range are texts, as databases and JSON readers do not support them.
+_MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
 _FRACTION = re.compile(r"[-+]?[0-9]+\.[0-9]+([eE][-+]?[0-9]+)?")
 _CONSTANTS = {
     "true": True, "yes": True, "on": True, "false": False, "no": False, "off": False,
 }  # fmt: skip
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_HEADER = "# A cloud, written by placement-sched fleet dump; placement-sched fleet load reads it.\n"
 
 
 def end_of(text: str) -> Position:
-    """Return where a text ends, its lines counted as YAML counts them."""
+    """Return the position of the end of a text, with the line breaks of YAML."""
     *above, last = _LINE_BREAK.split(text)
     return len(above), len(last)
 
 
 class EntryError(DocumentError):
-    """An error whose cause is an entry of a document, with the keys that lead to it."""
+    """An error that is caused by an entry of a document, with the keys of the entry."""
 
     def __init__(self, cause: Error, what: str, *keys: str | int) -> None:
         super().__init__(what, *keys)
@@ -55,44 +56,44 @@ class EntryError(DocumentError):
 
 
 class YamlFile:
-    """A decoded YAML document, with the places of its values in the file."""
+    """A decoded YAML document with the positions of its values."""
 
     def __init__(self, text: str, name: str) -> None:
-        """Decode ``text``, which came from the file ``name``; raises :class:`Invalid`."""
+        """Decode the text of the file ``name``, or raise :class:`Invalid`."""
         self._name = name
-        #: Nodes that have been decoded, and how many values aliases repeat.
+        #: Ids of decoded nodes, and the number of values that aliases repeat.
         self._decoded: set[int] = set()
         self._repeated = 0
-        #: Nodes that are being decoded, the outer ones first, with the places of repeated ones.
+        #: Nodes that are being decoded, outermost first, with the positions of repeated nodes.
         self._open: dict[int, Position | None] = {}
         try:
-            self._refuse_deep(text)
-            #: The document with the places of its parts; None for an empty one.
+            self._check_depth(text)
+            #: The root node, or None for an empty document.
             self.root: Node | None = yaml.compose(text, Loader=yaml.CSafeLoader)
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
             place = None if mark is None else (mark.line, mark.column)
             problem = error.problem or "this is not YAML"
-            # The parser of PyYAML 6.0.4 has a limit of its own, and looks ahead.
-            self._refuse(_TOO_DEEP if _DEPTH in problem else problem, place)
+            # The parser of PyYAML 6.0.4 also has a limit, and reads ahead.
+            self._reject(_TOO_DEEP if _DEPTH in problem else problem, place)
         except ReaderError as error:
-            # The parser in C counts bytes.
-            before = text.encode()[: error.position].decode()
-            what = f"the character U+{error.character:04X} is not valid in YAML: {error.reason}"
-            self._refuse(what, end_of(before))
+            # The C parser counts bytes.
+            readable = text.encode()[: error.position].decode()
+            message = f"the character U+{error.character:04X} is not valid in YAML: {error.reason}"
+            self._reject(message, end_of(readable))
         #: The document in dicts, lists, texts, numbers, booleans and None.
         self.data: Any = None if self.root is None else self._value(self.root)
 
-    def _refuse_deep(self, text: str) -> None:
-        """Refuse a document that is nested so deeply that the parser in C would crash."""
+    def _check_depth(self, text: str) -> None:
+        """Reject a document whose depth would crash the C parser."""
         depth = 0
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
             depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
             if depth > MAX_YAML_DEPTH:
-                self._refuse(_TOO_DEEP, _start(event))
+                self._reject(_TOO_DEEP, _start(event))
 
     def read(self, reader: Callable[[Any], T]) -> T:
-        """Return what ``reader`` makes of the document; its errors get the place of the fault."""
+        """Return the result of ``reader``, with the position added to its errors."""
         try:
             return reader(self.data)
         except DocumentError as error:
@@ -103,16 +104,16 @@ class YamlFile:
 
     def _value(self, node: Node) -> Any:
         if id(node) in self._open:
-            self._refuse("an anchor is used within itself", _start(node))
+            self._reject("an anchor is used within itself", _start(node))
         if node.tag.removeprefix(_PREFIX) not in _KINDS:
-            self._refuse(f"the tag {node.tag} is not known", _start(node))
+            self._reject(f"the tag {node.tag} is not supported", _start(node))
         is_repeated = id(node) in self._decoded
         self._decoded.add(id(node))
         self._open[id(node)] = _start(node) if is_repeated else None
         self._repeated += is_repeated
         if self._repeated > MAX_YAML_REPEATED:
             place = next(filter(None, self._open.values()))
-            self._refuse(f"aliases repeat more than {MAX_YAML_REPEATED} values", place)
+            self._reject(f"aliases repeat more than {MAX_YAML_REPEATED} values", place)
         value: Any
         if isinstance(node, MappingNode):
             value = self._mapping(node)
@@ -128,65 +129,65 @@ class YamlFile:
         merged: dict[str, Any] = {}
         for key, value in node.value:
             if key.tag == _MERGE:
-                # Of several mappings the first goes before the others.
-                for part in _parts(value):
+                # The first of several mappings takes precedence.
+                for part in _merged_nodes(value):
                     if not isinstance(part, MappingNode):
-                        self._refuse("only mappings can be merged", _start(part))
+                        self._reject("only mappings can be merged", _start(part))
                     merged = self._value(part) | merged
                 continue
             if not isinstance(key, ScalarNode):
-                self._refuse("a key is a plain text", _start(key))
+                self._reject("a key is a plain text", _start(key))
             name = self._text(key)
             if name in own:
-                self._refuse(f"the key {name!r} is given twice", _start(key))
+                self._reject(f"the key {name!r} is given twice", _start(key))
             own[name] = self._value(value)
         return merged | own
 
     def _text(self, node: Node) -> str:
         text = str(node.value)
         if "\0" in text:
-            self._refuse("the character U+0000 cannot be stored", _start(node))
+            self._reject("the character U+0000 cannot be stored", _start(node))
         return text
 
     def _scalar(self, node: Node) -> Any:
         text = self._text(node)
         kind = node.tag.removeprefix(_PREFIX)
-        # A quoted scalar is a text; the parser in C writes "" for a plain one.
+        # A quoted scalar is a text. The C parser has the style "" for a plain scalar.
         if isinstance(node, ScalarNode) and node.style:
             return text
         if kind == "null":
             return None
         if kind == "bool":
             if text.lower() not in _CONSTANTS:
-                self._refuse(f"{text!r} is not a boolean", _start(node))
+                self._reject(f"{text!r} is not a boolean", _start(node))
             return _CONSTANTS[text.lower()]
-        if kind == "int" and _WHOLE.fullmatch(text) and _LEAST <= int(text) <= _MOST:
+        if kind == "int" and _INTEGER.fullmatch(text) and _MIN_INTEGER <= int(text) <= _MAX_INTEGER:
             return int(text)
         if kind == "float" and _FRACTION.fullmatch(text) and math.isfinite(float(text)):
             return float(text)
         return text
 
     def _place(self, keys: Sequence[str | int], *, at_key: bool = False) -> Position | None:
-        """Return the place of the value (or the key) under these keys, or of what is above it."""
+        """Return the position of the value (or key), or of its nearest parent."""
         node = self.root
         place = None if node is None else _start(node)
         for position, key in enumerate(keys, 1):
-            found = None if node is None else _under(node, key)
-            if found is None:
+            child = None if node is None else _find_child(node, key)
+            if child is None:
                 break
-            name, node = found
-            # A mapping is shown by its key, as is a key that is wrong.
+            name, node = child
+            # A mapping has the position of its key, and so has a wrong key.
             by_key = isinstance(node, MappingNode) or (at_key and position == len(keys))
             place = _start(name if by_key and name is not None else node)
         return place
 
-    def _refuse(self, what: str, place: Position | None) -> NoReturn:
-        raise Invalid(self._message(what, place, ()))
+    def _reject(self, problem: str, place: Position | None) -> NoReturn:
+        raise Invalid(self._message(problem, place, ()))
 
-    def _message(self, what: str, place: Position | None, keys: Sequence[str | int]) -> str:
+    def _message(self, problem: str, place: Position | None, keys: Sequence[str | int]) -> str:
         at = self._name if place is None else f"{self._name}:{place[0] + 1}:{place[1] + 1}"
         path = ".".join(map(str, keys))
-        return f"{at}: {what}{f' (at {path})' if path else ''}"
+        return f"{at}: {problem}{f' (at {path})' if path else ''}"
 
 
 def _start(node: Node | Event) -> Position:
@@ -194,12 +195,12 @@ def _start(node: Node | Event) -> Position:
     return mark.line, mark.column
 
 
-def _parts(node: Node) -> list[Node]:
+def _merged_nodes(node: Node) -> list[Node]:
     return node.value if isinstance(node, SequenceNode) else [node]
 
 
-def _under(node: Node, key: str | int) -> tuple[Node | None, Node] | None:
-    """Return the node of a key, if it has one, and the node under it; merged ones come last."""
+def _find_child(node: Node, key: str | int) -> tuple[Node | None, Node] | None:
+    """Return the nodes of a key and its value, looking into merged mappings last."""
     if isinstance(node, SequenceNode):
         at_index = isinstance(key, int) and key < len(node.value)
         return (None, node.value[key]) if at_index else None
@@ -208,15 +209,14 @@ def _under(node: Node, key: str | int) -> tuple[Node | None, Node] | None:
     for name, value in node.value:
         if isinstance(name, ScalarNode) and name.tag != _MERGE and name.value == str(key):
             return name, value
-    merged = [part for name, value in node.value if name.tag == _MERGE for part in _parts(value)]
-    return next((found for part in merged if (found := _under(part, key))), None)
-
-
-_HEADER = "# A cloud, written by placement-sched fleet dump; placement-sched fleet load reads it.\n"
+    merged = [
+        part for name, value in node.value if name.tag == _MERGE for part in _merged_nodes(value)
+    ]
+    return next((child for part in merged if (child := _find_child(part, key))), None)
 
 
 class _Dumper(yaml.CSafeDumper):
-    """Writes entries over several lines, and the values in them on one."""
+    """Dumper that writes entries over several lines, and their values on one line."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
         """Write every value in full."""
@@ -238,7 +238,7 @@ def to_yaml(document: Json) -> str:
     lines: Any = _Entry(document)
     for key, value in document.items():
         if isinstance(value, list):
-            lines[key] = [_Entry(one) if isinstance(one, dict) else one for one in value]
+            lines[key] = [_Entry(item) if isinstance(item, dict) else item for item in value]
     return _HEADER + yaml.dump(
         lines,
         Dumper=_Dumper,

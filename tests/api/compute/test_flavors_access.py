@@ -120,7 +120,7 @@ def test_a_flavor_is_for_ten_thousand_projects_at_most(sqlite_flavors, sqlite_da
     sqlite_database.write(add)
     assert "last" in projects(sqlite_flavors.let_in("p", "last"))
     refused = message(sqlite_flavors.let_in("p", "more", status=400))
-    assert refused == "Flavor p would be for 10001 projects, at most 10000 allowed."
+    assert refused == "Flavor p would have 10001 projects, at most 10000 allowed."
     assert len(projects(sqlite_flavors.ask("GET", "/p/os-flavor-access"))) == MAX_FLAVOR_PROJECTS
     sqlite_flavors.shut_out("p", "last")
     assert "more" in projects(sqlite_flavors.let_in("p", "more"))

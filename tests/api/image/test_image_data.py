@@ -50,7 +50,7 @@ def test_an_image_without_its_formats_stays_queued(sqlite_api, given):
     uuid = sqlite_api.make("vague", {name: FORMATS[name] for name in given})
     missing = " and ".join(sorted(FORMATS.keys() - set(given)))
     answer = upload(sqlite_api, uuid, b"", 400).json
-    assert answer["message"] == f"Set {missing} of image {uuid} before its data are uploaded."
+    assert answer["message"] == f"Set {missing} of image {uuid} before uploading its data."
     assert sqlite_api.show(uuid).json["status"] == "queued"
 
 

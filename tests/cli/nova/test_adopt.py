@@ -19,14 +19,14 @@ def test_a_nova_is_recorded_and_what_does_not_fit_is_reported_with_its_remedy(ru
     done = run("adopt", "nova")
     assert (done.status, done.err) == (0, "")
     unread = f"compute node cn3 ({broken}) of cell two: its record is not updated"
-    room = "instances on a host that hold no allocations, so that their room is given away again"
+    room = "instances on a host without allocations, so that their capacity may be allocated again"
     for line in (
         f"{unread}: the string is not JSON (at $.stats)",
         "host cn2: it is mapped to no cell: run nova-manage cell_v2 discover_hosts",
         "disabled hosts: 1 (cn1 (mend it))",
         "    openstack compute service set --enable HOST nova-compute",
         "hosts down, without a heartbeat for [DEFAULT] service_down_time: 1 (cn2)",
-        "compute nodes without a resource provider, where nothing is placed: 2 (cn1, cn2)",
+        "compute nodes without a resource provider, so that nothing is placed there: 2 (cn1, cn2)",
         f"{room}: 1 ({uuid})",
     ):
         assert f"{line}\n" in done.out

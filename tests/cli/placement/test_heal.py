@@ -163,8 +163,8 @@ def test_an_instance_that_does_not_fit_is_3_and_does_not_hinder_others(cloud):
 @pytest.mark.parametrize(
     ("flavor", "reason"),
     [
-        (None, "its flavor is not known"),
-        ("gone", "its flavor is not known"),
+        (None, "its flavor is unknown"),
+        ("gone", "its flavor is unknown"),
         ({"name": "none", "vcpus": 0, "memory_mb": 0}, "its flavor requests no resources"),
         ({**FLAVOR, "extra_specs": {"trait:low": "required"}}, "flavor extra spec 'trait:low'"),
         ({**FLAVOR, "extra_specs": {"resources:CUSTOM_NO": "1"}}, "No such resource class"),

@@ -56,7 +56,9 @@ class Cloud:
         def work(connection):
             made = aggregates.create(connection, uuid_of("secret"), "secret", None, NOW)
             aggregates.add_hosts(connection, made.id, ["h1"], NOW)
-            aggregates.store.change_metadata(connection, made.id, {"sched_policy": policy}, NOW)
+            aggregates.host_aggregates.change_metadata(
+                connection, made.id, {"sched_policy": policy}, NOW
+            )
 
         self.app.app.services.database.write(work)
 

@@ -12,7 +12,7 @@ UUID = uuid_of("one")
     ("text", "message"),
     [
         ("[]", "f.yaml:1:1: [] is not an object"),
-        ("version: 2", "f.yaml:1:10: only version 1 of the file format is known (at version)"),
+        ("version: 2", "f.yaml:1:10: only version 1 of the file format is supported (at version)"),
         ("hosts: {}", "f.yaml:1:1: {} is not a list"),
         ("hots: []", "f.yaml:1:1: the key is unknown (at hots)"),
         ("traits: [HW_NOT]", "f.yaml:1:9: there is no standard trait HW_NOT"),
@@ -51,7 +51,7 @@ UUID = uuid_of("one")
         ),
         (
             "hosts:\n- host: a\n  vcpus: 1\n  memory_mb: 1\n  providers: [{name: '{host}'}]",
-            "f.yaml:5:22: '{host}': only {root} and {parent} are known",
+            "f.yaml:5:22: '{host}': only {root} and {parent} are allowed",
         ),
         (
             "providers:\n- {name: a}\n- {name: b, providers: [{name: a}]}",
@@ -86,13 +86,13 @@ UUID = uuid_of("one")
             "f.yaml:2:3: only the policy anti-affinity has rules",
         ),
         ("instances:\n- {name: a, server_group: x}", "f.yaml:2:27: there is no server group x"),
-        ("images:\n- {}", "f.yaml:2:3: an image has an 'id' or a 'name'"),
+        ("images:\n- {}", "f.yaml:2:3: an image requires an 'id' or a 'name'"),
         ("images:\n- {name: a, visibility: x}", "f.yaml:2:25: 'x' is not one of"),
         (
             "images:\n- name: a\n  tags: [" + ",".join(f"t{n}" for n in range(129)) + "]",
             "f.yaml:2:3: The limit has been exceeded",
         ),
-        ("instances:\n- {host: a}", "f.yaml:2:3: an instance has a 'uuid' or a 'name'"),
+        ("instances:\n- {host: a}", "f.yaml:2:3: an instance requires a 'uuid' or a 'name'"),
         ("instances:\n- {name: a, flavor: x}", "f.yaml:2:21: there is no flavor x"),
         ("instances:\n- {name: a, flavor: {vcpu: 1}}", "f.yaml:2:22: the key is unknown"),
         ("instances:\n- {name: a, image: x}", "f.yaml:2:20: there is no image x"),

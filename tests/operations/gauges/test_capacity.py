@@ -85,7 +85,7 @@ def test_unknown_flavor_is_shown_as_such_logged_once_and_hides_no_other(watching
     assert ("", "smal") not in found
     assert found["", "small"] == 12
     said = [one.getMessage() for one in caplog.records if "capacity_flavors" in one.getMessage()]
-    assert said == ["[scheduler] capacity_flavors names 'smal', of which there is no stored flavor"]
+    assert said == ["[scheduler] capacity_flavors names 'smal', but no stored flavor has this name"]
 
 
 def test_flavor_that_no_request_can_have_is_shown_as_refused(watching):
