@@ -121,7 +121,7 @@ lint: $(VENV)/.develop ## dev: check style, types, floors and words
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m tests.house.plain_words
+	$(BIN)/python -m tests.house.language
 
 format: $(VENV)/.develop ## dev: let ruff mend what it can
 	$(BIN)/ruff check --fix .

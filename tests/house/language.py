@@ -1,8 +1,9 @@
-"""``python -m tests.house.language [--lower | --list HABIT]``: habits that make English hard to read.
+"""``python -m tests.house.language [--lower | --list HABIT]``: a lint of the project's English.
 
-Part of ``make lint``. It counts the docstrings, comments, messages and paragraphs that have a habit,
-and compares the counts of each package with ``language_limits.txt``. A count may only fall:
-``--lower`` writes lower limits. ``--list`` prints the place of each hit of a habit.
+It counts the docstrings, comments, messages and paragraphs that have a habit which makes a text
+hard to read, and compares the counts of each package with ``language_limits.txt``. A count may only
+fall: ``--lower`` writes lower limits. ``--list`` prints the place of each hit of a habit.
+``make lint`` runs it.
 """
 
 import ast
@@ -137,11 +138,11 @@ def limits() -> dict[tuple[str, str], int]:
     return {tuple(key.split(" ", 1)): int(count) for key, count in rows}
 
 
-def compare(counts: dict[tuple[str, str], int], most: dict[tuple[str, str], int]) -> list[str]:
+def compare(counts: dict[tuple[str, str], int], highest: dict[tuple[str, str], int]) -> list[str]:
     """Return a sentence for each count that differs from its limit."""
     sentences = []
-    for key in sorted({*counts, *most}):
-        count, limit = counts.get(key, 0), most.get(key, 0)
+    for key in sorted({*counts, *highest}):
+        count, limit = counts.get(key, 0), highest.get(key, 0)
         package, habit = key
         if count > limit:
             sentences.append(f"{package}: {count} texts with {habit!r}, {limit} are allowed")
@@ -168,7 +169,7 @@ def main(arguments: list[str]) -> int:
     sentences = compare(counts, limits())
     print(*sentences[:MAX_PLACES], sep="\n", end="\n" if sentences else "")
     if sentences:
-        print("see CONTRIBUTING.md, 'Language'; places: python -m tests.house.language --list HABIT")
+        print("python -m tests.house.language --list HABIT prints the places (see CONTRIBUTING.md)")
     return bool(sentences)
 
 

@@ -64,9 +64,7 @@ def test_too_few_devices_are_logged_and_the_instance_counts(caplog):
     state = a_host("cn7", pci_stats=PciPools.of([pool(1)]))
     state.consume_from_request(wanting(2))
     assert (state.pci_stats.free, state.num_instances) == (1, 1)
-    warning = (
-        "Host cn7 has too few PCI devices: 2 devices for PCI alias nic requested"
-    )
+    warning = "Host cn7 has too few PCI devices: 2 devices for PCI alias nic requested"
     assert warning in caplog.text
 
 

@@ -1,0 +1,51 @@
+"""The lint of language finds its habits, and lets plain English pass."""
+
+import pytest
+
+from tests.house.language import Text, compare, habits_of, texts
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("text", "habits"),
+    [
+        ("Return the host where there is one.", ["where", "one"]),
+        ("Return what is asked.", ["what", "asks"]),
+        ("Return those of a host, in which case none is left.", ["those", "which"]),
+        ("Wait so long; then stop.", ["semicolon", "so many"]),
+        ("Mend it as well.", ["odd word"]),
+        ("Return these hosts if a filter rejects the candidates.", []),
+    ],
+)
+def test_habits_are_found(text, habits):
+    assert list(habits_of(Text("", "", "comment", text))) == habits
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "habits"),
+    [
+        ("module", "Which hosts remain.", ["module question"]),
+        ("module", "Host filtering.", []),
+        ("docstring", "Return the hosts", ["long summary"]),
+        ("docstring", f"Return {'very ' * 20}long lists.", ["long summary"]),
+    ],
+)
+def test_summaries_are_checked(kind, text, habits):
+    assert list(habits_of(Text("", "", kind, text))) == habits
+
+
+def test_counts_must_equal_their_limits():
+    limits = {("api", "one"): 2, ("api", "what"): 1, ("cli", "one"): 1}
+    assert compare({("api", "one"): 3, ("api", "what"): 1}, limits) == [
+        "api: 3 texts with 'one', 2 are allowed",
+        "cli: 0 texts with 'one': lower the limit (1)",
+    ]
+
+
+def test_every_kind_of_text_is_read():
+    kinds = {"module", "docstring", "comment", "message", "paragraph"}
+    packages = {"placement_sched/api", "tests", "doc", "api-ref", "README.md", "releasenotes"}
+    read = list(texts())
+    assert {text.kind for text in read} == kinds
+    assert packages <= {text.package for text in read}
