@@ -9,7 +9,6 @@ fall: ``--lower`` writes lower limits. ``--list`` prints the place of each hit o
 import ast
 import re
 import sys
-import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +43,7 @@ _HABITS = {habit: re.compile(pattern) for habit, pattern in HABITS.items()}
 QUESTION = re.compile(r"(What|How|Which|Where|Who|Whose|Whether|So) ")
 #: A string with three words is a message; a shorter one may be a key, a path or a part of SQL.
 MESSAGE = re.compile(r"[a-z]+ [a-z]+ [a-z]+")
+COMMENT = re.compile(r"(?:^|  )\s*#:? (.*)")
 SQL = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER) ")
 
 
@@ -92,20 +92,14 @@ def _of_module(path: Path) -> Iterator[Text]:
 
 def _comments(path: Path, package: str) -> Iterator[Text]:
     """Yield the comments of a module; lines that follow each other are one comment."""
-    begin, end, words = 0, -1, ""
-    with path.open("rb") as file:
-        for token in tokenize.tokenize(file.readline):
-            if token.type != tokenize.COMMENT:
-                continue
-            line, text = token.start[0], token.string.lstrip("#: ")
-            if line == end + 1:
-                end, words = line, f"{words} {text}"
-                continue
-            if words:
-                yield Text(package, f"{path.relative_to(ROOT)}:{begin}", "comment", words)
-            begin, end, words = line, line, text
-    if words:
-        yield Text(package, f"{path.relative_to(ROOT)}:{begin}", "comment", words)
+    begin, words = 0, ""
+    for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), ""], 1):
+        match = COMMENT.search(line)
+        if match:
+            begin, words = begin or number, f"{words} {match[1]}"
+        elif words:
+            yield Text(package, f"{path.relative_to(ROOT)}:{begin}", "comment", words)
+            begin, words = 0, ""
 
 
 def _of_page(path: Path) -> Iterator[Text]:
