@@ -60,10 +60,7 @@ WRONG = [
     ),
     (
         f"{LISTED}[dense]\nconnection = sqlite://\n",
-        (
-            "a.conf:4: error: [dense]: connection is not read per request: a policy cannot "
-            "set it\n"
-        ),
+        ("a.conf:4: error: [dense]: connection is not read per request: a policy cannot set it\n"),
     ),
     (
         f"{LISTED}policy_overrides = max_attempts\n[dense]\nmax_attempts = 1\nhost_subset_size=2\n",
