@@ -136,8 +136,14 @@ def test_host_outside_the_subnet_is_refused_with_both(host_ip, hints, reason):
         ),
         ({"build_near_host_ip": "10.0.0.1", "cidr": "/33"}, "'/33' is not a prefix .*hints.cidr"),
         ({"build_near_host_ip": "10.0.0.1", "cidr": "/x"}, "'/x' is not a prefix .*hints.cidr"),
-        ({"build_near_host_ip": ["10.0.0.1", "10.0.0.2"]}, "one value is expected .*near_host_ip"),
-        ({"build_near_host_ip": "10.0.0.1", "cidr": ["/1", "/2"]}, "one value is expected .*cidr"),
+        (
+            {"build_near_host_ip": ["10.0.0.1", "10.0.0.2"]},
+            "expected a single value .*near_host_ip",
+        ),
+        (
+            {"build_near_host_ip": "10.0.0.1", "cidr": ["/1", "/2"]},
+            "expected a single value .*cidr",
+        ),
     ],
     ids=str,
 )
