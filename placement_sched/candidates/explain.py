@@ -454,8 +454,8 @@ class _Trees:
         uses, run = self.checked.uses, self.run
         if run.search.is_single or (run.found.limited and always_combine(run.rules)):
             return np.ones(len(remaining), np.bool_)
-        taken = run.taken
-        serves = np.array([uuid in taken for uuid in uses.root_uuids[remaining]], np.bool_)
+        served = run.taken
+        serves = np.array([uuid in served for uuid in uses.root_uuids[remaining]], np.bool_)
         if run.found.limited and not serves.all():
             untried = remaining[~serves]
             rejected = self.rejected(uses.root_ids[untried].tolist())
@@ -541,7 +541,7 @@ def explain(run: SearchRun, view: reports.View) -> reports.CandidatesReport:
     trees = _Trees(run)
     checked, counts = trees.checked, trees.counted()
     outcomes, _ = checked.outcomes()
-    shown = []
+    visible = []
     total = count_before = int(counts.sum())
     sizes = []
     is_remaining = counts
@@ -550,14 +550,14 @@ def explain(run: SearchRun, view: reports.View) -> reports.CandidatesReport:
         is_remaining[removed] = False
         sizes.append((count_before, count_before - len(removed)))
         count_before -= len(removed)
-        shown.append((outcome, trees.shown(removed.tolist(), view)))
+        visible.append((outcome, trees.shown(removed.tolist(), view)))
     all_rejections = [
         (outcome, rejections(checked, outcome, [tree for tree, _ in named]))
-        for outcome, named in shown
+        for outcome, named in visible
     ]
     reasons = Reasons.of(run.connection, run.source, run.search, checked, all_rejections)
     steps = []
-    for (outcome, in_stage), (_, named), size in zip(all_rejections, shown, sizes, strict=True):
+    for (outcome, in_stage), (_, named), size in zip(all_rejections, visible, sizes, strict=True):
         rejected = tuple(
             reports.Rejected(host, node, reasons.reason(outcome, rejection))
             for rejection, (_, (host, node)) in zip(in_stage, named, strict=True)

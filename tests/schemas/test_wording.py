@@ -91,7 +91,11 @@ def test_a_value_that_does_not_fit_is_given_with_what_does(schema, value, shown,
         ({"required": ["like"]}, {}, "the key 'like' is missing"),
         ({"minItems": 1}, [], "expected at least one entry, not []"),
         ({"minLength": 1}, "", "expected a text that is not empty"),
-        ({"maxProperties": 1}, {"a": 1, "b": 2}, 'expected one key, not the keys of {"a": 1, "b"'),
+        (
+            {"maxProperties": 1},
+            {"a": 1, "b": 2},
+            'expected one key, not the keys of {"a": 1, "b": 2}',
+        ),
         ({"pattern": "^b$"}, "a", "'a' is not of the form '^b$'"),
         ({"anyOf": [{"type": "null"}, {"type": "string"}]}, 1, "1 has none of the accepted forms"),
         (
