@@ -74,7 +74,8 @@ def test_instances_of_one_request_get_cpus_of_their_own(cloud):
 
 def test_why_not_is_told_with_numbers(cloud):
     assert explained(cloud, pinned(1, vcpus=3)) == {
-        "cn2": "NUMA node 0 of the instance fits on none of the host: NUMA nodes 0, 1: 3 dedicated "
+        "cn2": "NUMA node 0 of the instance fits on no NUMA node of the host: NUMA nodes 0, 1: 3 "
+        "dedicated "
         "CPUs requested, 2 of 2 dedicated CPUs free",
         "cn3": "1 NUMA node requested, the host reports no NUMA topology",
     }
@@ -90,5 +91,5 @@ def test_networks_bind_an_instance_to_nodes(cloud):
     asked = {**pinned(1, vcpus=2), **networks}
     assert hosts_of(select(cloud, asked, claim=False)) == ["cn2"]
     assert explained(cloud, asked)["cn1"] == (
-        "the NUMA nodes with room lack requested networks: net-a at NUMA node 0"
+        "the NUMA nodes with enough capacity lack requested networks: net-a at NUMA node 0"
     )

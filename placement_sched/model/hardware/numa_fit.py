@@ -1,7 +1,7 @@
-"""The NUMA nodes of an instance on those of a host.
+"""Placement of the NUMA nodes of an instance on the NUMA nodes of a host.
 
-Sources: nova's documentation, "CPU topologies", "Huge pages" and "Networking" ("NUMA Affinity");
-"Configuration Options", ``[compute] packing_host_numa_cells_allocation_strategy``.
+Sources: nova's documentation, "CPU topologies", "Huge pages" and "Networking" ("NUMA Affinity"),
+and "Configuration Options", ``[compute] packing_host_numa_cells_allocation_strategy``.
 """
 
 from collections import Counter
@@ -24,12 +24,12 @@ from placement_sched.model.hardware.numa import (
 from placement_sched.model.hardware.pci_devices import Devices
 from placement_sched.model.verdict import Refusal
 
-_WORDS = {numa.PAGES_SMALL: "small", numa.PAGES_LARGE: "large", numa.PAGES_ANY: "any"}
+_PAGE_KEYWORDS = {numa.PAGES_SMALL: "small", numa.PAGES_LARGE: "large", numa.PAGES_ANY: "any"}
 
 
 @dataclass(frozen=True, slots=True)
 class PinnedCPUs:
-    """The host's CPU of each virtual one, and the host's CPUs for the emulator's threads."""
+    """The host's CPU of each pinned virtual CPU, and its CPUs for the emulator's threads."""
 
     cpus: Mapping[int, int]
     reserved: frozenset[int]
@@ -40,193 +40,204 @@ _UNPINNED = PinnedCPUs({}, frozenset())
 
 def fit_cell(
     host: NUMACell,
-    asked: InstanceNUMACell,
+    cell: InstanceNUMACell,
     limits: numa.NUMATopologyLimits | None = None,
     reserved: int = 0,
 ) -> FittedNUMACell | str:
-    """Return the node as it would be there, or what the host's node lacks.
+    """Return the instance's node placed on a host's node, or the missing resource.
 
-    ``reserved`` is how many CPUs the emulator's threads get for themselves, where CPUs are pinned.
+    ``reserved`` is the number of extra CPUs for the emulator's threads, if CPUs are pinned.
     """
-    if lack := memory_shortage(host, asked, limits):
-        return lack
-    pages = chosen_pages(host, asked) if asked.pagesize else plain_shortage(host, asked)
+    if shortage := memory_shortage(host, cell, limits):
+        return shortage
+    pages = chosen_pages(host, cell) if cell.pagesize else plain_shortage(host, cell)
     if isinstance(pages, str):
         return pages
     pins: PinnedCPUs | str = _UNPINNED
-    if asked.cpu_policy != DEDICATED:
-        pins = shared_shortage(host, asked, limits) or pins
-    if pins is _UNPINNED and asked.cpu_policy in (DEDICATED, MIXED):
-        pins = pinned(host, asked, reserved)
+    if cell.cpu_policy != DEDICATED:
+        pins = shared_shortage(host, cell, limits) or pins
+    if pins is _UNPINNED and cell.cpu_policy in (DEDICATED, MIXED):
+        pins = pinned(host, cell, reserved)
     if isinstance(pins, str):
         return pins
     return FittedNUMACell(
         id=host.id,
-        cpuset=asked.cpuset,
-        pcpuset=asked.pcpuset,
-        memory=asked.memory,
-        pagesize=pages or asked.pagesize,
-        cpu_policy=asked.cpu_policy,
-        cpu_thread_policy=asked.cpu_thread_policy,
+        cpuset=cell.cpuset,
+        pcpuset=cell.pcpuset,
+        memory=cell.memory,
+        pagesize=pages or cell.pagesize,
+        cpu_policy=cell.cpu_policy,
+        cpu_thread_policy=cell.cpu_thread_policy,
         cpu_pinning=pins.cpus,
         cpuset_reserved=pins.reserved,
     )
 
 
 def memory_shortage(
-    host: NUMACell, asked: InstanceNUMACell, limits: numa.NUMATopologyLimits | None
+    host: NUMACell, cell: InstanceNUMACell, limits: numa.NUMATopologyLimits | None
 ) -> str | None:
-    """Return what memory is missing, whatever its pages; None where there is enough.
+    """Return the memory that is missing by the allocation ratio, or None.
 
-    Beside dedicated CPUs the ratio does not count: free memory does, see :func:`plain_shortage`.
+    Dedicated CPUs ignore the ratio and need free memory, see :func:`plain_shortage`.
     """
-    if limits is None or asked.cpu_policy == DEDICATED:
+    if limits is None or cell.cpu_policy == DEDICATED:
         return None
     ratio = limits.ram_allocation_ratio
     free = host.memory * ratio - host.memory_usage
-    if host.memory_usage + asked.memory <= host.memory * ratio:
+    if host.memory_usage + cell.memory <= host.memory * ratio:
         return None
-    return f"{asked.memory} MB requested, {free:.12g} MB free of {host.memory} x {ratio:.12g}"
+    return f"{cell.memory} MB requested, {free:.12g} MB free of {host.memory} x {ratio:.12g}"
 
 
-def plain_shortage(host: NUMACell, asked: InstanceNUMACell) -> str | None:
-    """Return why memory cannot be of the host's smallest pages, where no pages are asked for.
+def plain_shortage(host: NUMACell, cell: InstanceNUMACell) -> str | None:
+    """Return why memory of the smallest pages does not suffice, or None.
 
-    One instance never gets more than the node really has, and one with pinned CPUs none that is
-    taken. A node that reports no pages has its memory.
+    This applies if no page size is requested. An instance never gets more than the node's total
+    memory, and with pinned CPUs only free memory. A node without reported pages has plain memory.
     """
-    pins = asked.cpu_policy in (DEDICATED, MIXED)
+    is_pinned = cell.cpu_policy in (DEDICATED, MIXED)
     size = smallest_page(host)
     if size is None:
-        there = host.avail_memory if pins else host.memory
-        fits, has = asked.memory <= there, f"{there} of {host.memory} MB"
+        available = host.avail_memory if is_pinned else host.memory
+        fits, has = cell.memory <= available, f"{available} of {host.memory} MB"
     else:
-        fits = host.can_fit_pagesize(size, asked.memory * 1024, use_free=pins)
-        has = _number_of_pages(host, size, free=pins)
-    return None if fits else f"{asked.memory} MB requested, {has} {'free' if pins else 'in all'}"
+        fits = host.can_fit_pagesize(size, cell.memory * 1024, use_free=is_pinned)
+        has = _pages_text(host, size, free=is_pinned)
+    return (
+        None if fits else f"{cell.memory} MB requested, {has} {'free' if is_pinned else 'in all'}"
+    )
 
 
-def chosen_pages(host: NUMACell, asked: InstanceNUMACell) -> int | str:
-    """Return the size in KiB of pages that are free for what is asked, or why there are none.
+def chosen_pages(host: NUMACell, cell: InstanceNUMACell) -> int | str:
+    """Return the size in KiB of suitable free pages, or why there are none.
 
-    Of the sizes that a word means, the largest that suffices. Only for a node that asks for a size
-    or a word.
+    Among the sizes of a keyword the largest sufficient size is chosen. The instance's node must
+    have a page size or keyword.
     """
-    word = _WORDS.get(asked.pagesize or 0)
-    wanted = f"pages of {asked.pagesize} KiB" if word is None else f"{word} pages"
-    every = sorted({pages.size_kb for pages in host.mempages}, reverse=True)
-    by_word = {numa.PAGES_SMALL: every[-1:], numa.PAGES_LARGE: every[:-1], numa.PAGES_ANY: every}
-    sizes = by_word.get(asked.pagesize or 0, [size for size in every if size == asked.pagesize])
+    keyword = _PAGE_KEYWORDS.get(cell.pagesize or 0)
+    pages_text = f"pages of {cell.pagesize} KiB" if keyword is None else f"{keyword} pages"
+    all_sizes = sorted({pages.size_kb for pages in host.mempages}, reverse=True)
+    by_keyword = {
+        numa.PAGES_SMALL: all_sizes[-1:],
+        numa.PAGES_LARGE: all_sizes[:-1],
+        numa.PAGES_ANY: all_sizes,
+    }
+    sizes = by_keyword.get(
+        cell.pagesize or 0, [size for size in all_sizes if size == cell.pagesize]
+    )
     if not sizes:
-        return f"{wanted} requested, the node has none"
+        return f"{pages_text} requested, the node has none"
     for size in sizes:
-        if host.can_fit_pagesize(size, asked.memory * 1024):
+        if host.can_fit_pagesize(size, cell.memory * 1024):
             return size
-    free = ", ".join(_number_of_pages(host, size, free=True) for size in sizes)
-    return f"{asked.memory} MB in {wanted} requested, {free} free"
+    free = ", ".join(_pages_text(host, size, free=True) for size in sizes)
+    return f"{cell.memory} MB in {pages_text} requested, {free} free"
 
 
 def smallest_page(host: NUMACell) -> int | None:
-    """Return the size of a node's smallest pages, in KiB."""
+    """Return the smallest page size of a node in KiB."""
     return min((pages.size_kb for pages in host.mempages), default=None)
 
 
 def shared_shortage(
-    host: NUMACell, asked: InstanceNUMACell, limits: numa.NUMATopologyLimits | None
+    host: NUMACell, cell: InstanceNUMACell, limits: numa.NUMATopologyLimits | None
 ) -> str | None:
-    """Return what shared CPUs are missing; an instance never gets more than there really are."""
-    wanted, there = len(asked.cpuset), len(host.cpuset)
-    if wanted > there:
-        return f"{wanted} shared CPUs requested, {there} in all"
+    """Return the missing shared CPUs, or None.
+
+    An instance never gets more shared CPUs than the node has.
+    """
+    requested, total = len(cell.cpuset), len(host.cpuset)
+    if requested > total:
+        return f"{requested} shared CPUs requested, {total} in all"
     if limits is None:
         return None
     ratio = limits.cpu_allocation_ratio
-    limit = there * ratio
-    if host.cpu_usage + wanted <= limit:
+    limit = total * ratio
+    if host.cpu_usage + requested <= limit:
         return None
     free = limit - host.cpu_usage
-    return f"{wanted} shared CPUs requested, {free:.12g} free of {there} x {ratio:.12g}"
+    return f"{requested} shared CPUs requested, {free:.12g} free of {total} x {ratio:.12g}"
 
 
-def pinned(host: NUMACell, asked: InstanceNUMACell, reserved: int) -> PinnedCPUs | str:
-    """Return where the node's pinned CPUs go, or why nowhere.
+def pinned(host: NUMACell, cell: InstanceNUMACell, reserved: int) -> PinnedCPUs | str:
+    """Return the pinning of the node's CPUs, or why it is impossible.
 
-    ``reserved`` is how many CPUs the emulator's threads get for themselves, wherever some are left.
-    An instance with pinned CPUs may have nodes without, as far as nova lets it.
+    ``reserved`` is the number of extra CPUs for the emulator's threads. As in nova, an instance
+    with pinned CPUs may have nodes without pinned CPUs within limits.
     """
-    wanted, free = len(asked.pcpuset), host.avail_pcpus
-    if not wanted and (reserved or asked.cpu_thread_policy == ISOLATE or not asked.cpuset):
+    requested, free = len(cell.pcpuset), host.avail_pcpus
+    if not requested and (reserved or cell.cpu_thread_policy == ISOLATE or not cell.cpuset):
         return "CPU policies require pinned CPUs, none requested"
-    if wanted + reserved > free:
+    if requested + reserved > free:
         extra = f" and {reserved} for the emulator" if reserved else ""
-        there = f"{free} of {len(host.pcpuset)} dedicated CPUs free"
-        return f"{wanted} dedicated CPUs{extra} requested, {there}"
+        free_text = f"{free} of {len(host.pcpuset)} dedicated CPUs free"
+        return f"{requested} dedicated CPUs{extra} requested, {free_text}"
     cores = host.free_cores
-    if asked.cpu_thread_policy == ISOLATE and host.has_threads:
-        return _isolated(host, asked, cores, reserved)
-    required = asked.cpu_thread_policy == REQUIRE
-    chosen = _chosen(cores, wanted, siblings_only=required)
+    if cell.cpu_thread_policy == ISOLATE and host.has_threads:
+        return _pin_isolated(host, cell, cores, reserved)
+    needs_siblings = cell.cpu_thread_policy == REQUIRE
+    chosen = _choose_cpus(cores, requested, siblings_only=needs_siblings)
     if chosen is None:
-        what, least = ("sibling threads", 2) if required else ("reported cores", 1)
-        threads = sum(len(core) for core in cores if len(core) >= least)
-        return f"{wanted} dedicated CPUs on {what} requested, {threads} free"
-    return _with_reserved(asked, chosen, chain(*cores), reserved)
+        kind, min_threads = ("sibling threads", 2) if needs_siblings else ("reported cores", 1)
+        threads = sum(len(core) for core in cores if len(core) >= min_threads)
+        return f"{requested} dedicated CPUs on {kind} requested, {threads} free"
+    return _add_reserved(cell, chosen, chain(*cores), reserved)
 
 
-def _number_of_pages(host: NUMACell, size: int, *, free: bool) -> str:
+def _pages_text(host: NUMACell, size: int, *, free: bool) -> str:
     pages = host.pages_of(size)
-    total, left = (pages.total, pages.free) if pages else (0, 0)
-    number = left if free else total
+    total, free_pages = (pages.total, pages.free) if pages else (0, 0)
+    number = free_pages if free else total
     return f"{number * size // 1024} MB in {number} of {total} pages of {size} KiB"
 
 
-def _isolated(
-    host: NUMACell, asked: InstanceNUMACell, cores: Sequence[Sequence[int]], reserved: int
+def _pin_isolated(
+    host: NUMACell, cell: InstanceNUMACell, cores: Sequence[Sequence[int]], reserved: int
 ) -> PinnedCPUs | str:
-    """Return one thread of each of as many free cores.
+    """Pin to a thread each of separate free cores.
 
-    As in nova only where the host keeps its CPUs for pinning and for sharing alike, as hosts did
-    before Train: others with several threads must not be asked for this policy.
+    As in nova this requires equal sets of shared and dedicated CPUs, as on hosts before Train.
+    Other hosts with several threads per core do not support this policy.
     """
     if host.cpuset != host.pcpuset:
         return "thread policy isolate requested, cores have several threads"
-    wanted, width = len(asked.pcpuset), max(map(len, host.siblings))
+    requested, width = len(cell.pcpuset), max(map(len, host.siblings))
     chosen = [core[0] for core in cores if len(core) == width]
-    if len(chosen) < wanted:
-        return f"{wanted} dedicated CPUs on separate cores requested, {len(chosen)} cores free"
-    return _with_reserved(asked, chosen[:wanted], (core[0] for core in cores), reserved)
+    if len(chosen) < requested:
+        return f"{requested} dedicated CPUs on separate cores requested, {len(chosen)} cores free"
+    return _add_reserved(cell, chosen[:requested], (core[0] for core in cores), reserved)
 
 
-def _with_reserved(
-    asked: InstanceNUMACell, chosen: Sequence[int], free: Iterable[int], reserved: int
+def _add_reserved(
+    cell: InstanceNUMACell, chosen: Sequence[int], free: Iterable[int], reserved: int
 ) -> PinnedCPUs | str:
-    taken = frozenset(chosen)
-    left = [cpu for cpu in free if cpu not in taken]
-    if len(left) < reserved:
-        return f"{reserved} dedicated CPU for the emulator requested, {len(left)} left"
-    pins = dict(zip(sorted(asked.pcpuset), chosen, strict=True))
-    return PinnedCPUs(pins, frozenset(left[:reserved]))
+    used = frozenset(chosen)
+    remaining = [cpu for cpu in free if cpu not in used]
+    if len(remaining) < reserved:
+        return f"{reserved} dedicated CPU for the emulator requested, {len(remaining)} left"
+    pins = dict(zip(sorted(cell.pcpuset), chosen, strict=True))
+    return PinnedCPUs(pins, frozenset(remaining[:reserved]))
 
 
-def _chosen(
-    cores: Sequence[Sequence[int]], wanted: int, *, siblings_only: bool
+def _choose_cpus(
+    cores: Sequence[Sequence[int]], requested: int, *, siblings_only: bool
 ) -> Sequence[int] | None:
-    """Return the CPUs to pin to, full cores first; None where there are not as many.
+    """Return the CPUs to pin to, full cores first, or None if there are too few.
 
-    As many threads of each core as possible; on any CPU at last, unless siblings are required.
+    Single threads are used last, unless siblings are required.
     """
     for threads in range(max(map(len, cores), default=0), 1 if siblings_only else 0, -1):
         full = (core[:threads] for core in cores if len(core) >= threads)
-        found = list(chain.from_iterable(full))
-        if len(found) >= wanted:
-            return found[:wanted]
-    every = list(chain.from_iterable(cores))
-    return None if siblings_only or len(every) < wanted else every[:wanted]
+        cpus = list(chain.from_iterable(full))
+        if len(cpus) >= requested:
+            return cpus[:requested]
+    all_cpus = list(chain.from_iterable(cores))
+    return None if siblings_only or len(all_cpus) < requested else all_cpus[:requested]
 
 
 _GAVE_UP = "; not all sets of NUMA nodes were tried, since the search for one request is bounded"
 
-_Candidate = Mapping[str, Any]
+_AllocationCandidate = Mapping[str, Any]
 _Fitted = tuple[FittedNUMACell, ...]
 
 
@@ -235,37 +246,37 @@ def fit_candidates(
     instance: InstanceNUMATopology,
     limits: numa.NUMATopologyLimits,
     devices: Devices | None,
-    candidates: Sequence[_Candidate] | None,
+    candidates: Sequence[_AllocationCandidate] | None,
     effort: Effort | None = None,
-) -> Sequence[_Candidate] | Refusal | None:
-    """Return the allocation candidates by which an instance fits on a host, or why none does.
+) -> Sequence[_AllocationCandidate] | Refusal | None:
+    """Return the allocation candidates with which an instance fits, or the rejection.
 
-    They differ by the providers of PCI devices: ``candidates`` may be None for an instance without.
-    None is returned where it fits, and they are all alike. ``effort`` is what the search may cost,
-    on this host and others.
+    Candidates differ in their providers of PCI devices. ``candidates`` may be None for an instance
+    without PCI devices. The result is None if the instance fits regardless of the candidate.
+    ``effort`` is the work budget for this host and others.
     """
     effort = effort or Effort()
     effort.next_host()
-    ways = _ways(host, instance, limits, devices)
-    if isinstance(ways, Refusal):
-        return ways
+    placements = _prepare_placements(host, instance, limits, devices)
+    if isinstance(placements, Refusal):
+        return placements
     if devices is None or candidates is None:
-        found = ways.first(devices, effort)
-        return found if isinstance(found, Refusal) else None
-    refusal = Refusal("no allocation candidate is left")
-    left: list[_Candidate] = []
-    for tried, candidate in enumerate(candidates):
-        if tried and not effort.next_candidate():
-            # Others may be as good, but thousands of them would take the request seconds.
-            return left or _given_up(refusal)
-        found = ways.first(replace(devices, mapping=candidate["mappings"]), effort)
-        if isinstance(found, Refusal):
-            refusal = found
+        result = placements.first(devices, effort)
+        return result if isinstance(result, Refusal) else None
+    refusal = Refusal("no allocation candidate remains")
+    fitting: list[_AllocationCandidate] = []
+    for number, candidate in enumerate(candidates):
+        if number and not effort.next_candidate():
+            # Trying thousands of further candidates would take seconds.
+            return fitting or _note_incomplete_search(refusal)
+        result = placements.first(replace(devices, mapping=candidate["mappings"]), effort)
+        if isinstance(result, Refusal):
+            refusal = result
         else:
-            left.append(candidate)
-        if effort.has_no_room:  # which devices there are does not matter
+            fitting.append(candidate)
+        if effort.has_no_room:  # independent of the devices
             return refusal
-    return left or refusal
+    return fitting or refusal
 
 
 def fit_to_host(
@@ -274,47 +285,47 @@ def fit_to_host(
     limits: numa.NUMATopologyLimits | None = None,
     devices: Devices | None = None,
 ) -> tuple[FittedNUMACell, ...] | Refusal:
-    """Return the instance's nodes as they would be on the host, or why they cannot be there.
+    """Return the instance's nodes placed on the host, or the rejection.
 
-    Each gets a node of the host for itself. Without ``limits`` the host may give away its memory
-    and its shared CPUs any number of times.
+    Each gets a node of the host for itself. Without ``limits``, memory and shared CPUs may be
+    overcommitted without limit.
     """
-    ways = _ways(host, instance, limits, devices)
-    return ways if isinstance(ways, Refusal) else ways.first(devices, Effort())
+    placements = _prepare_placements(host, instance, limits, devices)
+    return placements if isinstance(placements, Refusal) else placements.first(devices, Effort())
 
 
-def _given_up(refusal: Refusal) -> Refusal:
+def _note_incomplete_search(refusal: Refusal) -> Refusal:
     reason = refusal.reason.removesuffix(_GAVE_UP) + _GAVE_UP
     return replace(refusal, reason=reason)
 
 
 def with_usage(host: numa.NUMATopology, fitted: Iterable[FittedNUMACell]) -> numa.NUMATopology:
-    """Return the nodes of a host with an instance on them; those given stay as they are."""
-    on = {cell.id: cell for cell in fitted}
+    """Return a copy of a host's nodes with an instance on them."""
+    by_id = {cell.id: cell for cell in fitted}
     return numa.NUMATopology(
-        _used(cell, on[cell.id]) if cell.id in on else cell for cell in host.cells
+        _add_usage(cell, by_id[cell.id]) if cell.id in by_id else cell for cell in host.cells
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One node of an instance on each node of a host, each looked at only when it is needed.
+    """A node of an instance on each node of a host, evaluated on demand.
 
-    ``reserved`` is how many CPUs the emulator's threads get there. ``fits``, by the host's node, is
-    shared by nodes that ask for as much.
+    ``reserved`` is the number of CPUs for the emulator's threads. ``fits``, by the index of the
+    host's node, is shared by nodes with equal requests.
     """
 
-    asked: numa.InstanceNUMACell
+    cell: numa.InstanceNUMACell
     cells: Sequence[NUMACell]
     limits: numa.NUMATopologyLimits | None
     reserved: int
     fits: dict[int, bool]
-    found: dict[int, FittedNUMACell | str] = field(default_factory=dict)
+    results: dict[int, FittedNUMACell | str] = field(default_factory=dict)
 
     def at(self, place: int) -> FittedNUMACell | str:
-        if place not in self.found:
-            self.found[place] = fit_cell(self.cells[place], self.asked, self.limits, self.reserved)
-        return self.found[place]
+        if place not in self.results:
+            self.results[place] = fit_cell(self.cells[place], self.cell, self.limits, self.reserved)
+        return self.results[place]
 
     def __iter__(self) -> Iterator[int]:
         return (place for place in range(len(self.cells)) if self._fits_at(place))
@@ -328,20 +339,20 @@ class _Row:
     def refusal(self) -> Refusal | None:
         by_reason: dict[str, list[int]] = {}
         for place, cell in enumerate(self.cells):
-            found = self.at(place)
-            if not isinstance(found, str):
+            result = self.at(place)
+            if not isinstance(result, str):
                 return None
-            by_reason.setdefault(found, []).append(cell.id)
-        why = "; ".join(f"{_nodes(ids)}: {reason}" for reason, ids in by_reason.items())
-        node = f"NUMA node {self.asked.id} of the instance"
-        return Refusal(f"{node} fits on none of the host: {why}")
+            by_reason.setdefault(result, []).append(cell.id)
+        why = "; ".join(f"{_node_list(ids)}: {reason}" for reason, ids in by_reason.items())
+        node = f"NUMA node {self.cell.id} of the instance"
+        return Refusal(f"{node} fits on no NUMA node of the host: {why}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Ways:
-    """The nodes of a host in the order of trial, with each node of an instance there.
+class _Placements:
+    """The host's nodes in the order of trial, with each node of an instance on them.
 
-    ``networks`` are those asked that the host has at certain nodes.
+    ``networks`` are the requested networks that the host has at certain nodes.
     """
 
     cells: Sequence[NUMACell]
@@ -351,8 +362,8 @@ class _Ways:
     def first(self, devices: Devices | None, effort: Effort) -> _Fitted | Refusal:
         refusals: list[Callable[[], Refusal]] = []
 
-        def near(places: Sequence[int]) -> bool:
-            refusal = self._far(places, devices)
+        def is_near(places: Sequence[int]) -> bool:
+            refusal = self._check_distance(places, devices)
             refusals.extend([refusal] if refusal else [])
             return refusal is None
 
@@ -360,29 +371,31 @@ class _Ways:
             counts = (lambda _: None) if devices is None else devices.what_counts()
             return [(counts(cell.id), *_networks_at(cell, self.networks)) for cell in self.cells]
 
-        # Two requests for devices are looked at in about a step.
+        # Two requests for devices cost about a step.
         judged = JUDGED + (0 if devices is None else len(devices.requests) // 2)
-        found = first_arrangement(self.rows, near, kinds, effort, judged)
-        if found is not None:
-            return self._fitted(found)
-        refusal = refusals[0]() if refusals else self._too_close()
-        return _given_up(refusal) if effort.gave_up else refusal
+        arrangement = first_arrangement(self.rows, is_near, kinds, effort, judged)
+        if arrangement is not None:
+            return self._fitted(arrangement)
+        refusal = refusals[0]() if refusals else self._no_arrangement()
+        return _note_incomplete_search(refusal) if effort.gave_up else refusal
 
-    def _too_close(self) -> Refusal:
-        where = "; ".join(
-            f"node {row.asked.id} only on {_nodes(self.cells[place].id for place in row)}"
+    def _no_arrangement(self) -> Refusal:
+        options = "; ".join(
+            f"node {row.cell.id} only on {_node_list(self.cells[place].id for place in row)}"
             for row in self.rows
         )
-        return Refusal(f"the NUMA nodes of the instance do not fit all at once: {where}")
+        return Refusal(f"the NUMA nodes of the instance do not fit all at once: {options}")
 
     def _fitted(self, places: Sequence[int]) -> _Fitted:
         chosen = (row.at(place) for row, place in zip(self.rows, places, strict=True))
-        return tuple(one for one in chosen if isinstance(one, FittedNUMACell))
+        return tuple(cell for cell in chosen if isinstance(cell, FittedNUMACell))
 
-    def _far(self, places: Sequence[int], devices: Devices | None) -> Callable[[], Refusal] | None:
-        """Return what gives the reason why these nodes are too far away, None if they are near.
+    def _check_distance(
+        self, places: Sequence[int], devices: Devices | None
+    ) -> Callable[[], Refusal] | None:
+        """Return a function that builds the rejection of nodes that are too far away, or None.
 
-        Hundreds of sets of nodes may be tried, and only the reason of the first is reported.
+        It is called once, although hundreds of sets of nodes may be tried.
         """
         if devices is not None and not devices.serve(self._fitted(places)):
             return lambda: devices_elsewhere(devices.near, len(devices.requests))
@@ -391,29 +404,29 @@ class _Ways:
         return None
 
 
-def _ways(
+def _prepare_placements(
     host: numa.NUMATopology,
     instance: InstanceNUMATopology,
     limits: numa.NUMATopologyLimits | None,
     devices: Devices | None,
-) -> _Ways | Refusal:
+) -> _Placements | Refusal:
     if len(host) < len(instance):
         return too_few_nodes(host, instance)
     cells = in_order(host, instance, devices, packing=limits is not None and limits.packing)
-    # The emulator's threads stay with the first node.
+    # The emulator's threads run on the first node.
     isolated = instance.emulator_threads_isolated
     fits: dict[Hashable, dict[int, bool]] = {}
     rows = []
-    for number, asked in enumerate(instance.cells):
+    for number, cell in enumerate(instance.cells):
         reserved = int(isolated and number == 0)
-        amounts = (len(asked.cpuset), len(asked.pcpuset), asked.memory, asked.pagesize)
-        alike = (*amounts, asked.cpu_policy, asked.cpu_thread_policy, reserved)
-        rows.append(_Row(asked, cells, limits, reserved, fits.setdefault(alike, {})))
+        amounts = (len(cell.cpuset), len(cell.pcpuset), cell.memory, cell.pagesize)
+        key = (*amounts, cell.cpu_policy, cell.cpu_thread_policy, reserved)
+        rows.append(_Row(cell, cells, limits, reserved, fits.setdefault(key, {})))
     for row in rows:
         if refusal := row.refusal():
             return refusal
     networks = bound_to_nodes(host, None if limits is None else limits.network_metadata)
-    return _Ways(cells, rows, networks)
+    return _Placements(cells, rows, networks)
 
 
 def in_order(
@@ -423,46 +436,49 @@ def in_order(
     *,
     packing: bool = False,
 ) -> Sequence[NUMACell]:
-    """Return the host's nodes: those least used first, or, with ``packing``, those most used.
+    """Return the host's nodes, least used first or, with ``packing``, most used first.
 
-    What counts is devices, CPUs, then memory. Nodes with PCI devices come first for an instance
-    that asks for some, and last for others. Where every node is needed the order stays.
+    Usage compares devices, CPUs, then memory. Nodes with PCI devices come first for an instance
+    that requests devices, and last for others. The order is unchanged if every node is needed.
     """
     if len(host) <= len(instance):
         return host.cells
-    pins = instance.cpu_policy in (DEDICATED, MIXED)
+    is_pinned = instance.cpu_policy in (DEDICATED, MIXED)
     near = devices.near if devices is not None else Counter[int]()
-    far = -1 if devices is not None and devices.requests else 1
-    back = -1 if packing else 1
+    device_sign = -1 if devices is not None and devices.requests else 1
+    usage_sign = -1 if packing else 1
 
-    def place(cell: NUMACell) -> tuple[int, int, int]:
-        cpus = -cell.avail_pcpus if pins else cell.cpu_usage
-        return far * near[cell.id], back * cpus, back * -cell.avail_memory
+    def sort_key(cell: NUMACell) -> tuple[int, int, int]:
+        cpus = -cell.avail_pcpus if is_pinned else cell.cpu_usage
+        return device_sign * near[cell.id], usage_sign * cpus, usage_sign * -cell.avail_memory
 
-    return sorted(host.cells, key=place)
+    return sorted(host.cells, key=sort_key)
 
 
 def bound_to_nodes(
-    host: numa.NUMATopology, asked: numa.NetworkMetadata | None
+    host: numa.NUMATopology, requested: numa.NetworkMetadata | None
 ) -> numa.NetworkMetadata:
-    """Return those of the networks asked that the host has at certain nodes; others are free."""
-    if asked is None:
+    """Return the requested networks that the host has at certain nodes."""
+    if requested is None:
         return numa.NetworkMetadata()
-    there = _networks_of(host.cells)
+    available = _networks_of(host.cells)
     return numa.NetworkMetadata(
-        physnets=asked.physnets & there.physnets, tunneled=asked.tunneled and there.tunneled
+        physnets=requested.physnets & available.physnets,
+        tunneled=requested.tunneled and available.tunneled,
     )
 
 
-def reach(cells: Collection[NUMACell], asked: numa.NetworkMetadata) -> bool:
-    """Return whether these NUMA nodes have the cards of all networks asked."""
-    there = _networks_of(cells)
-    return asked.physnets <= there.physnets and (there.tunneled or not asked.tunneled)
+def reach(cells: Collection[NUMACell], requested: numa.NetworkMetadata) -> bool:
+    """Return whether the NUMA nodes are near to all requested networks."""
+    available = _networks_of(cells)
+    return requested.physnets <= available.physnets and (
+        available.tunneled or not requested.tunneled
+    )
 
 
-def _networks_at(cell: NUMACell, asked: numa.NetworkMetadata) -> tuple[Hashable, ...]:
-    there = cell.network_metadata
-    return there.physnets & asked.physnets, asked.tunneled and there.tunneled
+def _networks_at(cell: NUMACell, requested: numa.NetworkMetadata) -> tuple[Hashable, ...]:
+    available = cell.network_metadata
+    return available.physnets & requested.physnets, requested.tunneled and available.tunneled
 
 
 def _networks_of(cells: Collection[NUMACell]) -> numa.NetworkMetadata:
@@ -472,19 +488,19 @@ def _networks_of(cells: Collection[NUMACell]) -> numa.NetworkMetadata:
     )
 
 
-def _used(host: NUMACell, taken: FittedNUMACell) -> NUMACell:
-    cpus = taken.host_cpus
-    if taken.cpu_thread_policy == ISOLATE:  # the instance shares no core
+def _add_usage(host: NUMACell, fitted: FittedNUMACell) -> NUMACell:
+    cpus = fitted.host_cpus
+    if fitted.cpu_thread_policy == ISOLATE:  # the instance shares no core
         cpus = cpus.union(*(core for core in host.siblings if core & cpus)) & host.pcpuset
-    # Memory of no page size in particular is of the smallest.
-    size = taken.pagesize or smallest_page(host)
+    # Memory without a page size uses the smallest pages.
+    size = fitted.pagesize or smallest_page(host)
     return replace(
         host,
-        memory_usage=host.memory_usage + taken.memory,
-        cpu_usage=host.cpu_usage + len(taken.cpuset),
+        memory_usage=host.memory_usage + fitted.memory,
+        cpu_usage=host.cpu_usage + len(fitted.cpuset),
         pinned_cpus=host.pinned_cpus | cpus,
         mempages=tuple(
-            replace(pages, used=pages.used + taken.memory * 1024 // size)
+            replace(pages, used=pages.used + fitted.memory * 1024 // size)
             if pages.size_kb == size
             else pages
             for pages in host.mempages
@@ -493,32 +509,37 @@ def _used(host: NUMACell, taken: FittedNUMACell) -> NUMACell:
 
 
 def too_few_nodes(host: numa.NUMATopology, instance: InstanceNUMATopology) -> Refusal:
-    """Return that the host has fewer NUMA nodes than the instance, or reports none."""
-    asked, there = len(instance), len(host)
-    has = f"the host has {there}" if there else "the host reports no NUMA topology"
-    return Refusal(f"{asked} NUMA node{'s' * (asked != 1)} requested, {has}", asked, there)
-
-
-def devices_elsewhere(devices: Mapping[int, int], asked: int) -> Refusal:
-    """Return where PCI devices are, where the nodes with room are not near enough to them."""
-    there = ", ".join(f"{count} at NUMA node {node}" for node, count in sorted(devices.items()))
+    """Return the rejection of a host with fewer NUMA nodes than the instance."""
+    requested, available = len(instance), len(host)
+    has = f"the host has {available}" if available else "the host reports no NUMA topology"
     return Refusal(
-        f"{asked} PCI request{'s' * (asked != 1)} cannot be served near NUMA nodes with room; "
-        f"free devices: {there or 'none at any node'}"
+        f"{requested} NUMA node{'s' * (requested != 1)} requested, {has}", requested, available
     )
 
 
-def _networks_elsewhere(host: Iterable[NUMACell], asked: numa.NetworkMetadata) -> Refusal:
-    there = [
-        f"{name} at {_nodes(cell.id for cell in host if name in cell.network_metadata.physnets)}"
-        for name in sorted(asked.physnets)
+def devices_elsewhere(devices: Mapping[int, int], requested: int) -> Refusal:
+    """Return the rejection of a host whose PCI devices are far from the fitting nodes."""
+    locations = ", ".join(f"{count} at NUMA node {node}" for node, count in sorted(devices.items()))
+    return Refusal(
+        f"{requested} PCI request{'s' * (requested != 1)} cannot be served near NUMA nodes with "
+        f"enough capacity; free devices: {locations or 'none at any node'}"
+    )
+
+
+def _networks_elsewhere(host: Iterable[NUMACell], requested: numa.NetworkMetadata) -> Refusal:
+    locations = [
+        f"{name} at "
+        f"{_node_list(cell.id for cell in host if name in cell.network_metadata.physnets)}"
+        for name in sorted(requested.physnets)
     ]
-    if asked.tunneled:
-        tunneled = _nodes(cell.id for cell in host if cell.network_metadata.tunneled)
-        there.append(f"tunnels at {tunneled}")
-    return Refusal(f"the NUMA nodes with room lack requested networks: {', '.join(there)}")
+    if requested.tunneled:
+        tunneled = _node_list(cell.id for cell in host if cell.network_metadata.tunneled)
+        locations.append(f"tunnels at {tunneled}")
+    return Refusal(
+        f"the NUMA nodes with enough capacity lack requested networks: {', '.join(locations)}"
+    )
 
 
-def _nodes(ids: Iterable[int]) -> str:
+def _node_list(ids: Iterable[int]) -> str:
     numbers = sorted(ids)
     return f"NUMA node{'s' * (len(numbers) != 1)} {', '.join(map(str, numbers))}"

@@ -1,4 +1,4 @@
-"""The PCI devices that a host has free, in pools of devices that are alike, and where they are.
+"""Free PCI devices of a host, in pools of similar devices, with their location.
 
 Source: nova's documentation, "Attaching physical PCI devices to guests", and nova 34's
 ``PciDeviceStats`` observed.
@@ -27,48 +27,49 @@ Pools = Sequence[Pool]
 
 
 class ReportedPool(Pool):
-    """A pool as a host reports it; pools of devices that are alike have the same ``kind``.
+    """A pool as reported by a host, with a ``kind`` shared by pools of similar devices.
 
-    The kind is everything but :data:`_OF_A_HOST`; None where that cannot be compared. So of ten
-    thousand hosts each kind is compared with a request once.
+    The kind is all but :data:`_PER_HOST_KEYS`, or None if it is not hashable. A request is matched
+    once per kind, even with ten thousand hosts.
     """
 
     __slots__ = ("kind",)
 
     def __init__(self, pool: Mapping[str, Any], kind: Hashable = None) -> None:
-        """Copy a pool; of one of a known ``kind``, that is the copy's."""
+        """Copy a pool and set its ``kind``."""
         super().__init__(pool)
         self.kind = kind
 
     @classmethod
     def of(cls, pool: Mapping[str, Any]) -> Self:
-        """Return a pool of a report."""
+        """Build a pool of a report."""
         try:
-            kind = frozenset(item for item in pool.items() if item[0] not in _OF_A_HOST)
+            kind = frozenset(item for item in pool.items() if item[0] not in _PER_HOST_KEYS)
             return cls(pool, _KINDS.setdefault(kind, kind))
         except TypeError:  # a plugin's pools may hold lists
             return cls(pool)
 
 
-#: The resource providers of each group of a candidate: uuids by the group's suffix.
+#: The provider uuids of an allocation candidate by the suffix of the request group.
 Mappings = Mapping[str, Sequence[str]]
 
-#: Types of device that are given only to requests for this type.
-_ONLY_IF_NAMED = ("type-PF", "vdpa")
-#: What differs between pools of devices that are alike.
-_OF_A_HOST = frozenset({"count", "rp_uuid"})
-#: Each kind once, so that equal ones are the same object.
+#: Device types that require a request for this type.
+_EXPLICIT_TYPES = ("type-PF", "vdpa")
+#: Keys that differ between pools of similar devices.
+_PER_HOST_KEYS = frozenset({"count", "rp_uuid"})
+#: Interned kinds, so that equal kinds are the same object.
 _KINDS: WeakValueDictionary[Hashable, Hashable] = WeakValueDictionary()
-#: So many keys are looked for in a pool one by one.
-_FEW = 16
+#: Maximum number of keys that are read from a pool by key instead of by iteration.
+_MAX_KEY_LOOKUPS = 16
 
 
 @dataclass(frozen=True)
 class Demand:
-    """One request at one host: ``cells`` are the host's NUMA nodes that the instance is to be on.
+    """A request on a host, with the host's NUMA nodes of the instance in ``cells``.
 
-    ``sockets`` has the socket of each of the host's NUMA nodes, ``providers`` how many devices
-    placement gives of each resource provider; where it gives none, any pool may be used.
+    ``sockets`` has the socket of each NUMA node of the host. ``providers`` has the number of
+    devices that placement allocates from each resource provider. If it is empty, any pool may be
+    used.
     """
 
     request: InstancePCIRequest
@@ -78,25 +79,25 @@ class Demand:
 
     @property
     def count(self) -> int:
-        """Return how many devices are asked for."""
+        """Return the number of requested devices."""
         return self.request.count
 
     @cached_property
     def policy(self) -> str:
-        """Return how near to the cells the devices must be."""
+        """Return the NUMA affinity policy."""
         return self.request.numa_policy or "legacy"
 
     def values(self, key: str) -> list[Any]:
-        """Return the value of ``key`` in each spec, None where it is not set."""
+        """Return the value of ``key`` in each spec, None if it is not set."""
         return [spec.get(key) for spec in self.request.spec]
 
 
 def providers_of(request: InstancePCIRequest, mappings: Mappings | None) -> Counter[str]:
-    """Return how many devices a request is given of each provider; nothing where none is known.
+    """Return the number of devices allocated from each provider, empty if unknown.
 
-    The group of each device is named ``<request_id>-<number>``. Without mappings the ``rp_uuids``
-    of the request's first spec count, which nova writes there once hosts are chosen. Placement
-    does not know the devices of ports.
+    The group of each device is named ``<request_id>-<number>``. Without mappings, ``rp_uuids`` of
+    the request's first spec are used, as written by nova after the selection of hosts. Placement
+    does not track the devices of ports.
     """
     if request.source == InstancePCIRequest.NEUTRON_PORT:
         return Counter()
@@ -111,97 +112,97 @@ def providers_of(request: InstancePCIRequest, mappings: Mappings | None) -> Coun
 
 
 def with_providers(requests: InstancePCIRequests, mappings: Mappings) -> InstancePCIRequests:
-    """Return the requests with the providers of their devices in ``rp_uuids``, as nova writes them.
+    """Return the requests with their providers in ``rp_uuids``, as nova writes them.
 
-    So that it is known later, with other candidates, which devices were taken.
+    This records which devices were allocated, for later evaluation with other candidates.
     """
-    found = []
-    for one in requests.requests:
-        providers = ",".join(providers_of(one, mappings).elements())
-        specs = tuple({**spec, "rp_uuids": providers} for spec in one.spec)
-        found.append(replace(one, spec=specs) if providers else one)
-    return InstancePCIRequests(requests=tuple(found))
+    updated = []
+    for request in requests.requests:
+        providers = ",".join(providers_of(request, mappings).elements())
+        specs = tuple({**spec, "rp_uuids": providers} for spec in request.spec)
+        updated.append(replace(request, spec=specs) if providers else request)
+    return InstancePCIRequests(requests=tuple(updated))
 
 
 def left_after(pools: Pools, demand: Demand) -> list[Pool] | None:
-    """Return the pools without the devices that a request takes, or None if they do not suffice.
+    """Return the pools without the devices of a request, or None if they do not suffice.
 
-    Those that match are emptied in their order, but near ones first; where placement names
-    providers, theirs. Pools that are empty then are left out.
+    Matching pools are used in their order, near pools first, and only the pools of providers that
+    placement names. Empty pools are left out.
     """
     fitting = pools
     for _, keep in _STEPS:
-        before, fitting = fitting, keep(fitting, demand)
-        # Most steps leave the pools as they are: of ten thousand hosts that need not be counted.
-        if fitting is not before and (not fitting or number_of(fitting) < demand.count):
+        fitting_before, fitting = fitting, keep(fitting, demand)
+        # Most steps leave the pools unchanged. Skipping their count pays off with 10,000 hosts.
+        if fitting is not fitting_before and (not fitting or number_of(fitting) < demand.count):
             return None
     if demand.providers:
         if _is_split(pools):
             return None
-        left = {id(pool): pool["count"] - demand.providers[pool["rp_uuid"]] for pool in fitting}
+        counts = {id(pool): pool["count"] - demand.providers[pool["rp_uuid"]] for pool in fitting}
     else:
-        left = dict(_emptied(fitting, demand.count))
-    rest = []
+        counts = dict(_use_devices(fitting, demand.count))
+    remaining = []
     for pool in pools:
-        number = left.get(id(pool))
+        number = counts.get(id(pool))
         if number is None:
-            rest.append(pool)
+            remaining.append(pool)
         elif number > 0:
-            rest.append(_with_count(pool, number))
-    return rest
+            remaining.append(_with_count(pool, number))
+    return remaining
 
 
 def shortage(pools: Pools, demand: Demand) -> Refusal | None:
-    """Return why the pools do not suffice, step by step with numbers, or None where they do."""
+    """Return the rejection with the count after each step, or None if devices suffice."""
     fitting, steps = pools, [f"{number_of(pools)} free"]
     for name, keep in _STEPS:
-        before, fitting = number_of(fitting), keep(fitting, demand)
-        has = number_of(fitting)
-        if has != before:
-            steps.append(f"{has} {name(demand)}")
-        if not fitting or has < demand.count:
-            return _refusal(demand, steps, has)
+        count_before, fitting = number_of(fitting), keep(fitting, demand)
+        count = number_of(fitting)
+        if count != count_before:
+            steps.append(f"{count} {name(demand)}")
+        if not fitting or count < demand.count:
+            return _build_refusal(demand, steps, count)
     if demand.providers and _is_split(pools):
         steps.append("but devices of one resource provider are in several pools")
-        return _refusal(demand, steps, number_of(fitting))
+        return _build_refusal(demand, steps, number_of(fitting))
     return None
 
 
 def as_specified(pools: Pools, request: InstancePCIRequest) -> list[Pool]:
-    """Return the pools whose devices are as a request specifies."""
-    if request.named & _OF_A_HOST:
-        return [pool for pool in pools if _suits(pool, request)]
+    """Return the pools whose devices match a request."""
+    if request.named & _PER_HOST_KEYS:
+        return [pool for pool in pools if _matches_any(pool, request)]
     suits = request.suits
-    found: list[Pool] = []
+    matching: list[Pool] = []
     for pool in pools:
         kind = pool.kind if isinstance(pool, ReportedPool) else None
         suitable = suits.get(kind)
         if suitable is None:
-            suitable = _suits(pool, request)
+            suitable = _matches_any(pool, request)
             if kind is not None:
                 suits[kind] = suitable
         if suitable:
-            found.append(pool)
-    return found
+            matching.append(pool)
+    return matching
 
 
 def number_of(pools: Iterable[Mapping[str, Any]]) -> int:
-    """Return how many devices there are in pools."""
+    """Return the number of devices in the pools."""
     return sum(pool["count"] for pool in pools)
 
 
-def _refusal(demand: Demand, steps: Iterable[str], has: int) -> Refusal:
+def _build_refusal(demand: Demand, steps: Iterable[str], has: int) -> Refusal:
     alias, port = demand.request.alias_name, demand.request.requester_id
-    asker = f"port {port}" if alias is None else f"PCI alias {alias}"
+    requester = f"port {port}" if alias is None else f"PCI alias {alias}"
     devices = f"{demand.count} device{'s' * (demand.count != 1)}"
-    return Refusal(f"{devices} for {asker} requested; {', '.join(steps)}", demand.count, has)
+    return Refusal(f"{devices} for {requester} requested; {', '.join(steps)}", demand.count, has)
 
 
-def _emptied(pools: Pools, count: int) -> Iterator[tuple[int, int]]:
+def _use_devices(pools: Pools, count: int) -> Iterator[tuple[int, int]]:
     for pool in pools:
-        taken = min(count, pool["count"])
-        count -= taken
-        yield id(pool), pool["count"] - taken
+        used = min(count, pool["count"])
+        count -= used
+        yield id(pool), pool["count"] - used
         if not count:
             return
 
@@ -212,39 +213,42 @@ def _with_count(pool: Pool, number: int) -> Pool:
 
 
 def _is_split(pools: Pools) -> bool:
-    """Return whether devices of one provider are in several pools: which to take is not known."""
+    """Return whether any provider has several pools, so that the choice is ambiguous."""
     uuids = [pool["rp_uuid"] for pool in pools if "rp_uuid" in pool]
     return len(set(uuids)) < len(uuids)
 
 
-def _suits(pool: Pool, request: InstancePCIRequest) -> bool:
-    """Return whether the devices of a pool are as one of the request's specs has them."""
-    # There are many more pools than kinds of them, and a request may name more keys than they have.
+def _matches_any(pool: Pool, request: InstancePCIRequest) -> bool:
+    """Return whether the devices of a pool match any spec of the request."""
+    # The cache pays off, because there are far more pools than kinds, and a request may have more
+    # keys than a pool.
     named, suits = request.named, request.suits
-    if len(named) <= _FEW:
-        has: Hashable = tuple(map(pool.get, named))
+    if len(named) <= _MAX_KEY_LOOKUPS:
+        values: Hashable = tuple(map(pool.get, named))
     else:
-        has = tuple(item for item in pool.items() if item[0] in named)
+        values = tuple(item for item in pool.items() if item[0] in named)
     try:
-        suitable = suits.get(has)
+        suitable = suits.get(values)
     except TypeError:  # a plugin's pools may hold lists
         return any(_matches(pool, spec) for spec in request.spec)
     if suitable is None:
-        suitable = suits[has] = any(_matches(pool, spec) for spec in request.spec)
+        suitable = suits[values] = any(_matches(pool, spec) for spec in request.spec)
     return suitable
 
 
 def _matches(pool: Pool, spec: Mapping[str, Any]) -> bool:
-    for key, asked in spec.items():
-        # Without regard to case; numbers of a pool are like no text of a spec.
-        has = pool.get(key)
-        compared = has.lower() if isinstance(has, str) else has
-        if key not in OF_PLACEMENT and compared != (None if asked is None else str(asked).lower()):
+    for key, requested in spec.items():
+        # Case is ignored. Numbers of a pool never equal the text of a spec.
+        actual = pool.get(key)
+        compared = actual.lower() if isinstance(actual, str) else actual
+        if key not in OF_PLACEMENT and compared != (
+            None if requested is None else str(requested).lower()
+        ):
             return False
     return True
 
 
-def _near_enough(pools: Pools, demand: Demand) -> Pools:
+def _filter_by_distance(pools: Pools, demand: Demand) -> Pools:
     if not demand.cells:
         return pools
     near = [pool for pool in pools if pool["numa_node"] in demand.cells]
@@ -253,65 +257,65 @@ def _near_enough(pools: Pools, demand: Demand) -> Pools:
     if demand.policy == "socket":
         if None in demand.sockets.values():  # unless the host reports every socket
             return ()
-        wanted = {demand.sockets[cell] for cell in demand.cells if cell in demand.sockets}
-        return [pool for pool in pools if demand.sockets.get(pool["numa_node"]) in wanted]
+        sockets = {demand.sockets[cell] for cell in demand.cells if cell in demand.sockets}
+        return [pool for pool in pools if demand.sockets.get(pool["numa_node"]) in sockets]
     near_or_unknown = [pool for pool in pools if pool["numa_node"] in {None, *demand.cells}]
     if demand.policy == "legacy" or number_of(near_or_unknown) >= demand.count:
         return near_or_unknown
     return near_or_unknown + [pool for pool in pools if pool not in near_or_unknown]
 
 
-def _of_types_asked(pools: Pools, demand: Demand) -> Pools:
-    named, types = demand.values("dev_type"), [pool.get("dev_type") for pool in pools]
-    withheld = [kind for kind in _ONLY_IF_NAMED if kind not in named]
+def _filter_by_type(pools: Pools, demand: Demand) -> Pools:
+    requested, types = demand.values("dev_type"), [pool.get("dev_type") for pool in pools]
+    withheld = [kind for kind in _EXPLICIT_TYPES if kind not in requested]
     if not any(kind in types for kind in withheld):
         return pools
     return [pool for pool in pools if pool.get("dev_type") not in withheld]
 
 
-def _managed_here(pools: Pools, demand: Demand) -> Pools:
+def _filter_by_management(pools: Pools, demand: Demand) -> Pools:
     managed = [pool.get("remote_managed") for pool in pools]
     if not any(managed) or any(map(bool_from_string, demand.values("remote_managed"))):
         return pools
     return [pool for pool in pools if not bool_from_string(pool.get("remote_managed"))]
 
 
-def _of_providers(pools: Pools, demand: Demand) -> Pools:
+def _filter_by_provider(pools: Pools, demand: Demand) -> Pools:
     if not demand.providers:
         return pools
-    wanted: Mapping[Any, int] = demand.providers
-    return [pool for pool in pools if 0 < wanted.get(pool.get("rp_uuid"), 0) <= pool["count"]]
+    requested: Mapping[Any, int] = demand.providers
+    return [pool for pool in pools if 0 < requested.get(pool.get("rp_uuid"), 0) <= pool["count"]]
 
 
-def _migratable(pools: Pools, demand: Demand) -> Pools:
+def _filter_by_migratability(pools: Pools, demand: Demand) -> Pools:
     if not demand.request.is_live_migratable():
         return pools
     return [pool for pool in pools if pool.get("live_migratable") == "true"]
 
 
-def _spec_of(demand: Demand) -> str:
+def _spec_text(demand: Demand) -> str:
     specs = demand.request.described
     return f"with {specs}" if specs.strip(" or") else "as specified"
 
 
-def _cells_of(demand: Demand) -> str:
+def _distance_text(demand: Demand) -> str:
     cells = ", ".join(map(str, sorted(demand.cells)))
     return f"near enough to NUMA nodes {cells} (policy {demand.policy})"
 
 
-def _providers_of(demand: Demand) -> str:
+def _providers_text(demand: Demand) -> str:
     providers = ", ".join(f"{number} of {uuid}" for uuid, number in demand.providers.items())
-    return f"where the allocation candidate takes them ({providers})"
+    return f"of the allocation candidate's providers ({providers})"
 
 
-#: What each step leaves, in words, and how.
+#: The steps: the description of the remaining devices, and the filter.
 _STEPS: tuple[tuple[Callable[[Demand], str], Callable[[Pools, Demand], Pools]], ...] = (
-    (_spec_of, lambda pools, demand: as_specified(pools, demand.request)),
-    (_cells_of, _near_enough),
-    (lambda _: "besides physical functions and vdpa devices not requested", _of_types_asked),
-    (lambda _: "besides remote managed ones not requested", _managed_here),
-    (_providers_of, _of_providers),
-    (lambda _: "live migratable", _migratable),
+    (_spec_text, lambda pools, demand: as_specified(pools, demand.request)),
+    (_distance_text, _filter_by_distance),
+    (lambda _: "without unrequested physical functions and vdpa devices", _filter_by_type),
+    (lambda _: "without unrequested remote managed devices", _filter_by_management),
+    (_providers_text, _filter_by_provider),
+    (lambda _: "live migratable", _filter_by_migratability),
 )
 
 
@@ -320,7 +324,7 @@ Cells = Sequence[InstanceNUMACell] | None
 
 
 class ReportedPools:
-    """The pools as a host's report has them: read when first asked for, the same for all."""
+    """The pools in a host's report, parsed on demand and shared by all requests."""
 
     def __init__(
         self, pools: Sequence[Mapping[str, Any]], numa_topology: Mapping[str, Any] | None = None
@@ -330,34 +334,34 @@ class ReportedPools:
 
     @cached_property
     def pools(self) -> tuple[Pool, ...]:
-        """Return the pools, those with fewer tags first: they are what nova takes first."""
+        """Return the pools, fewest tags first, which is nova's order of use."""
         return tuple(sorted(map(ReportedPool.of, self._reported), key=len))
 
     @cached_property
     def free(self) -> int:
-        """Return how many devices there are."""
+        """Return the number of devices."""
         return number_of(self._reported)
 
     @cached_property
     def sockets(self) -> Mapping[int, int | None]:
-        """Return the socket of each of the host's NUMA nodes, by their ids."""
+        """Return the socket of each NUMA node of the host, by node id."""
         cells = (self._numa_topology or {}).get("cells", ())
         return {cell["id"]: cell.get("socket") for cell in cells}
 
 
 class PciPools:
-    """The pools of one host state, less what instances of the same request took.
+    """The pools of a host state, less the devices of instances of the same request.
 
-    ``provider_mapping`` of its methods is that of an allocation candidate; with ``numa_cells`` the
-    requests' NUMA policies count. A report is never changed: the first look at :attr:`pools` makes
-    a copy, and what is taken is taken of a copy as well.
+    ``provider_mapping`` in its methods comes from an allocation candidate. With ``numa_cells`` the
+    NUMA policies of the requests apply. A report never changes: the first access to :attr:`pools`
+    copies it, as does the allocation of devices.
     """
 
     __slots__ = ("_left", "_own", "_reported")
 
     def __init__(self, reported: ReportedPools) -> None:
         self._reported = reported
-        # Once a plugin has had a look at the pools it may have changed any of these.
+        # Set once a plugin has accessed the pools, since it may have changed them.
         self._own: list[Pool] | None = None
         self._left: Pools | None = None
 
@@ -365,19 +369,19 @@ class PciPools:
     def of(
         cls, pools: Sequence[Mapping[str, Any]], numa_topology: Mapping[str, Any] | None = None
     ) -> Self:
-        """Return these pools, as a report of its own."""
+        """Build the pools of a report."""
         return cls(ReportedPools(pools, numa_topology))
 
     @property
     def pools(self) -> list[Pool]:
-        """Return the pools, each a dict with ``count`` and what its devices have in common."""
+        """Return the pools, each a dict with ``count`` and the common properties of its devices."""
         if self._own is None:
             self._own = [dict(pool) for pool in self.now]
         return self._own
 
     @property
     def free(self) -> int:
-        """Return how many devices are left."""
+        """Return the number of remaining devices."""
         untouched = self._own is None and self._left is None
         return self._reported.free if untouched else number_of(self.now)
 
@@ -388,110 +392,118 @@ class PciPools:
         self, requests: Requests, provider_mapping: Mappings | None = None, numa_cells: Cells = None
     ) -> bool:
         """Return whether the host has the devices for all requests together."""
-        steps = self._steps(requests, provider_mapping, numa_cells)
-        return all(left is not None for _, _, left in steps)
+        steps = self._serve_in_order(requests, provider_mapping, numa_cells)
+        return all(remaining is not None for _, _, remaining in steps)
 
     def apply_requests(
         self, requests: Requests, provider_mapping: Mappings | None = None, numa_cells: Cells = None
     ) -> None:
-        """Take the devices away.
+        """Allocate the devices of the requests.
 
-        Raises :class:`~placement_sched.errors.Conflict` where there are not enough; what earlier
-        requests of the list took stays taken, as in nova.
+        Raises :class:`~placement_sched.errors.Conflict` if there are not enough. As in nova,
+        devices of earlier requests in the list remain allocated.
         """
-        for pools, demand, left in self._steps(requests, provider_mapping, numa_cells):
-            if left is None:
+        for pools, demand, remaining in self._serve_in_order(
+            requests, provider_mapping, numa_cells
+        ):
+            if remaining is None:
                 refusal = shortage(pools, demand)
                 raise Conflict(refusal.reason if refusal else "PCI devices are lacking")
             if self._own is None:
-                self._left = left
+                self._left = remaining
             else:
-                self._own = left
+                self._own = remaining
 
     def why_not(
         self, requests: Requests, provider_mapping: Mappings | None = None, numa_cells: Cells = None
     ) -> Refusal | None:
-        """Return which request the devices do not suffice for, with numbers; None if they do."""
-        for pools, demand, left in self._steps(requests, provider_mapping, numa_cells):
-            if left is None:
+        """Return the rejection of the first request that cannot be served, or None."""
+        for pools, demand, remaining in self._serve_in_order(
+            requests, provider_mapping, numa_cells
+        ):
+            if remaining is None:
                 return shortage(pools, demand)
         return None
 
     def candidates_for(
         self, requests: Requests, candidates: Sequence[Mapping[str, Any]]
     ) -> list[Mapping[str, Any]] | Refusal:
-        """Return the allocation candidates whose devices are free, or why none is left."""
-        good = [one for one in candidates if self.support_requests(requests, one["mappings"])]
-        if good:
-            return good
+        """Return the allocation candidates whose devices are free, or the rejection."""
+        supported = [
+            item for item in candidates if self.support_requests(requests, item["mappings"])
+        ]
+        if supported:
+            return supported
         if not candidates:
-            return Refusal("no allocation candidate of the host is left")
-        why = self.why_not(requests, candidates[0]["mappings"])
-        if why is None:  # it was refused just now
+            return Refusal("no allocation candidate of the host remains")
+        refusal = self.why_not(requests, candidates[0]["mappings"])
+        if refusal is None:  # it was rejected above
             raise AssertionError("the devices suffice")
         if len(candidates) == 1:
-            return why
-        reason = f"none of {len(candidates)} allocation candidates fits, the first: {why.reason}"
-        return Refusal(reason, why.asked, why.has)
+            return refusal
+        reason = (
+            f"none of {len(candidates)} allocation candidates fits, the first: {refusal.reason}"
+        )
+        return Refusal(reason, refusal.asked, refusal.has)
 
     def what_counts(
         self, requests: Requests, provider_mapping: Mappings | None = None
     ) -> Callable[[int], Hashable]:
-        """Return what of a NUMA node counts for :meth:`support_requests`, by the node's id.
+        """Return a key function of node ids for :meth:`support_requests`.
 
-        The answer stays where nodes stand for others of which the same counts. That is the devices
-        asked for, and not of which node they are, unless several requests compete for them: what
-        the first of these takes depends on the order of the pools.
+        The result of :meth:`support_requests` is equal for nodes with equal keys. The key has the
+        requested devices of the node. It includes the node itself if several requests compete for
+        its devices, because the devices of the first request then depend on the order of the pools.
         """
-        asked = [(one, providers_of(one, provider_mapping)) for one in requests]
-        compete = len(requests) > 1 and any(found for _, found in asked)
+        pairs = [(item, providers_of(item, provider_mapping)) for item in requests]
+        is_contended = len(requests) > 1 and any(providers for _, providers in pairs)
         by_node: dict[int | None, list[str]] = {}
         specified = (as_specified(self.now, request) for request in requests)
         numbers = Counter(id(pool) for pools in specified for pool in pools)
         for pool in self.now:
             if number := numbers[id(pool)]:
-                compete = compete or number > 1
+                is_contended = is_contended or number > 1
                 text = repr(sorted((key, pool[key]) for key in pool if key != "numa_node"))
                 by_node.setdefault(pool["numa_node"], []).append(text)
-        by_socket = any(one.numa_policy == "socket" for one in requests)
+        by_socket = any(item.numa_policy == "socket" for item in requests)
         sockets = self._reported.sockets if by_socket else {}
 
-        def counts(node: int) -> Hashable:
-            there = tuple(sorted(by_node.get(node, ())))
-            return there, node if compete and there else None, sockets.get(node)
+        def key_of(node: int) -> Hashable:
+            devices = tuple(sorted(by_node.get(node, ())))
+            return devices, node if is_contended and devices else None, sockets.get(node)
 
-        return counts
+        return key_of
 
     @property
     def now(self) -> Pools:
-        """Return the pools as they are, to be read only: without a copy, whose kinds are lost."""
+        """Return the current pools without a copy, for reading only."""
         if self._own is not None:
             return self._own
         return self._reported.pools if self._left is None else self._left
 
-    def _steps(
+    def _serve_in_order(
         self, requests: Requests, mappings: Mappings | None, cells: Cells
     ) -> Iterator[tuple[Pools, Demand, list[Pool] | None]]:
-        """Yield, for each request, the pools before it, its demand, and the pools after it.
+        """Yield pools before, demand and pools after each request.
 
-        These are None where they do not suffice, and that is the last.
+        The pools after are None if they do not suffice, and that ends the iteration.
         """
         pools, ids = self.now, frozenset(cell.id for cell in cells or ())
         for request in requests:
-            found = providers_of(request, mappings)
-            demand = Demand(request, found, ids, self._reported.sockets)
-            left = left_after(pools, demand)
-            yield pools, demand, left
-            if left is None:
+            providers = providers_of(request, mappings)
+            demand = Demand(request, providers, ids, self._reported.sockets)
+            remaining = left_after(pools, demand)
+            yield pools, demand, remaining
+            if remaining is None:
                 return
-            pools = left
+            pools = remaining
 
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """A host's PCI devices, the requests for them, and the providers of an allocation candidate.
+    """A host's PCI devices, the requests for them, and an allocation candidate's providers.
 
-    ``stats`` is ``host_state.pci_stats``: :class:`PciPools`, or what a plugin put in its place.
+    ``stats`` is ``host_state.pci_stats``: :class:`PciPools`, or a plugin's replacement.
     """
 
     stats: Any
@@ -508,14 +520,14 @@ class Devices:
         return counts
 
     def serve(self, cells: Sequence[InstanceNUMACell]) -> bool:
-        """Return whether these NUMA nodes are near enough to all requested devices."""
-        asked = self.requests
-        return not asked or bool(self.stats.support_requests(asked, self.mapping, cells))
+        """Return whether all requested devices are available near the NUMA nodes."""
+        requests = self.requests
+        return not requests or bool(self.stats.support_requests(requests, self.mapping, cells))
 
     def what_counts(self) -> Callable[[int], Hashable]:
-        """Return what of a NUMA node counts for :meth:`serve`, by the node's id.
+        """Return a key function of node ids for :meth:`serve`, see :class:`PciPools`.
 
-        Of what a plugin put in the place of the devices it is not known: each node is its own.
+        With a plugin's replacement each node has its own key.
         """
         if not self.requests:
             return lambda _node: None
@@ -527,7 +539,7 @@ class Devices:
 def devices_of(
     stats: Any, requests: InstancePCIRequests | None, mapping: Mapping[str, Sequence[str]] | None
 ) -> Devices | None:
-    """Return a host's devices and the requests for them; None where the host reports none."""
+    """Return a host's devices with the requests for them, or None if it reports none."""
     if not hasattr(stats, "support_requests"):
         return None
     return Devices(stats, () if requests is None else requests.requests, mapping)

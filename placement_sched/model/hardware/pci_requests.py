@@ -1,4 +1,4 @@
-"""PCI devices that an instance requests, and the aliases by which flavors request them.
+"""PCI requests of instances, and the aliases by which flavors request devices.
 
 Sources: nova's documentation, "Attaching physical PCI devices to guests", "PCI tracking in
 Placement", "Extra Specs" (``pci_passthrough:alias``, ``hw:pci_numa_affinity_policy``) and
@@ -23,13 +23,13 @@ from placement_sched.limits import MAX_PCI_DEVICES, MAX_PCI_REQUESTS, MAX_PCI_SP
 from placement_sched.model.document import NovaObject
 from placement_sched.model.flavor import Flavor
 
-#: The keys of a spec about the provider, which placement has checked.
+#: The keys of a spec that concern the provider and are checked by placement.
 OF_PLACEMENT = frozenset({"resource_class", "traits", "rp_uuid", "rp_uuids"})
-#: How near a PCI device must be to the instance's NUMA nodes.
+#: The policies for the distance of PCI devices to the instance's NUMA nodes.
 AFFINITY_POLICIES = ("required", "legacy", "preferred", "socket")
 _ID = re.compile("[0-9a-fA-F]{4}")
 _ANY = re.compile(r".*", re.DOTALL)
-#: The keys of an alias, and the values of each.
+#: The keys of an alias and the patterns of their values.
 _VALUES = {
     "name": re.compile(r".{1,256}", re.DOTALL),
     "capability_type": re.compile("pci"),
@@ -45,11 +45,10 @@ _VALUES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
-    """A name for devices that match one of ``specs``, and how near they must be.
+    """A name for devices that match any of ``specs``, with a NUMA affinity policy.
 
-    A spec has ``vendor_id``, ``product_id``, ``dev_type``, ``capability_type``,
-    ``live_migratable`` (``true`` or ``false``), ``resource_class`` and ``traits``, as far as the
-    alias has them.
+    A spec has ``vendor_id``, ``product_id``, ``dev_type``, ``capability_type``, ``live_migratable``
+    (``true`` or ``false``), ``resource_class`` and ``traits``, as far as the alias sets them.
     """
 
     name: str
@@ -58,66 +57,66 @@ class Alias:
 
 
 def aliases_of(texts: Sequence[str], *, in_placement: bool) -> Mapping[str, Alias]:
-    """Return the aliases that the lines of ``[pci] alias`` describe, each a JSON object.
+    """Parse the lines of ``[pci] alias``, each a JSON object.
 
-    Lines of one name are alternatives. With ``in_placement``, which is ``[filter_scheduler]
-    pci_in_placement``, there may be none, and a resource class may replace the ids. Raises
-    :class:`~placement_sched.errors.ConfigurationError` with the line and what is wrong.
+    Lines with the same name are alternatives. With ``in_placement`` (``[filter_scheduler]
+    pci_in_placement``) alternatives are not allowed, and a resource class may replace the ids.
+    Raises :class:`~placement_sched.errors.ConfigurationError` with the line and the problem.
     """
     aliases: dict[str, Alias] = {}
-    for alias in map(_alias, texts):
+    for alias in map(_parse_alias, texts):
         first = aliases.get(alias.name)
-        aliases[alias.name] = alias if first is None else _joined(first, alias)
+        aliases[alias.name] = alias if first is None else _merge_aliases(first, alias)
     for alias in aliases.values():
-        _check(alias, in_placement=in_placement)
+        _check_alias(alias, in_placement=in_placement)
     return aliases
 
 
-def _alias(text: str) -> Alias:
+def _parse_alias(text: str) -> Alias:
     try:
         spec = json.loads(text)
-    except (ValueError, RecursionError) as wrong:
-        raise _wrong(text, f"it is not valid JSON: {wrong}") from None
+    except (ValueError, RecursionError) as error:
+        raise _alias_error(text, f"it is not valid JSON: {error}") from None
     if not isinstance(spec, dict):
-        raise _wrong(text, "it is not a JSON object")
+        raise _alias_error(text, "it is not a JSON object")
     for key, value in spec.items():
         if key not in _VALUES:
-            raise _wrong(text, f"unknown key {key!r}; the keys are {', '.join(_VALUES)}")
+            raise _alias_error(text, f"unknown key {key!r}; the keys are {', '.join(_VALUES)}")
         if not isinstance(value, str) or not _VALUES[key].fullmatch(value):
-            raise _wrong(text, f"{key} cannot be {value!r}")
+            raise _alias_error(text, f"{key} cannot be {value!r}")
     if "name" not in spec:
-        raise _wrong(text, "it has no name")
+        raise _alias_error(text, "it has no name")
     return Alias(
         name=spec["name"].strip(),
         numa_policy=spec.get("numa_policy", "legacy"),
-        specs=(MappingProxyType(dict(_device(text, spec))),),
+        specs=(MappingProxyType(dict(_device_spec(text, spec))),),
     )
 
 
-def _device(text: str, spec: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the properties of the device itself, under the names that pools of devices have."""
+def _device_spec(text: str, spec: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the properties of the device, under the names in device pools."""
     for key, value in spec.items():
         if key == "live_migratable":
             try:
                 yield key, str(bool_from_string(value, strict=True)).lower()
             except ValueError:
-                raise _wrong(text, f"live_migratable: {value!r} is not a boolean") from None
+                raise _alias_error(text, f"live_migratable: {value!r} is not a boolean") from None
         elif key not in ("name", "numa_policy"):
             yield "dev_type" if key == "device_type" else key, value
 
 
-def _joined(first: Alias, other: Alias) -> Alias:
-    types = {spec.get("dev_type") for alias in (first, other) for spec in alias.specs}
-    if first.numa_policy != other.numa_policy:
-        raise _wrong(first.name, "its lines differ in numa_policy")
+def _merge_aliases(first: Alias, second: Alias) -> Alias:
+    types = {spec.get("dev_type") for alias in (first, second) for spec in alias.specs}
+    if first.numa_policy != second.numa_policy:
+        raise _alias_error(first.name, "its lines differ in numa_policy")
     if len(types) > 1 or None in types:
-        raise _wrong(first.name, "its lines must all have the same device_type")
-    return replace(first, specs=first.specs + other.specs)
+        raise _alias_error(first.name, "its lines must all have the same device_type")
+    return replace(first, specs=first.specs + second.specs)
 
 
-def _check(alias: Alias, *, in_placement: bool) -> None:
+def _check_alias(alias: Alias, *, in_placement: bool) -> None:
     if in_placement and len(alias.specs) > 1:
-        raise _wrong(
+        raise _alias_error(
             alias.name,
             "it has several lines, which [filter_scheduler] pci_in_placement does not allow; "
             "give the devices one resource_class",
@@ -125,26 +124,26 @@ def _check(alias: Alias, *, in_placement: bool) -> None:
     for spec in alias.specs:
         by_class = in_placement and "resource_class" in spec
         if not by_class and not {"vendor_id", "product_id"} <= spec.keys():
-            wanted = " or a resource_class" if in_placement else ""
-            raise _wrong(alias.name, f"it must have vendor_id and product_id{wanted}")
+            alternative = " or a resource_class" if in_placement else ""
+            raise _alias_error(alias.name, f"it must have vendor_id and product_id{alternative}")
 
 
-def _wrong(alias: str, why: str) -> ConfigurationError:
+def _alias_error(alias: str, why: str) -> ConfigurationError:
     return ConfigurationError(f"[pci] alias {alias!r}: {why}")
 
 
 _KEY = "pci_passthrough:alias"
-_WHERE = f"flavor extra spec {_KEY!r}"
-#: Under which the ids of requests are made.
-_IDS = UUID("5a0f3c52-8f6f-4a3b-9d0e-6f6b1f6f2c11")
+_SOURCE = f"flavor extra spec {_KEY!r}"
+#: The namespace of generated request ids.
+_ID_NAMESPACE = UUID("5a0f3c52-8f6f-4a3b-9d0e-6f6b1f6f2c11")
 
 
 @dataclass(frozen=True, kw_only=True)
 class InstancePCIRequest(NovaObject):
-    """``count`` devices, each of which matches one of ``spec``.
+    """A request for ``count`` devices, each matching any of ``spec``.
 
-    ``requester_id`` is the port that they are for; then the alias name is None. ``numa_policy`` is
-    how near they must be: ``required``, ``legacy``, ``preferred`` or ``socket``.
+    ``requester_id`` is the port for the devices, and then the alias name is None. ``numa_policy``
+    is ``required``, ``legacy``, ``preferred`` or ``socket``.
     """
 
     FLAVOR_ALIAS: ClassVar[int] = 0
@@ -159,32 +158,32 @@ class InstancePCIRequest(NovaObject):
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the request that a JSON object describes."""
-        given: dict[str, Any] = {one.name: document.get(one.name) for one in fields(cls)}
-        given["spec"] = tuple(given["spec"] or ())
-        return cls(**given)
+        """Return the PCI request of a JSON object."""
+        values: dict[str, Any] = {item.name: document.get(item.name) for item in fields(cls)}
+        values["spec"] = tuple(values["spec"] or ())
+        return cls(**values)
 
     @property
     def source(self) -> int:
-        """Return what requests it: the flavor, by an alias, or a port, which has none."""
+        """Return whether a flavor's alias or a port requests the devices."""
         return self.NEUTRON_PORT if self.alias_name is None else self.FLAVOR_ALIAS
 
     @cached_property
     def named(self) -> frozenset[str]:
-        """Return the keys of its specs that the devices themselves must have."""
+        """Return the keys of its specs that concern the devices themselves."""
         return frozenset().union(*self.spec) - OF_PLACEMENT
 
     @cached_property
     def suits(self) -> dict[Hashable, bool]:
-        """Return whether devices suit, by what they have under :attr:`named`.
+        """Return the cache of matches, by the devices' values of :attr:`named`.
 
-        It is filled while pools are looked at: those of many hosts are alike.
+        It is filled while pools are matched, because pools of many hosts are alike.
         """
         return {}
 
     @cached_property
     def described(self) -> str:
-        """Return what the devices must have, in words; the same for all hosts, and maybe long."""
+        """Return the required properties of the devices for messages."""
         specs = (
             ", ".join(f"{key} {value}" for key, value in spec.items() if key not in OF_PLACEMENT)
             for spec in self.spec
@@ -192,30 +191,31 @@ class InstancePCIRequest(NovaObject):
         return " or ".join(specs)
 
     def is_live_migratable(self) -> bool:
-        """Return whether every device that matches can move with a running instance."""
+        """Return whether every matching device can move with a running instance."""
         return all(spec.get("live_migratable") == "true" for spec in self.spec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstancePCIRequests(NovaObject):
-    """Every PCI device that an instance requests; true even where there is none, as in nova."""
+    """All PCI requests of an instance, true even without requests, as in nova."""
 
     requests: tuple[InstancePCIRequest, ...] = ()
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the requests that a request's JSON object (contract, ``pci_requests``) gives.
+        """Return the requests of a JSON object (contract, ``pci_requests``).
 
-        Raises :class:`Invalid` for more than are looked at on each host in a moment.
+        Raises :class:`Invalid` for more requests or keys than can be matched quickly.
         """
         requests = tuple(map(InstancePCIRequest.from_document, document["requests"]))
-        at = "$.request_spec.pci_requests.requests"
+        json_path = "$.request_spec.pci_requests.requests"
         if len(requests) > MAX_PCI_REQUESTS:
-            raise Invalid(f"{len(requests)} PCI requests, at most {MAX_PCI_REQUESTS}", at=at)
+            raise Invalid(f"{len(requests)} PCI requests, at most {MAX_PCI_REQUESTS}", at=json_path)
         keys = sum(len(spec) or 1 for request in requests for spec in request.spec)
         if keys > MAX_PCI_SPEC_KEYS:
             raise Invalid(
-                f"{keys} keys in the specs of PCI requests, at most {MAX_PCI_SPEC_KEYS}", at=at
+                f"{keys} keys in the specs of PCI requests, at most {MAX_PCI_SPEC_KEYS}",
+                at=json_path,
             )
         return cls(requests=requests)
 
@@ -225,70 +225,72 @@ def pci_requests(
 ) -> tuple[InstancePCIRequest, ...]:
     """Return a request for each ``alias:count`` of the flavor, in its order.
 
-    The ``affinity_policy`` of flavor and image wins over those of the aliases. Ids are the same
-    each time, so that a request sent again is the same. Raises :class:`Invalid`, naming the extra
+    ``affinity_policy`` of flavor and image overrides the policy of the aliases. Ids are
+    deterministic, so that a repeated request is equal. Raises :class:`Invalid`, naming the extra
     spec, for an alias that is not configured and for an invalid count.
     """
     value = flavor.extra_specs.get(_KEY)
     parts = [] if value is None else value.split(",")
-    return tuple(_request(one, at, affinity_policy, aliases) for at, one in enumerate(parts))
+    return tuple(
+        _build_request(part, index, affinity_policy, aliases) for index, part in enumerate(parts)
+    )
 
 
 def placement_terms(request: InstancePCIRequest) -> tuple[str, frozenset[str]]:
-    """Return the resource class, and the traits, that placement is asked for one device.
+    """Return the resource class and the traits of a device in placement.
 
-    Names are normalized as placement requires. Raises :class:`Invalid` for a request of several
-    kinds of device, or of one that is not identified.
+    Names are normalized as placement requires. Raises :class:`Invalid` for a request with several
+    specs, or with a spec that does not identify the device.
     """
     if len(request.spec) != 1:
         raise Invalid(
             f"PCI request {request.alias_name!r} has {len(request.spec)} specs; a query to "
-            "placement can have one only"
+            "placement supports a single spec"
         )
-    named, vendor, product, traits = (
-        _text(request, key) for key in ("resource_class", "vendor_id", "product_id", "traits")
+    class_name, vendor, product, traits = (
+        _spec_text(request, key) for key in ("resource_class", "vendor_id", "product_id", "traits")
     )
-    if not named and not (vendor and product):
+    if not class_name and not (vendor and product):
         raise Invalid(
             f"PCI request {request.alias_name!r} has neither resource_class nor vendor_id and "
             "product_id"
         )
-    resource_class = named or f"CUSTOM_PCI_{vendor}_{product}"
+    resource_class = class_name or f"CUSTOM_PCI_{vendor}_{product}"
     upper = resource_class.upper()
     if upper not in os_resource_classes.STANDARDS and not os_resource_classes.is_custom(upper):
         upper = os_resource_classes.normalize_name(upper)
-    standard, others = os_traits.check_traits(traits.split(",") if traits else [])
+    standard, custom = os_traits.check_traits(traits.split(",") if traits else [])
     return upper, frozenset(standard) | {
         name if os_traits.is_custom(name) else os_traits.normalize_name(name)
-        for name in map(str.upper, others)
+        for name in map(str.upper, custom)
     }
 
 
-def _request(
+def _build_request(
     part: str, position: int, affinity_policy: str | None, aliases: Mapping[str, Alias]
 ) -> InstancePCIRequest:
     name, colon, count = (piece.strip() for piece in part.partition(":"))
     if not colon:
-        raise Invalid(f"{_WHERE}: expected alias:count, got {part!r}")
+        raise Invalid(f"{_SOURCE}: expected alias:count, got {part!r}")
     alias = aliases.get(name)
     if alias is None:
-        raise Invalid(f"{_WHERE}: [pci] alias does not configure {name!r}")
+        raise Invalid(f"{_SOURCE}: [pci] alias does not configure {name!r}")
     try:
         number = int(count)
     except ValueError:
-        raise Invalid(f"{_WHERE}: expected a number of devices, got {count!r}") from None
+        raise Invalid(f"{_SOURCE}: expected a number of devices, got {count!r}") from None
     if not 0 <= number <= MAX_PCI_DEVICES:
-        raise Invalid(f"{_WHERE}: expected from 0 to {MAX_PCI_DEVICES} devices, got {number}")
+        raise Invalid(f"{_SOURCE}: expected from 0 to {MAX_PCI_DEVICES} devices, got {number}")
     return InstancePCIRequest(
         count=number,
         spec=alias.specs,
         alias_name=name,
-        request_id=str(uuid5(_IDS, f"{position} {name}")),
+        request_id=str(uuid5(_ID_NAMESPACE, f"{position} {name}")),
         numa_policy=affinity_policy or alias.numa_policy,
     )
 
 
-def _text(request: InstancePCIRequest, key: str) -> str:
+def _spec_text(request: InstancePCIRequest, key: str) -> str:
     value = request.spec[0].get(key)
     if not isinstance(value, str | None):
         raise Invalid(f"PCI request {request.alias_name!r}: {key} must be a string, not {value!r}")

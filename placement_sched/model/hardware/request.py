@@ -1,6 +1,6 @@
-"""What a flavor and an image, read together, request of the hardware, and so which NUMA nodes.
+"""Hardware requests of a flavor and an image, including NUMA nodes.
 
-Pinned CPUs, pages of a size and persistent memory need nodes too: one, where no number is set.
+Pinned CPUs, page sizes and persistent memory require NUMA nodes, a single node if no number is set.
 Source: nova's documentation, "CPU topologies" ("Customizing instance NUMA placement policies"),
 "Huge pages" and "Attaching virtual persistent memory to guests".
 """
@@ -51,32 +51,32 @@ _SOUND_MODELS = ("sb16", "es1370", "pcspk", "ac97", "ich6", "ich9", "usb", "virt
 
 
 class RequestedDevices(FlavorImage):
-    """The devices and the firmware that flavor and image request, each value read once.
+    """The device and firmware requests of flavor and image, each value cached.
 
-    Each property is None, False or empty where nothing is requested.
+    Each property is None, False or empty if nothing is requested.
     """
 
-    #: How the width of physical addresses is made.
+    #: The mode of the physical address width.
     address_mode = agreed("maxphysaddr_mode", ("passthrough", "emulate"))
     secure_boot = agreed("secure_boot", ("required", "disabled", "optional"), "os")
     #: The model of the sound device.
     sound_model = agreed("sound_model", _SOUND_MODELS)
     #: Whether packed virtio queues are requested.
     has_packed_ring = agreed_flag("virtio_packed_ring")
-    #: Whether encrypted local disks are requested, and how they are encrypted.
+    #: Whether encrypted local disks are requested, and the encryption format.
     has_ephemeral_encryption = agreed_flag("ephemeral_encryption")
     ephemeral_encryption_format = agreed("ephemeral_encryption_format", ("plain", "luks", "luksv2"))
-    #: How near PCI devices must be; it wins over the policies of aliases.
+    #: The NUMA affinity policy of PCI devices, which overrides the policies of aliases.
     pci_affinity_policy = agreed("pci_numa_affinity_policy", AFFINITY_POLICIES)
 
     @property
     def device_profile(self) -> str | None:
-        """Return the name of cyborg's device profile, by which the flavor requests accelerators."""
+        """Return the name of the flavor's cyborg device profile for accelerators."""
         return self.flavor.extra_specs.get("accel:device_profile")
 
     @cached_property
     def pmem_namespaces(self) -> Mapping[str, int]:
-        """Return how many namespaces ``hw:pmem`` requests, by the resource class of their label."""
+        """Return the number of ``hw:pmem`` namespaces, by the resource class of their label."""
         labels = self.flavor.extra_specs.get("hw:pmem", "").split(",")
         return Counter(
             os_resource_classes.normalize_name(f"PMEM_NAMESPACE_{label.strip()}")
@@ -88,7 +88,7 @@ class RequestedDevices(FlavorImage):
     def tpm_traits(self) -> tuple[str, ...]:
         """Return the traits of the TPM's model and version.
 
-        A version requests a TPM; a model alone does not. The CRB model needs version 2.0.
+        A version requests a TPM, a model alone does not. The CRB model needs version 2.0.
         """
         version = self.agreed("tpm_version", _TPM_VERSIONS)
         if version is None:
@@ -103,21 +103,21 @@ class RequestedDevices(FlavorImage):
 
     @cached_property
     def tpm_secret_security(self) -> str | None:
-        """Return who keeps the TPM's secret: ``user`` (default), ``host`` or ``deployment``."""
+        """Return the keeper of the TPM's secret: ``user`` (default), ``host`` or ``deployment``."""
         if not self.tpm_traits:
             return None
         keeper = self.flavor.extra_specs.get("hw:tpm_secret_security") or _SECRET_SECURITY[0]
-        where = cpu_policy.of_flavor("tpm_secret_security")
-        return cpu_policy.one_of(keeper, _SECRET_SECURITY, where)
+        source = cpu_policy.of_flavor("tpm_secret_security")
+        return cpu_policy.one_of(keeper, _SECRET_SECURITY, source)
 
 
 _ENCRYPTION, _MODEL, _SIZE = "mem_encryption", "mem_encryption_model", "mem_page_size"
-_WORDS = {"small": PAGES_SMALL, "large": PAGES_LARGE, "any": PAGES_ANY}
+_PAGE_KEYWORDS = {"small": PAGES_SMALL, "large": PAGES_LARGE, "any": PAGES_ANY}
 
 
 @dataclass(frozen=True, slots=True)
 class EncryptionModel:
-    """One way of encrypting memory, and what it needs beside its CPU's trait."""
+    """A model of memory encryption, and its needs in addition to the trait of its CPU."""
 
     trait: str
     locks_memory: bool = False
@@ -125,7 +125,7 @@ class EncryptionModel:
     no_video: bool = False
 
 
-#: By their names in extra spec and property; the first is the default.
+#: The models by name in extra spec and property. The first is the default.
 _MODELS = {
     "amd-sev": EncryptionModel(trait="HW_CPU_X86_AMD_SEV", locks_memory=True),
     "amd-sev-es": EncryptionModel(trait="HW_CPU_X86_AMD_SEV_ES", locks_memory=True),
@@ -135,43 +135,43 @@ _MODELS = {
 
 
 class RequestedMemory(FlavorImage):
-    """What flavor and image request of memory, each value read once."""
+    """The memory requests of flavor and image, each value cached."""
 
     @cached_property
     def page_size(self) -> float | None:
-        """Return the size of memory pages in KiB, a fraction where kilobits make one.
+        """Return the page size in KiB or a page size keyword, or None if it is not set.
 
-        The words ``small``, ``large`` and ``any`` are :data:`PAGES_SMALL` and the like; None where
-        no size is set. An image may choose only where its flavor has ``large`` or ``any``.
+        Keywords are :data:`PAGES_SMALL`, :data:`PAGES_LARGE` and :data:`PAGES_ANY`. A size in
+        kilobits may be a fraction. An image may choose only if its flavor has ``large`` or ``any``.
         """
         by_flavor, by_image = self.values(_SIZE)
         size = _in_kib(by_flavor, of_flavor(_SIZE)) if by_flavor else None
         if not by_image:
             return size
         if size not in (PAGES_LARGE, PAGES_ANY):
-            why = "an image may choose pages only where its flavor has 'large' or 'any'"
-            raise self.conflict(_SIZE, why)
+            rule = "an image may choose pages only where its flavor has 'large' or 'any'"
+            raise self.conflict(_SIZE, rule)
         return _in_kib(by_image, of_image(_SIZE))
 
     @cached_property
     def is_locked(self) -> bool | None:
-        """Return whether memory is never swapped out; None where that is not set.
+        """Return whether memory is locked against swapping, or None if it is not set.
 
-        Some encryption of memory needs it too; where it is set, a page size must be set as well.
+        Some models of memory encryption lock it, too. An explicit lock requires a page size.
         """
         locked = self.agreed_flag("locked_memory")
         if locked and not any(self.values(_SIZE)):
-            where = self.source("locked_memory")
-            raise Invalid(f"{where} needs a page size, set {of_flavor(_SIZE)}")
+            source = self.source("locked_memory")
+            raise Invalid(f"{source} needs a page size, set {of_flavor(_SIZE)}")
         if locked:
             return True
         return True if self.encryption and self.encryption.locks_memory else locked
 
     @cached_property
     def encryption(self) -> EncryptionModel | None:
-        """Return the encryption of memory that is requested; None where none is.
+        """Return the requested model of memory encryption, or None.
 
-        The image's firmware, machine type and video model must suit it.
+        The image's firmware, machine type and video model must support it.
         """
         if not self.agreed_flag(_ENCRYPTION):
             return None
@@ -184,58 +184,58 @@ class RequestedMemory(FlavorImage):
         return model
 
 
-def _check_image(both: FlavorImage, model: EncryptionModel, requested: str) -> None:
-    properties = both.image.properties
+def _check_image(request: FlavorImage, model: EncryptionModel, requested: str) -> None:
+    properties = request.image.properties
     machine = properties.get("hw_machine_type")
     if properties.get("hw_firmware_type") != "uefi":
         raise Invalid(f"{requested}: {of_image('firmware_type')} must be 'uefi'")
     if machine is not None and "q35" not in machine:
         raise Invalid(f"{requested}: {of_image('machine_type')} must be a q35, not {machine!r}")
-    if model.stateless_firmware and not both.has_stateless_firmware:
+    if model.stateless_firmware and not request.has_stateless_firmware:
         raise Invalid(f"{requested}: {of_image('firmware_stateless')} must be true")
     if model.no_video and properties.get("hw_video_model") != "none":
         raise Invalid(f"{requested}: {of_image('video_model')} must be 'none'")
 
 
-def _in_kib(text: str, where: str) -> float:
-    """Return the size of a text: a word, a number of KiB, or a number with a unit."""
-    if text in _WORDS:
-        return _WORDS[text]
+def _in_kib(text: str, source: str) -> float:
+    """Parse a page size: a keyword, a number of KiB, or a number with a unit."""
+    if text in _PAGE_KEYWORDS:
+        return _PAGE_KEYWORDS[text]
     try:
         return int(text) if text.isdigit() else string_to_bytes(text, return_int=True) / 1024
     except (ValueError, OverflowError):
         raise Invalid(
-            f"{where}: expected small, large, any, KiB or a size with a unit, got {text!r}"
+            f"{source}: expected small, large, any, KiB or a size with a unit, got {text!r}"
         ) from None
 
 
 _CPUS = f"{of_flavor('numa_cpus.N')} or {of_image('numa_cpus.N')}"
 _MEM = f"{of_flavor('numa_mem.N')} or {of_image('numa_mem.N')}"
-#: What one NUMA node has of an instance: virtual CPUs, and memory in MB.
+#: The share of a NUMA node: virtual CPUs, and memory in MB.
 _Share = tuple[frozenset[int], int]
 
 
-def _node_count(both: FlavorImage) -> int | None:
-    """Return how many NUMA nodes are requested; None where that is not set."""
-    by_flavor, by_image = both.values("numa_nodes")
+def _node_count(request: FlavorImage) -> int | None:
+    """Return the requested number of NUMA nodes, or None if it is not set."""
+    by_flavor, by_image = request.values("numa_nodes")
     if by_flavor and by_image:
-        raise both.conflict("numa_nodes", "only one of them may be set")
+        raise request.conflict("numa_nodes", "only one of them may be set")
     if not by_flavor and by_image in (None, ""):
         return None
     text = str(by_flavor or by_image)
     number = int(text) if text.isdecimal() and len(text) < 10 else 0
     if str(number) != text or not 1 <= number <= MAX_CPUS:
-        where = both.source("numa_nodes")
-        raise Invalid(f"{where}: expected a number of nodes from 1 to {MAX_CPUS}, got {text!r}")
+        source = request.source("numa_nodes")
+        raise Invalid(f"{source}: expected a number of nodes from 1 to {MAX_CPUS}, got {text!r}")
     return number
 
 
-def _shares(both: FlavorImage, nodes: int) -> Iterable[_Share]:
-    """Return the share of each node, as flavor or image set it, else equal shares."""
-    flavor, cpus = both.flavor, _by_node(both, "numa_cpus", cpu_set)
-    memory = _by_node(both, "numa_mem", _memory)
+def _shares(request: FlavorImage, nodes: int) -> Iterable[_Share]:
+    """Return the explicit share of each node, or equal shares."""
+    flavor, cpus = request.flavor, _read_per_node(request, "numa_cpus", cpu_set)
+    memory = _read_per_node(request, "numa_mem", _parse_memory)
     if cpus is None and memory is None:
-        return _equal_shares(both, nodes)
+        return _equal_shares(request, nodes)
     if cpus is None or memory is None or not len(cpus) == len(memory) == nodes:
         raise Invalid(
             f"{_CPUS} and {_MEM} must both be set for each of the {nodes} nodes of "
@@ -250,13 +250,15 @@ def _shares(both: FlavorImage, nodes: int) -> Iterable[_Share]:
     return zip(cpus, memory, strict=True)
 
 
-def _by_node(both: FlavorImage, key: str, read: Callable[[str, str], Any]) -> Sequence[Any] | None:
-    """Return the values that flavor or image set for the nodes from 0 on; None where neither."""
-    extra_specs = both.flavor.extra_specs
+def _read_per_node(
+    request: FlavorImage, key: str, read: Callable[[str, str], Any]
+) -> Sequence[Any] | None:
+    """Return the values of flavor or image for the nodes from 0 on, or None."""
+    extra_specs = request.flavor.extra_specs
     keys = (f"{key}.{node}" for node in range(MAX_NUMA_NODES))
-    given = takewhile(lambda name: f"hw:{name}" in extra_specs, keys)
-    by_flavor = [read(extra_specs[f"hw:{name}"], of_flavor(name)) for name in given]
-    by_image: Sequence[Any] | None = both.image.properties.get(f"hw_{key}")
+    names_in_flavor = takewhile(lambda name: f"hw:{name}" in extra_specs, keys)
+    by_flavor = [read(extra_specs[f"hw:{name}"], of_flavor(name)) for name in names_in_flavor]
+    by_image: Sequence[Any] | None = request.image.properties.get(f"hw_{key}")
     if by_flavor and by_image is not None:
         raise Invalid(
             f"{of_flavor(f'{key}.0')} and {of_image(f'{key}.0')}: only one of them may be set"
@@ -264,70 +266,74 @@ def _by_node(both: FlavorImage, key: str, read: Callable[[str, str], Any]) -> Se
     return by_flavor or by_image
 
 
-def _memory(text: str, where: str) -> int:
+def _parse_memory(text: str, source: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise Invalid(f"{where}: expected an amount of MB, got {text!r}") from None
+        raise Invalid(f"{source}: expected an amount of MB, got {text!r}") from None
 
 
-def _equal_shares(both: FlavorImage, nodes: int) -> Iterable[_Share]:
-    flavor = both.flavor
+def _equal_shares(request: FlavorImage, nodes: int) -> Iterable[_Share]:
+    flavor = request.flavor
     if flavor.vcpus % nodes or flavor.memory_mb % nodes:
         raise Invalid(
-            f"{both.source('numa_nodes')}: {flavor.vcpus} vcpus and {flavor.memory_mb} MB cannot "
-            f"be split into {nodes} equal shares; set {_CPUS} and {_MEM}"
+            f"{request.source('numa_nodes')}: {flavor.vcpus} vcpus and {flavor.memory_mb} MB "
+            f"cannot be split into {nodes} equal shares; set {_CPUS} and {_MEM}"
         )
-    every, width = sorted(all_cpus(flavor)), flavor.vcpus // nodes
+    all_vcpus, width = sorted(all_cpus(flavor)), flavor.vcpus // nodes
     starts = (node * width for node in range(nodes))
-    return [(frozenset(every[at : at + width]), flavor.memory_mb // nodes) for at in starts]
+    return [
+        (frozenset(all_vcpus[start : start + width]), flavor.memory_mb // nodes) for start in starts
+    ]
 
 
 def _check_cpus(flavor: Flavor, by_node: Sequence[frozenset[int]]) -> None:
-    every, named = all_cpus(flavor), frozenset().union(*by_node)
-    if not named <= every:
-        raise Invalid(f"{_CPUS}: CPU {min(named - every)} is not one of {flavor.vcpus} vcpus")
-    if len(named) < sum(map(len, by_node)):
+    all_vcpus, used_cpus = all_cpus(flavor), frozenset().union(*by_node)
+    if not used_cpus <= all_vcpus:
+        raise Invalid(
+            f"{_CPUS}: CPU {min(used_cpus - all_vcpus)} is not one of {flavor.vcpus} vcpus"
+        )
+    if len(used_cpus) < sum(map(len, by_node)):
         raise Invalid(f"{_CPUS}: a CPU is on two nodes")
-    if named != every:
-        raise Invalid(f"{_CPUS}: CPU {min(every - named)} is on no node")
+    if used_cpus != all_vcpus:
+        raise Invalid(f"{_CPUS}: CPU {min(all_vcpus - used_cpus)} is on no node")
 
 
 class RequestedHardware(FlavorImage):
-    """What a flavor and an image request of the hardware.
+    """The hardware requests of a flavor and an image.
 
-    Each value is read when first looked at, and kept: a request that gives its NUMA nodes itself is
-    not refused for what its flavor says of them.
+    Each value is read on first access and cached. A request with explicit NUMA nodes is therefore
+    never rejected for the NUMA keys of its flavor.
     """
 
     @cached_property
     def cpus(self) -> RequestedCPUs:
-        """Return what is requested of CPUs."""
+        """Return the CPU requests."""
         return RequestedCPUs(self.flavor, self.image)
 
     @cached_property
     def memory(self) -> RequestedMemory:
-        """Return what is requested of memory."""
+        """Return the memory requests."""
         return RequestedMemory(self.flavor, self.image)
 
     @cached_property
     def devices(self) -> RequestedDevices:
-        """Return what is requested of devices and firmware."""
+        """Return the device and firmware requests."""
         return RequestedDevices(self.flavor, self.image)
 
     @cached_property
     def numa_topology(self) -> InstanceNUMATopology | None:
-        """Return the NUMA nodes of the instance; None where none are requested.
+        """Return the NUMA nodes of the instance, or None if none are requested.
 
-        Raises :class:`Invalid`, naming the keys, for values that are not valid or contradict each
-        other, whether or not there are nodes then.
+        Raises :class:`Invalid`, with the keys, for invalid or contradicting values, even if no
+        nodes are requested.
         """
         pinning, nodes, size = self.cpus.pinning, _node_count(self), self.memory.page_size
-        self.memory.is_locked  # noqa: B018 - is checked even where no node is requested
+        self.memory.is_locked  # noqa: B018 - checked even if no node is requested
         if not (nodes or size or pinning.is_requested or self.devices.pmem_namespaces):
             return None
         if pinning.thread_policy is None and self.values("cpu_thread_policy")[0] == "":
-            # An empty policy requests nothing, but no node can have it.
+            # An empty policy requests no nodes, but is invalid on a node.
             raise Invalid(f"{of_flavor('cpu_thread_policy')} is empty")
         cells = (
             InstanceNUMACell(

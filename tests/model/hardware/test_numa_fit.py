@@ -56,7 +56,8 @@ def amounts(*memory):
             sizes(512, 512, 256),
             amounts(512, 1024),
             (
-                "NUMA node 1 of the instance fits on none of the host: NUMA nodes 0, 1: 1024 MB "
+                "NUMA node 1 of the instance fits on no NUMA node of the host: NUMA nodes 0, 1: "
+                "1024 MB "
                 "requested, 512 of 512 MB in all; NUMA node 2: 1024 MB requested, 256 of 256 MB in "
                 "all"
             ),
@@ -78,7 +79,7 @@ def test_each_node_gets_one_of_the_hosts_for_itself(host, instance, found):
 def test_nova_takes_no_node_for_another():
     """nova 34 passes this host: it has judged a node of it for another node of the instance."""
     found = fit_to_host(sizes(1024, 1024, 1024), amounts(512, 512, 2048), limits())
-    assert nodes(found).startswith("NUMA node 2 of the instance fits on none")
+    assert nodes(found).startswith("NUMA node 2 of the instance fits on no NUMA node")
 
 
 def test_word_for_pages_is_read_again_for_each_node():
@@ -100,7 +101,8 @@ def test_emulator_gets_its_cpu_on_the_first_node_only():
     assert (first.cpuset_reserved, second.cpuset_reserved) == ({3}, frozenset())
     other = an_instance(asked(0, pinned=range(4)), asked(1, pinned=range(4, 7)), emulator="isolate")
     assert nodes(fit_to_host(host, other, limits())) == (
-        "NUMA node 0 of the instance fits on none of the host: NUMA nodes 0, 1: 4 dedicated CPUs "
+        "NUMA node 0 of the instance fits on no NUMA node of the host: NUMA nodes 0, 1: 4 "
+        "dedicated CPUs "
         "and 1 for the emulator requested, 4 of 4 dedicated CPUs free"
     )
 
@@ -113,7 +115,8 @@ def test_emulator_gets_its_cpu_on_the_first_node_only():
         (
             [{0}],
             (
-                "1 PCI request cannot be served near NUMA nodes with room; free devices: 2 at NUMA "
+                "1 PCI request cannot be served near NUMA nodes with enough capacity; free "
+                "devices: 2 at NUMA "
                 "node 2"
             ),
         ),
@@ -135,7 +138,8 @@ def test_chosen_nodes_are_near_devices(near, found):
             "ab",
             True,
             (
-                "the NUMA nodes with room lack requested networks: a at NUMA node 0, b at NUMA "
+                "the NUMA nodes with enough capacity lack requested networks: a at NUMA node 0, b "
+                "at NUMA "
                 "node 1, tunnels at NUMA node 1"
             ),
         ),
@@ -312,5 +316,6 @@ def test_too_few_nodes_are_reported_with_both_numbers():
 
 def test_devices_at_no_node_are_reported_as_such():
     assert devices_elsewhere({}, 2).reason == (
-        "2 PCI requests cannot be served near NUMA nodes with room; free devices: none at any node"
+        "2 PCI requests cannot be served near NUMA nodes with enough capacity; free devices: none "
+        "at any node"
     )

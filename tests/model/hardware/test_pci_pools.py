@@ -229,8 +229,8 @@ PLACED = [pool(2, name="a", rp_uuid=A), pool(2, name="b", rp_uuid=B), pool(2, na
         ({"r-0": [A], "r-1": [A]}, 2, [("-", 2), ("b", 2)]),
         ({"r-0": [A], "r-1": [B]}, 2, [("-", 2), ("a", 1), ("b", 1)]),
         ({"r-0": [A], "r-1": [A], "r-2": [A]}, 3,
-         "6 free, 0 where the allocation candidate takes them (3 of provider-a)"),
-        ({"r-0": [C]}, 1, "6 free, 0 where the allocation candidate takes them (1 of provider-c)"),
+         "6 free, 0 of the allocation candidate's providers (3 of provider-a)"),
+        ({"r-0": [C]}, 1, "6 free, 0 of the allocation candidate's providers (1 of provider-c)"),
         # Requests whose ids begin alike have devices of their own.
         ({"r-0": [A], "rr-0": [B], "r-x-0": [B]}, 1, [("-", 2), ("a", 1), ("b", 2)]),
     ],
@@ -251,7 +251,7 @@ def test_devices_of_ports_are_none_of_placements():
 
 def test_provider_of_several_pools_is_refused():
     pools = [pool(2, rp_uuid=A, x="1"), pool(2, rp_uuid=A, x="2"), pool(2, rp_uuid=B)]
-    why = "6 free, 2 where the allocation candidate takes them (1 of provider-b), but devices of "
+    why = "6 free, 2 of the allocation candidate's providers (1 of provider-b), but devices of "
     assert left(pools, [request()], {"r-0": [B]}).startswith(why)
     assert left(pools, [request()], {}) == [(None, 1), (None, 2), (None, 2)]
 
@@ -290,10 +290,11 @@ def test_request_for_no_device_wants_a_pool_of_its_kind_as_in_nova():
         ([pool(2)], request(1, {"a": "b"}, {"c": "d"}), 0,
          "1 device for PCI alias nic requested; 2 free, 0 with a b or c d"),
         ([pool(2, dev_type="type-PF")], request(), 0,
-         ("1 device for PCI alias nic requested; 2 free, 0 besides physical functions and vdpa "
-          "devices not requested")),
+         ("1 device for PCI alias nic requested; 2 free, 0 without unrequested physical "
+          "functions and vdpa devices")),
         ([pool(2, remote_managed="true")], port(), 0,
-         "1 device for port port-1 requested; 2 free, 0 besides remote managed ones not requested"),
+         ("1 device for port port-1 requested; 2 free, 0 without unrequested remote managed "
+          "devices")),
         ([pool(2, live_migratable="True")], request(1, {"live_migratable": "true"}), 0,
          "1 device for PCI alias nic requested; 2 free, 0 live migratable"),
         ([pool(2, 3)], request(numa_policy="required"), 0,

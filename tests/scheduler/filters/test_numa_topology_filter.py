@@ -44,7 +44,8 @@ def refusal(host, spec, **options):
         (
             [a_cell(shared=[])],
             ONE,
-            ("NUMA node 0 of the instance fits on none of the host: NUMA node 0: 1 shared CPUs "
+            ("NUMA node 0 of the instance fits on no NUMA node of the host: NUMA node 0: 1 shared "
+             "CPUs "
             "requested, 0 in all"),
         ),
     ],
@@ -152,13 +153,14 @@ def test_host_without_a_candidate_left_is_refused():
     plugin = NUMATopologyFilter()
     found = plugin.refusal(host, a_spec(numa_topology=ONE, pci_requests=PCI))
     assert found.reason == (
-        "1 PCI request cannot be served near NUMA nodes with room; free devices: 1 at NUMA node 0, "
+        "1 PCI request cannot be served near NUMA nodes with enough capacity; free devices: 1 at "
+        "NUMA node 0, "
         "1 at NUMA node 1"
     )
     assert host.allocation_candidates == offered("1")
     host.allocation_candidates = []
     assert refusal(host, a_spec(numa_topology=ONE, pci_requests=PCI)) == (
-        "no allocation candidate is left"
+        "no allocation candidate remains"
     )
 
 
@@ -180,7 +182,8 @@ def test_instances_of_one_request_do_not_share_cpus():
         host.consume_from_request(spec)
         assert sorted(host.numa_topology.cells[0].pinned_cpus) == taken
     assert refusal(host, spec) == (
-        "NUMA node 0 of the instance fits on none of the host: NUMA node 1: 2 dedicated CPUs "
+        "NUMA node 0 of the instance fits on no NUMA node of the host: NUMA node 1: 2 dedicated "
+        "CPUs "
         "requested, 1 of 1 dedicated CPUs free; NUMA node 0: 2 dedicated CPUs requested, 0 of 4 "
         "dedicated CPUs free"
     )

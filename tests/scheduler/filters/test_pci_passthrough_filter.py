@@ -88,12 +88,12 @@ def test_host_is_refused_when_no_candidate_is_left():
     state = host([pool(2, rp_uuid="c")], *candidates)
     reason = (
         "none of 2 allocation candidates fits, the first: 1 device for PCI alias nic-0 requested; "
-        "2 free, 0 where the allocation candidate takes them (1 of provider-a)"
+        "2 free, 0 of the allocation candidate's providers (1 of provider-a)"
     )
     assert refusal(state, spec(1)) == reason
     assert state.allocation_candidates == candidates
     state.allocation_candidates = []
-    assert refusal(state, spec(1)) == "no allocation candidate of the host is left"
+    assert refusal(state, spec(1)) == "no allocation candidate of the host remains"
 
 
 def test_earlier_instances_of_the_request_have_taken_their_devices():
