@@ -306,7 +306,7 @@ def ours_alone(database):
         (no_tables, "no tables of OpenStack placement"),
         (no_revision, "placement-manage db stamp"),
         (unknown_revision, f"0123456789ab, which is not .*{NEWEST}"),
-        (several_revisions, f"{XENA}, {NEWEST}, which is not a revision"),
+        (several_revisions, f"{XENA}, {NEWEST}, which is not a supported revision"),
         (stein, "older than Train"),
         (lacking_a_table, "lacks allocations, inventories, .* and 4 more"),
         (lacking_a_column, r"lacks inventories\.step_size;"),

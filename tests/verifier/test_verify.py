@@ -298,12 +298,12 @@ BROKEN = {
     "recorded on another host": (
         [recorded(FREE, host="elsewhere")],
         {Invariant.ANOTHER_HOST},
-        [f"instance {FREE} is recorded on host elsewhere (node cn", "it holds is on host cn"],
+        [f"instance {FREE} is recorded on host elsewhere (node cn", "has allocations on host cn"],
     ),
     "recorded on another node": (
         [recorded(FREE, node="elsewhere")],
         {Invariant.ANOTHER_HOST},
-        [f"instance {FREE} is recorded on host cn", "(node elsewhere), and what it holds is on"],
+        [f"instance {FREE} is recorded on host cn", "(node elsewhere), but has allocations on"],
     ),
     "allocations on another host": (
         [recorded(FREE, host="cn2", node="cn2"), *moved(FREE, CN1)],
