@@ -68,7 +68,7 @@ class FunnelPicture:
 
 
 def funnel_picture(funnel: Json) -> FunnelPicture:
-    """Return the picture of a funnel (contract §4)."""
+    """Return the picture of a funnel."""
     shown: list[StagePicture] = []
     unreached: list[str] = []
     whole = 0

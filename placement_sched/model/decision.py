@@ -162,7 +162,7 @@ def digest_of(request: Mapping[str, Any]) -> str:
     return sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-#: The microversion of ``allocation_request`` in recorded answers (contract §4). It stays fixed when
+#: The microversion of ``allocation_request`` in recorded answers. It stays fixed when
 #: the API supports newer microversions, because it describes the stored form (allocations and
 #: mappings, unchanged since 1.34).
 _ALLOCATION_REQUEST_VERSION = "1.39"
@@ -170,7 +170,7 @@ _ALLOCATION_REQUEST_VERSION = "1.39"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """A host for an instance, in the form of ``select_destinations`` (contract §4).
+    """A host for an instance, in the form of ``select_destinations``.
 
     ``allocation_request`` is the body of ``PUT /allocations`` with allocations and mappings, or
     None for a rebuild, which allocates nothing.

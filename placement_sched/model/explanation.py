@@ -548,7 +548,7 @@ class Funnel:
         )
 
     def as_json(self, view: View = EVERYTHING) -> Json:
-        """Return the funnel as in the contract, without keys whose value is None.
+        """Return the funnel as JSON, without keys whose value is None.
 
         ``later_instance`` is present if the first instances found hosts and a later instance found
         none, ``room`` if more instances are requested than fit on the hosts, ``obstacle`` if the

@@ -1,4 +1,4 @@
-"""Reader of explanations (contract §4), for the command line and the console."""
+"""Reader of explanations, for the command line and the console."""
 
 import re
 from collections import defaultdict

@@ -399,7 +399,7 @@ class StoredImage(_ImageFields):
         return self.visibility in {PUBLIC, COMMUNITY} or self.owned_by(viewer)
 
     def as_request_image(self) -> dict[str, Any]:
-        """Return the image object of a request spec (contract §4)."""
+        """Return the image object of a request spec."""
         return {name: getattr(self, name) for name in _PLAIN} | {
             "id": self.uuid,
             "tags": sorted(self.tags),

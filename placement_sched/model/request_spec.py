@@ -528,7 +528,7 @@ _FILTER_PROPERTIES: Mapping[str, _Maker] = {
 
 
 def request_spec_from(document: Document) -> RequestSpec:
-    """Return the request of a JSON object (contract §4) that its schema accepts.
+    """Return the request of a JSON object that its schema accepts.
 
     Raises :class:`Invalid` for an invalid image property, a repeated instance, or a server group
     given by name, and :class:`NotFound` for a flavor or image given by name, because the caller

@@ -1,4 +1,4 @@
-"""Conversion of nova's RequestSpec to the scheduler's request spec document (contract §4).
+"""Conversion of nova's RequestSpec to the scheduler's request spec document.
 
 Set fields are taken as they are. Unset fields, as in objects of older releases, are absent from the
 document: NUMA topology and PCI requests are then derived from flavor and image.

@@ -18,7 +18,7 @@ _AMOUNTS = ("vcpu", "memory_mb", "disk_gb")
 def primitives_of(answer: Document) -> list[list[Json]]:
     """Return the Selection primitives of each instance: the chosen host, then alternates.
 
-    ``answer`` is that of :meth:`Scheduler.select_destinations` (contract §4).
+    ``answer`` is that of :meth:`Scheduler.select_destinations`.
     """
     return [[_selection(selection) for selection in group] for group in answer["selections"]]
 

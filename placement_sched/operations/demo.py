@@ -270,7 +270,7 @@ def _instances(host: _Host) -> Iterator[Json]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRequest:
-    """A request spec (contract §4) with a title, a summary and a hint."""
+    """A request spec with a title, a summary and a hint."""
 
     name: str
     title: str

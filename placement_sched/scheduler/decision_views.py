@@ -225,7 +225,7 @@ def _stages(kept: KeptFunnel) -> Iterator[tuple[str, Json]]:
 def replay(
     scheduler: Scheduler, decision: Decision, *, settings: str = NOW, view: View | None = None
 ) -> Json:
-    """Return a decision, an explanation of its request now, and the differences (contract §4).
+    """Return a decision, an explanation of its request now, and the differences.
 
     The overrides and changes of a recorded explanation apply with both ``settings``. For hosts
     that were chosen then and are not now, ``verdicts`` give the reasons. Raises :class:`Invalid`

@@ -148,7 +148,7 @@ class Scheduler:
         claiming: Claiming = Claiming.NEW,
         ids: RequestIds = NO_REQUEST,
     ) -> Json:
-        """Return the hosts selected for a request spec (contract §4), claimed as ``claiming``.
+        """Return the hosts selected for a request spec, claimed as ``claiming``.
 
         A repeated request with the same instance uuids returns the same result. Raises
         :class:`NoValidHost` with the funnel, :class:`Conflict` if another request has placed
@@ -279,7 +279,7 @@ class Scheduler:
         policy: str | None = None,
         changes: Sequence[CloudChange] = (),
     ) -> Json:
-        """Return a report of how a request would be scheduled (contract §4), without a claim.
+        """Return a report of how a request would be scheduled, without a claim.
 
         The run is that of :meth:`select_destinations`, under the settings in ``overrides``, on the
         cloud with ``changes``, and under the policy named ``policy`` instead of the policy that

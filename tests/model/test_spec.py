@@ -1,4 +1,4 @@
-"""The request spec: nova's names, from the contract's document."""
+"""The request spec: nova's names in a JSON document."""
 
 from dataclasses import replace
 

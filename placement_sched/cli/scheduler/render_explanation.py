@@ -1,4 +1,4 @@
-"""Renders an explanation (contract §4) as text: the rejections by stage, and the best hosts."""
+"""Renders an explanation as text: the rejections by stage, and the best hosts."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence

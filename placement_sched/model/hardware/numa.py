@@ -271,7 +271,7 @@ class InstanceNUMATopology:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the topology of a request's JSON object (contract, ``numa_topology``)."""
+        """Return the topology of a request's JSON object (``numa_topology`` of a request spec)."""
         cells = document["cells"]
         return cls(
             cells=tuple(map(InstanceNUMACell.from_document, cells, range(len(cells)))),

@@ -203,7 +203,7 @@ class InstancePCIRequests(NovaObject):
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the requests of a JSON object (contract, ``pci_requests``).
+        """Return the requests of a JSON object (``pci_requests`` of a request spec).
 
         Raises :class:`Invalid` for more requests or keys than can be matched quickly.
         """

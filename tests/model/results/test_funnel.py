@@ -1,4 +1,4 @@
-"""The explanation as JSON: contract §4's shapes, lists bounded, counts exact."""
+"""The explanation as JSON: its keys, bounded lists, exact counts."""
 
 from dataclasses import asdict
 

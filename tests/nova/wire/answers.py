@@ -1,4 +1,4 @@
-"""Answers of ``select_destinations`` as the contract has them."""
+"""Answers of ``select_destinations`` in the form of the scheduler API."""
 
 from typing import Any
 

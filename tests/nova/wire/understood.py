@@ -134,7 +134,7 @@ def _pci(spec: RequestSpec) -> Any:
 
 
 _PARTS = {
-    # Without an image a request has one without properties (contract).
+    # Without an image a request has one without properties.
     "image": lambda spec: None if spec.image == Image() else image(spec.image),
     "requested_destination": _destination,
     "retry": _retry,
