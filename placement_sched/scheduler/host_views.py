@@ -16,7 +16,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance, NovaCell
 from placement_sched.model.names import canonical, suggested
 from placement_sched.model.provider import Inventory
-from placement_sched.scheduler.policies import views as policies_shown
+from placement_sched.scheduler import policy_views
 from placement_sched.scheduler.policies.registry import Policies, policies_for
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store.compute import cells, compute_nodes, hosts, instances, services
@@ -247,7 +247,7 @@ def one_shown(scheduler: Scheduler, host: str) -> Json:
         vms = [vm for vm in instances.by_hosts(connection, [host]) if vm.host == host]
         cells_by_uuid = {canonical(cell.uuid): cell for cell in cells.all_cells(connection)}
     compute = next((service for service in records if service.is_compute), None)
-    policy = policies_shown.one_shown(scheduler, cloud.policy(host))
+    policy = policy_views.one_shown(scheduler, cloud.policy(host))
     return {
         "host": host,
         "zone": ",".join(cloud.zones(host)),
@@ -265,7 +265,7 @@ def one_shown(scheduler: Scheduler, host: str) -> Json:
 
 
 def _own_options(options: Mapping[str, Json]) -> Json:
-    return {key: each for key, each in options.items() if each["source"] == policies_shown.POLICY}
+    return {key: each for key, each in options.items() if each["source"] == policy_views.POLICY}
 
 
 def _aggregate(row: HostAggregate) -> Json:

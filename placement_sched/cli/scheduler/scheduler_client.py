@@ -23,7 +23,7 @@ from placement_sched.model.document import Json
 from placement_sched.scheduler.caches import Memory
 from placement_sched.scheduler.host_views import one_shown as host_shown
 from placement_sched.scheduler.plugins import read_settings
-from placement_sched.scheduler.policies.views import all_shown, one_shown
+from placement_sched.scheduler.policy_views import all_shown, one_shown
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store.compute import host_aggregates
 

@@ -6,7 +6,12 @@ from placement_sched.model.aggregates import DEFAULT_POLICY, POLICY_KEY
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filters import BaseHostFilter, HostState, Question, Refusal, Remedy
 from placement_sched.scheduler.filters.changed_requests import without_hint
-from placement_sched.scheduler.policies.selectors.hint import policy_hint
+
+
+def policy_hint(spec_obj: RequestSpec) -> str | None:
+    """Return the policy in the request's hint ``sched_policy``, or None."""
+    values = spec_obj.scheduler_hints.get(POLICY_KEY)
+    return values[0].strip().lower() if values else None
 
 
 class AggregateSchedulerPolicyConfigurationFilter(BaseHostFilter):

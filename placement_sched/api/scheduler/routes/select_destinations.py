@@ -7,7 +7,7 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 from placement_sched.api.scheduler import request_schema
 from placement_sched.model.aggregates import POLICY_KEY
-from placement_sched.scheduler.policies.views import all_shown, one_shown, selectors_shown
+from placement_sched.scheduler.policy_views import all_shown, one_shown, selectors_shown
 
 blueprint = Blueprint("select_destinations", __name__)
 

@@ -1,14 +1,11 @@
 """Policy selection by scheduler hint."""
 
-from placement_sched.model.aggregates import DEFAULT_POLICY, POLICY_KEY, HostAggregate
+from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate
 from placement_sched.model.request_spec import RequestSpec
+from placement_sched.scheduler.filters.aggregate_scheduler_policy_configuration_filter import (
+    policy_hint,
+)
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
-
-
-def policy_hint(spec_obj: RequestSpec) -> str | None:
-    """Return the policy in the request's hint ``sched_policy``, or None."""
-    values = spec_obj.scheduler_hints.get(POLICY_KEY)
-    return values[0].strip().lower() if values else None
 
 
 class HintSelector(BasePolicySelector):

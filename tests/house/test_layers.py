@@ -1,4 +1,4 @@
-"""Each floor imports only those below it; the contracts stand in setup.cfg."""
+"""Each layer imports only the layers below it; the contracts stand in setup.cfg."""
 
 import configparser
 import subprocess
@@ -20,14 +20,14 @@ def test_import_contracts_hold():
     assert done.returncode == 0, done.stdout
 
 
-def test_every_module_of_the_top_stands_on_a_floor():
+def test_every_top_module_is_a_layer():
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
-    floors = set(setup["importlinter:contract:floors"]["layers"].split())
+    layers = set(setup["importlinter:contract:layers"]["layers"].split())
     top = {path.stem for path in PACKAGE.glob("*.py")} | {
         path.parent.name for path in PACKAGE.glob("*/__init__.py")
     }
-    assert top - {"__init__"} == floors
+    assert top - {"__init__"} == layers
 
 
 def test_no_contract_is_ignored():
