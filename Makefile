@@ -116,7 +116,7 @@ chaos: $(VENV)/.develop $(PEER)/.ready ## dev: kill, cut, fill, overload and att
 soak: $(VENV)/.develop ## dev: use a server for MINUTES=30, and hold its memory, descriptors and latency flat
 	$(BIN)/python -m tests.chaos.soak --minutes $(MINUTES)
 
-lint: $(VENV)/.develop ## dev: check style, types, floors and words
+lint: $(VENV)/.develop ## dev: check style, types, layers and language
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
