@@ -589,7 +589,7 @@ def served_url(text: str, place: str) -> URL:
     url = url.set(drivername=_DRIVERS.get(url.drivername, url.drivername))
     if url.drivername not in _SUPPORTED:
         raise ConfigurationError(
-            f"{place}: {url.drivername!r} is not supported; use sqlite, postgresql or mysql"
+            f"{place}: {url.drivername!r} is not supported: use sqlite, postgresql or mysql"
         )
     if url.drivername.startswith("mysql") and "charset" not in url.query:
         url = url.update_query_dict({"charset": "utf8mb4"})

@@ -127,7 +127,7 @@ def test_log_has_as_much_sql_as_told(opened, sql_log, sqlite_url, verbosity, sta
 
 
 def test_unknown_database_is_refused():
-    with pytest.raises(ConfigurationError, match="not served"):
+    with pytest.raises(ConfigurationError, match="not supported"):
         database_url(options("oracle://u@h/db"))
 
 

@@ -196,7 +196,7 @@ def test_decision_of_an_earlier_release_is_replayed_with_settings_of_now_only(cl
     statement = "UPDATE sched_decisions SET conditions = NULL, best = NULL"
     database.write(lambda connection: connection.exec_driver_sql(statement))
     assert "outcome" not in differences(cloud, uuid, settings=NOW)
-    with pytest.raises(Invalid, match="were not recorded"):
+    with pytest.raises(Invalid, match="are not recorded"):
         replayed(cloud, uuid, settings=THEN)
 
 
