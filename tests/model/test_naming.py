@@ -49,7 +49,7 @@ def test_the_nearest_come_first_whatever_the_case(name, known, most, wanted):
 def test_no_more_names_are_compared_than_take_little_time(monkeypatch):
     known = ["x" * 40, "name", *(f"names{number}" for number in range(9))]
     assert nearest("nama", known, 2) == ("name", "names0")
-    monkeypatch.setattr(names, "_COMPARED", 4 * 4)
+    monkeypatch.setattr(names, "_MAX_COMPARISON_WORK", 4 * 4)
     assert nearest("nama", known, 2) == ("name",)
 
 
