@@ -94,15 +94,15 @@ def obeys_units(inventory: Inventory, amount: int) -> bool:
 def why_not(inventory: Inventory | None, used: int, amount: int) -> str:
     """Return why ``amount`` units do not fit into an inventory."""
     if inventory is None:
-        return f"none in inventory, {amount} asked"
+        return f"none in inventory, {amount} requested"
     free = max(inventory.capacity - used, 0)
     if amount > free:
-        return f"{free} free of {inventory.capacity}, {amount} asked"
+        return f"{free} free of {inventory.capacity}, {amount} requested"
     if amount > inventory.max_unit:
-        return f"at most {inventory.max_unit} in one allocation (max_unit), {amount} asked"
+        return f"at most {inventory.max_unit} in one allocation (max_unit), {amount} requested"
     if amount < inventory.min_unit:
-        return f"at least {inventory.min_unit} in one allocation (min_unit), {amount} asked"
-    return f"only in steps of {inventory.step_size} (step_size), {amount} asked"
+        return f"at least {inventory.min_unit} in one allocation (min_unit), {amount} requested"
+    return f"only in steps of {inventory.step_size} (step_size), {amount} requested"
 
 
 #: The API's name for the missing type of a consumer (microversion 1.38).

@@ -180,7 +180,7 @@ def test_the_full_rack_the_silent_and_the_disabled_host_are_refused_with_reasons
     assert reasons[DISABLED_HOST] == f"disabled: {DISABLED_REASON}"
     assert reasons[SILENT_HOST] == "no heartbeat for 30 days"
     rack = {reason for host, reason in reasons.items() if host.startswith(FULL_RACK)}
-    assert rack == {"MEMORY_MB: 0 free of 516096, 4096 asked"}
+    assert rack == {"MEMORY_MB: 0 free of 516096, 4096 requested"}
 
 
 def test_the_impossible_one_has_a_single_obstacle(told):
@@ -220,7 +220,7 @@ def test_each_request_is_introduced_and_its_best_and_claimed_hosts_are_shown(sho
 
 def test_refused_hosts_are_counted_by_reason_with_an_example(shown):
     text = section(shown, 1)
-    assert f"16 hosts: MEMORY_MB: 0 free of 516096, 4096 asked (e.g. {FULL_RACK}-ssd01)" in text
+    assert f"16 hosts: MEMORY_MB: 0 free of 516096, 4096 requested (e.g. {FULL_RACK}-ssd01)" in text
     assert f"1 host: disabled: {DISABLED_REASON} ({DISABLED_HOST})" in text
     assert f"1 host: no heartbeat for 30 days ({SILENT_HOST})" in text
     assert "48 hosts: in a forbidden aggregate (e.g. az1-r06-win01)" in text

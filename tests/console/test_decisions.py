@@ -84,7 +84,7 @@ def test_decisions_that_rejected_a_host_say_why(cloud, browser):
     body = {"request_spec": spec(instance(1), flavor=flavor(vcpus=99))}
     cloud.post_json(SELECT, body, status=409)
     page = browser.get(PAGE, params={"refused": "cn1"})
-    assert "99 asked" in page.html.select_one(".reasons").get_text()
+    assert "99 requested" in page.html.select_one(".reasons").get_text()
     assert "1 decisions were examined" in page.text
 
 

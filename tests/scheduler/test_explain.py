@@ -38,7 +38,7 @@ def test_every_stage_counts_what_entered_and_what_left(cloud):
     assert memory["rejected"][0] == {
         "host": "cn1",
         "node": "cn1",
-        "reason": "MEMORY_MB: 16384 free of 16384, 40000 asked",
+        "reason": "MEMORY_MB: 16384 free of 16384, 40000 requested",
     }
     (alive, *_) = told["funnel"]["filters"]
     assert (alive["name"], alive["before"], alive["after"]) == ("ComputeFilter", 8, 7)

@@ -166,7 +166,7 @@ REFUSALS = {
     "numbers of a lone host": (
         Cloud((Host("cn1", stock("VCPU", 8, used=5, reserved=1)),)),
         CandidatesQuery(groups=(BIG,)),
-        {"resources VCPU:4": ["VCPU: 2 free of 7, 4 asked"]},
+        {"resources VCPU:4": ["VCPU: 2 free of 7, 4 requested"]},
     ),
     "numbers of each child": (
         WIDE,
@@ -174,8 +174,8 @@ REFUSALS = {
         {
             "resources VCPU:4": [
                 (
-                    "VCPU: 3 free of 8, 4 asked on NUMA0; "
-                    "VCPU: at most 3 in one allocation (max_unit), 4 asked on NUMA1"
+                    "VCPU: 3 free of 8, 4 requested on NUMA0; "
+                    "VCPU: at most 3 in one allocation (max_unit), 4 requested on NUMA1"
                 )
             ]
         },
@@ -183,7 +183,7 @@ REFUSALS = {
     "a class that a tree lacks": (
         WIDE,
         CandidatesQuery(groups=(_group(DISK_GB=1),)),
-        {"resources DISK_GB:1": ["DISK_GB: none in inventory, 1 asked"]},
+        {"resources DISK_GB:1": ["DISK_GB: none in inventory, 1 requested"]},
     ),
     "a group by its suffix": (
         NICS,

@@ -222,7 +222,7 @@ def test_show_of_a_refused_request_is_what_explain_shows(answer):
     words = " ".join(printed.split())
     assert status == 0
     assert "No valid host 3 hosts meet all constraints but resources VCPU:99" in words
-    assert "99 asked" in words
+    assert "99 requested" in words
 
 
 def test_show_of_an_outline_has_its_counts(cloud, answer, tmp_path):

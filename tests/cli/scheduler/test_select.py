@@ -164,9 +164,9 @@ def test_explain_gives_every_reason_of_a_host(answer):
     shown = " ".join(printed.split())
     assert shown.startswith(
         "cn1 rejected, passes after the changes below "
-        "resources MEMORY_MB:10000 MEMORY_MB: 8192 free of 8192, 10000 asked "
+        "resources MEMORY_MB:10000 MEMORY_MB: 8192 free of 8192, 10000 requested "
     )
-    assert "resources VCPU:9 VCPU: at most 8 in one allocation (max_unit), 9 asked" in shown
+    assert "resources VCPU:9 VCPU: at most 8 in one allocation (max_unit), 9 requested" in shown
 
 
 def test_explain_refuses_an_unknown_host_by_name(answer):

@@ -25,8 +25,8 @@ def test_alike_reasons_are_counted_with_the_first_host_for_example():
 
 
 def test_reasons_that_differ_in_numbers_are_one_with_the_ranges():
-    told = grouped(refusals("10 free of 20, 99 asked", "9 free of 20, 99 asked"))
-    assert told == [GroupedReason(2, "9..10 free of 20, 99 asked", "cn0", "cn0")]
+    told = grouped(refusals("10 free of 20, 99 requested", "9 free of 20, 99 requested"))
+    assert told == [GroupedReason(2, "9..10 free of 20, 99 requested", "cn0", "cn0")]
 
 
 def test_numbers_within_names_are_not_ranged():

@@ -69,7 +69,7 @@ def test_host_that_is_full_here_is_explained_by_its_stage(shadowed, uuid):
     one = only(shadowed.look())
     assert one.verdict == shadow_result.OTHER_HOST
     assert one.detail["why"].startswith(
-        "cn2 did not pass here: resources: MEMORY_MB: 192 free of 8192, 2048 asked"
+        "cn2 did not pass here: resources: MEMORY_MB: 192 free of 8192, 2048 requested"
     )
 
 

@@ -7,7 +7,7 @@ from placement_sched.nova.shadow.comparing import Refused, judge, verdict_of_all
 from tests.nova.shadow.noted import host, notes, on, step
 
 UUIDS = ("i1", "i2", "i3")
-NO_ROOM = Refused("allocation_candidates", "resources", "MEMORY_MB: 0 free of 8, 512 asked")
+NO_ROOM = Refused("allocation_candidates", "resources", "MEMORY_MB: 0 free of 8, 512 requested")
 WRONG_ZONE = Refused("filters", "AggregateInstanceExtraSpecsFilter", "ssd is not true")
 
 
@@ -41,7 +41,7 @@ def test_host_that_a_stage_refused_is_explained_by_it():
     (one,) = judged(notes(step("a"), refused={"b": NO_ROOM}), on("b"))
     assert one.verdict == shadow_result.OTHER_HOST
     assert one.detail["why"] == (
-        "b did not pass here: resources: MEMORY_MB: 0 free of 8, 512 asked; "
+        "b did not pass here: resources: MEMORY_MB: 0 free of 8, 512 requested; "
         "a was chosen with the weight 1"
     )
 

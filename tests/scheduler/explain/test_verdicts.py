@@ -72,8 +72,8 @@ def test_a_host_is_told_every_reason_of_every_stage(cloud):
         ("filters", "ignore_hosts"),
         ("filters", "ComputeFilter"),
     ]
-    assert reasons(verdict)[0][2] == "MEMORY_MB: 81920 free of 81920, 200000 asked"
-    assert reasons(verdict)[1][2] == "VCPU: at most 16 in one allocation (max_unit), 17 asked"
+    assert reasons(verdict)[0][2] == "MEMORY_MB: 81920 free of 81920, 200000 requested"
+    assert reasons(verdict)[1][2] == "VCPU: at most 16 in one allocation (max_unit), 17 requested"
     assert reasons(verdict)[3][2].startswith("no heartbeat for")
 
 
