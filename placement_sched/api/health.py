@@ -1,6 +1,6 @@
 """The paths outside of the APIs: ``/``, ``/healthz`` and ``/metrics``.
 
-``/`` lists the APIs, or redirects browsers to the console. No path needs a token.
+``/`` lists the APIs, or shows the console to browsers. No path needs a token.
 
 ``/healthz`` and ``/healthz/live`` answer 200 while the process lives. ``/healthz/ready`` and
 ``/healthz?ready`` answer 503 while the database does not answer, is read-only or is not prepared.
