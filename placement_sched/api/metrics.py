@@ -258,8 +258,8 @@ def asked_of(environ: dict[str, Any]) -> Asked | None:
 def counted(application: WSGI, metrics: Metrics) -> WSGI:
     """Wrap ``application`` to count the answers to requests with labels.
 
-    This middleware has to be the outermost, so that it counts the status that the client receives:
-    the CORS middleware may replace an answer.
+    It belongs around the CORS middleware, which may replace an answer, so that it counts the
+    status that the client receives.
     """
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
