@@ -21,16 +21,44 @@ from placement_sched.config.logs import without_warnings
 from placement_sched.config.options.api import KEYSTONE_GROUP as _GROUP
 from placement_sched.errors import ConfigurationError, Error, Invalid, Unavailable
 
-
-class Unauthorized(Error):
-    """The request has no valid token."""
-
-
 #: Maximum length of a project or user id in the tables, in characters.
 _MAX_ID = 255
 #: Header that reports that keystone did not answer. :class:`Gate` removes it from requests of
 #: clients.
 UNREACHABLE = "X-Identity-Unreachable"
+#: Further credentials of a token by the header of keystonemiddleware.
+_FURTHER = (
+    ("OpenStack-System-Scope", "system_scope"),
+    ("X-Domain-Id", "domain_id"),
+    ("X-User-Domain-Id", "user_domain_id"),
+    ("X-Project-Domain-Id", "project_domain_id"),
+    ("X-Service-User-Id", "service_user_id"),
+    ("X-Service-User-Domain-Id", "service_user_domain_id"),
+    ("X-Service-Project-Id", "service_project_id"),
+    ("X-Service-Project-Domain-Id", "service_project_domain_id"),
+)
+#: The errors that mean that the identity service did not answer, rather than an invalid token.
+_NO_ANSWER = (
+    keystoneauth.ConnectionError,
+    keystoneauth.DiscoveryFailure,
+    keystoneauth.RequestTimeout,
+    keystoneauth.CatalogException,
+    keystoneauth.AuthorizationFailure,
+    auth_token.ServiceError,
+)
+#: Environ key of the request that creates the token cache, before the first request of a client.
+_AT_START = "placement_sched.at_start"
+#: The service types that differ from the name of the API.
+_SERVICE_TYPES = {"scheduler": "placement-scheduler"}
+#: The wildcards of an access rule's path (keystone's documentation, "Application Credentials",
+#: "Access Rules").
+_WILDCARD = re.compile(r"\*\*|\*|\{[^}]*\}")
+_PREFIX = "HTTP_X_FORWARDED_PREFIX"
+_VERSION = re.compile(r"/v[0-9][0-9.]*(?=/|$)")
+
+
+class Unauthorized(Error):
+    """The request has no valid token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +103,6 @@ class Identity:
 
 
 ANONYMOUS = Identity("", "")
-
-#: Further credentials of a token by the header of keystonemiddleware.
-_FURTHER = (
-    ("OpenStack-System-Scope", "system_scope"),
-    ("X-Domain-Id", "domain_id"),
-    ("X-User-Domain-Id", "user_domain_id"),
-    ("X-Project-Domain-Id", "project_domain_id"),
-    ("X-Service-User-Id", "service_user_id"),
-    ("X-Service-User-Domain-Id", "service_user_domain_id"),
-    ("X-Service-Project-Id", "service_project_id"),
-    ("X-Service-Project-Domain-Id", "service_project_domain_id"),
-)
 
 
 def noauth2(headers: Headers) -> Identity:
@@ -142,32 +158,8 @@ def _read_roles(headers: Headers, header: str) -> tuple[str, ...]:
 STRATEGIES = {"noauth2": noauth2, "keystone": keystone}
 
 
-#: The errors that mean that the identity service did not answer, rather than an invalid token.
-_NO_ANSWER = (
-    keystoneauth.ConnectionError,
-    keystoneauth.DiscoveryFailure,
-    keystoneauth.RequestTimeout,
-    keystoneauth.CatalogException,
-    keystoneauth.AuthorizationFailure,
-    auth_token.ServiceError,
-)
-
-
-#: Environ key of the request that creates the token cache, before the first request of a client.
-_AT_START = "placement_sched.at_start"
-
-
 class _Silent(Exception):
     """The identity service did not answer."""
-
-
-#: The service types that differ from the name of the API.
-_SERVICE_TYPES = {"scheduler": "placement-scheduler"}
-#: The wildcards of an access rule's path (keystone's documentation, "Application Credentials",
-#: "Access Rules").
-_WILDCARD = re.compile(r"\*\*|\*|\{[^}]*\}")
-_PREFIX = "HTTP_X_FORWARDED_PREFIX"
-_VERSION = re.compile(r"/v[0-9][0-9.]*(?=/|$)")
 
 
 class Gate(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware has no types

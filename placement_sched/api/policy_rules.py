@@ -25,6 +25,25 @@ _ZONES = "os_compute_api:os-availability-zone"
 _GROUPS = "os_compute_api:os-server-groups"
 _SERVICES = "os_compute_api:os-services"
 _HYPERVISORS = "os_compute_api:os-hypervisors"
+_PLACEMENT_ADMIN = "rule:admin_or_service_api"
+_PLACEMENT_READER = "rule:admin_or_project_reader_or_service_api"
+_SERVICE = "rule:service_api"
+_ADMIN_ALONE = "role:admin"
+_PROVIDERS = "/resource_providers"
+_PROVIDER = "/resource_providers/{uuid}"
+_INVENTORIES = f"{_PROVIDER}/inventories"
+_INVENTORY = f"{_INVENTORIES}/{{resource_class}}"
+_CLASSES = "/resource_classes"
+_CLASS = "/resource_classes/{name}"
+_TRAIT = "/traits/{name}"
+_CONSUMER = "/allocations/{consumer_uuid}"
+_ADMIN = "role:admin"
+#: With keystone ``member`` implies ``reader``. With ``noauth2`` the caller sends all roles.
+_IMAGE_READER = "role:admin or role:reader or (role:member and project_id:%(project_id)s)"
+_IMAGE_MEMBER = "role:admin or (role:member and project_id:%(project_id)s)"
+#: The rule for the scheduler hint ``sched_policy``.
+POLICY_HINT = "scheduler:policies:hint"
+_ADMIN_OR_SERVICE = "role:admin or role:service"
 
 
 def _rule(name: str, description: str, check: str = _COMPUTE_ADMIN) -> Rule:
@@ -101,14 +120,6 @@ COMPUTE_RULES = (
 )
 
 
-_PLACEMENT_ADMIN = "rule:admin_or_service_api"
-_PLACEMENT_READER = "rule:admin_or_project_reader_or_service_api"
-_SERVICE = "rule:service_api"
-
-
-_ADMIN_ALONE = "role:admin"
-
-
 def _base(name: str, check: str, description: str, formerly: str | None = _ADMIN_ALONE) -> Rule:
     return Rule(name, check, description, formerly=formerly)
 
@@ -128,15 +139,6 @@ def _placement_rule(
         project_key=project_key,
     )
 
-
-_PROVIDERS = "/resource_providers"
-_PROVIDER = "/resource_providers/{uuid}"
-_INVENTORIES = f"{_PROVIDER}/inventories"
-_INVENTORY = f"{_INVENTORIES}/{{resource_class}}"
-_CLASSES = "/resource_classes"
-_CLASS = "/resource_classes/{name}"
-_TRAIT = "/traits/{name}"
-_CONSUMER = "/allocations/{consumer_uuid}"
 
 PLACEMENT_RULES = (
     _base("admin_api", _ADMIN_ALONE, "Administrators.", formerly=None),
@@ -256,11 +258,6 @@ PLACEMENT_RULES = (
 # The names and defaults of the image API's rules are glance's. They guard the operations. In
 # addition, only the owner of an image or an administrator (``context_is_admin``) may change it, and
 # its visibility decides who may see it.
-_ADMIN = "role:admin"
-#: With keystone ``member`` implies ``reader``. With ``noauth2`` the caller sends all roles.
-_IMAGE_READER = "role:admin or role:reader or (role:member and project_id:%(project_id)s)"
-_IMAGE_MEMBER = "role:admin or (role:member and project_id:%(project_id)s)"
-
 _IMAGE = (
     Rule("get_images", _IMAGE_READER, "List images."),
     Rule("get_image", _IMAGE_READER, "Show an image."),
@@ -274,10 +271,6 @@ _IMAGE = (
     Rule("deactivate", _ADMIN, "Deactivate an image."),
     Rule("reactivate", _ADMIN, "Reactivate an image."),
 )
-
-#: The rule for the scheduler hint ``sched_policy``.
-POLICY_HINT = "scheduler:policies:hint"
-_ADMIN_OR_SERVICE = "role:admin or role:service"
 
 _SCHEDULER = (
     Rule("scheduler:root:show", "@", "Show the scheduler API's resources."),

@@ -21,6 +21,20 @@ from placement_sched.api.request_context import StartResponse, context_of
 from placement_sched.api.versions import NotAcceptable
 from placement_sched.model.document import encoded
 
+#: The message for a path that is not served.
+NOT_FOUND = "The resource could not be found."
+#: Seconds after which a client may retry if the database did not answer (503).
+RETRY_AFTER = 1
+JSON = "application/json"
+HTML = "text/html"
+TEXT = "text/plain"
+
+#: The reserved characters of URLs, and the percent sign of encoded characters: not encoded.
+_URL_SAFE = "%/:?#[]@!$&'()*+,;=~"
+#: Statuses whose answers have no body and no Content-Length (RFC 9110).
+_BODILESS = frozenset((HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED))
+_STATUS_LINES = {int(status): f"{int(status)} {status.phrase}" for status in HTTPStatus}
+
 
 class UnsupportedMediaType(errors.Error):
     """The route does not accept the content type of the body."""
@@ -58,27 +72,10 @@ STATUSES: Mapping[type[errors.Error], HTTPStatus] = MappingProxyType(
 )
 
 
-#: The message for a path that is not served.
-NOT_FOUND = "The resource could not be found."
-#: Seconds after which a client may retry if the database did not answer (503).
-RETRY_AFTER = 1
-
-
 def status_of(error: errors.Error) -> HTTPStatus:
     """Return the HTTP status of ``error``: the status of its nearest base class in the table."""
     statuses = (STATUSES[base] for base in type(error).__mro__ if base in STATUSES)
     return next(statuses, HTTPStatus.INTERNAL_SERVER_ERROR)
-
-
-JSON = "application/json"
-HTML = "text/html"
-TEXT = "text/plain"
-
-#: The reserved characters of URLs, and the percent sign of encoded characters: not encoded.
-_URL_SAFE = "%/:?#[]@!$&'()*+,;=~"
-#: Statuses whose answers have no body and no Content-Length (RFC 9110).
-_BODILESS = frozenset((HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED))
-_STATUS_LINES = {int(status): f"{int(status)} {status.phrase}" for status in HTTPStatus}
 
 
 class Response(flask.Response):

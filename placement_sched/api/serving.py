@@ -30,7 +30,14 @@ from placement_sched.api.request_context import WSGI, StartResponse
 from placement_sched.api.response import json_answer, plain_error
 from placement_sched.limits import MAX_HEADER_BYTES, MAX_HEADERS_BYTES
 
-Receive = Callable[[], Awaitable[dict[str, Any]]]
+LOG = logging.getLogger(__name__)
+
+Receive = Callable
+[[], Awaitable[dict[str, Any]]]
+#: granian sends when this is called, on any thread. Awaiting the result only completes it.
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Scope = Mapping[str, Any]
+Sent = Sequence[Awaitable[None]]
 
 #: Maximum time for a body, or for its next ``STEP`` bytes, in seconds.
 PATIENCE = 10.0
@@ -46,6 +53,31 @@ DISCARDED = 256 * 2**20
 REFUSED = "placement_sched.body_refused"
 #: Bytes to read at once from the stream of a server.
 _READ_SIZE = 2**18
+#: A host name or an address in brackets, with an optional port, or nothing (RFC 3986).
+_HOST = re.compile(
+    rb"(?:\[[0-9A-Za-z:.%~_-]+\]|(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?"
+)
+_CHUNKED = b"chunked"
+_CONSTANT_ENVIRON = {
+    "SCRIPT_NAME": "",
+    "SERVER_SOFTWARE": "placement-sched",
+    "wsgi.version": (1, 0),
+    "wsgi.multithread": True,
+    "wsgi.multiprocess": True,
+    "wsgi.run_once": False,
+    "wsgi.errors": sys.stderr,
+    "wsgi.input_terminated": True,
+}
+_PROTOCOLS = {"1": "HTTP/1.0", "1.1": "HTTP/1.1", "2": "HTTP/2"}
+_CONTENT_KEYS = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
+#: Maximum number of header names whose environ key is cached; clients may invent names.
+_MAX_NAMES = 500
+_GONE = "http.disconnect"
+#: The health paths of ``api/health.py``, each also with a slash at its end. ``/healthz?ready`` is
+#: a readiness check.
+_HEALTH = "/healthz"
+_LIVENESS = {_HEALTH, f"{_HEALTH}/live"}
+_READINESS = f"{_HEALTH}/ready"
 
 
 class BodyRefusal(NamedTuple):
@@ -61,6 +93,21 @@ FULL = BodyRefusal(
     HTTPStatus.SERVICE_UNAVAILABLE, "Too many large request bodies are in progress. Retry later."
 )
 NO_LENGTH = BodyRefusal(HTTPStatus.LENGTH_REQUIRED, "The header Content-Length is required.")
+TOO_LONG = BodyRefusal(
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    f"The headers are too large: at most {MAX_HEADER_BYTES} bytes for each header and "
+    f"{MAX_HEADERS_BYTES} for all headers are allowed.",
+)
+SEVERAL_HOSTS = BodyRefusal(HTTPStatus.BAD_REQUEST, "The header Host is sent more than once.")
+WRONG_HOST = BodyRefusal(
+    HTTPStatus.BAD_REQUEST, "The header Host is not a host name or address, with or without a port."
+)
+CODING = BodyRefusal(HTTPStatus.NOT_IMPLEMENTED, "Only the transfer coding chunked is supported.")
+OVERLOADED = BodyRefusal(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "the server is overloaded: the request waited for longer than [api] queue_timeout",
+)
+STOPPING = BodyRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "the server is stopping")
 
 
 class Whole(BytesIO):
@@ -259,24 +306,6 @@ def _add_connection_close(start_response: StartResponse) -> StartResponse:
     return start
 
 
-#: A host name or an address in brackets, with an optional port, or nothing (RFC 3986).
-_HOST = re.compile(
-    rb"(?:\[[0-9A-Za-z:.%~_-]+\]|(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?"
-)
-_CHUNKED = b"chunked"
-
-TOO_LONG = BodyRefusal(
-    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-    f"The headers are too large: at most {MAX_HEADER_BYTES} bytes for each header and "
-    f"{MAX_HEADERS_BYTES} for all headers are allowed.",
-)
-SEVERAL_HOSTS = BodyRefusal(HTTPStatus.BAD_REQUEST, "The header Host is sent more than once.")
-WRONG_HOST = BodyRefusal(
-    HTTPStatus.BAD_REQUEST, "The header Host is not a host name or address, with or without a port."
-)
-CODING = BodyRefusal(HTTPStatus.NOT_IMPLEMENTED, "Only the transfer coding chunked is supported.")
-
-
 def refusal_of(scope: Mapping[str, Any]) -> BodyRefusal | None:
     """Return the error of a request whose headers are too long or ambiguous, or None."""
     if _is_too_long(scope["headers"]):
@@ -302,40 +331,6 @@ def _is_too_long(headers: Sequence[tuple[bytes, bytes]]) -> bool:
     for name, value in headers:
         lengths[name] += len(name) + len(value)
     return total > MAX_HEADERS_BYTES or max(lengths.values()) > MAX_HEADER_BYTES
-
-
-LOG = logging.getLogger(__name__)
-
-#: granian sends when this is called, on any thread. Awaiting the result only completes it.
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-Scope = Mapping[str, Any]
-Sent = Sequence[Awaitable[None]]
-
-_CONSTANT_ENVIRON = {
-    "SCRIPT_NAME": "",
-    "SERVER_SOFTWARE": "placement-sched",
-    "wsgi.version": (1, 0),
-    "wsgi.multithread": True,
-    "wsgi.multiprocess": True,
-    "wsgi.run_once": False,
-    "wsgi.errors": sys.stderr,
-    "wsgi.input_terminated": True,
-}
-_PROTOCOLS = {"1": "HTTP/1.0", "1.1": "HTTP/1.1", "2": "HTTP/2"}
-_PLAIN = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
-#: Maximum number of header names whose environ key is cached; clients may invent names.
-_MAX_NAMES = 500
-_GONE = "http.disconnect"
-#: The health paths of ``api/health.py``, each also with a slash at its end. ``/healthz?ready`` is
-#: a readiness check.
-_HEALTH = "/healthz"
-_LIVENESS = {_HEALTH, f"{_HEALTH}/live"}
-_READINESS = f"{_HEALTH}/ready"
-OVERLOADED = BodyRefusal(
-    HTTPStatus.SERVICE_UNAVAILABLE,
-    "the server is overloaded: the request waited for longer than [api] queue_timeout",
-)
-STOPPING = BodyRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "the server is stopping")
 
 
 class WsgiResponse(NamedTuple):
@@ -504,7 +499,7 @@ class Bridge:
         """Return the environ key of a header, "" for a header that is dropped."""
         if b"_" in name:  # would replace the header with a hyphen, which a proxy may have checked
             return ""
-        key = _PLAIN.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
+        key = _CONTENT_KEYS.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
         if len(self._names) < _MAX_NAMES:
             self._names[name] = key
         return key
