@@ -25,7 +25,7 @@ PAGE: Json = {"type": "string", "pattern": r"^[0-9]+$(?!\n)", "maxLength": 255}
 
 
 def number(minimum: int) -> Json:
-    """Return the schema of a number or its digits as text. The handler checks text by range."""
+    """Return the schema of a number or its digits. The handler checks the range of digits."""
     return {**PAGE, "type": ["integer", "string"], "minimum": minimum, "maximum": LARGEST}
 
 
