@@ -258,7 +258,7 @@ def show(call: Call, server_id: str) -> Answer:
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=())
 @blueprint.post(f"{_ONE}/action", policy=f"{_POLICY}:update", success=())
 def refuse(call: Call, server_id: str | None = None) -> Answer:  # noqa: ARG001 - a handler's
-    """Reject the creation, change or deletion of a server, which is left to compute services."""
+    """Reject the creation, change or deletion of a server."""
     raise Forbidden(
         "Servers are read-only here and cannot be created, changed or deleted. "
         "Record instances at /scheduler/v1/instances, and place them by "
