@@ -36,8 +36,13 @@ from placement_sched.schemas import formats
 from placement_sched.schemas.formats import in_seconds, usual_uuid
 from placement_sched.schemas.parts import an_object
 from placement_sched.store.compute import instances, server_groups, services
-from placement_sched.store.compute import instances as instances_module
 from placement_sched.store.compute.instances import NEWEST_FIRST, SORT_KEYS, ServersWanted
+
+blueprint = Blueprint("servers", __name__)
+_ALL = "/v2.1/servers"
+_ONE = f"{_ALL}/<server_id>"
+#: The zones and the services of hosts, both by host.
+_Hosts = tuple[Mapping[str, str], Mapping[str, Service]]
 
 _POLICY = "os_compute_api:servers"
 _ALL_FILTERS = f"{_POLICY}:allow_all_filters"
@@ -81,6 +86,59 @@ FILTERS = _FOR_ALL.union(_EQUAL, _NEVER, _ALWAYS_NO, _ALWAYS_ZERO, _OTHERS) - {
     *TAGS,
     "locked",
     "pinned_availability_zone",
+}
+
+#: The statuses of servers with a progress.
+_IN_PROGRESS = frozenset(("ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"))
+_PLAIN = sorted({"marker", *FILTERS})
+_QUERY: Json = {
+    **dict.fromkeys(_PLAIN, TEXT),
+    "limit": PAGE,
+    # Both may be repeated, to sort by several keys.
+    "sort_key": {"type": "string", "enum": sorted(SORT_KEYS)},
+    "sort_dir": {"type": "string", "enum": ["asc", "desc"]},
+}
+_TAGGED: Json = _QUERY | dict.fromkeys(TAGS, TEXT)
+_BEFORE: Json = {**_TAGGED, "changes-before": TEXT}
+_LOCKED: Json = {**_BEFORE, "locked": TEXT}
+LIST = Schemas(
+    (mv.OLDEST, {"type": "object", "properties": _QUERY}),
+    (mv.SERVER_TAGS, {"type": "object", "properties": _TAGGED}),
+    (mv.CHANGES_BEFORE, {"type": "object", "properties": _BEFORE}),
+    (mv.LOCKED_REASON, {"type": "object", "properties": _LOCKED}),
+    (mv.CONSISTENT, an_object(_LOCKED)),
+    (mv.PINNED_ZONE, an_object({**_LOCKED, "pinned_availability_zone": TEXT})),
+)
+_HOST_STATUS = "os_compute_api:servers:show:host_status"
+_ATTRIBUTE = "OS-EXT-SRV-ATTR"
+#: The fields that are not recorded, with nova's values for a server without them.
+_UNRECORDED: Json = {
+    "metadata": {},
+    "addresses": {},
+    "accessIPv4": "",
+    "accessIPv6": "",
+    "config_drive": "",
+    "OS-DCF:diskConfig": "MANUAL",
+    **dict.fromkeys(("key_name", "OS-SRV-USG:launched_at", "OS-SRV-USG:terminated_at")),
+    "os-extended-volumes:volumes_attached": [],
+}
+#: Further fields that are not recorded, with the microversions that added them.
+_LATER_FIELDS: tuple[tuple[str, Version, object], ...] = (
+    ("locked", mv.SERVER_LOCKED, False),
+    ("description", mv.SERVER_DESCRIPTION, None),
+    ("tags", mv.SERVER_TAGS, []),
+    ("trusted_image_certificates", mv.TRUSTED_CERTIFICATES, None),
+    ("locked_reason", mv.LOCKED_REASON, None),
+    ("pinned_availability_zone", mv.PINNED_ZONE, None),
+)
+#: The fields that are not recorded and that, by default, only administrators see.
+_UNRECORDED_ATTRIBUTES: Json = {
+    f"{_ATTRIBUTE}:reservation_id": None,
+    f"{_ATTRIBUTE}:launch_index": 0,
+    f"{_ATTRIBUTE}:kernel_id": "",
+    f"{_ATTRIBUTE}:ramdisk_id": "",
+    f"{_ATTRIBUTE}:root_device_name": None,
+    f"{_ATTRIBUTE}:user_data": None,
 }
 
 
@@ -175,39 +233,6 @@ def _parse_sort(call: Call) -> tuple[tuple[str, bool], ...]:
     return tuple(columns.items()) or NEWEST_FIRST
 
 
-#: The statuses of servers with a progress.
-_IN_PROGRESS = frozenset(("ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"))
-blueprint = Blueprint("servers", __name__)
-
-
-_ALL = "/v2.1/servers"
-_ONE = f"{_ALL}/<server_id>"
-
-_PLAIN = sorted({"marker", *FILTERS})
-_QUERY: Json = {
-    **dict.fromkeys(_PLAIN, TEXT),
-    "limit": PAGE,
-    # Both may be repeated, to sort by several keys.
-    "sort_key": {"type": "string", "enum": sorted(instances_module.SORT_KEYS)},
-    "sort_dir": {"type": "string", "enum": ["asc", "desc"]},
-}
-_TAGGED: Json = _QUERY | dict.fromkeys(TAGS, TEXT)
-_BEFORE: Json = {**_TAGGED, "changes-before": TEXT}
-_LOCKED: Json = {**_BEFORE, "locked": TEXT}
-LIST = Schemas(
-    (mv.OLDEST, {"type": "object", "properties": _QUERY}),
-    (mv.SERVER_TAGS, {"type": "object", "properties": _TAGGED}),
-    (mv.CHANGES_BEFORE, {"type": "object", "properties": _BEFORE}),
-    (mv.LOCKED_REASON, {"type": "object", "properties": _LOCKED}),
-    (mv.CONSISTENT, an_object(_LOCKED)),
-    (mv.PINNED_ZONE, an_object({**_LOCKED, "pinned_availability_zone": TEXT})),
-)
-
-
-#: The zones and the services of hosts, both by host.
-_Hosts = tuple[Mapping[str, str], Mapping[str, Service]]
-
-
 def _read_hosts(connection: Connection, call: Call, page: Sequence[Instance]) -> _Hosts:
     hosts = {instance.host for instance in page if instance.host}
     zones = aggregates.zones_of_hosts(connection, hosts, call.settings)
@@ -218,7 +243,7 @@ def _read_hosts(connection: Connection, call: Call, page: Sequence[Instance]) ->
 def index(call: Call) -> Answer:
     """List servers by name and id."""
     query = wanted(call, "index")
-    page = call.read(instances_module.search_servers, query) if query else ()
+    page = call.read(instances.search_servers, query) if query else ()
     return _answer_page(call, "servers", page, [_summarize(call, row) for row in page])
 
 
@@ -227,7 +252,7 @@ def detail(call: Call) -> Answer:
     """List servers with all fields."""
     query = wanted(call, "detail")
     with call.services.database.read() as connection:
-        page = instances_module.search_servers(connection, query) if query else ()
+        page = instances.search_servers(connection, query) if query else ()
         hosts = _read_hosts(connection, call, page)
     return _answer_page(call, "servers/detail", page, [_document(call, row, hosts) for row in page])
 
@@ -264,39 +289,6 @@ def refuse(call: Call, server_id: str | None = None) -> Answer:  # noqa: ARG001 
         "Record instances at /scheduler/v1/instances, and place them by "
         "/scheduler/v1/select_destinations."
     )
-
-
-_HOST_STATUS = "os_compute_api:servers:show:host_status"
-_ATTRIBUTE = "OS-EXT-SRV-ATTR"
-#: The fields that are not recorded, with nova's values for a server without them.
-_UNRECORDED: Json = {
-    "metadata": {},
-    "addresses": {},
-    "accessIPv4": "",
-    "accessIPv6": "",
-    "config_drive": "",
-    "OS-DCF:diskConfig": "MANUAL",
-    **dict.fromkeys(("key_name", "OS-SRV-USG:launched_at", "OS-SRV-USG:terminated_at")),
-    "os-extended-volumes:volumes_attached": [],
-}
-#: Further fields that are not recorded, with the microversions that added them.
-_LATER_FIELDS: tuple[tuple[str, Version, object], ...] = (
-    ("locked", mv.SERVER_LOCKED, False),
-    ("description", mv.SERVER_DESCRIPTION, None),
-    ("tags", mv.SERVER_TAGS, []),
-    ("trusted_image_certificates", mv.TRUSTED_CERTIFICATES, None),
-    ("locked_reason", mv.LOCKED_REASON, None),
-    ("pinned_availability_zone", mv.PINNED_ZONE, None),
-)
-#: The fields that are not recorded and that, by default, only administrators see.
-_UNRECORDED_ATTRIBUTES: Json = {
-    f"{_ATTRIBUTE}:reservation_id": None,
-    f"{_ATTRIBUTE}:launch_index": 0,
-    f"{_ATTRIBUTE}:kernel_id": "",
-    f"{_ATTRIBUTE}:ramdisk_id": "",
-    f"{_ATTRIBUTE}:root_device_name": None,
-    f"{_ATTRIBUTE}:user_data": None,
-}
 
 
 def _summarize(call: Call, instance: Instance) -> Json:

@@ -34,6 +34,10 @@ from placement_sched.schemas.fields import PROPERTY, PROPERTY_NAME, TAG
 from placement_sched.schemas.formats import moment, read
 from placement_sched.store.images import NEWEST_FIRST, SORT_KEYS, Bound, ImageSearch, search
 
+blueprint = Blueprint("images", __name__)
+_ALL = "/v2/images"
+_ONE = f"{_ALL}/<image_id>"
+
 #: The default page size (glance's default).
 PAGE = 25
 
@@ -49,6 +53,25 @@ _MAX_BYTES = 2**63 - 1
 _WORDS = {"true": True, "false": False}
 _LOOSE_WORDS = {**_WORDS, **dict.fromkeys(("1", "yes", "on", "t", "y"), True)}
 _LOOSE_WORDS |= dict.fromkeys(("0", "no", "off", "f", "n"), False)
+
+_IMAGE: Json = {
+    "type": "object",
+    "properties": {**ATTRIBUTES, "tags": {"type": "array", "items": TAG}},
+    "propertyNames": PROPERTY_NAME,
+    "additionalProperties": PROPERTY,
+}
+CREATE = Schemas(_IMAGE)
+#: Each operation copies the attributes of the image, so that their number is limited.
+UPDATE = Schemas({"type": "array", "items": {"type": "object"}, "maxItems": 1000})
+_ATTRIBUTE = Schema(_IMAGE)
+_TAG = Schema(TAG)
+
+#: The patches of RFC 6902: ``{"op": "add", "path": "/name", "value": ...}``.
+CURRENT = "application/openstack-images-v2.1-json-patch"
+#: The patches of its draft 4: ``{"add": "/name", "value": ...}``.
+DRAFT = "application/openstack-images-v2.0-json-patch"
+_OPERATIONS = ("add", "replace", "remove")
+_POINTER = re.compile(r"/((?:[^~/]|~[01])+)", re.DOTALL)
 
 
 def question_of(call: Call, viewer: model.Viewer) -> ImageSearch:
@@ -181,31 +204,6 @@ def _parse_sort(call: Call) -> list[tuple[str, str]]:
     each = directions if len(directions) > 1 else [direction] * len(keys)
     # A direction without a key applies to the default key.
     return list(zip(keys, each, strict=True)) or [("created_at", direction)]
-
-
-blueprint = Blueprint("images", __name__)
-
-_ALL = "/v2/images"
-_ONE = f"{_ALL}/<image_id>"
-
-_IMAGE: Json = {
-    "type": "object",
-    "properties": {**ATTRIBUTES, "tags": {"type": "array", "items": TAG}},
-    "propertyNames": PROPERTY_NAME,
-    "additionalProperties": PROPERTY,
-}
-CREATE = Schemas(_IMAGE)
-#: Each operation copies the attributes of the image, so that their number is limited.
-UPDATE = Schemas({"type": "array", "items": {"type": "object"}, "maxItems": 1000})
-_ATTRIBUTE = Schema(_IMAGE)
-_TAG = Schema(TAG)
-
-#: The patches of RFC 6902: ``{"op": "add", "path": "/name", "value": ...}``.
-CURRENT = "application/openstack-images-v2.1-json-patch"
-#: The patches of its draft 4: ``{"add": "/name", "value": ...}``.
-DRAFT = "application/openstack-images-v2.0-json-patch"
-_OPERATIONS = ("add", "replace", "remove")
-_POINTER = re.compile(r"/((?:[^~/]|~[01])+)", re.DOTALL)
 
 
 @blueprint.get(_ALL, policy="get_images")
