@@ -89,7 +89,7 @@ class Application(flask.Flask):
     def __init__(
         self, services: Services, faces: Mapping[str, Face], beside: flask.Blueprint
     ) -> None:
-        """Mount the APIs and ``beside``, the routes without a token for monitoring."""
+        """Mount the APIs, and the routes for monitoring, which need no token."""
         super().__init__("placement_sched", static_folder=None)
         api = services.settings.api
         self.services = services
@@ -230,7 +230,7 @@ class Application(flask.Flask):
     def _find_route(
         self, request: Request, face: Face, version: Version
     ) -> tuple[RouteRule, Route]:
-        """Return the route of the version and action; check the content types."""
+        """Check the content types and return the route of the version and action."""
         path = cast("RouteRule", request.url_rule).rule
         routes = [
             (rule, route)
@@ -333,7 +333,7 @@ class Application(flask.Flask):
 
 
 def _get_request() -> Request:
-    """Return the request itself, since a proxy takes six times as long for each attribute."""
+    """Return the request itself, since attributes of a proxy cost six times as much."""
     proxy = cast("Any", request_ctx)
     return cast("Request", proxy._get_current_object().request)  # noqa: SLF001 - as documented
 

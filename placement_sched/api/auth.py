@@ -106,10 +106,11 @@ ANONYMOUS = Identity("", "")
 
 
 def noauth2(headers: Headers) -> Identity:
-    """Return the caller of ``X-Auth-Token: user[:project]``. The user ``admin`` has the role admin.
+    """Return the caller of the header ``X-Auth-Token: user[:project]``.
 
-    To try out policy rules, clients may set ``X-Roles``, ``X-Project-Id`` and the headers of
-    keystonemiddleware for the scope of a token. Raises :class:`Unauthorized` without a token.
+    The user ``admin`` has the role ``admin``. To try out policy rules, clients may set ``X-Roles``,
+    ``X-Project-Id`` and the headers of keystonemiddleware for the scope of a token. Raises
+    :class:`Unauthorized` without a token.
     """
     token = headers.get("X-Auth-Token")
     if not token:

@@ -174,17 +174,17 @@ class Metrics:
         """Set the number of nova's objects that the last full read could not record unchanged."""
         self._left_out.set(number)
 
-    def request(self, asked: Asked, status: int, microversion: str, seconds: float) -> None:
+    def request(self, labels: Asked, status: int, microversion: str, seconds: float) -> None:
         """Count an answered request, its time and its statistics."""
-        if asked.method not in _METHODS:
-            asked = asked._replace(method="other")
-        self._requests(*asked, status, microversion).inc()
-        self._seconds(*asked).observe(seconds)
+        if labels.method not in _METHODS:
+            labels = labels._replace(method="other")
+        self._requests(*labels, status, microversion).inc()
+        self._seconds(*labels).observe(seconds)
         stats = request_stats()
-        self._statements(*asked).observe(stats.statements)
+        self._statements(*labels).observe(stats.statements)
         if stats.candidates is not None:
-            self._candidates.labels(*asked).observe(stats.candidates)
-        self._count_stats(asked.face)
+            self._candidates.labels(*labels).observe(stats.candidates)
+        self._count_stats(labels.face)
 
     def _count_stats(self, face: str) -> None:
         stats = request_stats()
@@ -243,9 +243,9 @@ class _ProcessFiles(Collector):
         return numbers
 
 
-def note(environ: dict[str, Any], asked: Asked, microversion: str) -> None:
+def note(environ: dict[str, Any], labels: Asked, microversion: str) -> None:
     """Record the labels and the version of a request, for :func:`counted` and the log."""
-    environ[_LABELS] = asked
+    environ[_LABELS] = labels
     environ[_UNCOUNTED] = microversion
 
 

@@ -3,7 +3,7 @@
 A document describes a single microversion: its routes and their schemas (JSON Schema 2020-12, as in
 OpenAPI 3.1). It also lists the answers that every route may give.
 
-Source: OpenAPI Specification 3.1; ``x-openstack`` is as in OpenStack's codegenerator.
+Source: OpenAPI Specification 3.1. ``x-openstack`` is defined by OpenStack's codegenerator.
 """
 
 from collections.abc import Iterable, Mapping

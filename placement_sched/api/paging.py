@@ -45,10 +45,10 @@ def page(call: Call, noun: str, shown: Sequence[dict[str, Any]]) -> Answer:
 def next_links(
     call: Call, path: str, markers: Sequence[object], *, each_counts: bool = False
 ) -> dict[str, Any]:
-    """Return the link to the next page of a compute list (``servers/detail``), if this is full.
+    """Return the link to the next page of a compute list, if this page is full.
 
-    ``markers`` are the markers of the items on this page. Unless ``each_counts``, the link has
-    only the last value of a repeated parameter.
+    ``path`` is the path of the list (``servers/detail``), and ``markers`` are the markers of its
+    items. Unless ``each_counts``, the link has only the last value of a repeated parameter.
     """
     if not markers or len(markers) < at_most(call):
         return {}

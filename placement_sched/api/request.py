@@ -224,9 +224,9 @@ def origin_of(environ: dict[str, Any]) -> str:
 
 
 def _split_repeated(pairs: Pairs) -> Iterator[dict[str, str]]:
-    """Yield the first value of each parameter, then the second value of repeated parameters, ...
+    """Yield the first values of all parameters, then the second values of repeated parameters.
 
-    Takes linear time, even if a parameter is repeated thousands of times.
+    Further values follow. It takes linear time even with thousands of repetitions.
     """
     counts: Counter[str] = Counter()
     rounds: list[dict[str, str]] = []

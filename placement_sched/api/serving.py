@@ -45,7 +45,7 @@ PATIENCE = 10.0
 STEP = 640 * 2**10
 #: Maximum time for reading a body that is dropped, in seconds.
 DISCARDING = 30.0
-#: Bytes up to which a body is always accepted. Larger bodies share the memory limit.
+#: Maximum size of a body that is always accepted, in bytes. Larger bodies share the memory limit.
 SMALL = 64 * 2**10
 #: Maximum number of bytes of a dropped body that are read.
 DISCARDED = 256 * 2**20
@@ -70,7 +70,7 @@ _CONSTANT_ENVIRON = {
 }
 _PROTOCOLS = {"1": "HTTP/1.0", "1.1": "HTTP/1.1", "2": "HTTP/2"}
 _CONTENT_KEYS = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
-#: Maximum number of header names whose environ key is cached; clients may invent names.
+#: Maximum number of cached environ keys of headers, since clients may invent names.
 _MAX_NAMES = 500
 _GONE = "http.disconnect"
 #: The health paths of ``api/health.py``, each also with a slash at its end. ``/healthz?ready`` is

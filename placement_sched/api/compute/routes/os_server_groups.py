@@ -52,7 +52,7 @@ def index(call: Call) -> Answer:
     if call.value("all_projects") is not None and call.may(conventions.ADMINISTRATOR):
         require(call, f"{_POLICY}:index:all_projects", None)
         project_id = None
-    # nova ignores the marker, with which openstacksdk would read the first page forever.
+    # nova ignores the marker. openstacksdk, which uses it, would read the first page forever.
     marker = call.value("marker")
     groups = call.read(
         store.search,

@@ -1,4 +1,4 @@
-"""Routes of servers, the recorded instances, which are read-only (API reference, "Servers")."""
+"""Routes of servers: read-only views of recorded instances (API reference, "Servers")."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -132,8 +132,8 @@ def _parse_text(name: str, value: str) -> tuple[str, ...]:
         value = value.removeprefix("in:")
         if not re.fullmatch(r'(?:"[^"]+"|[^",]+)(?:,(?:"[^"]+"|[^",]+))*', value, re.DOTALL):
             raise Invalid(
-                f"Invalid filter value for {name}: {value!r} is not a comma-separated list; "
-                "quote values that contain commas"
+                f"Invalid filter value for {name}: {value!r} is not a comma-separated list "
+                "(quote values that contain commas)"
             )
         values = [item.strip('"') for item in re.findall(r'"[^"]+"|[^",]+', value, re.DOTALL)]
     return tuple(item.lower() if name == "id" else item for item in values)
