@@ -32,8 +32,7 @@ from placement_sched.limits import MAX_HEADER_BYTES, MAX_HEADERS_BYTES
 
 LOG = logging.getLogger(__name__)
 
-Receive = Callable
-[[], Awaitable[dict[str, Any]]]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
 #: granian sends when this is called, on any thread. Awaiting the result only completes it.
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 Scope = Mapping[str, Any]
