@@ -1,1 +1,1 @@
-"""The HTTP faces: they parse, call the core and render; no rule lives here."""
+"""The HTTP APIs, which parse requests, call the scheduler and render answers."""

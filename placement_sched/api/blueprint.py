@@ -1,8 +1,8 @@
-"""Routes as their handlers declare them, on Flask's blueprints.
+"""Route declarations on Flask's blueprints.
 
-A noun's handlers stand on a :class:`Blueprint` (``@blueprint.get("/traits/<name>", policy=...)``),
-and the nouns of an API on its :class:`Face`. What a declaration says beyond path and method is a
-:class:`Route`, which Flask keeps with the rule that matched (``request.url_rule.route``).
+The handlers of a resource belong to a :class:`Blueprint` (``@blueprint.get("/traits/<name>",
+policy=...)``), and the resources of an API to its :class:`Face`. The options of a declaration are a
+:class:`Route`, which Flask returns with the matching rule (``request.url_rule.route``).
 """
 
 import re
@@ -26,21 +26,21 @@ PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One method on one path over one window of versions, with all that guards it.
+    """A method of a path in a range of versions, with its checks.
 
-    ``path`` is relative to the face. ``policy`` is the rule that must hold before anything is
-    looked up; None only with ``public``, which needs no token. Outside ``since``..``until`` the
-    route is 404. Routes that share path, method and versions differ by ``action``, the one key of
-    the request body that each answers to (nova's ``{"add_host": {...}}``). With ``body`` a JSON
-    body of one of ``content_types`` is required; with ``data``, bytes of one of these types, of
-    which ``call.body`` is the number. A body that ``takes_many`` things may have any length, others
-    have at most ``MAX_JSON_BYTES`` bytes. ``changes`` is what the route changes, where that may
-    be nova's: where it is read from nova's databases, the route is refused (409).
-    ``subject(services, **arguments)``, called only where the body is invalid, raises
-    :class:`NotFound` (404, not 400) where what the path names is not there. ``success`` are the
-    statuses of answers, ``refusals`` those of errors beyond the ones that follow from the rest.
-    ``answer`` is the body of a success (None: it has none). With ``located`` a success has the
-    header Location, with ``dated`` Last-Modified (None: where it has a body).
+    ``path`` is relative to the API. ``policy`` is the rule that is checked before the database is
+    read. It is None only for ``public`` routes, which need no token. Outside ``since``..``until``
+    the route is 404. Routes with the same path, method and versions differ by ``action``, the only
+    key of the request body (nova's ``{"add_host": {...}}``). With ``body``, a JSON body of a type
+    in ``content_types`` is required. With ``data``, bytes of such a type are required, and
+    ``call.body`` is their number. With ``takes_many`` the body may have any length, otherwise at
+    most ``MAX_JSON_BYTES`` bytes. ``changes`` are the objects that the route changes. If they are
+    read from nova's databases, the route answers 409. If the body is invalid,
+    ``subject(services, **arguments)`` is called, which raises :class:`NotFound` (404, not 400) if
+    the object that the path names does not exist. ``success`` are the statuses of answers,
+    ``refusals`` the statuses of errors that do not follow from the other fields. ``answer`` is the
+    schema of a successful answer, None for an empty answer. With ``located`` the answer has the
+    header Location, with ``dated`` Last-Modified (None: if it has a body).
     """
 
     method: str
@@ -70,50 +70,50 @@ class Route:
 
     @property
     def takes_body(self) -> bool:
-        """Whether a body of one of the content types is required."""
+        """Return whether a request body is required."""
         return self.data or self.body is not None
 
     @property
     def is_dated(self) -> bool:
-        """Whether a success has Last-Modified."""
+        """Return whether a successful answer has Last-Modified."""
         return self.answer is not None if self.dated is None else self.dated
 
     @property
     def statuses(self) -> frozenset[int]:
-        """Every status that a request to this route may be answered with."""
-        # On any route: a malformed microversion, one that is not served, no database.
-        found = {*self.success, *self.refusals, 400, 406, 503}
+        """Return every status that the route may answer."""
+        # Any route: a malformed microversion, an unsupported microversion, no database.
+        statuses = {*self.success, *self.refusals, 400, 406, 503}
         if not self.public:
-            found |= {401, 403}
+            statuses |= {401, 403}
         if PARAMETER.search(self.path):
-            # No name has a NUL character in it, whatever the route makes of names.
-            found.add(404)
+            # A NUL character in a name is 404 on any route.
+            statuses.add(404)
         if self.takes_body:
-            found |= {413, 415}
+            statuses |= {413, 415}
         if self.changes:
-            found.add(409)
-        return frozenset(found)
+            statuses.add(409)
+        return frozenset(statuses)
 
 
 H = TypeVar("H", bound=Handler)
 
 
 class Declare(Protocol):
-    """A decorator for a path's handler of one method."""
+    """The type of a decorator that declares the handler of a path."""
 
     def __call__(self, rule: str, **guards: Any) -> Callable[[H], H]:
-        """Declare a handler."""
+        """Declare a handler of ``rule``. ``guards`` are fields of :class:`Route`."""
 
 
 class Blueprint(flask.Blueprint):
-    """The routes of one noun. Its decorators take what a :class:`Route` has beside path and method.
+    """The routes of a resource. Its decorators take the fields of a :class:`Route`.
 
     A handler is called with the :class:`Call` and the variable parts of the path. HEAD and OPTIONS
-    are served only where a handler declares them. ``guards`` is what all of its routes have alike,
-    ``changes`` what all that are not GET have.
+    have to be declared. ``guards`` are the fields that all routes share. ``changes`` applies to all
+    methods but GET.
     """
 
-    # Flask's own, which call :meth:`route`; here for handlers, which return an Answer.
+    # Flask's decorators, which call :meth:`route`, with the types of our handlers.
     get: Declare  # type: ignore[assignment]
     post: Declare  # type: ignore[assignment]
     put: Declare  # type: ignore[assignment]
@@ -135,8 +135,8 @@ class Blueprint(flask.Blueprint):
 
         def declare(handler: H) -> H:
             for method in methods:
-                given = {**(self._guards if method == "GET" else self._changing), **guards}
-                route = Route(method=method, path=rule, handler=handler, **given)
+                fields = {**(self._guards if method == "GET" else self._changing), **guards}
+                route = Route(method=method, path=rule, handler=handler, **fields)
                 self.routes.append(route)
                 self.add_url_rule(
                     rule,
@@ -151,7 +151,7 @@ class Blueprint(flask.Blueprint):
 
 
 class RouteRule(Rule):
-    """Flask's rule, with the route that it leads to where one of our blueprints declared it."""
+    """Flask's rule, with its route if an API declared it."""
 
     def __init__(self, string: str, *, route: Route | None = None, **options: Any) -> None:
         super().__init__(string, **options)
@@ -162,7 +162,7 @@ class RouteRule(Rule):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is known of a request that failed: before a version was negotiated it has none."""
+    """The context of an error. The version is None before it is negotiated."""
 
     ids: RequestIds
     version: Version | None = None
@@ -170,25 +170,25 @@ class Seen:
 
 
 class ApiStyle(Protocol):
-    """Where faces differ: how a version is requested and shown, and the shape of an error."""
+    """The conventions of an API: version negotiation and the format of errors."""
 
-    #: Whether a client that does not accept JSON is refused, rather than given JSON all the same.
+    #: Whether clients that do not accept JSON get 406 rather than JSON.
     refuses_other_types: bool = False
-    #: Whether every value of a repeated parameter is checked, or only the last.
+    #: Whether every value of a repeated parameter is validated, or only the last.
     checks_every_value: bool = True
 
     def negotiate(self, headers: Headers) -> Version:
-        """Return the version that the headers ask for."""
+        """Return the version that the headers request."""
 
     def version_headers(self, version: Version) -> Mapping[str, str]:
-        """Return the headers that show which version answered."""
+        """Return the headers that report the version of an answer."""
 
     def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:
-        """Return the answer that reports ``error`` in this face's shape."""
+        """Return the answer that reports ``error`` in the format of the API."""
 
 
 class Face(flask.Blueprint):
-    """One API: the blueprints of its nouns, and its style."""
+    """An API: the blueprints of its resources, and its conventions."""
 
     def __init__(self, name: str, style: ApiStyle, nouns: Iterable[Blueprint]) -> None:
         super().__init__(name, __name__)

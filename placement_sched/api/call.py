@@ -1,4 +1,4 @@
-"""The call that a handler receives, and the answer that it returns; no web framework here."""
+"""The arguments and results of handlers, independent of the web framework."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,10 +25,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The settings, the database, the policy, the clock (naive UTC) and the random source.
+    """The dependencies of handlers. The clock returns naive UTC.
 
-    ``metrics`` counts requests as they are answered; what a handler did it takes from the
-    request's statistics.
+    ``metrics`` counts answered requests, with the statistics of each request.
     """
 
     settings: Settings
@@ -39,18 +38,18 @@ class Services:
     random: Random
     summaries: Summaries
     scheduler: Scheduler
-    #: Prepares the database on first use; raises ``Unavailable`` while it cannot.
+    #: Prepares the database on first use. Raises ``Unavailable`` if that fails.
     ready: Callable[[], None]
-    #: Does what is to be done now and then, whether or not anybody asks for anything.
+    #: Runs the periodic tasks, with or without requests.
     keep_up: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request, authenticated, negotiated and validated.
+    """A request that has passed all checks.
 
-    ``query`` has the pairs in the order sent; ``body`` the decoded JSON (or None), or the number of
-    bytes where the route takes data; ``base`` is the prefix of links in answers (``/placement``),
+    ``query`` are the names and values in order. ``body`` is the decoded JSON or None, or the number
+    of bytes on a route with ``data``. ``base`` is the prefix of links in answers (``/placement``),
     ``url`` the same with scheme and host.
     """
 
@@ -65,24 +64,24 @@ class Call:
     headers: Headers
 
     def values(self, key: str) -> tuple[str, ...]:
-        """Return every value that the query string gives for ``key``."""
+        """Return every value of a query parameter."""
         return tuple(value for name, value in self.query if name == key)
 
     def value(self, key: str) -> str | None:
-        """Return the last value that the query string gives for ``key``, or None."""
+        """Return the last value of a query parameter, or None."""
         return next(iter(reversed(self.values(key))), None)
 
     def first(self, key: str) -> str | None:
-        """Return the first value that the query string gives for ``key``, or None."""
+        """Return the first value of a query parameter, or None."""
         return next(iter(self.values(key)), None)
 
     def check(self, rule: str) -> None:
-        """Raise :class:`Forbidden` unless the caller may do ``rule`` in their own project."""
+        """Raise :class:`Forbidden` unless ``rule`` allows the caller in their own project."""
         target = {"project_id": self.identity.project_id or ""}
         self.services.policy.check(rule, self.identity, target)
 
     def may(self, rule: str) -> bool:
-        """Return whether the policy allows the caller ``rule`` on what is their own."""
+        """Return whether ``rule`` allows the caller on their own objects."""
         project_id, user_id = self.identity.project_id, self.identity.user_id
         target = {"project_id": project_id, "user_id": user_id, "owner": project_id}
         return self.services.policy.allows(rule, self.identity, target)
@@ -90,14 +89,14 @@ class Call:
     def read(
         self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs
     ) -> T:
-        """Return what ``operation`` reads, which takes a connection first."""
+        """Return the result of ``operation``, called with a connection and the arguments."""
         with self.services.database.read() as connection:
             return operation(connection, *args, **more)
 
     def write(
         self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs
     ) -> T:
-        """Run ``operation``, which takes a connection first, in one transaction."""
+        """Run ``operation`` in a transaction, with the connection as its first argument."""
         return self.services.database.write(lambda connection: operation(connection, *args, **more))
 
     def policies(self) -> Policies:
@@ -106,17 +105,17 @@ class Call:
 
     @property
     def settings(self) -> Settings:
-        """Return the options in effect now: files that change are read again."""
+        """Return the current options. Changed files are read again."""
         return self.services.scheduler.live.settings()
 
     def now(self) -> datetime:
-        """Return the current time, UTC without a zone, as the tables keep it."""
+        """Return the current time in naive UTC, the format of the tables."""
         return self.services.clock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One response: ``body`` is encoded as JSON unless it is bytes already, or None for none."""
+    """A response. ``body`` is encoded as JSON unless it is bytes or None."""
 
     status: int = 200
     body: Any = None
@@ -130,7 +129,7 @@ Handler = Callable[..., Answer]
 def in_transaction(
     handler: Callable[Concatenate[Call, Connection, P], Answer],
 ) -> Callable[Concatenate[Call, P], Answer]:
-    """Return a handler that runs as one transaction, whose connection it takes after the call."""
+    """Decorate a handler to run in a transaction. The connection is its second argument."""
 
     @wraps(handler)
     def run(call: Call, /, *args: P.args, **names: P.kwargs) -> Answer:

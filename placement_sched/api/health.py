@@ -1,11 +1,11 @@
-"""What is served beside the APIs: ``/``, which lists them, ``/healthz`` and ``/metrics``.
+"""The paths outside of the APIs: ``/``, ``/healthz`` and ``/metrics``.
 
-``/`` shows the console instead to a browser that may see it.
+``/`` lists the APIs, or shows the console to browsers. No path needs a token.
 
-None of it needs a token. ``/healthz`` and ``/healthz/live`` answer 200 while the process lives;
-``/healthz/ready`` and ``/healthz?ready`` answer 503 while the database does not answer, takes no
-writes or is not prepared. Where the cloud is nova's, they also report how old what was read of nova
-is, which does not make a server unready.
+``/healthz`` and ``/healthz/live`` answer 200 while the process lives. ``/healthz/ready`` and
+``/healthz?ready`` answer 503 while the database does not answer, is read-only or is not prepared.
+If the cloud is read from nova's databases, they also report the age of that data, which does not
+affect readiness.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,16 +23,16 @@ from placement_sched.api.versions import Versioning
 from placement_sched.errors import Unavailable
 from placement_sched.operations.nova_cloud import is_novas, reading_of
 
-#: What is served beside the APIs: for monitoring, without a token.
-_BESIDE = (("health", "/healthz"), ("readiness", "/healthz/ready"), ("metrics", "/metrics"))
+#: The link relations and paths for monitoring, which need no token.
+_MONITORING = (("health", "/healthz"), ("readiness", "/healthz/ready"), ("metrics", "/metrics"))
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One API: the first part of its paths, and the major version that is served below it.
+    """The entry of an API in the list of ``/``.
 
-    ``id`` and ``path`` are those of the major version (``v2.1`` at ``/compute/v2.1/``).
-    ``versions`` are its microversions, where it has any.
+    ``id`` and ``path`` are the id and path of the major version (``v2.1`` at ``/compute/v2.1/``).
+    ``versions`` are the microversions, None for an API without microversions.
     """
 
     name: str
@@ -44,21 +44,21 @@ class Api:
 def blueprint_of(
     services: Services, apis: Sequence[Api] = (), home: Callable[[], Any] = lambda: None
 ) -> flask.Blueprint:
-    """Return the routes beside the APIs; ``/`` only where there are several of these.
+    """Build the routes outside of the APIs. ``/`` is served only if ``apis`` has entries.
 
-    ``home`` returns what ``/`` shows to a browser, or None where the APIs are to be listed.
+    ``home`` returns the answer of ``/`` to a browser, or None to list the APIs.
     """
     beside = flask.Blueprint("beside", __name__)
 
     def index() -> Any:
-        return home() or listing()
+        return home() or list_apis()
 
-    def listing() -> Any:
+    def list_apis() -> Any:
         base = f"{origin_of(request.environ)}{request.root_path}"
-        listed = [{"name": api.name, "versions": [_version(api, base)]} for api in apis]
-        links = [{"rel": rel, "href": f"{base}{path}"} for rel, path in _BESIDE]
-        # A cache may not take the list for the page, nor the page for the list.
-        return {"apis": listed, "links": links}, {"Vary": "Accept"}
+        documents = [{"name": api.name, "versions": [_version(api, base)]} for api in apis]
+        links = [{"rel": rel, "href": f"{base}{path}"} for rel, path in _MONITORING]
+        # An HTTP cache must not return the list to a browser, or the page to other clients.
+        return {"apis": documents, "links": links}, {"Vary": "Accept"}
 
     def health() -> Any:
         return ready() if "ready" in request.args else live()
@@ -71,12 +71,12 @@ def blueprint_of(
             services.ready()
             services.database.ping()
             _check_cache(services)
-            reading = _reading(services)
+            nova_age = _describe_nova_age(services)
         except Unavailable as failure:
             headers = {"Cache-Control": "no-store", "Retry-After": str(RETRY_AFTER)}
             body = {"status": "not ready", "reason": failure.detail}
             return body, HTTPStatus.SERVICE_UNAVAILABLE, headers
-        return {"status": "ready", **reading}, {"Cache-Control": "no-store"}
+        return {"status": "ready", **nova_age}, {"Cache-Control": "no-store"}
 
     def metrics() -> flask.Response:
         content_type, content = services.metrics.scrape(request.headers.get("Accept", ""))
@@ -98,14 +98,14 @@ def blueprint_of(
 
 
 def _check_cache(services: Services) -> None:
-    """Raise :class:`Unavailable` while all providers are being read for the first time."""
+    """Raise :class:`Unavailable` while the cache is loaded for the first time."""
     cache = services.scheduler.memory.provider_cache
     if cache is not None and cache.is_loading:
         raise Unavailable("the provider cache is being loaded")
 
 
-def _reading(services: Services) -> dict[str, Any]:
-    """Return how old what was read of nova is, where the cloud is nova's."""
+def _describe_nova_age(services: Services) -> dict[str, Any]:
+    """Return the age of the data from nova, or nothing if the cloud is not read from nova."""
     if not is_novas(services.settings):
         return {}
     with services.database.read() as connection:

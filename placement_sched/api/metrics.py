@@ -1,8 +1,8 @@
-"""``/metrics``: what Prometheus reads of this service.
+"""Prometheus metrics.
 
-Each application has a registry of its own. With several worker processes the numbers are in files
-of a shared directory, one per process, which the scraped process adds up: :func:`share` sets it,
-or the environment's ``PROMETHEUS_MULTIPROC_DIR`` does (prometheus-client, "Multiprocess Mode").
+Each application has its own registry. With several worker processes, each writes its numbers to a
+file of a shared directory, and the scraped process adds them up. :func:`share` or the environment
+variable ``PROMETHEUS_MULTIPROC_DIR`` sets the directory (prometheus-client, "Multiprocess Mode").
 """
 
 import os
@@ -26,23 +26,23 @@ from placement_sched.operations.gauges import CapacityGauges, CloudGauges, Count
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
-#: What claims and conflicts of placement-sched nova-scheduler are counted under, as a face.
+#: The label ``face`` of claims and conflicts of placement-sched nova-scheduler.
 RPC = "nova-scheduler"
 
-#: The keys of a WSGI environ with what was asked, and with its microversion until it is counted.
-_ASKED = "placement_sched.asked"
+#: The environ keys of the labels of a request, and of its microversion until it is counted.
+_LABELS = "placement_sched.asked"
 _UNCOUNTED = "placement_sched.uncounted"
 
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 _STATEMENTS = (0, 1, 2, 3, 5, 8, 12, 20, 40, 80)
 _CANDIDATES = (0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 
-#: A method is the client's to invent; a label for each would grow without bound.
+#: Other methods share a label, since clients may invent methods without limit.
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 
 
 class Asked(NamedTuple):
-    """What a request is counted under; ``route`` is the path's template, "" where none fits."""
+    """The labels of a request. ``route`` is the template of its path, "" without a route."""
 
     face: str
     route: str
@@ -50,38 +50,36 @@ class Asked(NamedTuple):
 
 
 class Metrics:
-    """The numbers of one application."""
+    """The metrics of an application."""
 
     def __init__(self) -> None:
-        """Raise :class:`ConfigurationError` where the directory to share is not there."""
+        """Raise :class:`ConfigurationError` if the shared directory does not exist."""
         directory = os.environ.get(DIRECTORY)
         if directory is not None and not Path(directory).is_dir():
             raise ConfigurationError(f"{DIRECTORY}: {directory} is not a directory")
         self._registry = CollectorRegistry()
-        asked = Asked._fields
+        labels = Asked._fields
         counter = partial(Counter, namespace="placement_sched", registry=self._registry)
-        requests = counter("requests", "Requests answered.", (*asked, "status", "microversion"))
+        requests = counter("requests", "Requests answered.", (*labels, "status", "microversion"))
         claims = (
             "Attempts to allocate: won, lost (to a concurrent request or for lack of capacity), "
             "and retried."
         )
         self._claims = counter("claims", claims, ("face", "outcome"))
-        conflicts = "What claims and other writes met of concurrent ones, by kind."
+        conflicts = "Conflicts of claims and other writes with concurrent writes, by kind."
         self._conflicts = counter("conflicts", conflicts, ("face", "kind"))
-        of_request = partial(
+        histogram = partial(
             Histogram,
-            labelnames=asked,
+            labelnames=labels,
             namespace="placement_sched",
             subsystem="request",
             registry=self._registry,
         )
-        seconds = of_request(
+        seconds = histogram(
             "duration_seconds", "Time until a request was answered.", buckets=_SECONDS
         )
-        statements = of_request(
-            "statements", "SQL statements that a request took.", buckets=_STATEMENTS
-        )
-        self._candidates = of_request(
+        statements = histogram("statements", "SQL statements of a request.", buckets=_STATEMENTS)
+        self._candidates = histogram(
             "candidates", "Allocation candidates that a request found.", buckets=_CANDIDATES
         )
         gauge = partial(
@@ -89,41 +87,42 @@ class Metrics:
             namespace="placement_sched",
             subsystem="mirror",
             registry=self._registry,
-            # A worker that has ended would count for good in a sum.
+            # A sum would include workers that have ended.
             multiprocess_mode="mostrecent",
         )
-        self._mirror = CacheFigures()
-        self._mirror_gauges = {
-            "providers": gauge("providers", "Providers in the memory of a worker."),
-            "nbytes": gauge("bytes", "About how much memory they take."),
-            "seconds": gauge("reading_seconds", "How long the last reading of all took."),
+        self._cache_figures = CacheFigures()
+        self._cache_gauges = {
+            "providers": gauge("providers", "Providers in the cache of a worker."),
+            "nbytes": gauge("bytes", "Approximate memory of the provider cache."),
+            "seconds": gauge("reading_seconds", "Time of the last full read of all providers."),
         }
-        mirrored = partial(counter, subsystem="mirror")
-        self._mirror_counters = {
-            "refreshes": mirrored("refreshes", "Times that changed providers were read again."),
-            "full_readings": mirrored("full_readings", "Times that all providers were read."),
-            "repairs": mirrored("repairs", "Providers whose changes the log had missed."),
+        cache_counter = partial(counter, subsystem="mirror")
+        self._cache_counters = {
+            "refreshes": cache_counter("refreshes", "Refreshes of changed providers."),
+            "full_readings": cache_counter("full_readings", "Full reads of all providers."),
+            "repairs": cache_counter("repairs", "Providers whose changes the log had missed."),
         }
-        self._count_decisions_and_reads()
-        self._count_calls()
-        #: What is read for a scrape, and so is in no file of a process.
-        self._read: list[Collector] = []
-        # Prometheus's own look-up of labels takes longer than the counting.
+        self._add_scheduler_metrics()
+        self._add_rpc_metrics()
+        #: Collectors that read their numbers at each scrape rather than from files.
+        self._collectors: list[Collector] = []
+        # prometheus-client's lookup of labels takes longer than the counting.
         self._requests = cache(requests.labels)
         self._seconds = cache(seconds.labels)
         self._statements = cache(statements.labels)
 
-    def _count_decisions_and_reads(self) -> None:
+    def _add_scheduler_metrics(self) -> None:
         decisions = Counter(
             "scheduler_decisions",
-            "Decisions of select_destinations, by outcome, policy, and what stage left no host.",
+            "Decisions of select_destinations, by outcome, policy, and the stage that left no "
+            "host.",
             DecisionLabels._fields,
             namespace="placement_sched",
             registry=self._registry,
         )
         stages = Histogram(
             "stage_duration_seconds",
-            "Time that a request spent in each stage of scheduling, all of its instances together.",
+            "Time of a request in each stage of scheduling, for all of its instances.",
             labelnames=("stage",),
             namespace="placement_sched",
             subsystem="scheduler",
@@ -132,24 +131,24 @@ class Metrics:
         )
         self._pool_timeouts = Counter(
             "database_pool_timeouts",
-            "Requests for a connection to the database that were given up, as all were in use.",
+            "Timeouts of waiting for a database connection, because all were in use.",
             namespace="placement_sched",
             registry=self._registry,
         )
         self._decisions = cache(decisions.labels)
         self._stages = cache(stages.labels)
 
-    def _count_calls(self) -> None:
+    def _add_rpc_metrics(self) -> None:
         calls = Counter(
             "rpc_calls",
-            "Calls of nova's that placement-sched nova-scheduler answered, by outcome.",
+            "RPC calls from nova that placement-sched nova-scheduler answered, by outcome.",
             ("method", "outcome"),
             namespace="placement_sched",
             registry=self._registry,
         )
         seconds = Histogram(
             "rpc_duration_seconds",
-            "Time from taking such a call to its answer.",
+            "Time from receiving an RPC call to its answer.",
             ("method",),
             namespace="placement_sched",
             buckets=_SECONDS,
@@ -157,7 +156,7 @@ class Metrics:
         )
         self._left_out = Gauge(
             "nova_left_out",
-            "Objects in nova's databases that could not be recorded as they are.",
+            "Objects in nova's databases that could not be recorded unchanged.",
             namespace="placement_sched",
             registry=self._registry,
             multiprocess_mode="mostrecent",
@@ -166,26 +165,26 @@ class Metrics:
         self._call_seconds = cache(seconds.labels)
 
     def call(self, method: str, outcome: str, seconds: float) -> None:
-        """Count a call of nova's that was answered, its time and its statistics."""
+        """Count an answered RPC call from nova, its time and its statistics."""
         self._calls(method, outcome).inc()
         self._call_seconds(method).observe(seconds)
         self._count_stats(RPC)
 
     def left_out(self, number: int) -> None:
-        """Show how many of nova's objects the last full reading could not record as they are."""
+        """Set the number of nova's objects that the last full read could not record unchanged."""
         self._left_out.set(number)
 
-    def request(self, asked: Asked, status: int, microversion: str, seconds: float) -> None:
+    def request(self, labels: Asked, status: int, microversion: str, seconds: float) -> None:
         """Count an answered request, its time and its statistics."""
-        if asked.method not in _METHODS:
-            asked = asked._replace(method="other")
-        self._requests(*asked, status, microversion).inc()
-        self._seconds(*asked).observe(seconds)
+        if labels.method not in _METHODS:
+            labels = labels._replace(method="other")
+        self._requests(*labels, status, microversion).inc()
+        self._seconds(*labels).observe(seconds)
         stats = request_stats()
-        self._statements(*asked).observe(stats.statements)
+        self._statements(*labels).observe(stats.statements)
         if stats.candidates is not None:
-            self._candidates.labels(*asked).observe(stats.candidates)
-        self._count_stats(asked.face)
+            self._candidates.labels(*labels).observe(stats.candidates)
+        self._count_stats(labels.face)
 
     def _count_stats(self, face: str) -> None:
         stats = request_stats()
@@ -196,70 +195,71 @@ class Metrics:
             self._conflicts.labels(face, kind).inc(number)
         if stats.pool_timeouts:
             self._pool_timeouts.inc(stats.pool_timeouts)
-        for stage, took in stats.stages.items():
-            self._stages(stage).observe(took)
+        for stage, seconds in stats.stages.items():
+            self._stages(stage).observe(seconds)
         if stats.decision is not None:
             self._decisions(*stats.decision).inc()
 
     def show_cloud(self, read: ReadFigures) -> None:
-        """Show the figures of the whole cloud as well."""
+        """Add the figures of the whole cloud to each scrape."""
         self.show(CloudGauges(read, os.environ.get(DIRECTORY)))
 
     def show_capacity(self, flavors: Callable[[], Sequence[str]], count: CountFlavors) -> None:
-        """Show as well how many more instances fit, of the flavors that are named now."""
+        """Add the remaining capacity for the current flavors to each scrape."""
         self.show(CapacityGauges(flavors, count, os.environ.get(DIRECTORY)))
 
     def show(self, read: Collector) -> None:
-        """Show as well what a collector reads when a scrape comes."""
-        self._read.append(read)
+        """Add a collector, which is read at each scrape."""
+        self._collectors.append(read)
         self._registry.register(read)
 
     def mirror(self, figures: CacheFigures) -> None:
-        """Show what is kept of the cloud in this process's memory."""
-        for name, shown in self._mirror_gauges.items():
-            shown.set(getattr(figures, name))
-        for name, counted_so_far in self._mirror_counters.items():
-            counted_so_far.inc(getattr(figures, name) - getattr(self._mirror, name))
-        self._mirror = figures
+        """Update the metrics of this process's provider cache."""
+        for name, gauge in self._cache_gauges.items():
+            gauge.set(getattr(figures, name))
+        for name, counter in self._cache_counters.items():
+            counter.inc(getattr(figures, name) - getattr(self._cache_figures, name))
+        self._cache_figures = figures
 
     def scrape(self, accept: str) -> tuple[str, bytes]:
-        """Return content type and text of all numbers, in the format that ``accept`` asks for."""
+        """Return the content type and the text of all metrics in the format of ``accept``."""
         registry = self._registry
         if DIRECTORY in os.environ:
             registry = CollectorRegistry()
-            for one in (_OfAllProcesses(), *self._read):
-                registry.register(one)
+            for collector in (_ProcessFiles(), *self._collectors):
+                registry.register(collector)
         encode, content_type = choose_encoder(accept)
         return content_type, encode(registry)
 
 
-class _OfAllProcesses(Collector):
-    """The numbers in the files of all processes, also of those that have ended."""
+class _ProcessFiles(Collector):
+    """The files of all processes, including processes that have ended."""
 
     def collect(self) -> Iterable[Metric]:
-        """Return them; a file that is empty yet is of a process that starts in this moment."""
-        files = [one for one in Path(os.environ[DIRECTORY]).glob("*.db") if one.stat().st_size]
+        # The file of a process that is being started is empty.
+        files = [path for path in Path(os.environ[DIRECTORY]).glob("*.db") if path.stat().st_size]
         merge: Any = MultiProcessCollector.merge  # it has no types
-        numbers: Iterable[Metric] = merge([str(one) for one in files])
+        numbers: Iterable[Metric] = merge([str(path) for path in files])
         return numbers
 
 
-def note(environ: dict[str, Any], asked: Asked, microversion: str) -> None:
-    """Note for :func:`counted` and the log which route was called, at which version."""
-    environ[_ASKED] = asked
+def note(environ: dict[str, Any], labels: Asked, microversion: str) -> None:
+    """Record the labels and the version of a request, for :func:`counted` and the log."""
+    environ[_LABELS] = labels
     environ[_UNCOUNTED] = microversion
 
 
 def asked_of(environ: dict[str, Any]) -> Asked | None:
-    """Return which route was called; None for what is beside the APIs."""
-    found: Asked | None = environ.get(_ASKED)
-    return found
+    """Return the labels of a request, or None for a path outside of the APIs."""
+    labels: Asked | None = environ.get(_LABELS)
+    return labels
 
 
 def counted(application: WSGI, metrics: Metrics) -> WSGI:
-    """Return ``application``, counting the answers of what was noted; to be put before all else.
+    """Wrap ``application`` to count the answers to requests with labels.
 
-    A status that a client never receives is not counted: CORS answers in a face's stead.
+    It belongs around the CORS middleware, which may replace an answer, so that it counts the
+    status that the client receives.
     """
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -269,7 +269,7 @@ def counted(application: WSGI, metrics: Metrics) -> WSGI:
             microversion = environ.pop(_UNCOUNTED, None)
             if microversion is not None:
                 seconds = time.perf_counter() - began
-                metrics.request(environ[_ASKED], int(status[:3]), microversion, seconds)
+                metrics.request(environ[_LABELS], int(status[:3]), microversion, seconds)
                 begin_stats()
             return start_response(status, headers, *rest)
 
@@ -279,10 +279,10 @@ def counted(application: WSGI, metrics: Metrics) -> WSGI:
 
 
 def share(directory: str) -> None:
-    """Let this process and its forks keep their numbers in files of ``directory``.
+    """Let this process and its forks write their numbers to files in ``directory``.
 
-    To be called before any application is made.
+    Call it before any application is created.
     """
     os.environ[DIRECTORY] = directory
-    # It is chosen when prometheus-client is imported, which was before anybody knew.
+    # prometheus-client chose the class at its import, before the directory was set.
     values.ValueClass = values.get_value_class()  # type: ignore[no-untyped-call] # as above

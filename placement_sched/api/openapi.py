@@ -1,10 +1,9 @@
-"""Turns a route table into an OpenAPI 3.1 document, from its data alone.
+"""OpenAPI 3.1 documents of an API's routes.
 
-One document describes one microversion: the routes served at it, with the schemas in force then
-(which are of JSON Schema 2020-12, as OpenAPI 3.1 has them). Beside what a route promises, the
-document lists what the face answers on any route.
+A document describes a single microversion: its routes and their schemas (JSON Schema 2020-12, as in
+OpenAPI 3.1). It also lists the answers that every route may give.
 
-Source: OpenAPI Specification 3.1; ``x-openstack`` is as in OpenStack's codegenerator.
+Source: OpenAPI Specification 3.1. ``x-openstack`` is defined by OpenStack's codegenerator.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,17 +18,17 @@ from placement_sched.api.versions import EVER, NEVER, Version
 from placement_sched.model.document import Json
 
 _TOKEN = "token"  # noqa: S105 - the name of a security scheme
-#: The one query parameter whose properties stand for keys that have a pattern, not a name.
+#: The query parameter that describes all keys with a pattern rather than a name.
 _PATTERNED = "suffixed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What a document describes: a face's name, the service its version header names, its routes.
+    """The API of a document: its name, the service type of its version header, and its routes.
 
-    At any one version at most one of the routes serves a method on a path. ``names`` are the
-    schemas of what a path names, by parameter; ``errors`` is the body of every refusal, by version.
-    From ``dated_since`` on, answers have Last-Modified.
+    At any version, a method and path have at most a single route. ``names`` are the schemas of the
+    path parameters, ``errors`` is the schema of errors by version. From ``dated_since`` on, answers
+    have Last-Modified.
     """
 
     title: str
@@ -45,7 +44,7 @@ def document(described: Description, version: Version, server: str) -> dict[str,
     paths: dict[str, dict[str, Any]] = {}
     for route in described.routes:
         if route.serves(version):
-            # As OpenAPI writes it: ``/traits/{name}``.
+            # The path in OpenAPI's syntax: ``/traits/{name}``.
             path = paths.setdefault(PARAMETER.sub(r"{\1}", route.path), {})
             path[route.method.lower()] = _operation(described, route, version)
     return {
@@ -54,8 +53,8 @@ def document(described: Description, version: Version, server: str) -> dict[str,
             "title": described.title,
             "version": str(version),
             "description": (
-                f"As of microversion {version}. Ask with the header OpenStack-API-Version for the "
-                "document of another one."
+                f"As of microversion {version}. To get the document of another microversion, send "
+                "the header OpenStack-API-Version."
             ),
         },
         "servers": [{"url": server}],
@@ -77,7 +76,7 @@ def _operation(described: Description, route: Route, version: Version) -> dict[s
     microversion = {
         "name": "OpenStack-API-Version",
         "in": "header",
-        "description": "The microversion; without one the oldest.",
+        "description": "The microversion. The default is the oldest.",
         "schema": {"type": "string", "const": f"{described.service} {version}"},
     }
     operation: dict[str, Any] = {
@@ -102,7 +101,7 @@ def _operation(described: Description, route: Route, version: Version) -> dict[s
 
 
 def _schema(schemas: Schemas, version: Version) -> Json:
-    """Return the schema in force; where there is none, the one that anything fits."""
+    """Return the schema of ``version``, or the schema that accepts anything if there is none."""
     schema = schemas.at(version)
     return {} if schema is None else schema.definition
 
@@ -113,15 +112,15 @@ def _query(route: Route, version: Version) -> Iterable[dict[str, Any]]:
     for name, schema in query.get("properties", {}).items():
         yield _query_parameter(name, schema, required=name in required)
     if "patternProperties" in query:
-        # Exploded, the properties of an object are parameters of their own.
+        # With "explode", each property of an object is a parameter.
         groups = {key: query[key] for key in ("type", "patternProperties", "additionalProperties")}
         yield _query_parameter(_PATTERNED, groups, required=False)
 
 
 def _query_parameter(name: str, schema: Json, *, required: bool) -> dict[str, Any]:
     if schema.get(REPEATED):
-        one = {key: value for key, value in schema.items() if key != REPEATED}
-        schema = {"type": "array", "items": one}
+        item = {key: value for key, value in schema.items() if key != REPEATED}
+        schema = {"type": "array", "items": item}
     parameter = {"name": name, "in": "query", "required": required, "schema": schema}
     return {**parameter, "style": "form", "explode": True}
 
@@ -136,8 +135,8 @@ _ERRORS: Json = {
 def _response(
     described: Description, route: Route, version: Version, status: int
 ) -> dict[str, Any]:
-    """Return what is said of one status: a success has the route's body, a refusal the face's."""
-    # The headers, except those that describe the body.
+    """Return the response of a status: the body of the route, or the API's error."""
+    # The headers, except Content-Type and Content-Length.
     headers = ["X-Openstack-Request-Id", "OpenStack-API-Version", "Vary"]
     succeeds = status in route.success
     if route.located and succeeds:
@@ -154,8 +153,8 @@ def _response(
     }
     if status >= HTTPStatus.BAD_REQUEST:
         response["content"] = _ERRORS
-    elif route.answer and (found := route.answer.at(version)) is not None:
-        response["content"] = {JSON: {"schema": found.definition}}
+    elif route.answer and (schema := route.answer.at(version)) is not None:
+        response["content"] = {JSON: {"schema": schema.definition}}
     return response
 
 
@@ -168,14 +167,12 @@ def _header(description: str, *, required: bool = False, **schema: str) -> dict[
 
 
 _HEADERS: Mapping[str, Any] = {
-    "X-Openstack-Request-Id": _header("Names the request in the server's log.", required=True),
-    "OpenStack-API-Version": _header("The microversion used; absent if none could be negotiated."),
-    "Vary": _header(
-        "That the answer depends on OpenStack-API-Version; absent if none could be negotiated."
-    ),
-    "Location": _header("The address of what was made or found.", required=True),
-    "Last-Modified": _header("Time of the last change (now, if unknown); absent without content."),
-    "Cache-Control": _header("That caches have to request the answer again.", required=True),
-    "WWW-Authenticate": _header("Where to get a token, with auth_strategy = keystone."),
+    "X-Openstack-Request-Id": _header("The id of the request in the server's log.", required=True),
+    "OpenStack-API-Version": _header("The microversion used. Absent if negotiation failed."),
+    "Vary": _header("OpenStack-API-Version. Absent if negotiation failed."),
+    "Location": _header("The address of the created or existing object.", required=True),
+    "Last-Modified": _header("Time of the last change (now if unknown). Absent without content."),
+    "Cache-Control": _header("Caches must validate the answer before reuse.", required=True),
+    "WWW-Authenticate": _header("The address of keystone, with auth_strategy = keystone."),
     "Retry-After": _header("Seconds after which to retry.", required=True, pattern="^[0-9]+$"),
 }

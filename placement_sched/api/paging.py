@@ -1,4 +1,4 @@
-"""Lists by page: up to ``limit`` things after ``marker``, and the link to the page that follows."""
+"""Pagination with ``limit`` and ``marker``."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,14 +10,14 @@ from placement_sched.schemas.formats import read, uuid
 
 
 def at_most(call: Call) -> int:
-    """Return the length of a compute list: ``limit``, up to :data:`MAX_PAGE`."""
+    """Return the page size of a compute list: ``limit``, up to :data:`MAX_PAGE`."""
     return min(int(call.value("limit") or MAX_PAGE), MAX_PAGE)
 
 
 def limit_and_marker(call: Call) -> tuple[int | None, str | None]:
-    """Return how many are requested (None is all) and the uuid that the page comes after.
+    """Return the page size (None for no limit) and the uuid of the last item before the page.
 
-    A marker need not exist any more, so that a page follows even when its last one was deleted.
+    The item of the marker may have been deleted.
     """
     limit = call.value("limit")
     marker = call.value("marker")
@@ -28,12 +28,12 @@ def limit_and_marker(call: Call) -> tuple[int | None, str | None]:
 
 
 def pairs_after(call: Call, marker: object) -> list[tuple[str, object]]:
-    """Return the query of the page after ``marker``."""
+    """Return the query parameters of the page after ``marker``."""
     return [*(pair for pair in call.query if pair[0] != "marker"), ("marker", marker)]
 
 
 def page(call: Call, noun: str, shown: Sequence[dict[str, Any]]) -> Answer:
-    """Return a page of the scheduler API, with a link to the next if there may be one."""
+    """Return a page of the scheduler API, with a link to the next page if it is full."""
     limit, _ = limit_and_marker(call)
     links = []
     if limit is not None and len(shown) == limit:
@@ -45,10 +45,10 @@ def page(call: Call, noun: str, shown: Sequence[dict[str, Any]]) -> Answer:
 def next_links(
     call: Call, path: str, markers: Sequence[object], *, each_counts: bool = False
 ) -> dict[str, Any]:
-    """Return the link of a compute list (``servers/detail``) to the page after a full one.
+    """Return the link to the next page of a compute list, if this page is full.
 
-    ``markers`` are those of the items on this page. Where not ``each_counts``, the last value of a
-    repeated parameter is the one that applied.
+    ``path`` is the path of the list (``servers/detail``), and ``markers`` are the markers of its
+    items. Unless ``each_counts``, the link has only the last value of a repeated parameter.
     """
     if not markers or len(markers) < at_most(call):
         return {}

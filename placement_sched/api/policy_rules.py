@@ -1,7 +1,7 @@
-"""Every policy rule of every face, for the service and for oslo.policy's commands.
+"""The policy rules of all APIs, for the service and the commands of oslo.policy.
 
 ``oslopolicy-sample-generator``, ``oslopolicy-policy-generator``, ``oslopolicy-list-redundant`` and
-``oslopolicy-validator`` find these functions by the entry points ``oslo.policy.policies`` and
+``oslopolicy-validator`` load the functions through the entry points ``oslo.policy.policies`` and
 ``oslo.policy.enforcer``, under the namespace ``placement_sched``.
 """
 
@@ -25,6 +25,25 @@ _ZONES = "os_compute_api:os-availability-zone"
 _GROUPS = "os_compute_api:os-server-groups"
 _SERVICES = "os_compute_api:os-services"
 _HYPERVISORS = "os_compute_api:os-hypervisors"
+_PLACEMENT_ADMIN = "rule:admin_or_service_api"
+_PLACEMENT_READER = "rule:admin_or_project_reader_or_service_api"
+_SERVICE = "rule:service_api"
+_ADMIN_ALONE = "role:admin"
+_PROVIDERS = "/resource_providers"
+_PROVIDER = "/resource_providers/{uuid}"
+_INVENTORIES = f"{_PROVIDER}/inventories"
+_INVENTORY = f"{_INVENTORIES}/{{resource_class}}"
+_CLASSES = "/resource_classes"
+_CLASS = "/resource_classes/{name}"
+_TRAIT = "/traits/{name}"
+_CONSUMER = "/allocations/{consumer_uuid}"
+_ADMIN = "role:admin"
+#: With keystone ``member`` implies ``reader``. With ``noauth2`` the caller sends all roles.
+_IMAGE_READER = "role:admin or role:reader or (role:member and project_id:%(project_id)s)"
+_IMAGE_MEMBER = "role:admin or (role:member and project_id:%(project_id)s)"
+#: The rule for the scheduler hint ``sched_policy``.
+POLICY_HINT = "scheduler:policies:hint"
+_ADMIN_OR_SERVICE = "role:admin or role:service"
 
 
 def _rule(name: str, description: str, check: str = _COMPUTE_ADMIN) -> Rule:
@@ -32,11 +51,7 @@ def _rule(name: str, description: str, check: str = _COMPUTE_ADMIN) -> Rule:
 
 
 COMPUTE_RULES = (
-    _rule(
-        "context_is_admin",
-        "Administrators of the compute and image APIs, who see all.",
-        "role:admin",
-    ),
+    _rule("context_is_admin", "Administrators of the compute and image APIs.", "role:admin"),
     _rule(
         "project_reader_or_admin",
         "Administrators, and readers of the project in question.",
@@ -44,7 +59,7 @@ COMPUTE_RULES = (
     ),
     _rule(
         "project_member_api",
-        "Those who may change what belongs to their project.",
+        "Callers that may change the objects of their project.",
         "role:member and project_id:%(project_id)s",
     ),
     _rule(
@@ -60,30 +75,30 @@ COMPUTE_RULES = (
     _rule(f"{_AGGREGATES}:add_host", "Add a host to a host aggregate."),
     _rule(f"{_AGGREGATES}:remove_host", "Remove a host from a host aggregate."),
     _rule(f"{_AGGREGATES}:set_metadata", "Change a host aggregate's metadata."),
-    _rule("compute:aggregates:images", "Ask that images be cached on a host aggregate's hosts."),
+    _rule("compute:aggregates:images", "Request images to be cached on the hosts of an aggregate."),
     _rule("os_compute_api:flavors", "List and show flavors.", _READER),
     _rule(f"{_MANAGE}:create", "Create a flavor."),
     _rule(f"{_MANAGE}:update", "Change the description of a flavor."),
     _rule(f"{_MANAGE}:delete", "Delete a flavor."),
-    _rule(_ACCESS, "List the projects that a private flavor is for."),
+    _rule(_ACCESS, "List the projects with access to a private flavor."),
     _rule(f"{_ACCESS}:add_tenant_access", "Grant a project access to a private flavor."),
     _rule(f"{_ACCESS}:remove_tenant_access", "Revoke a project's access to a private flavor."),
     _rule(f"{_EXTRA_SPECS}:index", "List the extra specs of a flavor.", _READER),
     _rule(f"{_EXTRA_SPECS}:show", "Show an extra spec of a flavor.", _READER),
     _rule(f"{_EXTRA_SPECS}:create", "Set extra specs of a flavor."),
-    _rule(f"{_EXTRA_SPECS}:update", "Set one extra spec of a flavor."),
+    _rule(f"{_EXTRA_SPECS}:update", "Set a single extra spec of a flavor."),
     _rule(f"{_EXTRA_SPECS}:delete", "Delete an extra spec of a flavor."),
-    _rule(f"{_GROUPS}:index", "List the server groups of one's project.", _READER),
+    _rule(f"{_GROUPS}:index", "List the server groups of the caller's project.", _READER),
     _rule(f"{_GROUPS}:index:all_projects", "List the server groups of all projects."),
     _rule(f"{_GROUPS}:create", "Create a server group.", _MEMBER),
     _rule(f"{_GROUPS}:show", "Show a server group.", _READER),
     _rule(f"{_GROUPS}:delete", "Delete a server group.", _MEMBER),
     _rule(f"{_SERVICES}:list", "List compute services."),
     _rule(f"{_SERVICES}:update", "Enable, disable or force down a compute service."),
-    _rule(f"{_SERVICES}:delete", "Delete a compute service with its host's compute nodes."),
+    _rule(f"{_SERVICES}:delete", "Delete a compute service and the compute nodes of its host."),
     _rule(f"{_HYPERVISORS}:list", "List hypervisors by name."),
-    _rule(f"{_HYPERVISORS}:list-detail", "List hypervisors with what their hosts reported."),
-    _rule(f"{_HYPERVISORS}:statistics", "Show what all enabled hypervisors have together."),
+    _rule(f"{_HYPERVISORS}:list-detail", "List hypervisors with all fields."),
+    _rule(f"{_HYPERVISORS}:statistics", "Show the totals of all enabled hypervisors."),
     _rule(f"{_HYPERVISORS}:show", "Show a hypervisor."),
     _rule(f"{_HYPERVISORS}:uptime", "Show the uptime of a hypervisor."),
     _rule(f"{_HYPERVISORS}:search", "Find hypervisors by a part of their name."),
@@ -98,19 +113,11 @@ COMPUTE_RULES = (
     _rule(f"{_SERVERS}:show", "Show a server.", _READER),
     _rule(f"{_SERVERS}:show:host_status", "See the status of servers' hosts."),
     _rule(f"{_SERVERS}:show:host_status:unknown-only", "See that the status of a host is unknown."),
-    _rule("os_compute_api:os-extended-server-attributes", "See which hosts servers are on."),
+    _rule("os_compute_api:os-extended-server-attributes", "See the hosts of servers."),
     _rule(f"{_SERVERS}:create", "Create a server (always rejected).", _MEMBER),
     _rule(f"{_SERVERS}:update", "Change a server (always rejected).", _MEMBER),
     _rule(f"{_SERVERS}:delete", "Delete a server (always rejected).", _MEMBER),
 )
-
-
-_PLACEMENT_ADMIN = "rule:admin_or_service_api"
-_PLACEMENT_READER = "rule:admin_or_project_reader_or_service_api"
-_SERVICE = "rule:service_api"
-
-
-_ADMIN_ALONE = "role:admin"
 
 
 def _base(name: str, check: str, description: str, formerly: str | None = _ADMIN_ALONE) -> Rule:
@@ -133,15 +140,6 @@ def _placement_rule(
     )
 
 
-_PROVIDERS = "/resource_providers"
-_PROVIDER = "/resource_providers/{uuid}"
-_INVENTORIES = f"{_PROVIDER}/inventories"
-_INVENTORY = f"{_INVENTORIES}/{{resource_class}}"
-_CLASSES = "/resource_classes"
-_CLASS = "/resource_classes/{name}"
-_TRAIT = "/traits/{name}"
-_CONSUMER = "/allocations/{consumer_uuid}"
-
 PLACEMENT_RULES = (
     _base("admin_api", _ADMIN_ALONE, "Administrators.", formerly=None),
     _base("service_api", "role:service", "Other services, such as nova and neutron."),
@@ -149,7 +147,7 @@ PLACEMENT_RULES = (
     _base(
         "project_reader_api",
         "role:reader and project_id:%(project_id)s",
-        "Those who may read what belongs to their project.",
+        "Callers that may read the objects of their project.",
     ),
     _base(
         "admin_or_project_reader_or_service_api",
@@ -227,7 +225,7 @@ PLACEMENT_RULES = (
     ),
     _placement_rule(
         "resource_providers:traits:delete",
-        "Take all traits from a provider.",
+        "Remove all traits from a provider.",
         ("DELETE", f"{_PROVIDER}/traits"),
     ),
     _placement_rule(
@@ -257,14 +255,9 @@ PLACEMENT_RULES = (
 )
 
 
-# Names and defaults of the image API's rules are glance's. They guard the operations. Beyond that,
-# only the owner of an image and an administrator (``context_is_admin``) may change it, and its
-# visibility decides who may see it.
-_ADMIN = "role:admin"
-#: With keystone ``member`` implies ``reader``; with ``noauth2`` the caller names the roles.
-_IMAGE_READER = "role:admin or role:reader or (role:member and project_id:%(project_id)s)"
-_IMAGE_MEMBER = "role:admin or (role:member and project_id:%(project_id)s)"
-
+# The names and defaults of the image API's rules are glance's. They guard the operations. In
+# addition, only the owner of an image or an administrator (``context_is_admin``) may change it, and
+# its visibility decides who may see it.
 _IMAGE = (
     Rule("get_images", _IMAGE_READER, "List images."),
     Rule("get_image", _IMAGE_READER, "Show an image."),
@@ -279,37 +272,33 @@ _IMAGE = (
     Rule("reactivate", _ADMIN, "Reactivate an image."),
 )
 
-#: The rule for the scheduler hint ``sched_policy``.
-POLICY_HINT = "scheduler:policies:hint"
-_ADMIN_OR_SERVICE = "role:admin or role:service"
-
 _SCHEDULER = (
     Rule("scheduler:root:show", "@", "Show the scheduler API's resources."),
     *(
         Rule(name, _ADMIN_OR_SERVICE, description)
         for name, description in (
-            ("scheduler:compute_nodes:report", "Report what compute nodes have."),
+            ("scheduler:compute_nodes:report", "Report compute nodes and their resources."),
             ("scheduler:compute_nodes:list", "List compute nodes."),
             ("scheduler:compute_nodes:show", "Show a compute node."),
             ("scheduler:compute_nodes:delete", "Delete a compute node and its provider."),
             ("scheduler:aggregate_check", "Check aggregates that are reserved by traits."),
             ("scheduler:hosts:list", "List hosts with their states, traits and resources."),
             ("scheduler:hosts:show", "Show a host: its providers, instances and services."),
-            ("scheduler:instances:record", "Record where an instance is."),
+            ("scheduler:instances:record", "Record the host of an instance."),
             ("scheduler:instances:list", "List recorded instances."),
             ("scheduler:instances:show", "Show a recorded instance."),
-            ("scheduler:instances:delete", "Forget an instance and free its allocations."),
+            ("scheduler:instances:delete", "Delete an instance record and free its allocations."),
             ("scheduler:select_destinations", "Place instances."),
             ("scheduler:decisions:list", "List decisions."),
             ("scheduler:decisions:show", "Show a decision: the request and its outcome."),
-            ("scheduler:decisions:replay", "Run the request of a decision again, dry."),
-            ("scheduler:explain", "Explain where instances would be placed, and why."),
-            ("scheduler:plan", "Plan changes of the cloud: what would move where."),
-            ("scheduler:rebalance", "Advise on moves that make room or even out load."),
+            ("scheduler:decisions:replay", "Run the request of a decision again as a simulation."),
+            ("scheduler:explain", "Explain the placement of instances without claiming."),
+            ("scheduler:plan", "Plan changes of the cloud and the moves that they need."),
+            ("scheduler:rebalance", "Suggest moves that free capacity or balance the load."),
             ("scheduler:capacity", "Count how many more instances fit."),
-            ("scheduler:policies:list", "List the policies that requests may come under."),
-            ("scheduler:policies:show", "Show a policy: its options, and where each is from."),
-            (POLICY_HINT, "Name a policy by the scheduler hint sched_policy."),
+            ("scheduler:policies:list", "List the scheduling policies."),
+            ("scheduler:policies:show", "Show a scheduling policy: its options and their sources."),
+            (POLICY_HINT, "Select a scheduling policy by the scheduler hint sched_policy."),
         )
     ),
 )
@@ -318,20 +307,20 @@ RULES: tuple[Rule, ...] = (*PLACEMENT_RULES, *COMPUTE_RULES, *_IMAGE, *_SCHEDULE
 
 
 def list_rules() -> list[policy.RuleDefault]:
-    """Return the defaults, as oslo.policy takes them."""
+    """Return the default rules as objects of oslo.policy."""
     return [rule.default() for rule in RULES]
 
 
 def get_enforcer() -> policy.Enforcer:
-    """Return the rules in effect, for a command that reads oslo.config's process-wide object.
+    """Return the effective rules, for a command that uses the global ``cfg.CONF``.
 
-    The configuration is that of the command's ``--config-file``, or of the files that a WSGI
-    server would read. Ends the command, with one line, where a file cannot be read.
+    The configuration is read from ``--config-file`` of the command, or from the files that a WSGI
+    server would read. If a file cannot be read, the command ends with a short message.
     """
     try:
         read_files(cfg.CONF, cfg.CONF.get("config_file") or files_named())
-    except ConfigurationError as wrong:
-        raise SystemExit(str(wrong)) from None
+    except ConfigurationError as error:
+        raise SystemExit(str(error)) from None
     enforcer = policy.Enforcer(cfg.CONF)
     enforcer.register_defaults(list_rules())
     return enforcer

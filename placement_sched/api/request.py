@@ -1,4 +1,4 @@
-"""A request: Flask's, with what every check and handler asks of it read once and quickly."""
+"""The Flask request, with fast access to the parts that every check and handler reads."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -28,10 +28,10 @@ _BACKSLASH = ord("\\")
 
 
 class RequestHeaders:
-    """Headers looked up by name, in whatever case.
+    """Request headers by name, in any case.
 
-    A request asks for a score of them, most of which it does not have: werkzeug's, which can do
-    much more, take ten times as long.
+    Each request looks up about twenty headers, most of them absent. The headers of werkzeug take
+    ten times as long.
     """
 
     __slots__ = ("_environ",)
@@ -45,56 +45,58 @@ class RequestHeaders:
         return value
 
 
-@cache  # of the names that this service asks for, which are few
+@cache  # bounded: only names that this service looks up
 def _variable(header: str) -> str:
     name = header.upper().replace("-", "_")
     return name if name in {"CONTENT_TYPE", "CONTENT_LENGTH"} else f"HTTP_{name}"
 
 
 class OrjsonProvider(JSONProvider):
-    """Flask's JSON by orjson, without NUL characters, which PostgreSQL cannot store."""
+    """Flask's JSON by orjson. Rejects NUL characters, which PostgreSQL cannot store."""
 
     def dumps(self, obj: Any, **kwargs: Any) -> str:  # noqa: ARG002 - Flask's signature
         """Return ``obj`` as JSON."""
         return encoded(obj).decode()
 
     def loads(self, s: str | bytes, **kwargs: Any) -> Any:  # noqa: ARG002 - Flask's signature
-        """Return what a JSON text says; raise :class:`ValueError` where it is malformed.
+        """Parse a JSON text. Raises :class:`ValueError` if it is malformed.
 
-        Raises :class:`TooLarge` for one with too many values, before it is parsed.
+        Raises :class:`TooLarge` before parsing if the text has too many values.
         """
         text = s if isinstance(s, bytes) else s.encode()
-        if (values := _values(text)) > MAX_JSON_VALUES:
-            raise TooLarge(f"The request body has {values} values; at most {MAX_JSON_VALUES}.")
+        if (values := _count_values(text)) > MAX_JSON_VALUES:
+            raise TooLarge(
+                f"The request body has {values} values, but at most {MAX_JSON_VALUES} are allowed."
+            )
         document = decoded(text)
         if _has_nul(text):
             raise ValueError("a NUL character (\\u0000) is not allowed")
         return document
 
 
-def _values(text: bytes) -> int:
-    """Return how many values a JSON text has at most: commas, also in its strings, and brackets."""
+def _count_values(text: bytes) -> int:
+    """Return an upper bound of the number of values: all commas and opening brackets."""
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
 def _has_nul(text: bytes) -> bool:
     """Return whether a JSON text has an escaped NUL: an odd number of backslashes, then u0000."""
-    at = text.find(_NUL)
-    while at >= 0:
-        before = at
-        while before and text[before - 1] == _BACKSLASH:
-            before -= 1
-        if (at - before) % 2 == 0:
+    index = text.find(_NUL)
+    while index >= 0:
+        first = index  # of the backslashes
+        while first and text[first - 1] == _BACKSLASH:
+            first -= 1
+        if (index - first) % 2 == 0:
             return True
-        at = text.find(_NUL, at + 1)
+        index = text.find(_NUL, index + 1)
     return False
 
 
 class Request(flask.Request):
-    """A request to a face, or beside them (``face`` is None then).
+    """A request to an API, or to another path (``face`` is None then).
 
-    ``prefix`` and ``below`` are the two parts of its path: what the face is mounted at, and the
-    rest, which begins with one slash. ``identity`` and ``version`` are known once they are checked.
+    ``prefix`` and ``below`` are the two parts of the path: the mount point of the API, and the
+    remainder, which begins with a single slash. ``identity`` and ``version`` are set by the checks.
     """
 
     url_rule: RouteRule | None = None
@@ -107,46 +109,46 @@ class Request(flask.Request):
     def __init__(self, environ: dict[str, Any], *args: Any) -> None:
         super().__init__(environ, *args)
         self.sent_headers = RequestHeaders(environ)
-        #: As it was sent: werkzeug's is in capitals, and "get" is another method (RFC 9110).
+        #: In the case of the client: "get" is another method (RFC 9110). werkzeug uses capitals.
         self.sent_method: str = environ["REQUEST_METHOD"]
-        known = context_of(environ)
-        self.ids: RequestIds = NO_REQUEST if known is None else known.ids
+        context = context_of(environ)
+        self.ids: RequestIds = NO_REQUEST if context is None else context.ids
 
     @property
     def matched(self) -> Route | None:
-        """The route whose path and method matched; others may share both."""
+        """Return the route whose path and method matched. Other routes may share both."""
         return None if self.url_rule is None else self.url_rule.route
 
     @property
     def base(self) -> str:
-        """The prefix of links in answers (``/placement``)."""
+        """Return the prefix of links in answers (``/placement``)."""
         return f"{self.root_path.rstrip('/')}{self.prefix}"
 
     @cached_property
     def pairs(self) -> Pairs:
-        """The query's names and values in the order sent; invalid UTF-8 is replaced."""
+        """Return the names and values of the query in order. Invalid UTF-8 is replaced."""
         if not self.query_string:
             return ()
         return tuple(parse_qsl(self.query_string.decode(errors="replace"), keep_blank_values=True))
 
     def on_json_loading_failed(self, e: ValueError | None) -> NoReturn:
-        """Raise :class:`Invalid` for a body that is not JSON."""
+        """Raise :class:`Invalid` if the body is not JSON."""
         raise Invalid(f"Malformed JSON: {e}") from None
 
     def check_length_and_label(self) -> None:
-        """Raise :class:`Invalid` for a body without a type, or of a length that is not a number."""
+        """Raise :class:`Invalid` if the body has no content type or no numeric length."""
         length = self.environ.get("CONTENT_LENGTH")
         if not length:
             return
         try:
             int(length)
-        except ValueError:  # where a server lets it by
+        except ValueError:  # some servers do not check it
             raise Invalid(f"content-length header must be an integer. Got: {length}") from None
         if not self.content_type and self.content_length:
-            raise Invalid("content-type header required: the body is of no type.")
+            raise Invalid("content-type header required: the body has no type.")
 
     def check_content_type(self, route: Route) -> None:
-        """Raise :class:`UnsupportedMediaType` for a body of a type that ``route`` does not take."""
+        """Raise :class:`UnsupportedMediaType` if ``route`` does not accept the content type."""
         if route.takes_body and self.mimetype not in route.content_types:
             raise UnsupportedMediaType(
                 f"The media type {self.mimetype or None} is not supported, "
@@ -154,45 +156,49 @@ class Request(flask.Request):
             )
 
     def action(self) -> str:
-        """Return the body's one key; raise :class:`Invalid` for any other body."""
-        document = self._document()
+        """Return the only key of the body. Raises :class:`Invalid` for any other body."""
+        document = self._parse_json()
         if not isinstance(document, dict) or len(document) != 1:
             raise Invalid("Malformed request body: an object with exactly one key, the action")
         (action,) = document
         return str(action)
 
     def body_of(self, route: Route, version: Version) -> Any:
-        """Return the body as ``Call.body`` has it; raise :class:`Invalid` where it is invalid."""
+        """Validate the body and return the value of ``Call.body``, or raise :class:`Invalid`."""
         if route.data:
-            return self.content_length or 0  # the bytes themselves are not kept
+            return self.content_length or 0  # the bytes themselves are not stored
         if route.body is None:
             return None
-        document = self._document(route)
+        document = self._parse_json(route)
         schema = route.body.at(version)
         if schema is not None:
             schema.check(document, "JSON does not validate")
         return document
 
-    def _document(self, route: Route | None = None) -> Any:
-        """Return the JSON body; raise :class:`TooLarge` for one that would take long to check.
+    def _parse_json(self, route: Route | None = None) -> Any:
+        """Return the JSON body, or raise :class:`TooLarge` if checking it would take long.
 
-        The routes of actions are chosen by their body, which is kept until one is.
+        The body selects the route of an action, and is cached until then.
         """
         length = self.content_length or 0
         if length > MAX_JSON_BYTES and not (route and route.takes_many):
-            raise TooLarge(f"The request body has {length} bytes; at most {MAX_JSON_BYTES} here.")
+            raise TooLarge(
+                f"The request body has {length} bytes, but at most {MAX_JSON_BYTES} are allowed."
+            )
         return self.get_json(force=True, cache=route is None or route.action is not None)
 
-    def check_query(self, route: Route, version: Version, *, most: int, every_value: bool) -> None:
-        """Raise :class:`Invalid` for a query string that ``route`` does not accept.
+    def check_query(
+        self, route: Route, version: Version, *, max_bytes: int, every_value: bool
+    ) -> None:
+        """Raise :class:`Invalid` if ``route`` does not accept the query string.
 
-        ``most`` is its greatest length in bytes. Of a repeated parameter the last value has to fit
-        the schema, and with ``every_value`` each of the others too: handlers may read them all.
+        ``every_value`` also validates the earlier values of a repeated parameter, for handlers
+        that read them. Otherwise only the last value has to match the schema.
         """
         query, pairs = self.query_string, self.pairs
-        if len(query) > most:
-            limit = f"[api] max_query_string_size allows {most}"
-            raise Invalid(f"{_QUERY_FAULT}: {len(query)} bytes, where {limit}")
+        if len(query) > max_bytes:
+            limit = f"[api] max_query_string_size allows {max_bytes}"
+            raise Invalid(f"{_QUERY_FAULT}: {len(query)} bytes, but {limit}")
         if query:
             _check_characters(query)
         schema = route.query.at(version) if route.query else None
@@ -202,38 +208,38 @@ class Request(flask.Request):
         schema.check(last, _QUERY_FAULT)
         if every_value and len(pairs) != len(last):
             required = {name: last[name] for name in schema.definition.get("required", ())}
-            for some in _rounds(pairs):
-                schema.check(required | some, _QUERY_FAULT)
+            for values in _split_repeated(pairs):
+                schema.check(required | values, _QUERY_FAULT)
 
 
 def origin_of(environ: dict[str, Any]) -> str:
-    """Return scheme and host of a request (WSGI) as the client or its proxy named them.
+    """Return the scheme and host of a WSGI request, as sent by the client or its proxy.
 
-    The name is taken as it is: those of services inside a cluster often are not valid internet host
-    names (``placement_backend``). Without one it is the server's own.
+    The host name is not validated, since service names in a cluster (``placement_backend``) are
+    often invalid. Without the header Host, the name of the server is used.
     """
     scheme: str = environ["wsgi.url_scheme"]
     host: str = environ.get("HTTP_HOST") or f"{environ['SERVER_NAME']}:{environ['SERVER_PORT']}"
     return f"{scheme}://{host.removesuffix(_USUAL_PORTS.get(scheme, ''))}"
 
 
-def _rounds(pairs: Pairs) -> Iterator[dict[str, str]]:
-    """Yield the first value of each parameter, then the second value of those that have one, ...
+def _split_repeated(pairs: Pairs) -> Iterator[dict[str, str]]:
+    """Yield the first values of all parameters, then the second values of repeated parameters.
 
-    Takes no longer where there are thousands of names, of which one has thousands of values.
+    Further values follow. It takes linear time even with thousands of repetitions.
     """
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     rounds: list[dict[str, str]] = []
     for name, value in pairs:
-        if seen[name] == len(rounds):
+        if counts[name] == len(rounds):
             rounds.append({})
-        rounds[seen[name]][name] = value
-        seen[name] += 1
+        rounds[counts[name]][name] = value
+        counts[name] += 1
     return iter(rounds)
 
 
 def _check_characters(query: bytes) -> None:
-    """Raise :class:`Invalid` for a query string that a database cannot be asked with."""
+    """Raise :class:`Invalid` if the query string has characters that databases reject."""
     try:
         text = unquote_to_bytes(query).decode()
     except UnicodeDecodeError:

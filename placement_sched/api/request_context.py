@@ -1,4 +1,4 @@
-"""The context of a request that each of its log lines shows: its ids, the authenticated caller."""
+"""The request context of log lines: the ids and the authenticated caller."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,11 +11,11 @@ from placement_sched.model.request_ids import RequestIds, ids_of
 StartResponse = Callable[..., Any]
 WSGI = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
 
-#: The header that shows the id of a request, which the log has as well.
+#: The header with the request id of the log.
 REQUEST_ID = "X-Openstack-Request-Id"
-#: Where a WSGI environment has the context. No header of a client can have this name.
+#: The environ key of the context. A header of a client cannot have this name.
 _KEY = "placement_sched.request_context"
-#: Where keystonemiddleware writes what oslo.log shows of a caller.
+#: The headers of keystonemiddleware with the fields of a caller that oslo.log shows.
 _CALLER = {
     "user_id": "X-User-Id",
     "project_id": "X-Project-Id",
@@ -27,10 +27,10 @@ _CALLER = {
 
 
 class RequestContext(context.RequestContext):
-    """The context of one request, as oslo.log shows it.
+    """The context of a request for oslo.log.
 
-    The caller is set once the identity service has confirmed the token; what a client claims in a
-    header or a noauth2 token is not shown.
+    The caller is set once the identity service has confirmed the token. Unconfirmed headers and
+    noauth2 tokens are not logged.
     """
 
     def __init__(self, ids: RequestIds) -> None:
@@ -38,13 +38,13 @@ class RequestContext(context.RequestContext):
         super().__init__(request_id=ids.request_id, global_request_id=ids.global_request_id)
 
     def confirm(self, headers: Headers) -> None:
-        """Keep who the identity service says the caller is."""
+        """Set the caller from the headers of keystonemiddleware."""
         for name, header in _CALLER.items():
             setattr(self, name, headers.get(header) or None)
 
 
 class _NoContext(context.RequestContext):
-    """Stands in the thread's store between requests: oslo.log takes it for no context at all."""
+    """The context between requests, which oslo.log ignores."""
 
     def __bool__(self) -> bool:
         return False
@@ -54,13 +54,16 @@ _NONE = _NoContext(overwrite=False)
 
 
 def context_of(environ: dict[str, Any]) -> RequestContext | None:
-    """Return the context of a request, or None where nothing has given it one."""
-    found: RequestContext | None = environ.get(_KEY)
-    return found
+    """Return the context of a request, or None if it has none."""
+    request_context: RequestContext | None = environ.get(_KEY)
+    return request_context
 
 
 def identified(application: WSGI) -> WSGI:
-    """Return ``application`` with a context for each request and its id in each answer: first."""
+    """Wrap ``application`` to set the context of each request and to send its id.
+
+    This middleware has to be the outermost.
+    """
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         ids = ids_of(environ.get("HTTP_X_OPENSTACK_REQUEST_ID"))

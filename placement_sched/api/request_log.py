@@ -1,4 +1,4 @@
-"""The access log: one line per request in the common format, with its request id and time."""
+"""The access log and the log of slow requests."""
 
 import logging
 import time
@@ -28,59 +28,59 @@ class AccessLog:
     def __call__(
         self, environ: dict[str, Any], start_response: Callable[..., Any]
     ) -> Iterable[bytes]:
-        """Answer by ``inner``; log what it answered."""
+        """Call ``inner`` and log its answer."""
         if not LOG.isEnabledFor(logging.INFO):
             return self._inner(environ, start_response)
         began = time.perf_counter()
-        # As sent: taken before ``inner`` shifts the path.
+        # The path as sent, read before ``inner`` shifts a part of it to SCRIPT_NAME.
         path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
         query = environ.get("QUERY_STRING", "")
-        target = _printable(f"{path}?{query}" if query else path)
+        target = _escape(f"{path}?{query}" if query else path)
         status, headers = "-", {}
 
-        def start(answered: str, with_headers: list[tuple[str, str]], *rest: Any) -> Any:
+        def start(status_line: str, header_list: list[tuple[str, str]], *rest: Any) -> Any:
             nonlocal status, headers
-            status = answered.partition(" ")[0]
-            headers = {name.lower(): value for name, value in with_headers}
-            return start_response(answered, with_headers, *rest)
+            status = status_line.partition(" ")[0]
+            headers = {name.lower(): value for name, value in header_list}
+            return start_response(status_line, header_list, *rest)
 
         body = self._inner(environ, start)
-        took = round((time.perf_counter() - began) * 1000, 1)
+        milliseconds = round((time.perf_counter() - began) * 1000, 1)
 
         def log() -> None:
-            context, asked = context_of(environ), asked_of(environ)
-            # After a proxy it is what a header says, which may be any text.
-            client = _word(environ.get("REMOTE_ADDR") or "")
-            # As fields for [DEFAULT] use_json; the context has the ids, the user and the project.
-            about = {
+            context, labels = context_of(environ), asked_of(environ)
+            # From a header if there is a proxy: it may be any text.
+            client = _escape_word(environ.get("REMOTE_ADDR") or "")
+            # Fields for [DEFAULT] use_json. The context has the ids, the user and the project.
+            fields = {
                 "method": environ.get("REQUEST_METHOD"),
                 "path": target,
-                "face": asked.face if asked else None,
-                "route": asked.route if asked else None,
+                "face": labels.face if labels else None,
+                "route": labels.route if labels else None,
                 "status": int(status) if status.isdecimal() else None,
-                "duration_ms": took,
+                "duration_ms": milliseconds,
                 "client": client or None,
             }
             LOG.info(
                 '%s - %s [%s] "%s %s %s" %s %s %s %.1f ms',
                 client or "-",
-                _user(context),
-                _at(int(time.time())),
+                _format_user(context),
+                _format_time(int(time.time())),
                 environ.get("REQUEST_METHOD", "-"),
                 target,
                 environ.get("SERVER_PROTOCOL", "-"),
                 status,
                 headers.get("content-length", "-"),
                 headers.get("x-openstack-request-id", "-"),
-                took,
-                extra={"context": context, "extra": about},
+                milliseconds,
+                extra={"context": context, "extra": fields},
             )
 
-        return _ThenLogged(body, log)
+        return _LoggingIterable(body, log)
 
 
-class _ThenLogged:
-    """The parts of an answer; the server closes them once they are sent (PEP 3333)."""
+class _LoggingIterable:
+    """The parts of an answer, which the server closes once they are sent (PEP 3333)."""
 
     def __init__(self, body: Iterable[bytes], log: Callable[[], None]) -> None:
         self._body, self._log = body, log
@@ -89,7 +89,7 @@ class _ThenLogged:
         return iter(self._body)
 
     def close(self) -> None:
-        """Close what there is to close, and write the line: the client does not wait for it."""
+        """Close the answer and write the log line, after the client has its answer."""
         try:
             if hasattr(self._body, "close"):
                 self._body.close()
@@ -98,29 +98,28 @@ class _ThenLogged:
 
 
 @lru_cache(maxsize=1)
-def _at(second: int) -> str:
-    """Return the time as the common log format has it: once for all requests of a second."""
+def _format_time(second: int) -> str:
+    """Return the time in the common log format, cached for the requests of a second."""
     return datetime.fromtimestamp(second).astimezone().strftime("%d/%b/%Y:%H:%M:%S %z")
 
 
-def _user(context: RequestContext | None) -> str:
+def _format_user(context: RequestContext | None) -> str:
     """Return the user that the identity service confirmed.
 
-    Never what a client says in a header: and not the user of a noauth2 token, which is no more
-    than that, and may be a real token sent to the wrong place.
+    Unconfirmed headers and noauth2 tokens are not logged: the token may be a real token, sent to
+    the wrong service.
     """
     if context is None or not context.user_id:
         return "-"
-    return _word(context.user_id)
+    return _escape_word(context.user_id)
 
 
-def _word(text: str) -> str:
-    """Return ``text`` as one word of a line."""
-    return _printable(text).replace(" ", "_")
+def _escape_word(text: str) -> str:
+    return _escape(text).replace(" ", "_")
 
 
-def _printable(text: str) -> str:
-    """Return ``text`` with what could forge another line, or end the quotes, escaped."""
+def _escape(text: str) -> str:
+    """Escape characters that could end the line or the quotes."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return text
     return "".join(
@@ -129,9 +128,9 @@ def _printable(text: str) -> str:
 
 
 def watching(application: WSGI, seconds: float) -> WSGI:
-    """Return ``application``, logging requests that take so many ``seconds`` or more; 0 logs none.
+    """Wrap ``application`` to log requests that take at least ``seconds``. 0 disables the log.
 
-    To be put inside of :func:`~placement_sched.api.metrics.counted`, which begins new statistics.
+    Belongs inside :func:`~placement_sched.api.metrics.counted`, which resets the statistics.
     """
     if not seconds:
         return application
@@ -140,9 +139,9 @@ def watching(application: WSGI, seconds: float) -> WSGI:
         began = time.perf_counter()
 
         def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-            took = time.perf_counter() - began
-            if took >= seconds:
-                _log(environ, status.partition(" ")[0], took)
+            duration = time.perf_counter() - began
+            if duration >= seconds:
+                _log_slow(environ, status.partition(" ")[0], duration)
             return start_response(status, headers, *rest)
 
         return application(environ, start)
@@ -150,18 +149,22 @@ def watching(application: WSGI, seconds: float) -> WSGI:
     return serve
 
 
-def _log(environ: dict[str, Any], status: str, took: float) -> None:
-    asked = asked_of(environ)
-    what = f"{asked.method} /{asked.face}{asked.route}" if asked else "a request beside the APIs"
-    spent = spent_by(request_stats())
-    about = {"status": int(status), "duration_ms": round(took * 1000, 1), **spent}
-    if asked:
-        about |= asked._asdict()
+def _log_slow(environ: dict[str, Any], status: str, seconds: float) -> None:
+    labels = asked_of(environ)
+    name = (
+        f"{labels.method} /{labels.face}{labels.route}"
+        if labels
+        else "a request outside of the APIs"
+    )
+    statistics = spent_by(request_stats())
+    fields = {"status": int(status), "duration_ms": round(seconds * 1000, 1), **statistics}
+    if labels:
+        fields |= labels._asdict()
     LOG.warning(
         "slow: %s took %.1f s (status %s); %s",
-        what,
-        took,
+        name,
+        seconds,
         status,
-        sentence_of(spent),
-        extra={"context": context_of(environ), "extra": about},
+        sentence_of(statistics),
+        extra={"context": context_of(environ), "extra": fields},
     )

@@ -1,4 +1,4 @@
-"""An answer as it goes out: status line, headers and body."""
+"""The HTTP response of an answer, and the table of error statuses."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -21,13 +21,27 @@ from placement_sched.api.request_context import StartResponse, context_of
 from placement_sched.api.versions import NotAcceptable
 from placement_sched.model.document import encoded
 
+#: The message for a path that is not served.
+NOT_FOUND = "The resource could not be found."
+#: Seconds after which a client may retry if the database did not answer (503).
+RETRY_AFTER = 1
+JSON = "application/json"
+HTML = "text/html"
+TEXT = "text/plain"
+
+#: The reserved characters of URLs, and the percent sign of encoded characters: not encoded.
+_URL_SAFE = "%/:?#[]@!$&'()*+,;=~"
+#: Statuses whose answers have no body and no Content-Length (RFC 9110).
+_BODILESS = frozenset((HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED))
+_STATUS_LINES = {int(status): f"{int(status)} {status.phrase}" for status in HTTPStatus}
+
 
 class UnsupportedMediaType(errors.Error):
-    """The body is of a content type that the route does not take."""
+    """The route does not accept the content type of the body."""
 
 
 class MethodNotAllowed(errors.Error):
-    """The path is served, but not with this method; ``allowed`` are those for the header Allow."""
+    """The path does not support this method. ``allowed`` is the value of the header Allow."""
 
     def __init__(self, detail: str, allowed: Sequence[str] = ()) -> None:
         super().__init__(detail)
@@ -35,7 +49,7 @@ class MethodNotAllowed(errors.Error):
 
 
 class TooLarge(errors.Error):
-    """The body is larger than the configured size."""
+    """The body is larger than the configured limit."""
 
 
 STATUSES: Mapping[type[errors.Error], HTTPStatus] = MappingProxyType(
@@ -58,69 +72,52 @@ STATUSES: Mapping[type[errors.Error], HTTPStatus] = MappingProxyType(
 )
 
 
-#: What is said of a path that is not served.
-NOT_FOUND = "The resource could not be found."
-#: Seconds after which it is worth while to ask again, when the database did not answer (503).
-RETRY_AFTER = 1
-
-
 def status_of(error: errors.Error) -> HTTPStatus:
-    """Return the HTTP status of ``error``: that of the nearest class in the table."""
-    kinds = (STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
-    return next(kinds, HTTPStatus.INTERNAL_SERVER_ERROR)
-
-
-JSON = "application/json"
-HTML = "text/html"
-TEXT = "text/plain"
-
-#: What means something in a URL, or is encoded already; all else is encoded.
-_OF_URLS = "%/:?#[]@!$&'()*+,;=~"
-#: Statuses whose answers have no body and no Content-Length (RFC 9110).
-_BARE = frozenset((HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED))
-_LINES = {int(status): f"{int(status)} {status.phrase}" for status in HTTPStatus}
+    """Return the HTTP status of ``error``: the status of its nearest base class in the table."""
+    statuses = (STATUSES[base] for base in type(error).__mro__ if base in STATUSES)
+    return next(statuses, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 class Response(flask.Response):
-    """The response to a face's request, all of whose headers are set at once."""
+    """The response of an API. All headers are set at once."""
 
     default_mimetype = None
 
     def __init__(self, answer: Answer, version_headers: Mapping[str, str]) -> None:
-        """Encode ``answer``; ``version_headers`` are headers of every answer of its face."""
+        """Encode ``answer``. ``version_headers`` are the headers of all answers of the API."""
         body = answer.body
         headers: dict[str, str] = {}
         if body is not None:
             headers["Content-Type"] = JSON
         if answer.last_modified is not None:
-            headers["Last-Modified"] = _date(answer.last_modified.replace(microsecond=0))
+            headers["Last-Modified"] = _format_date(answer.last_modified.replace(microsecond=0))
             headers["Cache-Control"] = "no-cache"
         headers.update(answer.headers)
         headers.update(version_headers)
         if "Location" in headers:
-            headers["Location"] = quote(headers["Location"], safe=_OF_URLS)
+            headers["Location"] = quote(headers["Location"], safe=_URL_SAFE)
         content: bytes | None = None
-        if answer.status not in _BARE:
-            ready = body is None or isinstance(body, bytes)
-            content = (body or b"") if ready else encoded(body)
-        super().__init__(content, _LINES[answer.status], list(headers.items()))
+        if answer.status not in _BODILESS:
+            is_encoded = body is None or isinstance(body, bytes)
+            content = (body or b"") if is_encoded else encoded(body)
+        super().__init__(content, _STATUS_LINES[answer.status], list(headers.items()))
 
     def get_wsgi_headers(self, environ: dict[str, Any]) -> Headers:  # noqa: ARG002 - werkzeug's
-        """Return the headers as they are; werkzeug would copy and check them once more."""
+        """Return the headers unchanged, since werkzeug would copy and check them."""
         return self.headers
 
 
-@lru_cache(maxsize=1000)  # most show the current second
-def _date(moment: datetime) -> str:
+@lru_cache(maxsize=1000)  # most answers have the current second
+def _format_date(moment: datetime) -> str:
     return http_date(moment)
 
 
 def page(kind: str, status: int, title: str, paragraphs: Sequence[str]) -> Answer:
-    """Return an error for a client that does not accept JSON, as :data:`HTML` or :data:`TEXT`."""
+    """Render an error as :data:`HTML` or :data:`TEXT`, for clients that do not accept JSON."""
     heading = f"{status} {title}"
     content = "\n\n".join((heading, *paragraphs)) + "\n"
     if kind == HTML:
-        lines = "<br /><br />\n  ".join(escape(one, quote=False) for one in paragraphs)
+        lines = "<br /><br />\n  ".join(escape(text, quote=False) for text in paragraphs)
         content = (
             f"<html>\n <head>\n  <title>{heading}</title>\n </head>\n"
             f" <body>\n  <h1>{heading}</h1>\n  {lines}<br /><br />\n </body>\n</html>\n"
@@ -130,20 +127,20 @@ def page(kind: str, status: int, title: str, paragraphs: Sequence[str]) -> Answe
 
 
 def plain_error(environ: dict[str, Any], status: HTTPStatus, detail: str) -> dict[str, Any]:
-    """Return the body of an error of no API, in placement's shape, with the ids that are known."""
+    """Return the body of an error outside of the APIs, in placement's format."""
     error: dict[str, Any] = {"status": int(status), "title": status.phrase, "detail": detail}
-    if (known := context_of(environ)) is not None:
-        error.update(known.ids.as_json())
+    if (context := context_of(environ)) is not None:
+        error.update(context.ids.as_json())
     return {"errors": [error]}
 
 
 def json_answer(
     environ: dict[str, Any], start_response: StartResponse, status: HTTPStatus, body: Any
 ) -> Sequence[bytes]:
-    """Answer with JSON before Flask is asked (WSGI)."""
+    """Answer a WSGI request with JSON, without Flask."""
     content = orjson.dumps(body)
     headers = [("Content-Type", JSON), ("Content-Length", str(len(content)))]
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         headers.append(("Retry-After", str(RETRY_AFTER)))
-    start_response(_LINES[status], headers)
+    start_response(_STATUS_LINES[status], headers)
     return [] if environ["REQUEST_METHOD"] == "HEAD" else [content]

@@ -1,13 +1,12 @@
-"""``placement-sched serve``: an ASGI application around a WSGI application.
+"""The ASGI application of ``placement-sched serve``, around a WSGI application.
 
-The event loop reads each request to its end; only then a thread answers it. A client that sends
-slowly, or not at all, or that does not read its answer, holds a connection and no thread. See
-doc/decisions/0002 for the figures.
+The event loop reads each request completely before a thread answers it. A client that sends or
+reads slowly therefore occupies a connection, but no thread. See doc/decisions/0002 for the figures.
 
-Requests wait for a thread in their order. A request that has waited for longer than
-``[api] queue_timeout`` is refused, and one whose client is gone is dropped. Liveness, and each
-refusal, is answered by the event loop itself, and readiness by a thread of its own, so that they
-never wait for other requests.
+Requests wait for a thread in their order. A request that waits for longer than
+``[api] queue_timeout`` is rejected, and a request whose client is gone is dropped. The event loop
+itself answers liveness checks and rejections, and a separate thread answers readiness checks, so
+that they never wait for other requests.
 """
 
 import asyncio
@@ -31,26 +30,57 @@ from placement_sched.api.request_context import WSGI, StartResponse
 from placement_sched.api.response import json_answer, plain_error
 from placement_sched.limits import MAX_HEADER_BYTES, MAX_HEADERS_BYTES
 
-Receive = Callable[[], Awaitable[dict[str, Any]]]
+LOG = logging.getLogger(__name__)
 
-#: Seconds within which a body is complete, or has at least brought the next ``STEP`` bytes.
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+#: granian sends when this is called, on any thread. Awaiting the result only completes it.
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Scope = Mapping[str, Any]
+Sent = Sequence[Awaitable[None]]
+
+#: Maximum time for a body, or for its next ``STEP`` bytes, in seconds.
 PATIENCE = 10.0
-#: Bytes; with ``PATIENCE`` the least rate of a large body: 64 KiB a second.
+#: Bytes per ``PATIENCE``: the minimum rate of a large body is 64 KiB a second.
 STEP = 640 * 2**10
-#: Seconds for which at most the event loop reads a body that it drops.
+#: Maximum time for reading a body that is dropped, in seconds.
 DISCARDING = 30.0
-#: A body of up to so many bytes is always taken; larger ones share the memory that is allowed.
+#: Maximum size of a body that is always accepted, in bytes. Larger bodies share the memory limit.
 SMALL = 64 * 2**10
-#: The most bytes of a body above the limit that are read and dropped.
+#: Maximum number of bytes of a dropped body that are read.
 DISCARDED = 256 * 2**20
 #: The environ key of the :class:`BodyRefusal` of a body that could not be read.
 REFUSED = "placement_sched.body_refused"
-#: How much is asked of a server's stream at once.
-_PIECE = 2**18
+#: Bytes to read at once from the stream of a server.
+_READ_SIZE = 2**18
+#: A host name or an address in brackets, with an optional port, or nothing (RFC 3986).
+_HOST = re.compile(
+    rb"(?:\[[0-9A-Za-z:.%~_-]+\]|(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?"
+)
+_CHUNKED = b"chunked"
+_CONSTANT_ENVIRON = {
+    "SCRIPT_NAME": "",
+    "SERVER_SOFTWARE": "placement-sched",
+    "wsgi.version": (1, 0),
+    "wsgi.multithread": True,
+    "wsgi.multiprocess": True,
+    "wsgi.run_once": False,
+    "wsgi.errors": sys.stderr,
+    "wsgi.input_terminated": True,
+}
+_PROTOCOLS = {"1": "HTTP/1.0", "1.1": "HTTP/1.1", "2": "HTTP/2"}
+_CONTENT_KEYS = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
+#: Maximum number of cached environ keys of headers, since clients may invent names.
+_MAX_NAMES = 500
+_GONE = "http.disconnect"
+#: The health paths of ``api/health.py``, each also with a slash at its end. ``/healthz?ready`` is
+#: a readiness check.
+_HEALTH = "/healthz"
+_LIVENESS = {_HEALTH, f"{_HEALTH}/live"}
+_READINESS = f"{_HEALTH}/ready"
 
 
 class BodyRefusal(NamedTuple):
-    """Why a body could not be read, as the client gets it."""
+    """The error for a client whose request could not be read."""
 
     status: HTTPStatus
     detail: str
@@ -59,19 +89,34 @@ class BodyRefusal(NamedTuple):
 INCOMPLETE = BodyRefusal(HTTPStatus.BAD_REQUEST, "The request body ended before it was complete.")
 SLOW = BodyRefusal(HTTPStatus.REQUEST_TIMEOUT, "The request body did not arrive in time.")
 FULL = BodyRefusal(
-    HTTPStatus.SERVICE_UNAVAILABLE, "Too many large request bodies are in progress; retry later."
+    HTTPStatus.SERVICE_UNAVAILABLE, "Too many large request bodies are in progress. Retry later."
 )
 NO_LENGTH = BodyRefusal(HTTPStatus.LENGTH_REQUIRED, "The header Content-Length is required.")
+TOO_LONG = BodyRefusal(
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    f"The headers are too large: at most {MAX_HEADER_BYTES} bytes for each header and "
+    f"{MAX_HEADERS_BYTES} for all headers are allowed.",
+)
+SEVERAL_HOSTS = BodyRefusal(HTTPStatus.BAD_REQUEST, "The header Host is sent more than once.")
+WRONG_HOST = BodyRefusal(
+    HTTPStatus.BAD_REQUEST, "The header Host is not a host name or address, with or without a port."
+)
+CODING = BodyRefusal(HTTPStatus.NOT_IMPLEMENTED, "Only the transfer coding chunked is supported.")
+OVERLOADED = BodyRefusal(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "the server is overloaded: the request waited for longer than [api] queue_timeout",
+)
+STOPPING = BodyRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "the server is stopping")
 
 
 class Whole(BytesIO):
-    """A request body that has been read to its end."""
+    """A request body that has been read completely."""
 
 
 def complete(environ: dict[str, Any], data: bytes, amount: int) -> None:
-    """Put a body that has been read into ``environ``, with its length in bytes.
+    """Put a complete body into ``environ``, with its length in bytes.
 
-    ``amount`` is more than ``data`` has where the body was above the limit and has been dropped.
+    If the body was above the limit and has been dropped, ``amount`` is larger than ``data``.
     """
     environ["wsgi.input"] = Whole(data)
     environ["wsgi.input_terminated"] = True
@@ -83,9 +128,9 @@ def complete(environ: dict[str, Any], data: bytes, amount: int) -> None:
 class Body:
     """The body of a request, while and after it is read.
 
-    ``amount`` counts all its bytes, ``held`` those that take of the memory for bodies; ``pieces``
-    stay empty from when it is ``dropped``, with the ``refusal`` that the client gets. ``ended``
-    says whether it was read to its end, so that the connection can be used again.
+    ``amount`` is its length in bytes, ``held`` its share of the memory for bodies. Once it is
+    ``dropped``, ``pieces`` stay empty, and ``refusal`` is the error for the client. ``ended`` is
+    true if the body was read completely, so that the connection can be reused.
     """
 
     data: bytes = b""
@@ -98,10 +143,10 @@ class Body:
 
 
 class Bodies:
-    """Reads bodies on the event loop, and bounds the time and the memory that they take.
+    """A reader of bodies on the event loop that limits their time and memory.
 
-    ``most`` is the limit of one body, ``room`` that of all together in bytes; it is taken by those
-    of more than ``SMALL`` bytes until :meth:`release`.
+    ``most`` is the limit of a body and ``room`` the limit of all bodies together, in bytes. Bodies
+    of more than ``SMALL`` bytes occupy it until :meth:`release`.
     """
 
     def __init__(self, most: int, room: int) -> None:
@@ -109,12 +154,12 @@ class Bodies:
         self._room = room
 
     async def read(self, environ: Mapping[str, Any], receive: Receive) -> Body:
-        """Return the body of a request (``environ``), read to its end where its bounds allow."""
+        """Read the body of a request within the limits."""
         length = None if "HTTP_TRANSFER_ENCODING" in environ else length_of(environ)
         body = Body(dropped=length is not None and length > self._most)
-        # A client that asks before it sends is not to send what is too large.
-        asks = environ.get("HTTP_EXPECT", "").lower() == "100-continue"
-        if length is None or not body.dropped or not (asks or length > DISCARDED):
+        # With "Expect: 100-continue", a client does not send a body that is too large.
+        is_waiting = environ.get("HTTP_EXPECT", "").lower() == "100-continue"
+        if length is None or not body.dropped or not (is_waiting or length > DISCARDED):
             body.ended = await self._fill(body, length, receive)
         body.data = b"".join(body.pieces)
         body.pieces.clear()
@@ -123,13 +168,13 @@ class Bodies:
         return body
 
     def release(self, body: Body) -> None:
-        """Give back the memory of a body whose request has been answered."""
+        """Release the memory of a body whose request has been answered."""
         self._room += body.held
 
     async def _fill(self, body: Body, length: int | None, receive: Receive) -> bool:
-        """Read a body of ``length`` bytes, None for unknown; return whether to its end."""
+        """Read a body of ``length`` bytes, or None. Returns whether it is complete."""
         now = asyncio.get_running_loop().time
-        last, step = now() + DISCARDING, STEP
+        end, step = now() + DISCARDING, STEP
         try:
             async with asyncio.timeout_at(now() + PATIENCE) as deadline:
                 while length is None or body.amount < length:
@@ -146,7 +191,7 @@ class Bodies:
                         step = body.amount + STEP
                         deadline.reschedule(now() + PATIENCE)
                     if body.dropped:
-                        deadline.reschedule(min(last, deadline.when() or last))
+                        deadline.reschedule(min(end, deadline.when() or end))
         except TimeoutError:
             if not body.dropped:
                 self._drop(body, SLOW)
@@ -171,7 +216,7 @@ class Bodies:
             body.pieces.append(piece)
 
     def _drop(self, body: Body, refusal: BodyRefusal | None) -> None:
-        """Forget what has been read, and what may come."""
+        """Drop the pieces of a body, and all further pieces."""
         self._room += body.held
         body.held = 0
         body.dropped = True
@@ -180,26 +225,26 @@ class Bodies:
 
 
 class BodyFirst:
-    """A WSGI application that reads the body of each request before ``inner`` answers it."""
+    """WSGI middleware that reads the body of each request before ``inner`` answers it."""
 
     def __init__(self, inner: WSGI, most: int) -> None:
         self._inner = inner
         self._most = most
-        self._closes = _closes_unsaid()
+        self._closes = _closes_silently()
         self._closes_unread = "uwsgi" in sys.modules
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        """Answer one request."""
-        ended = True
+        """Answer a request."""
+        is_ended = True
         if not isinstance(environ["wsgi.input"], Whole):
             try:
-                ended = _read(environ, self._most)
+                is_ended = _read_body(environ, self._most)
             except Exception:  # noqa: BLE001 - each server has its own for a client that is gone
                 environ[REFUSED] = INCOMPLETE
-                ended = False
-        # uwsgi closes the connection of a body that was not read, and does not say so either.
-        if self._closes or (self._closes_unread and not ended):
-            start_response = _closing(start_response)
+                is_ended = False
+        # uwsgi closes the connection after an unread body, without the header Connection.
+        if self._closes or (self._closes_unread and not is_ended):
+            start_response = _add_connection_close(start_response)
         refusal: BodyRefusal | None = environ.get(REFUSED)
         if refusal is None:
             return self._inner(environ, start_response)
@@ -207,8 +252,8 @@ class BodyFirst:
         return json_answer(environ, start_response, refusal.status, body)
 
 
-def _read(environ: dict[str, Any], most: int) -> bool:
-    """Read the body that ``environ`` announces into it; return whether to its end."""
+def _read_body(environ: dict[str, Any], max_bytes: int) -> bool:
+    """Replace the stream in ``environ`` by the complete body. Returns whether it was read."""
     length = None if "HTTP_TRANSFER_ENCODING" in environ else length_of(environ)
     if length is None and not environ.get("wsgi.input_terminated"):
         environ[REFUSED] = NO_LENGTH
@@ -216,8 +261,8 @@ def _read(environ: dict[str, Any], most: int) -> bool:
     if length == 0:
         environ["wsgi.input"] = Whole()
         return environ.get("CONTENT_LENGTH", "") in {"", "0"}  # an invalid number hides a body
-    data, amount = _taken(environ["wsgi.input"], length, most)
-    if length is not None and amount < length <= most:
+    data, amount = _read_stream(environ["wsgi.input"], length, max_bytes)
+    if length is not None and amount < length <= max_bytes:
         environ[REFUSED] = INCOMPLETE
         return False
     complete(environ, data, length or amount)
@@ -225,73 +270,52 @@ def _read(environ: dict[str, Any], most: int) -> bool:
 
 
 def length_of(environ: Mapping[str, Any]) -> int:
-    """Return the announced length of a body, 0 for none or for an invalid one."""
+    """Return the announced length of a body, 0 if it is missing or invalid."""
     text: str = environ.get("CONTENT_LENGTH") or ""
-    # Where a server lets something else by, the application refuses it.
+    # The application rejects an invalid length that a server did not reject.
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def _taken(stream: IO[bytes], length: int | None, most: int) -> tuple[bytes, int]:
-    """Return a body (one above the limit: none of it), and the number of bytes that were read."""
+def _read_stream(stream: IO[bytes], length: int | None, max_bytes: int) -> tuple[bytes, int]:
+    """Return the body, empty if it is above the limit, and the number of bytes read."""
     pieces: list[bytes] = []
     amount = 0
     if length is not None and length > DISCARDED:
-        return b"", 0  # it is left unread
+        return b"", 0  # the body remains unread
     end = DISCARDED + 1 if length is None else length
-    while amount < end and (piece := stream.read(min(end - amount, _PIECE))):
+    while amount < end and (piece := stream.read(min(end - amount, _READ_SIZE))):
         amount += len(piece)
-        if (length or amount) <= most:
+        if (length or amount) <= max_bytes:
             pieces.append(piece)
         else:
             pieces.clear()
     return b"".join(pieces), amount
 
 
-def _closes_unsaid() -> bool:
-    """Return whether the server closes connections and does not say so: uwsgi's ``http-socket``."""
+def _closes_silently() -> bool:
+    """Return whether the server closes connections without a header: uwsgi's ``http-socket``."""
     options = {str(name) for name in getattr(sys.modules.get("uwsgi"), "opt", ())}
     return "http-socket" in options and "http11-socket" not in options
 
 
-def _closing(start_response: StartResponse) -> StartResponse:
-    """Return ``start_response`` so that the answer says that its connection closes."""
-
+def _add_connection_close(start_response: StartResponse) -> StartResponse:
     def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
         return start_response(status, [*headers, ("Connection", "close")], *rest)
 
     return start
 
 
-#: A host, or an address in brackets, and perhaps a port (RFC 3986); it may be empty.
-_HOST = re.compile(
-    rb"(?:\[[0-9A-Za-z:.%~_-]+\]|(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*)(?::[0-9]*)?"
-)
-_CHUNKED = b"chunked"
-
-TOO_LONG = BodyRefusal(
-    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-    f"A header may have {MAX_HEADER_BYTES} bytes, and all headers together {MAX_HEADERS_BYTES}.",
-)
-SEVERAL_HOSTS = BodyRefusal(HTTPStatus.BAD_REQUEST, "The header Host is given more than once.")
-WRONG_HOST = BodyRefusal(
-    HTTPStatus.BAD_REQUEST, "The header Host is not a host name or address, with or without a port."
-)
-CODING = BodyRefusal(
-    HTTPStatus.NOT_IMPLEMENTED, "Of the transfer codings only chunked is supported."
-)
-
-
 def refusal_of(scope: Mapping[str, Any]) -> BodyRefusal | None:
-    """Return why a request is refused for its head: too long, or read otherwise by a proxy."""
+    """Return the error of a request whose headers are too long or ambiguous, or None."""
     if _is_too_long(scope["headers"]):
         return TOO_LONG
     hosts = [value for name, value in scope["headers"] if name == b"host"]
-    # RFC 9112, 3.2. For a header that is missing granian puts an empty one, which may be sent.
+    # RFC 9112, 3.2. granian adds an empty header if it is missing. Clients may also send that.
     if len(hosts) > 1:
         return SEVERAL_HOSTS
     if hosts and not _HOST.fullmatch(hosts[0].strip(b" \t")):
         return WRONG_HOST
-    # 6.1: the body would be taken for what its coding hides.
+    # RFC 9112, 6.1: otherwise the encoded body would be read as the body itself.
     codings = [value for name, value in scope["headers"] if name == b"transfer-encoding"]
     if codings and b",".join(codings).strip(b" \t").lower() != _CHUNKED:
         return CODING
@@ -308,41 +332,6 @@ def _is_too_long(headers: Sequence[tuple[bytes, bytes]]) -> bool:
     return total > MAX_HEADERS_BYTES or max(lengths.values()) > MAX_HEADER_BYTES
 
 
-LOG = logging.getLogger(__name__)
-
-#: granian sends when this is called, on any thread; awaiting what it returns only ends it.
-Send = Callable[[dict[str, Any]], Awaitable[None]]
-Scope = Mapping[str, Any]
-Sent = Sequence[Awaitable[None]]
-
-_SAME_FOR_ALL = {
-    "SCRIPT_NAME": "",
-    "SERVER_SOFTWARE": "placement-sched",
-    "wsgi.version": (1, 0),
-    "wsgi.multithread": True,
-    "wsgi.multiprocess": True,
-    "wsgi.run_once": False,
-    "wsgi.errors": sys.stderr,
-    "wsgi.input_terminated": True,
-}
-_PROTOCOLS = {"1": "HTTP/1.0", "1.1": "HTTP/1.1", "2": "HTTP/2"}
-_PLAIN = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
-#: Maximum number of header names whose environ key is cached; clients may invent names.
-_MAX_NAMES = 500
-_GONE = "http.disconnect"
-#: The paths of ``api/health.py`` that report health, each also with a slash at its end. With
-#: ``ready`` in its query, the first is about readiness.
-_HEALTH = "/healthz"
-_LIVENESS = {_HEALTH, f"{_HEALTH}/live"}
-_READINESS = f"{_HEALTH}/ready"
-OVERLOADED = BodyRefusal(
-    HTTPStatus.SERVICE_UNAVAILABLE,
-    "the server has more requests than it can answer; this one waited for longer than "
-    "[api] queue_timeout",
-)
-STOPPING = BodyRefusal(HTTPStatus.SERVICE_UNAVAILABLE, "the server is stopping")
-
-
 class WsgiResponse(NamedTuple):
     """The answer of the WSGI application, and a function to call once it is sent."""
 
@@ -352,8 +341,8 @@ class WsgiResponse(NamedTuple):
     close: Callable[[], None]
 
 
-class _Ending(Enum):
-    """How the wait of a request for a thread ends."""
+class _WaitResult(Enum):
+    """The end of a request's wait for a thread."""
 
     TURN = "a thread is free"
     GONE = "the client is gone"
@@ -363,8 +352,8 @@ class _Ending(Enum):
 class Bridge:
     """The ASGI application.
 
-    Once ``stopping`` returns true, the server is not ready, and each answer closes its connection:
-    a proxy takes its next request to another server before this one refuses connections.
+    Once ``stopping`` returns true, the server is not ready, and each answer closes its connection,
+    so that a proxy sends its next request to another server before this server stops.
     """
 
     def __init__(
@@ -378,16 +367,16 @@ class Bridge:
     ) -> None:
         self._application = application
         self._executor = ThreadPoolExecutor(threads, "request")
-        # Requests wait on the event loop, from which they can go; the executor keeps what it has.
+        # Requests wait on the event loop, since they could not be removed from the executor.
         self._requests, self._readiness = asyncio.Semaphore(threads), asyncio.Semaphore(1)
         self._bodies = Bodies(most, room=threads * most)
-        self._patience = patience
+        self._queue_timeout = patience
         self._names: dict[bytes, str] = {}
         self._stopping = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        environ = self._environ(scope)
+        """Answer a request."""
+        environ = self._build_environ(scope)
         body = None
         if "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
             body = await self._bodies.read(environ, receive)
@@ -396,13 +385,14 @@ class Bridge:
             environ["wsgi.input"] = Whole()
         is_ended = body is None or body.ended
         refusal = refusal_of(scope)
-        # Others may read such a head differently, and see the next request begin elsewhere.
+        # A proxy may parse ambiguous headers differently, and find another begin of the next
+        # request (request smuggling).
         closes = refusal is not None or not is_ended
         respond = partial(self._respond, environ, send, closes)
         try:
             refusal = refusal or (body.refusal if body else None)
-            watched = receive if is_ended else None
-            for sent in await self._answer(environ, refusal, respond, watched):
+            disconnect = receive if is_ended else None
+            for sent in await self._answer(environ, refusal, respond, disconnect):
                 await sent
         finally:
             if body is not None:
@@ -415,9 +405,9 @@ class Bridge:
         respond: Callable[..., Sent],
         receive: Receive | None,
     ) -> Sent:
-        """Answer a request on a thread, if one is needed; return what sending has left to do.
+        """Answer a request, on a thread if needed. Returns the messages to await.
 
-        ``receive`` reports that the client is gone; None if the rest of a body may still come.
+        ``receive`` reports that the client is gone. It is None if a part of the body is unread.
         """
         is_readiness = _is_readiness(environ)
         if is_readiness and self._stopping():
@@ -426,9 +416,9 @@ class Bridge:
             return respond(refusal)
         threads = self._readiness if is_readiness else self._requests
         if threads.locked():
-            ending = await self._wait_for_turn(threads, receive)
-            if ending is not _Ending.TURN:
-                return () if ending is _Ending.GONE else respond(OVERLOADED)
+            result = await self._wait_for_turn(threads, receive)
+            if result is not _WaitResult.TURN:
+                return () if result is _WaitResult.GONE else respond(OVERLOADED)
         else:
             await threads.acquire()
         try:
@@ -438,14 +428,14 @@ class Bridge:
 
     async def _wait_for_turn(
         self, threads: asyncio.Semaphore, receive: Receive | None
-    ) -> "_Ending":
-        """Wait until a thread is free, the client is gone, or the request is late."""
+    ) -> "_WaitResult":
+        """Wait until a thread is free, the client is gone, or the time is over."""
         turn = asyncio.create_task(threads.acquire())
-        gone = asyncio.create_task(_client_gone(receive)) if receive else None
-        ends: list[asyncio.Task[Any]] = [turn, gone] if gone else [turn]
-        timeout = self._patience or None
+        gone = asyncio.create_task(_wait_for_disconnect(receive)) if receive else None
+        tasks: list[asyncio.Task[Any]] = [turn, gone] if gone else [turn]
+        timeout = self._queue_timeout or None
         try:
-            await asyncio.wait(ends, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:  # the server stops
             if turn.done():
                 threads.release()
@@ -456,8 +446,10 @@ class Bridge:
             if not turn.done():
                 turn.cancel()
         if turn.done():
-            return _Ending.TURN
-        return _Ending.GONE if gone and gone.done() and not gone.cancelled() else _Ending.LATE
+            return _WaitResult.TURN
+        return (
+            _WaitResult.GONE if gone and gone.done() and not gone.cancelled() else _WaitResult.LATE
+        )
 
     async def _on_thread(self, respond: Callable[[], Sent]) -> Sent:
         return await asyncio.get_running_loop().run_in_executor(self._executor, respond)
@@ -465,10 +457,10 @@ class Bridge:
     def _respond(
         self, environ: dict[str, Any], send: Send, closes: bool, refusal: BodyRefusal | None = None
     ) -> Sent:
-        """Answer and send, on this thread: the event loop may be busy for a while."""
+        """Answer and send on this thread, since the event loop may be busy for a while."""
         if refusal is not None:
             environ[REFUSED] = refusal
-        answer = _answer(self._application, environ)
+        answer = _run_application(self._application, environ)
         headers = answer.headers
         if closes or self._stopping():
             headers.append((b"connection", b"close"))
@@ -482,11 +474,11 @@ class Bridge:
             LOG.exception("after the answer to %s", environ["PATH_INFO"])
         return sent
 
-    def _environ(self, scope: Scope) -> dict[str, Any]:
-        """Return the request as PEP 3333 has it, without its body."""
-        environ: dict[str, Any] = dict(_SAME_FOR_ALL)
+    def _build_environ(self, scope: Scope) -> dict[str, Any]:
+        """Return the WSGI environ of a request (PEP 3333), without its body."""
+        environ: dict[str, Any] = dict(_CONSTANT_ENVIRON)
         for name, value in scope["headers"]:
-            key = self._names.get(name) or self._key(name)
+            key = self._names.get(name) or self._get_environ_key(name)
             if key in environ:
                 separator = ";" if key == "HTTP_COOKIE" else ","
                 environ[key] += separator + value.decode("latin-1")
@@ -502,25 +494,23 @@ class Bridge:
         environ["wsgi.url_scheme"] = scope["scheme"]
         return environ
 
-    def _key(self, name: bytes) -> str:
-        """Return a header's key in an environ, "" for one that is dropped."""
-        if b"_" in name:  # it would look like the one with a hyphen, which a proxy may have checked
+    def _get_environ_key(self, name: bytes) -> str:
+        """Return the environ key of a header, "" for a header that is dropped."""
+        if b"_" in name:  # would replace the header with a hyphen, which a proxy may have checked
             return ""
-        key = _PLAIN.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
+        key = _CONTENT_KEYS.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
         if len(self._names) < _MAX_NAMES:
             self._names[name] = key
         return key
 
 
 def _is_liveness(environ: Mapping[str, Any]) -> bool:
-    """Return whether a request needs neither the database nor much time."""
     return _health_path(environ) in _LIVENESS and not _is_readiness(environ)
 
 
 def _is_readiness(environ: Mapping[str, Any]) -> bool:
-    """Return whether a request is about the server's readiness."""
     path = _health_path(environ)
-    if path == _HEALTH:  # as the application reads it, also with an escaped letter
+    if path == _HEALTH:  # parsed as in the application: letters may be escaped
         return "ready" in parse_qs(environ["QUERY_STRING"], keep_blank_values=True)
     return path == _READINESS
 
@@ -530,53 +520,52 @@ def _health_path(environ: Mapping[str, Any]) -> str:
 
 
 def _on_own_thread(respond: Callable[[], Sent]) -> "asyncio.Future[Sent]":
-    """Answer on a thread that does not keep the process from its end."""
+    """Answer on a daemon thread, which does not delay the end of the process."""
     loop = asyncio.get_running_loop()
-    answered: asyncio.Future[Sent] = loop.create_future()
+    future: asyncio.Future[Sent] = loop.create_future()
 
     def answer() -> None:
         sent = respond()
         with suppress(RuntimeError):  # the loop is closed: the server has stopped
-            loop.call_soon_threadsafe(settle, sent)
+            loop.call_soon_threadsafe(set_result, sent)
 
-    def settle(sent: Sent) -> None:
-        if not answered.done():
-            answered.set_result(sent)
+    def set_result(sent: Sent) -> None:
+        if not future.done():
+            future.set_result(sent)
 
     Thread(target=answer, name="readiness", daemon=True).start()
-    return answered
+    return future
 
 
-async def _client_gone(receive: Receive) -> None:
-    """Return once the client has closed the connection."""
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != _GONE:
         pass
 
 
-def _answer(application: WSGI, environ: dict[str, Any]) -> WsgiResponse:
-    """Return the whole answer of a WSGI application."""
-    begun: list[tuple[str, list[tuple[str, str]]]] = []
+def _run_application(application: WSGI, environ: dict[str, Any]) -> WsgiResponse:
+    """Return the complete answer of a WSGI application."""
+    starts: list[tuple[str, list[tuple[str, str]]]] = []
     pieces: list[bytes] = []
 
     def start_response(
         status: str, headers: list[tuple[str, str]], _failure: Any = None
     ) -> Callable[[bytes], None]:
-        begun.append((status, headers))
+        starts.append((status, headers))
         return pieces.append
 
-    close = _nothing
+    close = _do_nothing
     try:
         parts = application(environ, start_response)
-        close = getattr(parts, "close", _nothing)
+        close = getattr(parts, "close", _do_nothing)
         pieces.extend(parts)
-        status, headers = begun[-1]
+        status, headers = starts[-1]
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         return WsgiResponse(int(status[:3]), encoded, b"".join(pieces), close)
     except Exception:
         LOG.exception("%s %s", environ["REQUEST_METHOD"], environ["PATH_INFO"])
-        why = b"The server failed; see its log."
-        return WsgiResponse(500, [(b"content-type", b"text/plain")], why, close)
+        message = b"The server failed; see its log."
+        return WsgiResponse(500, [(b"content-type", b"text/plain")], message, close)
 
 
-def _nothing() -> None:
-    """Do nothing."""
+def _do_nothing() -> None:
+    pass

@@ -1,4 +1,4 @@
-"""JSON schemas by version window, compiled once, with the place of the offence in the error."""
+"""JSON schemas by version, and the errors of their validation."""
 
 import re
 from collections.abc import Iterable
@@ -14,26 +14,25 @@ from placement_sched.model.names import if_few, names_instead, nearest
 from placement_sched.schemas.faults import Fault, faults_in, in_json, phrase, worst
 from placement_sched.schemas.formats import CHECKS
 
-#: Marks a parameter of a query string that may be given several times; a note to readers of the
-#: schema, which itself sees one value at a time.
+#: Marks a query parameter that may be repeated. Only documentation: each value is validated alone.
 REPEATED = "x-repeated"
 #: The formats that schemas may name, in addition to JSON Schema's own.
 FORMATS = dict(CHECKS)
 
-#: Maximum number of characters of a value or a path, and of all words, that a message repeats.
+#: Maximum length of a value or a path, and of the whole problem, in a message (characters).
 _MAX_VALUE = 120
 _MAX_REASON = 400
 _CUT = " [...] "
-#: A key that a JSON path has without quotes.
+#: A key that needs no quotes in a JSON path.
 _PLAIN = re.compile(r"^[a-zA-Z][a-zA-Z0-9_]*$")
-#: Up to this number of unknown keys, known keys are named that may be meant.
-_MAX_MEANT = 3
+#: Maximum number of unknown keys with suggestions.
+_MAX_SUGGESTED = 3
 #: Maximum number of unknown keys that an error names as data.
 _MAX_NAMED = 10
 
 
 class Schema:
-    """One schema: a compiled checker, and the words for what it finds."""
+    """A compiled schema."""
 
     def __init__(self, schema: Json) -> None:
         self.definition = schema
@@ -42,19 +41,19 @@ class Schema:
         )
 
     def check(self, document: Any, words: str) -> None:
-        """Raise :class:`Invalid`, opening with ``words``, if ``document`` does not fit."""
+        """Raise :class:`Invalid`, beginning with ``words``, if ``document`` is invalid."""
         if self._checker.is_valid(document):
             return
         fault = worst(faults_in(self._checker, document, self.definition))
         if fault is not None:
-            raise _error(fault, words)
+            raise _build_error(fault, words)
 
 
-def _error(fault: Fault, words: str) -> Invalid:
-    """Return the error with what is wrong, where, and the keyword of the schema that says so."""
+def _build_error(fault: Fault, words: str) -> Invalid:
+    """Return the error with the problem, the JSON path and the keyword of the schema."""
     problem = phrase(fault, lambda value: shortened(in_json(value), _MAX_VALUE))
     if fault.keyword == "additionalProperties":
-        problem += _known_keys(fault)
+        problem += _suggest_keys(fault)
     problem = shortened(problem, _MAX_REASON)
     place = shortened(_json_path(fault.keys), _MAX_VALUE)
     within = shortened("".join(f"[{step!r}]" for step in fault.schema_path), _MAX_VALUE)
@@ -76,13 +75,13 @@ def _expected(fault: Fault) -> Any:
     return [shortened(key, _MAX_VALUE) for key in fault.expected[:_MAX_NAMED]]
 
 
-def _known_keys(fault: Fault) -> str:
-    """Return which keys may be meant by unknown ones, or all known keys if they are few."""
-    known = fault.schema.get("properties", {})
-    unknown = sorted(fault.expected)[:_MAX_MEANT]
-    meant = [near for key in unknown for near in nearest(key[:_MAX_VALUE], known)]
-    others = () if meant else if_few(known)
-    return names_instead("key", dict.fromkeys(meant), others) if known else ""
+def _suggest_keys(fault: Fault) -> str:
+    """Return the nearest valid keys for unknown keys, or all valid keys if there are few."""
+    valid = fault.schema.get("properties", {})
+    unknown = sorted(fault.expected)[:_MAX_SUGGESTED]
+    suggestions = [near for key in unknown for near in nearest(key[:_MAX_VALUE], valid)]
+    alternatives = () if suggestions else if_few(valid)
+    return names_instead("key", dict.fromkeys(suggestions), alternatives) if valid else ""
 
 
 def _json_path(keys: Iterable[str | int]) -> str:
@@ -98,32 +97,32 @@ def _quoted(key: str) -> str:
 
 
 def check_texts(document: Any, words: str) -> None:
-    """Raise :class:`Invalid` for a text that is not UTF-8, as arguments of a command may be."""
-    if found := not_text(document):
-        text, keys = found
-        shown, place = shortened(repr(text), _MAX_VALUE), shortened(_json_path(keys), _MAX_VALUE)
-        problem = f"{shown} is not valid UTF-8"
+    """Raise :class:`Invalid` if a text is not UTF-8: arguments of a command may be any bytes."""
+    if invalid := not_text(document):
+        text, keys = invalid
+        value, place = shortened(repr(text), _MAX_VALUE), shortened(_json_path(keys), _MAX_VALUE)
+        problem = f"{value} is not valid UTF-8"
         raise Invalid(f"{words}: {problem} (at {place})", fault={"problem": problem, "path": place})
 
 
 def shortened(text: str, most: int) -> str:
-    """Return ``text`` in at most ``most`` characters; a mark shows what its middle lacks."""
+    """Shorten ``text`` to at most ``most`` characters, with a mark in its middle."""
     if len(text) <= most:
         return text
-    kept = (most - len(_CUT)) // 2
-    return f"{text[:kept]}{_CUT}{text[-kept:]}"
+    half = (most - len(_CUT)) // 2
+    return f"{text[:half]}{_CUT}{text[-half:]}"
 
 
 class Schemas:
-    """Schemas by the version from which each holds (``(OLDEST, A), (USAGES, B)``), or one alone."""
+    """Schemas by their first version (``(OLDEST, A), (USAGES, B)``), or a single schema."""
 
     def __init__(self, *windows: tuple[Version, Json | None] | Json) -> None:
-        dated = [(EVER, one) if isinstance(one, dict) else one for one in windows]
+        dated = [(EVER, window) if isinstance(window, dict) else window for window in windows]
         self.windows = tuple(
             (since, None if schema is None else Schema(schema))
             for since, schema in sorted(dated, key=itemgetter(0), reverse=True)
         )
 
     def at(self, version: Version) -> Schema | None:
-        """Return the schema in force at ``version``, or None where there is none yet."""
+        """Return the schema of ``version``, or None if there is none yet."""
         return next((schema for since, schema in self.windows if version >= since), None)

@@ -1,4 +1,4 @@
-"""Microversions: which version of a face a request speaks (API-SIG guideline "Microversions")."""
+"""Microversion negotiation (API-SIG guideline "Microversions")."""
 
 import re
 from functools import lru_cache
@@ -12,14 +12,14 @@ _PLAIN = re.compile(r"[1-9][0-9]*\.(0|[1-9][0-9]*)")
 
 
 class Headers(Protocol):
-    """Request headers, looked up in any case."""
+    """Request headers by name, in any case."""
 
     def get(self, key: str, /) -> str | None:
         """Return the header's value, or None."""
 
 
 class Version(NamedTuple):
-    """One microversion; versions compare as numbers: 1.10 is later than 1.9."""
+    """A microversion. Versions compare as numbers: 1.10 is later than 1.9."""
 
     major: int
     minor: int
@@ -29,11 +29,11 @@ class Version(NamedTuple):
 
     @property
     def before(self) -> "Version":
-        """The last version without what came with this one, which is not a major one."""
+        """Return the previous minor version."""
         return Version(self.major, self.minor - 1)
 
     def has(self, feature: "Version") -> bool:
-        """Return whether a request of this version sees what came with ``feature``."""
+        """Return whether this version includes the changes of version ``feature``."""
         return self >= feature
 
 
@@ -42,50 +42,51 @@ NEVER = Version(999, 0)
 
 
 class NotAcceptable(Error):
-    """The version, or the content type, that the caller wants is not served."""
+    """The requested version or content type is not supported."""
 
 
 class Versioning(NamedTuple):
-    """The versions of one face and the service type that its header names."""
+    """The versions of an API, and the service type in its version header."""
 
     service: str
     oldest: Version
     newest: Version
-    #: Whether numbers with a sign, a leading zero or an underscore are none. placement takes them.
+    #: Whether to reject numbers with a sign, a leading zero or an underscore. placement allows
+    #: them.
     plain: bool = False
 
     def negotiate(self, headers: Headers, legacy: str | None = None) -> Version:
-        """Return the version that the request headers ask for; without one, the oldest.
+        """Return the version that the request headers name, or the oldest without a header.
 
-        ``legacy`` is another value to go by where ``OpenStack-API-Version`` names no version of
-        this service. Raises :class:`Invalid` for an invalid version and :class:`NotAcceptable`
-        for one out of range.
+        ``legacy`` is the value of an older header, used if ``OpenStack-API-Version`` does not
+        name this service. Raises :class:`Invalid` for an invalid version and
+        :class:`NotAcceptable` for a version out of range.
         """
-        return _negotiated(self, headers.get("OpenStack-API-Version") or "", legacy)
+        return _negotiate(self, headers.get("OpenStack-API-Version") or "", legacy)
 
 
-@lru_cache(maxsize=256)  # clients of a cloud send a dozen headers, each many thousand times
-def _negotiated(versions: Versioning, header: str, legacy: str | None) -> Version:
-    sent = {"openstack-api-version": header}
-    asked = microversion_parse.get_version(sent, service_type=versions.service) or legacy
-    if not asked:
+@lru_cache(maxsize=256)  # the clients of a cloud send about a dozen different headers
+def _negotiate(versions: Versioning, header: str, legacy: str | None) -> Version:
+    headers = {"openstack-api-version": header}
+    text = microversion_parse.get_version(headers, service_type=versions.service) or legacy
+    if not text:
         return versions.oldest
-    if asked == "latest":
+    if text == "latest":
         return versions.newest
-    if versions.plain and not _PLAIN.fullmatch(asked):
-        raise _not_a_version(asked)
+    if versions.plain and not _PLAIN.fullmatch(text):
+        raise _build_error(text)
     try:
-        major, minor = (int(part) for part in asked.split("."))
+        major, minor = (int(part) for part in text.split("."))
     except ValueError:
-        raise _not_a_version(asked) from None
+        raise _build_error(text) from None
     version = Version(major, minor)
     if not versions.oldest <= version <= versions.newest:
         raise NotAcceptable(
-            f"Invalid microversion: Unacceptable version header: {asked}",
+            f"Invalid microversion: Unacceptable version header: {text}",
             extra={"max_version": str(versions.newest), "min_version": str(versions.oldest)},
         )
     return version
 
 
-def _not_a_version(asked: str) -> Invalid:
-    return Invalid(f"Invalid microversion: invalid version string: {asked}")
+def _build_error(text: str) -> Invalid:
+    return Invalid(f"Invalid microversion: invalid version string: {text}")

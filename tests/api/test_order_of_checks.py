@@ -156,7 +156,7 @@ def steps(text):
 
 
 def test_the_api_reference_has_the_same_list_of_checks():
-    listed = re.compile(r"^1\. the body arrives.*?\n\n", re.MULTILINE | re.DOTALL)
+    listed = re.compile(r"^1\. The body arrives.*?\n\n", re.MULTILINE | re.DOTALL)
     (ours,) = listed.findall(application.__doc__)
     (documented,) = listed.findall(CONVENTIONS.read_text())
     assert ours == documented

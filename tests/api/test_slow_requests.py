@@ -72,7 +72,7 @@ def test_what_one_request_took_is_not_shown_of_the_next(slow):
 def test_request_beside_the_apis_is_logged_as_such(slow):
     app, records = slow
     app.get("/healthz/ready")
-    assert "a request beside the APIs took" in records()[0].getMessage()
+    assert "a request outside of the APIs took" in records()[0].getMessage()
 
 
 @pytest.mark.parametrize("seconds", ["0", "1000"])

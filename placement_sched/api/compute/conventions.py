@@ -1,4 +1,4 @@
-"""What the nouns of the compute API share: parts of schemas, reading, times, ids, policy checks."""
+"""Shared parts of the compute API: schemas, parsing, times, ids and policy checks."""
 
 from datetime import datetime
 
@@ -18,24 +18,24 @@ LARGEST = 2**31 - 1
 #: nova's policy rule for administrators.
 ADMINISTRATOR = "context_is_admin"
 
-#: A parameter of a query string, which the handler reads.
+#: The schema of a query parameter that the handler parses.
 TEXT: Json = {"type": "string"}
-#: A ``limit`` or ``offset``.
+#: The schema of a ``limit`` or ``offset``.
 PAGE: Json = {"type": "string", "pattern": r"^[0-9]+$(?!\n)", "maxLength": 255}
 
 
-def number(least: int) -> Json:
-    """Return the schema of a number, or of its digits as text, whose bounds the handler checks."""
-    return {**PAGE, "type": ["integer", "string"], "minimum": least, "maximum": LARGEST}
+def number(minimum: int) -> Json:
+    """Return the schema of a number or its digits. The handler checks the range of digits."""
+    return {**PAGE, "type": ["integer", "string"], "minimum": minimum, "maximum": LARGEST}
 
 
 def within(key: str, inner: Json) -> Json:
-    """Return the schema of an object with this one key."""
+    """Return the schema of an object with a single key."""
     return an_object({key: inner}, key)
 
 
 def a_query(properties: Json) -> Schemas:
-    """Return the schema of a query string, where unknown parameters are rejected from 2.75 on."""
+    """Return the schema of a query string. Unknown parameters are rejected since 2.75."""
     return Schemas(
         (mv.OLDEST, {"type": "object", "properties": properties}),
         (mv.CONSISTENT, an_object(properties)),
@@ -43,23 +43,23 @@ def a_query(properties: Json) -> Schemas:
 
 
 def read_boolean(text: str) -> bool | None:
-    """Return the boolean that nova reads ``text`` as, or None."""
+    """Parse a boolean as nova does. Returns None if ``text`` is not a boolean."""
     word = text.strip().lower()
     return word in _TRUE if word in _TRUE | _FALSE else None
 
 
-def boolean(given: str | bool, otherwise: str) -> bool:
-    """Return a boolean, which may be given as text; raises :class:`Invalid` with ``otherwise``."""
-    found = given if isinstance(given, bool) else read_boolean(given)
-    if found is None:
-        raise Invalid(otherwise)
-    return found
+def boolean(value: str | bool, message: str) -> bool:
+    """Parse a boolean or its text. Raises :class:`Invalid` with ``message``."""
+    result = value if isinstance(value, bool) else read_boolean(value)
+    if result is None:
+        raise Invalid(message)
+    return result
 
 
-def bounded(given: str | float, least: int, place: str) -> int:
-    """Return a number; raises :class:`Invalid` for one out of bounds: schemas check no text's."""
-    if not least <= (number := int(given)) <= LARGEST:
-        raise Invalid(f"{number} is not from {least} to {LARGEST}", at=place)
+def bounded(value: str | float, minimum: int, json_path: str) -> int:
+    """Parse a number or its text. Raises :class:`Invalid` if it is out of range."""
+    if not minimum <= (number := int(value)) <= LARGEST:
+        raise Invalid(f"{number} is not from {minimum} to {LARGEST}", at=json_path)
     return number
 
 
@@ -69,10 +69,10 @@ def in_microseconds(moment: datetime | None) -> str | None:
 
 
 def key(call: Call, text: str, no_number: Error) -> int | str:
-    """Return the uuid (str) of a service or hypervisor, or before 2.53 its number (int).
+    """Parse the uuid (str) of a service or hypervisor, or before 2.53 its id (int).
 
-    Raises :class:`Invalid` for an invalid uuid, and ``no_number`` for an invalid number. A number
-    too large for any row becomes 0, which no row has.
+    Raises :class:`Invalid` for an invalid uuid, and ``no_number`` for an invalid id. An id that is
+    too large for the column becomes 0, the id of no row.
     """
     if call.version.has(mv.UUIDS):
         return uuid(text)
@@ -83,15 +83,15 @@ def key(call: Call, text: str, no_number: Error) -> int | str:
 
 
 def uuid(text: str) -> str:
-    """Return a uuid in its usual form; raises :class:`Invalid` for anything else."""
-    found = read_uuid(text)
-    if found is None:
+    """Return a uuid in its canonical form. Raises :class:`Invalid` for anything else."""
+    canonical = read_uuid(text)
+    if canonical is None:
         raise Invalid(f"Invalid uuid {text}")
-    return found
+    return canonical
 
 
 def bookmark(call: Call, path: str) -> Json:
-    """Return the link to what has an address without a version in it."""
+    """Return the link without the version of the API."""
     return {"rel": "bookmark", "href": f"{call.url}/{path}"}
 
 
@@ -101,21 +101,21 @@ def links(call: Call, path: str) -> list[Json]:
 
 
 def require(call: Call, rule: str, project_id: str | None) -> None:
-    """Raise :class:`Forbidden` unless the caller may do ``rule`` to what belongs to a project."""
+    """Raise :class:`Forbidden` unless ``rule`` allows the caller on objects of the project."""
     call.services.policy.check(rule, call.identity, {"project_id": project_id or ""})
 
 
 def confined_to(call: Call) -> str | None:
-    """Return the project whose private resources the caller sees; None for all projects."""
+    """Return the project whose private objects the caller may see, or None for all projects."""
     return None if call.may(ADMINISTRATOR) else call.identity.project_id
 
 
-def id_of(call: Call, found: Service | Hypervisor) -> int | str:
-    """Return the id of a service or hypervisor: its number, since 2.53 its uuid."""
-    return found.uuid if call.version.has(mv.UUIDS) else found.id
+def id_of(call: Call, record: Service | Hypervisor) -> int | str:
+    """Return the id of a service or hypervisor, since 2.53 its uuid."""
+    return record.uuid if call.version.has(mv.UUIDS) else record.id
 
 
 def state(call: Call, service: Service) -> str:
-    """Return whether the service is up now."""
+    """Return the state of a service, ``up`` or ``down``."""
     down_time = call.settings.DEFAULT.service_down_time
     return "up" if service.is_up(call.now(), down_time) else "down"

@@ -1,4 +1,4 @@
-"""The microversions of the compute API, named for what each added.
+"""The microversions of the compute API, named by their changes.
 
 Source: "REST API Version History" of the nova documentation.
 """
@@ -19,12 +19,12 @@ CPU_INFO_OBJECT = Version(2, 28)
 HYPERVISOR_PAGES = Version(2, 33)
 AGGREGATE_UUIDS = Version(2, 41)
 EMBEDDED_FLAVOR = Version(2, 47)
-#: Services and hypervisors are identified by uuid, and one address updates a service.
+#: Services and hypervisors are identified by uuid, and a single path updates a service.
 UUIDS = Version(2, 53)
 FLAVOR_DESCRIPTION = Version(2, 55)
 FLAVOR_EXTRA_SPECS = Version(2, 61)
 TRUSTED_CERTIFICATES = Version(2, 63)
-#: A server group has one policy and its rules, rather than policies and metadata.
+#: A server group has a policy and its rules, rather than policies and metadata.
 SERVER_GROUP_RULES = Version(2, 64)
 CHANGES_BEFORE = Version(2, 66)
 SERVER_GROUPS_OF_SERVER = Version(2, 71)
@@ -35,7 +35,7 @@ IMAGE_CACHING = Version(2, 81)
 #: Callers who are not administrators may filter lists of servers by more fields.
 MORE_FILTERS = Version(2, 83)
 EXTRA_SPEC_VALIDATION = Version(2, 86)
-#: Hypervisors no longer have the fields that placement has, and show their uptime.
+#: Hypervisors lose the fields that placement has, and show their uptime.
 LEAN_HYPERVISORS = Version(2, 88)
 HOSTNAME_FOR_ALL = Version(2, 90)
 PINNED_ZONE = Version(2, 96)

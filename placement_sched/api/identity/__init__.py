@@ -1,1 +1,1 @@
-"""The identity version document that OpenStack clients ask for."""
+"""The identity API: only the version document that OpenStack clients request."""

@@ -1,1 +1,1 @@
-"""Image metadata, as glance serves it."""
+"""The image API: image metadata in glance's format."""

@@ -1,4 +1,4 @@
-"""The compute API: the routes of its nouns, and how it negotiates versions and reports errors."""
+"""The compute API: its routes, version negotiation and error format."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,7 @@ from placement_sched.errors import Error, Invalid
 HEADER = "OpenStack-API-Version"
 LEGACY_HEADER = "X-OpenStack-Nova-API-Version"
 
-#: The one key of an error's body, by status (compute API guide, "Faults").
+#: The only key of an error's body by status (compute API guide, "Faults").
 FAULTS: Mapping[int, str] = {
     400: "badRequest",
     401: "unauthorized",
@@ -38,29 +38,30 @@ FAULTS: Mapping[int, str] = {
 
 
 class ComputeStyle(ApiStyle):
-    """nova's shape: ``{"itemNotFound": {"code": 404, "message": ...}}``."""
+    """nova's format: ``{"itemNotFound": {"code": 404, "message": ...}}``."""
 
     def negotiate(self, headers: Headers) -> Version:
-        """Return the version asked for by ``OpenStack-API-Version``, else by nova's older header.
+        """Return the version of ``OpenStack-API-Version``, else of nova's older header.
 
-        Raises :class:`Invalid` for an invalid version, :class:`NotAcceptable` for one out of range.
+        Raises :class:`Invalid` for an invalid version and :class:`NotAcceptable` for a version out
+        of range.
         """
         legacy = headers.get(LEGACY_HEADER)
         try:
             return VERSIONING.negotiate(headers, legacy)
         except NotAcceptable:
             raise NotAcceptable(
-                f"Version {_asked(headers)} is not supported by the API. "
+                f"Version {_read_version(headers)} is not supported by the API. "
                 f"Minimum is {VERSIONING.oldest} and maximum is {VERSIONING.newest}."
             ) from None
         except Invalid:
             raise Invalid(
-                f"API Version String {_asked(headers)} is of invalid format. "
+                f"API Version String {_read_version(headers)} is of invalid format. "
                 "Must be of format MajorNum.MinorNum."
             ) from None
 
     def version_headers(self, version: Version) -> Mapping[str, str]:
-        """Return the version headers of an answer, new and old."""
+        """Return the version headers of an answer, the current and the older."""
         return {
             HEADER: f"{VERSIONING.service} {version}",
             LEGACY_HEADER: str(version),
@@ -68,20 +69,20 @@ class ComputeStyle(ApiStyle):
         }
 
     def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:  # noqa: ARG002 - the protocol's
-        """Return the error in nova's shape."""
+        """Return the error in nova's format."""
         fault = FAULTS.get(status, "computeFault")
         return Answer(status=status, body={fault: {"code": status, "message": error.detail}})
 
 
-def _asked(headers: Headers) -> str:
+def _read_version(headers: Headers) -> str:
     """Return the requested version as the client wrote it."""
-    named = (headers.get(HEADER) or "").split()
-    if VERSIONING.service in named[:-1]:
-        return named[named.index(VERSIONING.service) + 1].rstrip(",")
+    words = (headers.get(HEADER) or "").split()
+    if VERSIONING.service in words[:-1]:
+        return words[words.index(VERSIONING.service) + 1].rstrip(",")
     return headers.get(LEGACY_HEADER) or ""
 
 
-_NOUNS = (
+_RESOURCES = (
     versions,
     os_aggregates,
     flavors,
@@ -93,4 +94,4 @@ _NOUNS = (
     servers,
 )
 
-FACE = Face("compute", ComputeStyle(), [noun.blueprint for noun in _NOUNS])
+FACE = Face("compute", ComputeStyle(), [resource.blueprint for resource in _RESOURCES])

@@ -31,7 +31,7 @@ _ONE = f"{_ALL}/<flavor_id>"
 _action = partial(blueprint.post, f"{_ONE}/action")
 
 _PUBLIC = "os-flavor-access:is_public"
-#: The names of a flavor's numbers, and the least that each may be.
+#: The numbers of a flavor: JSON key, field and minimum.
 _NUMBERS = {
     "ram": ("memory_mb", 1),
     "vcpus": ("vcpus", 1),
@@ -42,7 +42,7 @@ _NUMBERS = {
 _FLAVOR: Json = {
     "name": NAME,
     "id": {**FLAVOR_ID, "type": ["string", "integer", "null"]},
-    **{key: conventions.number(least) for key, (_, least) in _NUMBERS.items()},
+    **{key: conventions.number(minimum) for key, (_, minimum) in _NUMBERS.items()},
     "rxtx_factor": {
         "type": ["number", "string"],
         "pattern": r"^[0-9]+(\.[0-9]+)?$(?!\n)",
@@ -74,44 +74,44 @@ LIST = conventions.a_query(
 
 @blueprint.get(_ALL, policy=_READ, query=LIST)
 def index(call: Call) -> Answer:
-    """List the flavors that the caller sees, by name and id."""
-    return _page(call, "flavors", _shown_briefly, extra_specs=False)
+    """List the flavors that the caller may see, by name and id."""
+    return _page(call, "flavors", _summarize, extra_specs=False)
 
 
 @blueprint.get(f"{_ALL}/detail", policy=_READ, query=LIST)
 def detail(call: Call) -> Answer:
-    """List the flavors that the caller sees, with all fields."""
-    return _page(call, "flavors/detail", _shown, extra_specs=True)
+    """List the flavors that the caller may see, with all fields."""
+    return _page(call, "flavors/detail", _document, extra_specs=True)
 
 
 def _page(
-    call: Call, path: str, document: Callable[[Call, Flavor], Json], *, extra_specs: bool
+    call: Call, path: str, render: Callable[[Call, Flavor], Json], *, extra_specs: bool
 ) -> Answer:
-    found = call.read(search, _wanted(call), extra_specs=extra_specs)
-    links = next_links(call, path, [flavor.flavorid for flavor in found])
-    return Answer(body={"flavors": [document(call, flavor) for flavor in found], **links})
+    page = call.read(search, _parse_query(call), extra_specs=extra_specs)
+    links = next_links(call, path, [flavor.flavorid for flavor in page])
+    return Answer(body={"flavors": [render(call, flavor) for flavor in page], **links})
 
 
 @blueprint.post(_ALL, policy=f"{_MANAGE}:create", body=CREATE, refusals=(409,))
 def create(call: Call) -> Answer:
     """Create a flavor."""
-    made = call.write(flavors.create, _read(call.body["flavor"]), call.now())
-    return Answer(body={"flavor": _shown(call, made)})
+    flavor = call.write(flavors.create, _parse_flavor(call.body["flavor"]), call.now())
+    return Answer(body={"flavor": _document(call, flavor)})
 
 
 @blueprint.get(_ONE, policy=_READ)
 def show(call: Call, flavor_id: str) -> Answer:
-    """Return one flavor that the caller sees."""
-    found = call.read(flavors.get, flavor_id, conventions.confined_to(call))
-    return Answer(body={"flavor": _shown(call, found)})
+    """Show a flavor that the caller may see."""
+    flavor = call.read(flavors.get, flavor_id, conventions.confined_to(call))
+    return Answer(body={"flavor": _document(call, flavor)})
 
 
 @blueprint.put(_ONE, policy=f"{_MANAGE}:update", since=mv.FLAVOR_DESCRIPTION, body=UPDATE)
 def update(call: Call, flavor_id: str) -> Answer:
-    """Change the description of a flavor; the rest of it stays as it is."""
-    text = call.body["flavor"]["description"]
-    changed = call.write(flavors.describe, flavor_id, text, call.now())
-    return Answer(body={"flavor": _shown(call, changed)})
+    """Change the description of a flavor, its only mutable field."""
+    description = call.body["flavor"]["description"]
+    flavor = call.write(flavors.describe, flavor_id, description, call.now())
+    return Answer(body={"flavor": _document(call, flavor)})
 
 
 @blueprint.delete(_ONE, policy=f"{_MANAGE}:delete", success=(202,))
@@ -123,8 +123,8 @@ def delete(call: Call, flavor_id: str) -> Answer:
 
 @blueprint.get(f"{_ONE}/os-flavor-access", policy=_ACCESS)
 def access(call: Call, flavor_id: str) -> Answer:
-    """Return the projects that may use a private flavor."""
-    return _access(flavor_id, call.read(flavors.projects, flavor_id))
+    """List the projects that may use a private flavor."""
+    return _answer_access(flavor_id, call.read(flavors.projects, flavor_id))
 
 
 @_action(
@@ -138,7 +138,7 @@ def add_tenant_access(call: Call, flavor_id: str) -> Answer:
     project = call.body["addTenantAccess"]["tenant"]
     public = not call.version.has(mv.NO_ACCESS_TO_PUBLIC_FLAVORS)
     projects = call.write(flavors.let_in, flavor_id, project, call.now(), public=public)
-    return _access(flavor_id, projects)
+    return _answer_access(flavor_id, projects)
 
 
 @_action(
@@ -147,39 +147,39 @@ def add_tenant_access(call: Call, flavor_id: str) -> Answer:
 def remove_tenant_access(call: Call, flavor_id: str) -> Answer:
     """Revoke a project's access to a private flavor."""
     project = call.body["removeTenantAccess"]["tenant"]
-    return _access(flavor_id, call.write(flavors.shut_out, flavor_id, project))
+    return _answer_access(flavor_id, call.write(flavors.shut_out, flavor_id, project))
 
 
-def _access(flavor_id: str, projects: tuple[str, ...]) -> Answer:
-    access = [{"flavor_id": flavor_id, "tenant_id": each} for each in projects]
+def _answer_access(flavor_id: str, projects: tuple[str, ...]) -> Answer:
+    access = [{"flavor_id": flavor_id, "tenant_id": project} for project in projects]
     return Answer(body={"flavor_access": access})
 
 
-def _read(given: Json) -> Flavor:
-    """Return the flavor of a body; raises :class:`Invalid` for text that a field cannot be."""
-    flavorid = uuid4() if given.get("id") is None else given["id"]
-    factor = float(given.get("rxtx_factor", 1.0))
+def _parse_flavor(body: Json) -> Flavor:
+    """Return the flavor of a body. Raises :class:`Invalid` for text that is not a valid value."""
+    flavorid = uuid4() if body.get("id") is None else body["id"]
+    factor = float(body.get("rxtx_factor", 1.0))
     numbers: Json = {
-        name: conventions.bounded(given[key], least, f"$.flavor.{key}")
-        for key, (name, least) in _NUMBERS.items()
-        if key in given
+        name: conventions.bounded(body[key], minimum, f"$.flavor.{key}")
+        for key, (name, minimum) in _NUMBERS.items()
+        if key in body
     }
     if not 0 < factor <= MAX_FLOAT:
         raise Invalid(f"{factor} is not in (0, {MAX_FLOAT}]", at="$.flavor.rxtx_factor")
     return Flavor(
         flavorid=str(int(flavorid)) if isinstance(flavorid, float) else str(flavorid),
-        name=given["name"],
+        name=body["name"],
         **numbers,
         rxtx_factor=factor,
         is_public=conventions.boolean(
-            given.get(_PUBLIC, True),
-            f"'{given.get(_PUBLIC)}' is not a boolean (at $.flavor['{_PUBLIC}'])",
+            body.get(_PUBLIC, True),
+            f"'{body.get(_PUBLIC)}' is not a boolean (at $.flavor['{_PUBLIC}'])",
         ),
-        description=given.get("description"),
+        description=body.get("description"),
     )
 
 
-def _shown_briefly(call: Call, flavor: Flavor) -> Json:
+def _summarize(call: Call, flavor: Flavor) -> Json:
     links = conventions.links(call, f"flavors/{quote(str(flavor.flavorid))}")
     document: Json = {"id": flavor.flavorid, "name": flavor.name, "links": links}
     if call.version.has(mv.FLAVOR_DESCRIPTION):
@@ -187,9 +187,9 @@ def _shown_briefly(call: Call, flavor: Flavor) -> Json:
     return document
 
 
-def _shown(call: Call, flavor: Flavor) -> Json:
-    """Return all fields of a flavor; the extra specs if the caller may list them."""
-    document = _shown_briefly(call, flavor) | {
+def _document(call: Call, flavor: Flavor) -> Json:
+    """Return all fields of a flavor, including extra specs if the caller may list them."""
+    document = _summarize(call, flavor) | {
         **{key: getattr(flavor, name) for key, (name, _) in _NUMBERS.items()},
         "rxtx_factor": flavor.rxtx_factor,
         "OS-FLV-DISABLED:disabled": flavor.disabled,
@@ -203,23 +203,23 @@ def _shown(call: Call, flavor: Flavor) -> Json:
     return document
 
 
-def _wanted(call: Call) -> FlavorsWanted:
-    """Return which flavors a list asks for; raises :class:`Invalid` for an invalid filter.
+def _parse_query(call: Call) -> FlavorsWanted:
+    """Return the filters of a list. Raises :class:`Invalid` for an invalid filter.
 
-    Callers that are not administrators see public flavors and those of their project.
+    Callers that are not administrators see public flavors and the flavors of their project.
     """
-    confined = conventions.confined_to(call) is not None
-    given = call.value("is_public")
+    is_confined = conventions.confined_to(call) is not None
+    value = call.value("is_public")
     is_public: bool | None = True
-    if given is not None and not confined:
-        invalid = f"Invalid is_public filter [{given}]"
-        is_public = None if given.lower() == "none" else conventions.boolean(given, invalid)
+    if value is not None and not is_confined:
+        message = f"Invalid is_public filter [{value}]"
+        is_public = None if value.lower() == "none" else conventions.boolean(value, message)
     return FlavorsWanted(
         is_public=is_public,
-        confined=confined,
+        confined=is_confined,
         project_id=call.identity.project_id,
-        min_memory_mb=_least(call, "minRam"),
-        min_root_gb=_least(call, "minDisk"),
+        min_memory_mb=_parse_minimum(call, "minRam"),
+        min_root_gb=_parse_minimum(call, "minDisk"),
         sort_key=call.value("sort_key") or "flavorid",
         descending=call.value("sort_dir") == "desc",
         marker=call.value("marker"),
@@ -227,12 +227,12 @@ def _wanted(call: Call) -> FlavorsWanted:
     )
 
 
-def _least(call: Call, key: str) -> int | None:
-    given = call.value(key)
-    if given is None:
+def _parse_minimum(call: Call, key: str) -> int | None:
+    value = call.value(key)
+    if value is None:
         return None
     try:
-        # Databases cannot compare with numbers larger than their columns hold.
-        return max(min(int(given), LARGEST + 1), 0)
+        # Databases cannot compare with numbers beyond the range of the column.
+        return max(min(int(value), LARGEST + 1), 0)
     except ValueError:
-        raise Invalid(f"Invalid {key} filter [{given}]") from None
+        raise Invalid(f"Invalid {key} filter [{value}]") from None

@@ -45,19 +45,19 @@ IMAGES = Schemas(within("cache", _IMAGES))
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:index")
 def index(call: Call) -> Answer:
-    """Return every host aggregate."""
-    found = call.read(all_aggregates)
-    return Answer(body={"aggregates": [_document(each, call.version) for each in found]})
+    """List the host aggregates."""
+    rows = call.read(all_aggregates)
+    return Answer(body={"aggregates": [_document(row, call.version) for row in rows]})
 
 
 @blueprint.post(_ALL, policy=f"{_POLICY}:create", body=CREATE, refusals=(409,))
 def create(call: Call) -> Answer:
     """Create a host aggregate."""
-    wanted = call.body["aggregate"]
-    zone = wanted.get("availability_zone")
-    made = call.write(aggregates.create, str(uuid4()), wanted["name"], zone, call.now())
-    document = _document(made, call.version)
-    # As in nova, a new aggregate is shown without these.
+    fields = call.body["aggregate"]
+    zone = fields.get("availability_zone")
+    aggregate = call.write(aggregates.create, str(uuid4()), fields["name"], zone, call.now())
+    document = _document(aggregate, call.version)
+    # As in nova, the answer for a new aggregate lacks hosts and metadata.
     for key in ("hosts", "metadata"):
         del document[key]
     return Answer(body={"aggregate": document})
@@ -65,40 +65,40 @@ def create(call: Call) -> Answer:
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show")
 def show(call: Call, aggregate_id: str) -> Answer:
-    """Return one host aggregate."""
-    return _answer(call, call.read(aggregates.get, _id(aggregate_id)))
+    """Show a host aggregate."""
+    return _answer(call, call.read(aggregates.get, _parse_id(aggregate_id)))
 
 
 @blueprint.put(_ONE, policy=f"{_POLICY}:update", body=UPDATE, refusals=(409,))
 def update(call: Call, aggregate_id: str) -> Answer:
     """Change a host aggregate's name or availability zone."""
     fields, now = call.body["aggregate"], call.now()
-    return _answer(call, call.write(aggregates.update, _id(aggregate_id), fields, now))
+    return _answer(call, call.write(aggregates.update, _parse_id(aggregate_id), fields, now))
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete")
 def delete(call: Call, aggregate_id: str) -> Answer:
-    """Delete a host aggregate that has no hosts."""
-    call.write(aggregates.delete, _id(aggregate_id))
+    """Delete a host aggregate without hosts."""
+    call.write(aggregates.delete, _parse_id(aggregate_id))
     return Answer()
 
 
 @_action(policy=f"{_POLICY}:add_host", action="add_host", body=ADD_HOST)
 def add_host(call: Call, aggregate_id: str) -> Answer:
-    """Add a host; its providers join the provider aggregate."""
+    """Add a host, and its providers to the provider aggregate."""
     return _change(call, aggregate_id, aggregates.add_hosts, [call.body["add_host"]["host"]])
 
 
 @_action(policy=f"{_POLICY}:remove_host", action="remove_host", body=REMOVE_HOST)
 def remove_host(call: Call, aggregate_id: str) -> Answer:
-    """Remove a host; its providers leave the provider aggregate."""
+    """Remove a host, and its providers from the provider aggregate."""
     host = call.body["remove_host"]["host"]
     return _change(call, aggregate_id, aggregates.remove_host, host)
 
 
 @_action(policy=f"{_POLICY}:set_metadata", action="set_metadata", body=SET_METADATA)
 def set_metadata(call: Call, aggregate_id: str) -> Answer:
-    """Set metadata keys; null removes one."""
+    """Set metadata keys. A null value removes the key."""
     changes = call.body["set_metadata"]["metadata"]
     return _change(call, aggregate_id, aggregates.set_metadata, changes)
 
@@ -112,10 +112,10 @@ def set_metadata(call: Call, aggregate_id: str) -> Answer:
     changes=None,  # no aggregate is changed
 )
 def cache_images(call: Call, aggregate_id: str) -> Answer:
-    """Accept a request to cache images; does nothing, because there is no image data."""
-    number = _id(aggregate_id)
-    asked = [image["id"] for image in call.body["cache"]]
-    if len(set(asked)) != len(asked):
+    """Accept a request to cache images, without effect, since there is no image data."""
+    number = _parse_id(aggregate_id)
+    image_ids = [image["id"] for image in call.body["cache"]]
+    if len(set(image_ids)) != len(image_ids):
         raise Invalid("Duplicate images in request", at="$.cache")
     call.read(aggregates.get, number)
     return Answer(status=202)
@@ -124,7 +124,7 @@ def cache_images(call: Call, aggregate_id: str) -> Answer:
 def _change(
     call: Call, aggregate_id: str, operation: Callable[..., HostAggregate], change: object
 ) -> Answer:
-    number, now, policies = _id(aggregate_id), call.now(), call.policies()
+    number, now, policies = _parse_id(aggregate_id), call.now(), call.policies()
     return _answer(call, call.write(operation, number, change, now, policies))
 
 
@@ -132,8 +132,8 @@ def _answer(call: Call, aggregate: HostAggregate) -> Answer:
     return Answer(body={"aggregate": _document(aggregate, call.version)})
 
 
-def _id(text: str) -> int:
-    """Return the id in a path; raises :class:`Invalid`, and :class:`NotFound` out of range."""
+def _parse_id(text: str) -> int:
+    """Parse the id in a path. Raises :class:`Invalid`, or :class:`NotFound` if out of range."""
     try:
         number = int(text)
     except ValueError:
@@ -152,7 +152,7 @@ def _document(aggregate: HostAggregate, version: Version) -> Json:
         "metadata": dict(aggregate.metadata),
         "created_at": in_microseconds(aggregate.created_at),
         "updated_at": in_microseconds(aggregate.updated_at),
-        # nova keeps the rows of deleted aggregates; here they are gone.
+        # nova keeps the rows of deleted aggregates, this service deletes them.
         "deleted_at": None,
         "deleted": False,
         "availability_zone": aggregate.availability_zone,

@@ -16,24 +16,27 @@ _ALL = "/v2.1/os-availability-zone"
 @blueprint.get(_ALL, policy=f"{_POLICY}:list")
 def index(call: Call) -> Answer:
     """List the zones that users may request, without hosts."""
-    found = call.read(aggregates.zones, call.settings)
-    zones = [_document(zone, None) for zone in found if not zone.internal]
-    return Answer(body={"availabilityZoneInfo": zones})
+    zones = call.read(aggregates.zones, call.settings)
+    documents = [_document(zone, None) for zone in zones if not zone.internal]
+    return Answer(body={"availabilityZoneInfo": documents})
 
 
 @blueprint.get(f"{_ALL}/detail", policy=f"{_POLICY}:detail")
 def detail(call: Call) -> Answer:
-    """List all zones, with the hosts and services of the available ones."""
-    found = call.read(aggregates.zones, call.settings)
-    zones = [_document(zone, _hosts(call, zone) if zone.is_available else None) for zone in found]
-    return Answer(body={"availabilityZoneInfo": zones})
+    """List all zones. Available zones have their hosts and services."""
+    zones = call.read(aggregates.zones, call.settings)
+    documents = [
+        _document(zone, _describe_hosts(call, zone) if zone.is_available else None)
+        for zone in zones
+    ]
+    return Answer(body={"availabilityZoneInfo": documents})
 
 
 def _document(zone: Zone, hosts: Json | None) -> Json:
     return {"zoneName": zone.name, "zoneState": {"available": zone.is_available}, "hosts": hosts}
 
 
-def _hosts(call: Call, zone: Zone) -> Json:
+def _describe_hosts(call: Call, zone: Zone) -> Json:
     now, down_time = call.now(), call.settings.DEFAULT.service_down_time
     hosts: dict[str, Json] = {}
     for service in zone.services:

@@ -32,27 +32,27 @@ UPDATE = Schemas(_EXTRA_SPECS | {"minProperties": 1, "maxProperties": 1})
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:index")
 def index(call: Call, flavor_id: str) -> Answer:
-    """Return all extra specs of a flavor."""
-    found = call.read(flavors.get, flavor_id, confined_to(call))
-    return Answer(body={"extra_specs": dict(found.extra_specs)})
+    """List the extra specs of a flavor."""
+    flavor = call.read(flavors.get, flavor_id, confined_to(call))
+    return Answer(body={"extra_specs": dict(flavor.extra_specs)})
 
 
 @blueprint.post(_ALL, policy=f"{_POLICY}:create", body=CREATE)
 def create(call: Call, flavor_id: str) -> Answer:
-    """Set extra specs of a flavor; others are kept."""
+    """Add or change extra specs of a flavor."""
     return _set(call, flavor_id, call.body["extra_specs"])
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show")
 def show(call: Call, flavor_id: str, key: str) -> Answer:
-    """Return one extra spec of a flavor."""
-    found = call.read(flavors.get, flavor_id, confined_to(call))
-    return Answer(body={key: flavors.extra_spec(found, key)})
+    """Show an extra spec of a flavor."""
+    flavor = call.read(flavors.get, flavor_id, confined_to(call))
+    return Answer(body={key: flavors.extra_spec(flavor, key)})
 
 
 @blueprint.put(_ONE, policy=f"{_POLICY}:update", body=UPDATE)
 def update(call: Call, flavor_id: str, key: str) -> Answer:
-    """Set one extra spec of a flavor."""
+    """Set an extra spec of a flavor."""
     if key not in call.body:
         raise Invalid("Request body and URI mismatch")
     return _set(call, flavor_id, call.body)
@@ -60,14 +60,14 @@ def update(call: Call, flavor_id: str, key: str) -> Answer:
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete")
 def delete(call: Call, flavor_id: str, key: str) -> Answer:
-    """Delete one extra spec of a flavor."""
+    """Delete an extra spec of a flavor."""
     call.write(flavors.remove_extra_spec, flavor_id, key)
     return Answer()
 
 
-def _set(call: Call, flavor_id: str, given: Mapping[str, str | float]) -> Answer:
-    """Set all of the extra specs or none; numbers are stored as text. Answer with the body."""
-    changes = {key: str(value) for key, value in given.items()}
+def _set(call: Call, flavor_id: str, values: Mapping[str, str | float]) -> Answer:
+    """Set all of the extra specs or none, numbers as text, and answer with the body."""
+    changes = {key: str(value) for key, value in values.items()}
     if call.version.has(mv.EXTRA_SPEC_VALIDATION):
         for key, value in changes.items():
             extra_specs.check(key, value)

@@ -1,4 +1,4 @@
-"""Routes of hypervisors, compute nodes with the service of their host (API: "Hypervisors")."""
+"""Routes of hypervisors, the compute nodes with their services (API: "Hypervisors")."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,8 +22,8 @@ from placement_sched.store.compute import hypervisors, instances
 _Servers = Mapping[str, Sequence[instances.Named]]
 
 _SIZES = ("vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used")
-#: The measures of hypervisors, in the order in which they are reported.
-_MEASURES = (*_SIZES, "free_ram_mb", "free_disk_gb", "disk_available_least")
+#: The figures of hypervisors in the order of the answer.
+_FIGURES = (*_SIZES, "free_ram_mb", "free_disk_gb", "disk_available_least")
 
 blueprint = Blueprint("os_hypervisors", __name__)
 
@@ -43,13 +43,13 @@ SHOW = Schemas((mv.UUIDS, an_object({"with_servers": TEXT})))
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, refusals=(404,))
 def index(call: Call) -> Answer:
     """List hypervisors by name, with their instances if requested."""
-    return _listed(call, whole=False)
+    return _list_hypervisors(call, whole=False)
 
 
 @blueprint.get(f"{_ALL}/detail", policy=f"{_POLICY}:list-detail", query=LIST, refusals=(404,))
 def detail(call: Call) -> Answer:
     """List hypervisors with all fields, and with their instances if requested."""
-    return _listed(call, whole=True)
+    return _list_hypervisors(call, whole=True)
 
 
 @blueprint.get(
@@ -59,79 +59,81 @@ def detail(call: Call) -> Answer:
     refusals=(404,),
 )
 def statistics(call: Call) -> Answer:
-    """Return the sums over the hypervisors of enabled services."""
+    """Return the totals of the hypervisors of enabled services."""
     with call.services.database.read() as connection:
-        enabled = [each for each in hypervisors.page(connection) if not each.service.disabled]
-        sums = _summed(hypervisors.whole(connection, enabled))
+        enabled = [row for row in hypervisors.page(connection) if not row.service.disabled]
+        sums = _sum_figures(hypervisors.whole(connection, enabled))
     return Answer(body={"hypervisor_statistics": sums})
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show", query=SHOW)
 def show(call: Call, hypervisor_id: str) -> Answer:
-    """Return one hypervisor, with its instances if requested."""
-    wants_servers = _wants_servers(call)
+    """Show a hypervisor, with its instances if requested."""
+    with_servers = _with_servers(call)
     with call.services.database.read() as connection:
-        found = _one(connection, call, hypervisor_id)
-        servers = _servers(connection, [found]) if wants_servers else None
-    return Answer(body={"hypervisor": _shown(call, found, servers)})
+        hypervisor = _get_hypervisor(connection, call, hypervisor_id)
+        servers = _read_servers(connection, [hypervisor]) if with_servers else None
+    return Answer(body={"hypervisor": _document(call, hypervisor, servers)})
 
 
 @blueprint.get(
     f"{_ONE}/uptime", policy=f"{_POLICY}:uptime", until=mv.LEAN_HYPERVISORS.before, refusals=(501,)
 )
 def uptime(call: Call, hypervisor_id: str) -> Answer:
-    """Return the uptime that a host reported.
+    """Show the uptime that a host reported.
 
-    Raises :class:`NotKnown` where it reported none, :class:`Invalid` where it is down.
+    Raises :class:`NotKnown` if the host has not reported it, :class:`Invalid` if the host is down.
     """
-    found = call.read(_one, call, hypervisor_id)
-    document = _shown_briefly(call, found)
-    if found.node.stats.get("uptime") is None:
-        raise NotKnown(f"Host {found.service.host} has not reported its uptime (in stats.uptime)")
+    hypervisor = call.read(_get_hypervisor, call, hypervisor_id)
+    document = _summarize(call, hypervisor)
+    if hypervisor.node.stats.get("uptime") is None:
+        raise NotKnown(
+            f"Host {hypervisor.service.host} has not reported its uptime (in stats.uptime)"
+        )
     if document["state"] != "up":
-        raise Invalid(f"Compute service of {found.service.host} is unavailable at this time.")
-    return Answer(body={"hypervisor": document | {"uptime": found.node.stats.get("uptime")}})
+        raise Invalid(f"Compute service of {hypervisor.service.host} is unavailable at this time.")
+    return Answer(body={"hypervisor": document | {"uptime": hypervisor.node.stats.get("uptime")}})
 
 
 @blueprint.get(f"{_ONE}/search", policy=f"{_POLICY}:search", until=mv.UUIDS.before)
 def search(call: Call, hypervisor_id: str) -> Answer:
     """List the hypervisors whose name contains a text."""
-    found = call.read(_matching, hypervisor_id)
-    return Answer(body={"hypervisors": [_shown_briefly(call, each) for each in found]})
+    matches = call.read(_search, hypervisor_id)
+    return Answer(body={"hypervisors": [_summarize(call, match) for match in matches]})
 
 
 @blueprint.get(f"{_ONE}/servers", policy=f"{_POLICY}:servers", until=mv.UUIDS.before)
 def servers(call: Call, hypervisor_id: str) -> Answer:
     """List the hypervisors whose name contains a text, with their instances."""
     with call.services.database.read() as connection:
-        found = _matching(connection, hypervisor_id)
-        there = _servers(connection, found)
-    return Answer(body={"hypervisors": [_shown_briefly(call, each, there) for each in found]})
+        matches = _search(connection, hypervisor_id)
+        by_host = _read_servers(connection, matches)
+    return Answer(body={"hypervisors": [_summarize(call, match, by_host) for match in matches]})
 
 
-def _listed(call: Call, *, whole: bool) -> Answer:
-    part, after, limit = _asked(call)
-    wants_servers = _wants_servers(call)
+def _list_hypervisors(call: Call, *, whole: bool) -> Answer:
+    part, after, limit = _parse_query(call)
+    with_servers = _with_servers(call)
     with call.services.database.read() as connection:
         if part is None:
-            found = hypervisors.page(connection, after=after, limit=limit)
+            rows = hypervisors.page(connection, after=after, limit=limit)
         else:
-            found = _matching(connection, part)
-        there = _servers(connection, found) if wants_servers else None
+            rows = _search(connection, part)
+        by_host = _read_servers(connection, rows) if with_servers else None
         if whole:
-            detailed = hypervisors.whole(connection, found)
-            documents = [_shown(call, each, there) for each in detailed]
+            detailed = hypervisors.whole(connection, rows)
+            documents = [_document(call, row, by_host) for row in detailed]
         else:
-            documents = [_shown_briefly(call, each, there) for each in found]
+            documents = [_summarize(call, row, by_host) for row in rows]
     links = {}
     if limit is not None:
-        markers = [id_of(call, each) for each in found]
+        markers = [id_of(call, row) for row in rows]
         links = next_links(call, f"os-hypervisors{'/detail' if whole else ''}", markers)
     return Answer(body={"hypervisors": documents, **links})
 
 
-def _asked(call: Call) -> tuple[str | None, int | str | None, int | None]:
-    """Return the part of their names that hypervisors are listed by, or marker and limit."""
+def _parse_query(call: Call) -> tuple[str | None, int | str | None, int | None]:
+    """Return the pattern of a list, or its marker and limit."""
     if not call.version.has(mv.HYPERVISOR_PAGES):
         return None, None, None
     part = call.value("hypervisor_hostname_pattern") if call.version.has(mv.UUIDS) else None
@@ -147,37 +149,37 @@ def _asked(call: Call) -> tuple[str | None, int | str | None, int | None]:
     return part, None, None
 
 
-def _wants_servers(call: Call) -> bool:
+def _with_servers(call: Call) -> bool:
     """Return whether the instances of hypervisors are requested (since 2.53)."""
-    given = call.value("with_servers") if call.version.has(mv.UUIDS) else None
-    invalid = f"Invalid query string parameters: '{given}' is not a boolean (at $.with_servers)"
-    return given is not None and boolean(given, invalid)
+    value = call.value("with_servers") if call.version.has(mv.UUIDS) else None
+    message = f"Invalid query string parameters: '{value}' is not a boolean (at $.with_servers)"
+    return value is not None and boolean(value, message)
 
 
-def _matching(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
-    """Return the hypervisors whose name contains a text; raises :class:`NotFound` for none."""
-    found = hypervisors.matching(connection, part)
-    if not found:
+def _search(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
+    """Find hypervisors by a part of their name. Raises :class:`NotFound` without a match."""
+    matches = hypervisors.matching(connection, part)
+    if not matches:
         raise NotFound(f"No hypervisor matching '{part}' could be found.")
-    return found
+    return matches
 
 
-def _servers(connection: Connection, found: Sequence[Hypervisor]) -> _Servers:
+def _read_servers(connection: Connection, rows: Sequence[Hypervisor]) -> _Servers:
     by_host = defaultdict(list)
-    for named in instances.named_on_hosts(connection, {each.service.host for each in found}):
-        by_host[named.host].append(named)
+    for instance in instances.named_on_hosts(connection, {row.service.host for row in rows}):
+        by_host[instance.host].append(instance)
     return by_host
 
 
-def _one(connection: Connection, call: Call, hypervisor_id: str) -> WholeHypervisor:
+def _get_hypervisor(connection: Connection, call: Call, hypervisor_id: str) -> WholeHypervisor:
     missing = NotFound(f"Hypervisor with ID '{hypervisor_id}' could not be found.")
-    named = hypervisors.get(connection, key(call, hypervisor_id, missing))
-    for found in hypervisors.whole(connection, [named]):
-        return found
+    row = hypervisors.get(connection, key(call, hypervisor_id, missing))
+    for hypervisor in hypervisors.whole(connection, [row]):
+        return hypervisor
     raise missing
 
 
-def _shown_briefly(call: Call, hypervisor: Hypervisor, servers: _Servers | None = None) -> Json:
+def _summarize(call: Call, hypervisor: Hypervisor, servers: _Servers | None = None) -> Json:
     service = hypervisor.service
     document: Json = {
         "id": id_of(call, hypervisor),
@@ -186,20 +188,20 @@ def _shown_briefly(call: Call, hypervisor: Hypervisor, servers: _Servers | None 
         "status": "disabled" if service.disabled else "enabled",
     }
     if servers is not None:
-        found = [
-            {"name": named.display_name, "uuid": named.uuid}
-            for named in servers.get(service.host, ())
-            # An instance without a node is on each node of its host.
-            if named.node in {None, hypervisor.name}
+        documents = [
+            {"name": instance.display_name, "uuid": instance.uuid}
+            for instance in servers.get(service.host, ())
+            # An instance without a node is listed on each node of its host.
+            if instance.node in {None, hypervisor.name}
         ]
-        if found or call.version.has(mv.CONSISTENT):
-            document["servers"] = found
+        if documents or call.version.has(mv.CONSISTENT):
+            document["servers"] = documents
     return document
 
 
-def _shown(call: Call, hypervisor: WholeHypervisor, servers: _Servers | None = None) -> Json:
+def _document(call: Call, hypervisor: WholeHypervisor, servers: _Servers | None = None) -> Json:
     node, service = hypervisor.node, hypervisor.service
-    document = _shown_briefly(call, hypervisor, servers) | {
+    document = _summarize(call, hypervisor, servers) | {
         "hypervisor_type": node.hypervisor_type,
         "hypervisor_version": node.hypervisor_version,
         "host_ip": node.host_ip,
@@ -210,26 +212,26 @@ def _shown(call: Call, hypervisor: WholeHypervisor, servers: _Servers | None = N
         },
     }
     if call.version.has(mv.LEAN_HYPERVISORS):
-        # As in nova, the uptime of a host without a heartbeat is unknown.
+        # As in nova, the uptime of a host without a heartbeat is null.
         is_up = document["state"] == "up"
         return document | {"uptime": node.stats.get("uptime") if is_up else None}
-    read = orjson.loads if call.version.has(mv.CPU_INFO_OBJECT) else str
-    return document | {"cpu_info": read(node.cpu_info)} | _measured(hypervisor)
+    parse = orjson.loads if call.version.has(mv.CPU_INFO_OBJECT) else str
+    return document | {"cpu_info": parse(node.cpu_info)} | _get_figures(hypervisor)
 
 
-def _measured(hypervisor: WholeHypervisor) -> dict[str, int | None]:
-    """Return a hypervisor's measures in MB, GB and numbers; None where the host does not know."""
+def _get_figures(hypervisor: WholeHypervisor) -> dict[str, int | None]:
+    """Return the figures of a hypervisor in MB, GB and numbers, None if not reported."""
     node = hypervisor.node
-    return {name: getattr(node, name) for name in _MEASURES} | {
+    return {name: getattr(node, name) for name in _FIGURES} | {
         "current_workload": int(node.stats.get("io_workload", 0)),
         "running_vms": int(node.stats.get("num_instances", 0)),
     }
 
 
-def _summed(hypervisors: Iterable[WholeHypervisor]) -> dict[str, int]:
-    """Return how many hypervisors there are, and the sums of their measures; unknown ones are 0."""
-    sums = dict.fromkeys(("count", *_MEASURES, "current_workload", "running_vms"), 0)
+def _sum_figures(hypervisors: Iterable[WholeHypervisor]) -> dict[str, int]:
+    """Return the number of hypervisors and the sums of their figures. None counts as 0."""
+    sums = dict.fromkeys(("count", *_FIGURES, "current_workload", "running_vms"), 0)
     for hypervisor in hypervisors:
-        for name, value in {"count": 1, **_measured(hypervisor)}.items():
+        for name, value in {"count": 1, **_get_figures(hypervisor)}.items():
             sums[name] += value or 0
     return sums

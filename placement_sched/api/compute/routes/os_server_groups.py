@@ -29,9 +29,9 @@ _ONE = f"{_ALL}/<server_group_id>"
 
 
 def _with_policies(*policies: str) -> Json:
-    one: Json = {"type": "string", "enum": list(policies)}
-    fields: Json = {"type": "array", "items": one, "minItems": 1, "maxItems": 1}
-    return within("server_group", an_object({"name": NAME, "policies": fields}, "name", "policies"))
+    policy: Json = {"type": "string", "enum": list(policies)}
+    field: Json = {"type": "array", "items": policy, "minItems": 1, "maxItems": 1}
+    return within("server_group", an_object({"name": NAME, "policies": field}, "name", "policies"))
 
 
 _RULES: Json = an_object({MOST_PER_HOST: conventions.number(1)})
@@ -48,35 +48,35 @@ LIST = conventions.a_query({"all_projects": TEXT, "limit": PAGE, "offset": PAGE,
 def index(call: Call) -> Answer:
     """List the groups of the caller's project, or of all projects for an administrator."""
     project_id: str | None = call.identity.project_id
-    # As in nova, other callers see those of their own project.
+    # As in nova, other callers see only the groups of their own project.
     if call.value("all_projects") is not None and call.may(conventions.ADMINISTRATOR):
         require(call, f"{_POLICY}:index:all_projects", None)
         project_id = None
-    # nova ignores the marker, but openstacksdk pages by it: it would read the first page forever.
+    # nova ignores the marker. openstacksdk, which uses it, would read the first page forever.
     marker = call.value("marker")
-    found = call.read(
+    groups = call.read(
         store.search,
         project_id=project_id,
         marker=None if marker is None else usual_uuid(marker),
         offset=0 if marker else min(int(call.value("offset") or 0), conventions.LARGEST),
         limit=at_most(call) or MAX_PAGE,  # as in nova, limit=0 means no limit
     )
-    return Answer(body={"server_groups": [_document(each, call.version) for each in found]})
+    return Answer(body={"server_groups": [_document(group, call.version) for group in groups]})
 
 
 @blueprint.post(_ALL, policy=f"{_POLICY}:create", body=CREATE)
 def create(call: Call) -> Answer:
     """Create a group in the caller's project."""
-    given = call.body["server_group"]
-    # Schemas do not check the bounds of numbers that are given as text.
+    body = call.body["server_group"]
+    # Schemas do not check the range of numbers that are sent as text.
     rules = {
         name: conventions.bounded(value, 1, f"$.server_group.rules.{name}")
-        for name, value in given.get("rules", {}).items()
+        for name, value in body.get("rules", {}).items()
     }
     group = ServerGroup(
         uuid=str(uuid4()),
-        name=given["name"],
-        policy=given["policy"] if "policy" in given else given["policies"][0],
+        name=body["name"],
+        policy=body["policy"] if "policy" in body else body["policies"][0],
         rules=rules,
         project_id=call.identity.owning("project"),
         user_id=call.identity.owning("user"),
@@ -87,16 +87,16 @@ def create(call: Call) -> Answer:
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show")
 def show(call: Call, server_group_id: str) -> Answer:
-    """Return one group."""
-    found = call.read(services.get_group, usual_uuid(server_group_id))
-    require(call, f"{_POLICY}:show", found.project_id)
-    return Answer(body={"server_group": _document(found, call.version)})
+    """Show a group."""
+    group = call.read(services.get_group, usual_uuid(server_group_id))
+    require(call, f"{_POLICY}:show", group.project_id)
+    return Answer(body={"server_group": _document(group, call.version)})
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,))
 @in_transaction
 def delete(call: Call, connection: Connection, server_group_id: str) -> Answer:
-    """Delete a group; its members stay."""
+    """Delete a group, but not its members."""
     uuid = usual_uuid(server_group_id)
     require(call, f"{_POLICY}:delete", services.get_group(connection, uuid).project_id)
     services.delete_group(connection, uuid)

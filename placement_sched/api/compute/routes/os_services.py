@@ -25,17 +25,17 @@ blueprint = Blueprint("os_services", __name__, changes=NovaNoun.SERVICES)
 _POLICY = "os_compute_api:os-services"
 _ALL = "/v2.1/os-services"
 _ONE = f"{_ALL}/<service_id>"
-#: Declares a change of the service of a host and a binary, which has its own address until 2.53.
+#: Declares a change of a service by host and binary, which has its own path until 2.53.
 _put = partial(blueprint.put, policy=f"{_POLICY}:update", until=mv.UUIDS.before, refusals=(404,))
 
 _REASON: Json = {"disabled_reason": DISABLED_REASON}
-#: With a boolean, or text that the handler reads as one.
+#: ``forced_down`` is a boolean, or text that the handler parses.
 _FORCED: Json = {**_REASON, "forced_down": {"type": ["boolean", "string"], "maxLength": 255}}
 _NAMED: Json = {"host": HOST, "binary": {**TEXT, "minLength": 1, "maxLength": 255}}
 
 
 def _by_name(*more: str) -> Schemas:
-    """Return the schema of a change of the service of a host and a binary."""
+    """Return the schema of a change of a service by host and binary."""
     return Schemas(
         (mv.OLDEST, an_object(_NAMED | _REASON, *_NAMED, *more)),
         (mv.FORCED_DOWN, an_object(_NAMED | _FORCED, *_NAMED, *more)),
@@ -51,82 +51,82 @@ LIST = conventions.a_query({"host": TEXT, "binary": TEXT})
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST)
 def index(call: Call) -> Answer:
-    """List the services, of one host or binary if requested."""
+    """List the services, optionally of a host or binary."""
     # As in nova, an empty filter is ignored.
     host, binary = (call.value(name) or None for name in _NAMED)
     with call.services.database.read() as connection:
-        found = services.search(connection, host=host, binary=binary)
-        zones = aggregates.zones_of_services(connection, found, call.settings)
-    return Answer(body={"services": [_document(call, each, zones[each.id]) for each in found]})
+        rows = services.search(connection, host=host, binary=binary)
+        zones = aggregates.zones_of_services(connection, rows, call.settings)
+    return Answer(body={"services": [_document(call, row, zones[row.id]) for row in rows]})
 
 
 @_put(f"{_ALL}/enable", body=BY_NAME)
 def enable(call: Call) -> Answer:
-    """Enable the service of a host and a binary."""
-    return _changed(call, ServiceChange(disabled=False), status="enabled")
+    """Enable a service by host and binary."""
+    return _change_by_name(call, ServiceChange(disabled=False), status="enabled")
 
 
 @_put(f"{_ALL}/disable", body=BY_NAME)
 def disable(call: Call) -> Answer:
-    """Disable the service of a host and a binary, without a reason."""
-    return _changed(call, ServiceChange(disabled=True), status="disabled")
+    """Disable a service by host and binary, without a reason."""
+    return _change_by_name(call, ServiceChange(disabled=True), status="disabled")
 
 
 @_put(f"{_ALL}/disable-log-reason", body=DISABLE_WITH_REASON)
 def disable_log_reason(call: Call) -> Answer:
-    """Disable the service of a host and a binary, with a reason."""
+    """Disable a service by host and binary, with a reason."""
     reason = call.body["disabled_reason"]
     change = ServiceChange(disabled=True, reason=reason)
-    return _changed(call, change, status="disabled", disabled_reason=reason)
+    return _change_by_name(call, change, status="disabled", disabled_reason=reason)
 
 
 @_put(f"{_ALL}/force-down", since=mv.FORCED_DOWN, body=FORCE_DOWN)
 def force_down(call: Call) -> Answer:
-    """Force the service of a host and a binary down, or end that."""
-    down = _forced_down(call)
-    return _changed(call, ServiceChange(forced_down=down), forced_down=down)
+    """Force a service down by host and binary, or undo it."""
+    is_down = _parse_forced_down(call)
+    return _change_by_name(call, ServiceChange(forced_down=is_down), forced_down=is_down)
 
 
 @blueprint.put(_ONE, policy=f"{_POLICY}:update", since=mv.UUIDS, body=UPDATE)
 def update(call: Call, service_id: str) -> Answer:
     """Change a compute service and return it."""
-    return _updated(call, conventions.uuid(service_id), _change(call))
+    return _change_by_uuid(call, conventions.uuid(service_id), _parse_change(call))
 
 
 @in_transaction
-def _updated(call: Call, connection: Connection, uuid: str, change: ServiceChange) -> Answer:
-    changed = operations.update(connection, uuid, change, call.now())
-    zones = aggregates.zones_of_services(connection, [changed], call.settings)
-    return Answer(body={"service": _document(call, changed, zones[changed.id])})
+def _change_by_uuid(call: Call, connection: Connection, uuid: str, change: ServiceChange) -> Answer:
+    service = operations.update(connection, uuid, change, call.now())
+    zones = aggregates.zones_of_services(connection, [service], call.settings)
+    return Answer(body={"service": _document(call, service, zones[service.id])})
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), refusals=(409,))
 def delete(call: Call, service_id: str) -> Answer:
-    """Delete a service; a compute service together with its host's compute nodes."""
+    """Delete a service, and the compute nodes of the host of a compute service."""
     no_number = Invalid(f"Invalid input received: the service id {service_id} is not an integer")
     call.write(operations.delete, conventions.key(call, service_id, no_number))
     return Answer(status=204)
 
 
-def _changed(call: Call, change: ServiceChange, **shown: str | bool | None) -> Answer:
-    """Make a change by name, and answer as nova does: with the names and the changed values."""
+def _change_by_name(call: Call, change: ServiceChange, **fields: str | bool | None) -> Answer:
+    """Change a service, and answer as nova does: with its host, binary and changed fields."""
     host, binary = call.body["host"], call.body["binary"]
     call.write(operations.update_by_name, host, binary, change, call.now())
-    return Answer(body={"service": {"host": host, "binary": binary, **shown}})
+    return Answer(body={"service": {"host": host, "binary": binary, **fields}})
 
 
-def _forced_down(call: Call) -> bool | None:
-    given = call.body.get("forced_down")
-    invalid = f"'{given}' is not a boolean (at $.forced_down)"
-    return None if given is None else conventions.boolean(given, invalid)
+def _parse_forced_down(call: Call) -> bool | None:
+    value = call.body.get("forced_down")
+    message = f"'{value}' is not a boolean (at $.forced_down)"
+    return None if value is None else conventions.boolean(value, message)
 
 
-def _change(call: Call) -> ServiceChange:
-    """Return the change that a body asks for; raises :class:`Invalid` where it is incomplete."""
+def _parse_change(call: Call) -> ServiceChange:
+    """Return the change of a body. Raises :class:`Invalid` if it is incomplete."""
     status, reason = call.body.get("status"), call.body.get("disabled_reason")
     if reason is not None and status != "disabled":
         raise Invalid('Specifying disabled_reason requires that status is "disabled".')
-    forced_down = _forced_down(call)
+    forced_down = _parse_forced_down(call)
     if status is None and forced_down is None:
         raise Invalid("No updates were requested. Fields 'status' or 'forced_down' are needed.")
     disabled = None if status is None else status == "disabled"
@@ -134,7 +134,7 @@ def _change(call: Call) -> ServiceChange:
 
 
 def _document(call: Call, service: Service, zone: str) -> Json:
-    """Return all fields of a service; ``updated_at`` is the time of its last report."""
+    """Return all fields of a service. ``updated_at`` is the time of its last report."""
     document: Json = {
         "id": conventions.id_of(call, service),
         "binary": service.binary,

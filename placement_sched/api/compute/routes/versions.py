@@ -11,14 +11,14 @@ blueprint = Blueprint("versions", __name__)
 
 @blueprint.get("/", public=True)
 def index(call: Call) -> Answer:
-    """Return the major versions served (compute API reference, "List All Major Versions")."""
+    """List the major versions (compute API reference, "List All Major Versions")."""
     return Answer(body={"versions": [_version(call)]})
 
 
 @blueprint.get("/v2.1", public=True)
 @blueprint.get("/v2.1/", public=True)
 def show(call: Call) -> Answer:
-    """Return the one major version ("Show Details of Specific API Version")."""
+    """Show the major version ("Show Details of Specific API Version")."""
     media_type = {
         "base": "application/json",
         "type": "application/vnd.openstack.compute+json;version=2.1",

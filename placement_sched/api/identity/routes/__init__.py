@@ -1,4 +1,4 @@
-"""The identity API: the routes of its nouns, and how it negotiates versions and reports errors."""
+"""The identity API: its routes and error format."""
 
 from collections.abc import Mapping
 
@@ -10,12 +10,12 @@ from placement_sched.errors import Error
 
 
 class IdentityStyle(ApiStyle):
-    """keystone's shape: ``{"error": {"code": 403, "message": ..., "title": "Forbidden"}}``."""
+    """keystone's format: ``{"error": {"code": 403, "message": ..., "title": "Forbidden"}}``."""
 
     refuses_other_types = True
 
     def negotiate(self, headers: Headers) -> Version:  # noqa: ARG002 - the protocol's
-        """Return the one version there is."""
+        """Return the only version."""
         return versions.NEWEST
 
     def version_headers(self, version: Version) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
@@ -23,9 +23,9 @@ class IdentityStyle(ApiStyle):
         return {"Vary": "X-Auth-Token"}
 
     def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:  # noqa: ARG002 - the protocol's
-        """Return the error in keystone's shape."""
-        shown = {"code": status, "message": error.detail, "title": title}
-        return Answer(status=status, body={"error": shown})
+        """Return the error in keystone's format."""
+        document = {"code": status, "message": error.detail, "title": title}
+        return Answer(status=status, body={"error": document})
 
 
 FACE = Face("identity", IdentityStyle(), (versions.blueprint,))

@@ -1,7 +1,7 @@
-"""The version documents of the identity API; everything else is 403.
+"""The version documents of the identity API. Any other path is 403.
 
-The ``openstack`` client reads these before some commands, and looks up projects and users below
-them. After 403 it uses the ids it was given; after 404 it would report that the project does not
+The ``openstack`` client reads the documents before some commands, and looks up projects and users.
+After 403 it uses the ids of its arguments. After 404 it would report that the project does not
 exist.
 """
 
@@ -14,20 +14,20 @@ from placement_sched.errors import Forbidden
 
 blueprint = Blueprint("versions", __name__)
 
-#: The version that the document announces.
+#: The version in the document.
 NEWEST = Version(3, 14)
 
 
 @blueprint.get("/", public=True, success=(300,))
 def choose(call: Call) -> Answer:
-    """Return the versions with 300 (Identity API reference, "List versions")."""
+    """List the versions with status 300 (Identity API reference, "List versions")."""
     return Answer(status=300, body={"versions": {"values": [_version(call)]}})
 
 
 @blueprint.get("/v3", public=True)
 @blueprint.get("/v3/", public=True)
 def show(call: Call) -> Answer:
-    """Return the one version (Identity API reference, "Show v3 version details")."""
+    """Show the version (Identity API reference, "Show v3 version details")."""
     return Answer(body={"version": _version(call)})
 
 
@@ -39,7 +39,7 @@ def show(call: Call) -> Answer:
     refusals=(403,),
 )
 def refuse(call: Call, below: str) -> Answer:  # noqa: ARG001 - a handler's
-    """Refuse every request for projects, users and tokens."""
+    """Reject every request for projects, users and tokens."""
     raise Forbidden("This service does not store identities; use Keystone.")
 
 

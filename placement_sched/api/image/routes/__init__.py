@@ -1,4 +1,4 @@
-"""The image API: the routes of its nouns, and how it negotiates versions and reports errors."""
+"""The image API: its routes and error format."""
 
 from collections.abc import Mapping
 
@@ -16,22 +16,22 @@ _JSON = "application/json"
 
 
 class ImageStyle(ApiStyle):
-    """glance's shape: ``{"message": ..., "code": "404 Not Found", "title": "Not Found"}``.
+    """glance's format: ``{"message": ..., "code": "404 Not Found", "title": "Not Found"}``.
 
-    That is for clients that ask for JSON. As in glance, the answer to ``*/*`` is HTML: glance's own
-    client, which sends that, reads HTML and cannot read this JSON.
+    Only clients that request JSON get it. As in glance, the answer to ``*/*`` is HTML: glance's
+    client sends ``*/*``, parses HTML and cannot parse this JSON.
     """
 
     def negotiate(self, headers: Headers) -> Version:  # noqa: ARG002 - the protocol's
-        """Return the one version there is."""
+        """Return the only version."""
         return versions.NEWEST
 
     def version_headers(self, version: Version) -> Mapping[str, str]:  # noqa: ARG002 - the protocol's
-        """Return no headers: the image API's answers have no version."""
+        """Return no headers, since the image API has no version headers."""
         return {}
 
     def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:
-        """Return the error in glance's shape."""
+        """Return the error in glance's format."""
         accepted = parse_accept_header(seen.accept, MIMEAccept)
         kind = accepted.best_match([HTML, _JSON, TEXT]) or _JSON
         if kind == _JSON:
@@ -40,6 +40,6 @@ class ImageStyle(ApiStyle):
         return page(kind, status, title, [error.detail])
 
 
-_NOUNS = (versions, images, image_data, image_schemas)
+_RESOURCES = (versions, images, image_data, image_schemas)
 
-FACE = Face("image", ImageStyle(), [noun.blueprint for noun in _NOUNS])
+FACE = Face("image", ImageStyle(), [resource.blueprint for resource in _RESOURCES])

@@ -1,4 +1,4 @@
-"""Routes of image data, which this service does not store, and of the ways to import it."""
+"""Routes of image data, which this service does not store, and of import methods."""
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
@@ -15,7 +15,7 @@ _BYTES = ("application/octet-stream",)
 
 @blueprint.get(_FILE, policy="download_image", success=(204,))
 def download(call: Call, image_id: str) -> Answer:
-    """Return 204, as for any image without data."""
+    """Answer 204, as for any image without data."""
     viewer = viewer_of(call)
     image = call.read(images.get, image_id.lower(), viewer)
     if image.status == DEACTIVATED and not viewer.is_admin:
@@ -27,11 +27,11 @@ def download(call: Call, image_id: str) -> Answer:
     _FILE, policy="upload_image", data=True, content_types=_BYTES, success=(204,), refusals=(409,)
 )
 def upload(call: Call, image_id: str) -> Answer:
-    """Make an image active by an upload of no bytes, as glance does, and refuse any other data."""
+    """Activate an image by an empty upload, as glance does, and reject other data."""
     if call.body:
         changed(call, images.own, image_id)
         raise TooMuch(
-            "No image data is stored here: this service keeps the metadata of images for the "
+            "No image data is stored here: this service stores only image metadata for the "
             "scheduler. Create the image without data, or upload it to glance."
         )
     return changed(call, images.complete, image_id, call.now())

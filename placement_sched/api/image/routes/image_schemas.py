@@ -1,4 +1,4 @@
-"""Routes of the JSON schemas of images, which clients read and validate with."""
+"""Routes of the JSON schemas of images."""
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
@@ -8,10 +8,10 @@ from placement_sched.model.document import Json
 blueprint = Blueprint("image_schemas", __name__)
 
 _TEXT: Json = {"type": "string"}
-_DESCRIBED: Json = {"rel": "describedby", "href": "{schema}"}
+_SCHEMA_LINK: Json = {"rel": "describedby", "href": "{schema}"}
 _TAGS: Json = {
     "type": "array",
-    "description": "Words to find the image by.",
+    "description": "The tags of the image.",
     "items": {"type": "string", "maxLength": 255},
 }
 IMAGE: Json = {
@@ -21,7 +21,7 @@ IMAGE: Json = {
     "links": [
         {"rel": "self", "href": "{self}"},
         {"rel": "enclosure", "href": "{file}"},
-        _DESCRIBED,
+        _SCHEMA_LINK,
     ],
 }
 IMAGES: Json = {
@@ -30,7 +30,7 @@ IMAGES: Json = {
         "images": {"type": "array", "items": IMAGE},
         **dict.fromkeys(("schema", "first", "next"), _TEXT),
     },
-    "links": [{"rel": "first", "href": "{first}"}, {"rel": "next", "href": "{next}"}, _DESCRIBED],
+    "links": [{"rel": "first", "href": "{first}"}, {"rel": "next", "href": "{next}"}, _SCHEMA_LINK],
 }
 
 

@@ -1,8 +1,8 @@
 """Routes of images and their tags (Image API reference, "Images"), and JSON patches.
 
 Source of patches and their two media types: glance's specification "Image API v2 HTTP PATCH media
-types": operations add, replace and remove; a path is one name, in which ``~0`` is ``~`` and ``~1``
-is ``/``.
+types". The operations are add, replace and remove. A path is a single name with ``~0`` for ``~``
+and ``~1`` for ``/``.
 """
 
 import re
@@ -34,40 +34,63 @@ from placement_sched.schemas.fields import PROPERTY, PROPERTY_NAME, TAG
 from placement_sched.schemas.formats import moment, read
 from placement_sched.store.images import NEWEST_FIRST, SORT_KEYS, Bound, ImageSearch, search
 
-#: Images per page without a limit, and at most (glance's defaults).
+blueprint = Blueprint("images", __name__)
+_ALL = "/v2/images"
+_ONE = f"{_ALL}/<image_id>"
+
+#: The default page size (glance's default).
 PAGE = 25
 
-#: ``member_status`` is of images that are shared with projects: none are, so any value will do.
+#: Parameters that are not filters. ``member_status`` is for shared images, which do not exist here.
 _NO_FILTERS = frozenset({"limit", "marker", "sort", "sort_key", "sort_dir", "member_status"})
 _VISIBILITIES = (*model.VISIBILITIES, "all")
 _LINKS = frozenset({"self", "file", "schema", "first", "next", "locations", "direct_url", "tags"})
-#: Attributes that may be given as ``in:a,b``.
+#: Attributes with filters of the form ``in:a,b``.
 _SEVERAL = ("id", "name", "status", "container_format", "disk_format")
 _NUMBERS = ("size", "virtual_size", "min_ram", "min_disk")
 _OPERATORS = ("gt", "gte", "eq", "neq", "lt", "lte")
-_MOST_BYTES = 2**63 - 1
+_MAX_BYTES = 2**63 - 1
 _WORDS = {"true": True, "false": False}
 _LOOSE_WORDS = {**_WORDS, **dict.fromkeys(("1", "yes", "on", "t", "y"), True)}
 _LOOSE_WORDS |= dict.fromkeys(("0", "no", "off", "f", "n"), False)
 
+_IMAGE: Json = {
+    "type": "object",
+    "properties": {**ATTRIBUTES, "tags": {"type": "array", "items": TAG}},
+    "propertyNames": PROPERTY_NAME,
+    "additionalProperties": PROPERTY,
+}
+CREATE = Schemas(_IMAGE)
+#: Each operation copies the attributes of the image, so that their number is limited.
+UPDATE = Schemas({"type": "array", "items": {"type": "object"}, "maxItems": 1000})
+_ATTRIBUTE = Schema(_IMAGE)
+_TAG = Schema(TAG)
+
+#: The patches of RFC 6902: ``{"op": "add", "path": "/name", "value": ...}``.
+CURRENT = "application/openstack-images-v2.1-json-patch"
+#: The patches of its draft 4: ``{"add": "/name", "value": ...}``.
+DRAFT = "application/openstack-images-v2.0-json-patch"
+_OPERATIONS = ("add", "replace", "remove")
+_POINTER = re.compile(r"/((?:[^~/]|~[01])+)", re.DOTALL)
+
 
 def question_of(call: Call, viewer: model.Viewer) -> ImageSearch:
-    """Return which images a query string asks for; raises :class:`Invalid`."""
-    given = {name: value for name, value in call.query if name not in _NO_FILTERS | {"tag"}}
-    if wrong := sorted(_LINKS & given.keys()):
-        raise Invalid(f"Images cannot be filtered by {wrong[0]}.")
+    """Parse the query string of a list. Raises :class:`Invalid`."""
+    filters = {name: value for name, value in call.query if name not in _NO_FILTERS | {"tag"}}
+    if invalid := sorted(_LINKS & filters.keys()):
+        raise Invalid(f"Images cannot be filtered by {invalid[0]}.")
     anyof: dict[str, tuple[Any, ...]] = {"os_hidden": (False,)}
     bounds: list[Bound] = []
     properties: dict[str, str] = {}
-    for name, value in given.items():
+    for name, value in filters.items():
         if name in _FILTERS:
             anyof[name] = _FILTERS[name](name, value)
-        elif bound := _bound(name, value):
+        elif bound := _parse_bound(name, value):
             bounds.append(bound)
         elif name != "visibility":
             properties[name] = value
     marker = call.value("marker")
-    visibility = given.get("visibility")
+    visibility = filters.get("visibility")
     if visibility not in {None, *_VISIBILITIES}:
         choices = ", ".join(_VISIBILITIES)
         raise Invalid(f"Invalid visibility value: {visibility!r} is not one of {choices}")
@@ -78,94 +101,97 @@ def question_of(call: Call, viewer: model.Viewer) -> ImageSearch:
         bounds=tuple(bounds),
         tags=frozenset(call.values("tag")),
         properties=properties,
-        order=_order(call),
+        order=_parse_order(call),
         marker=None if marker is None else marker.lower(),
-        limit=_limit(call),
+        limit=_parse_limit(call),
     )
 
 
-def _limit(call: Call) -> int:
-    """Return the number of images per page."""
+def _parse_limit(call: Call) -> int:
     value = call.value("limit")
-    return PAGE if value is None else min(_number("limit", value, _MOST_BYTES), MAX_IMAGES_PER_PAGE)
+    return (
+        PAGE
+        if value is None
+        else min(_parse_number("limit", value, _MAX_BYTES), MAX_IMAGES_PER_PAGE)
+    )
 
 
 def links_of(call: Call, last: str | None) -> dict[str, str]:
-    """Return the links to the first page and to the one after the image ``last``."""
-    *rest, following = pairs_after(call, last)
-    links = {"first": f"/v2/images?{urlencode(rest)}" if rest else "/v2/images"}
+    """Return the links to the first page and to the page after the image ``last``."""
+    *query, marker = pairs_after(call, last)
+    links = {"first": f"/v2/images?{urlencode(query)}" if query else "/v2/images"}
     if last is not None:
-        links["next"] = f"/v2/images?{urlencode([*rest, following])}"
+        links["next"] = f"/v2/images?{urlencode([*query, marker])}"
     return links
 
 
-def _text(name: str, value: str) -> tuple[str, ...]:
-    """Return the values of a filter; after ``in:`` several, quoted where they have commas."""
-    found = [value]
+def _parse_text(name: str, value: str) -> tuple[str, ...]:
+    """Return the values of a filter. A list begins with ``in:`` and quotes values with commas."""
+    values = [value]
     if name in _SEVERAL and value.startswith("in:"):
         value = value.removeprefix("in:")
         if not re.fullmatch(r'(?:"[^"]+"|[^",]+)(?:,(?:"[^"]+"|[^",]+))*', value, re.DOTALL):
             raise Invalid(
-                f"Invalid filter value for {name}: {value!r} is not a comma-separated list; "
-                "quote values that contain commas"
+                f"Invalid filter value for {name}: {value!r} is not a comma-separated list "
+                "(quote values that contain commas)"
             )
-        found = [one.strip('"') for one in re.findall(r'"[^"]+"|[^",]+', value, re.DOTALL)]
-    return tuple(each.lower() if name == "id" else each for each in found)
+        values = [item.strip('"') for item in re.findall(r'"[^"]+"|[^",]+', value, re.DOTALL)]
+    return tuple(item.lower() if name == "id" else item for item in values)
 
 
-def _whole(name: str, value: str) -> tuple[int, ...]:
-    return (_number(name, value, _MOST_BYTES if "size" in name else MAX_INT),)
+def _parse_numbers(name: str, value: str) -> tuple[int, ...]:
+    return (_parse_number(name, value, _MAX_BYTES if "size" in name else MAX_INT),)
 
 
-def _number(name: str, value: str, most: int) -> int:
-    if not re.fullmatch(r"[0-9]{1,19}", value, re.ASCII) or int(value) > most:
-        raise Invalid(f"{name} param must be an integer from 0 to {most}, not {value!r}")
+def _parse_number(name: str, value: str, maximum: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,19}", value, re.ASCII) or int(value) > maximum:
+        raise Invalid(f"{name} param must be an integer from 0 to {maximum}, not {value!r}")
     return int(value)
 
 
-def _boolean(name: str, value: str) -> tuple[bool, ...]:
-    """Return a boolean; ``os_hidden`` may be any text that glance reads as one, as ``True``."""
-    found = _LOOSE_WORDS.get(value.lower()) if name == "os_hidden" else _WORDS.get(value)
-    if found is None:
+def _parse_boolean(name: str, value: str) -> tuple[bool, ...]:
+    """Return a boolean. As in glance, ``os_hidden`` has more spellings, such as ``True``."""
+    boolean = _LOOSE_WORDS.get(value.lower()) if name == "os_hidden" else _WORDS.get(value)
+    if boolean is None:
         raise Invalid(f"Invalid value {value!r} for {name}: it must be true or false")
-    return (found,)
+    return (boolean,)
 
 
 _FILTERS: Mapping[str, Callable[[str, str], tuple[Any, ...]]] = {
-    **dict.fromkeys((*_SEVERAL, "owner"), _text),
-    **dict.fromkeys(_NUMBERS, _whole),
-    **dict.fromkeys(("protected", "os_hidden"), _boolean),
+    **dict.fromkeys((*_SEVERAL, "owner"), _parse_text),
+    **dict.fromkeys(_NUMBERS, _parse_numbers),
+    **dict.fromkeys(("protected", "os_hidden"), _parse_boolean),
 }
 
 
-def _bound(name: str, value: str) -> Bound | None:
-    """Return the comparison that a filter asks for, or None."""
+def _parse_bound(name: str, value: str) -> Bound | None:
+    """Return the comparison of a filter, or None if it is not a comparison."""
     if name in {"created_at", "updated_at"}:
-        operator, colon, rest = value.partition(":")
+        operator, colon, time = value.partition(":")
         if not colon or operator not in _OPERATORS:
-            operator, rest = "eq", value
-        # A plus sign that is not escaped is read as a blank.
-        rest = re.sub(r" (\d\d:?\d\d)$", r"+\1", rest)
-        return Bound(name, operator, read(moment, rest, name))
+            operator, time = "eq", value
+        # A plus sign that is not escaped is decoded as a blank.
+        time = re.sub(r" (\d\d:?\d\d)$", r"+\1", time)
+        return Bound(name, operator, read(moment, time, name))
     attribute, _, end = name.rpartition("_")
     if attribute in _NUMBERS and end in {"min", "max"}:
-        return Bound(attribute, "gte" if end == "min" else "lte", *_whole(name, value))
+        return Bound(attribute, "gte" if end == "min" else "lte", *_parse_numbers(name, value))
     return None
 
 
-def _order(call: Call) -> tuple[tuple[str, bool], ...]:
+def _parse_order(call: Call) -> tuple[tuple[str, bool], ...]:
     """Return the requested order, then creation time and id."""
-    asked = _sort_pairs(call)
-    for key, direction in asked:
+    pairs = _parse_sort(call)
+    for key, direction in pairs:
         if key not in SORT_KEYS:
             raise Invalid(f"Invalid sort key: {key}. It must be one of {', '.join(SORT_KEYS)}")
         if direction not in {"asc", "desc"}:
             raise Invalid(f"Invalid sort direction: {direction}. It must be asc or desc")
-    order = {key: direction == "desc" for key, direction in asked}
+    order = {key: direction == "desc" for key, direction in pairs}
     return tuple((order | {k: d for k, d in NEWEST_FIRST if k not in order}).items())
 
 
-def _sort_pairs(call: Call) -> list[tuple[str, str]]:
+def _parse_sort(call: Call) -> list[tuple[str, str]]:
     sort, keys, directions = (call.values(name) for name in ("sort", "sort_key", "sort_dir"))
     if sort and (keys or directions):
         raise Invalid("The sort parameter cannot be used with sort_key and sort_dir.")
@@ -180,38 +206,13 @@ def _sort_pairs(call: Call) -> list[tuple[str, str]]:
     return list(zip(keys, each, strict=True)) or [("created_at", direction)]
 
 
-blueprint = Blueprint("images", __name__)
-
-_ALL = "/v2/images"
-_ONE = f"{_ALL}/<image_id>"
-
-_IMAGE: Json = {
-    "type": "object",
-    "properties": {**ATTRIBUTES, "tags": {"type": "array", "items": TAG}},
-    "propertyNames": PROPERTY_NAME,
-    "additionalProperties": PROPERTY,
-}
-CREATE = Schemas(_IMAGE)
-#: Each operation copies what the image has; an image has no more than some hundred of anything.
-UPDATE = Schemas({"type": "array", "items": {"type": "object"}, "maxItems": 1000})
-_GIVEN = Schema(_IMAGE)
-_TAG = Schema(TAG)
-
-#: Of RFC 6902: ``{"op": "add", "path": "/name", "value": ...}``.
-CURRENT = "application/openstack-images-v2.1-json-patch"
-#: Of draft 4 of it: ``{"add": "/name", "value": ...}``.
-DRAFT = "application/openstack-images-v2.0-json-patch"
-_OPERATIONS = ("add", "replace", "remove")
-_POINTER = re.compile(r"/((?:[^~/]|~[01])+)", re.DOTALL)
-
-
 @blueprint.get(_ALL, policy="get_images")
 def index(call: Call) -> Answer:
     """List images."""
-    page, more = call.read(search, question_of(call, viewer_of(call)))
-    last = page[-1].uuid if page and more else None
-    shown = [image_document(image) for image in page]
-    body = {"images": shown, **links_of(call, last), "schema": "/v2/schemas/images"}
+    page, has_more = call.read(search, question_of(call, viewer_of(call)))
+    last = page[-1].uuid if page and has_more else None
+    documents = [image_document(image) for image in page]
+    body = {"images": documents, **links_of(call, last), "schema": "/v2/schemas/images"}
     return Answer(body=body)
 
 
@@ -220,14 +221,14 @@ def index(call: Call) -> Answer:
 )
 def create(call: Call) -> Answer:
     """Create an image."""
-    made = call.write(images.create, _image(call.body, call), viewer_of(call))
-    headers = {"Location": f"{call.url}/v2/images/{made.uuid}"}
-    return Answer(status=201, body=image_document(made), headers=headers)
+    image = call.write(images.create, _parse_image(call.body, call), viewer_of(call))
+    headers = {"Location": f"{call.url}/v2/images/{image.uuid}"}
+    return Answer(status=201, body=image_document(image), headers=headers)
 
 
 @blueprint.get(_ONE, policy="get_image")
 def show(call: Call, image_id: str) -> Answer:
-    """Return one image."""
+    """Show an image."""
     image = call.read(images.get, image_id.lower(), viewer_of(call))
     return Answer(body=image_document(image))
 
@@ -236,12 +237,12 @@ def show(call: Call, image_id: str) -> Answer:
     _ONE, policy="modify_image", body=UPDATE, content_types=(CURRENT, DRAFT), refusals=(409,)
 )
 def update(call: Call, image_id: str) -> Answer:
-    """Change an image by a JSON patch, all of it or nothing."""
+    """Apply all operations of a JSON patch to an image, or none."""
     media_type, _, _ = (call.headers.get("Content-Type") or "").partition(";")
-    draft = media_type.strip().lower() == DRAFT
+    is_draft = media_type.strip().lower() == DRAFT
     changes = [
-        _change(operation, f"$[{number}]", draft=draft)
-        for number, operation in enumerate(call.body)
+        _parse_operation(operation, f"$[{index}]", is_draft=is_draft)
+        for index, operation in enumerate(call.body)
     ]
     image = change(call, images.update, image_id, changes, call.now())
     return Answer(body=image_document(image))
@@ -278,45 +279,46 @@ def remove_tag(call: Call, image_id: str, tag: str) -> Answer:
     return changed(call, images.remove_tag, image_id, tag, call.now())
 
 
-def _image(body: dict[str, Any], call: Call) -> StoredImage:
-    """Return the image of a body; raises :class:`Forbidden` for read-only attributes."""
-    more = {name: value for name, value in body.items() if name != "id"}  # chosen, never changed
-    for name in more:
+def _parse_image(body: dict[str, Any], call: Call) -> StoredImage:
+    """Return the image of a body. Raises :class:`Forbidden` for read-only attributes."""
+    # The id may be chosen, but not changed.
+    properties = {name: value for name, value in body.items() if name != "id"}
+    for name in properties:
         check_settable(name)
-    given = {name: more.pop(name) for name in SETTABLE & more.keys()}
-    if "owner" not in given:
-        given["owner"] = call.identity.owning("project")
-    given["tags"] = frozenset(given.get("tags", ()))
+    attributes = {name: properties.pop(name) for name in SETTABLE & properties.keys()}
+    if "owner" not in attributes:
+        attributes["owner"] = call.identity.owning("project")
+    attributes["tags"] = frozenset(attributes.get("tags", ()))
     return StoredImage(
         uuid=body.get("id", str(uuid4())).lower(),
-        properties={name: value for name, value in more.items() if value is not None},
+        properties={name: value for name, value in properties.items() if value is not None},
         created_at=call.now(),
         updated_at=call.now(),
-        **given,
+        **attributes,
     )
 
 
-def _change(operation: dict[str, Any], place: str, *, draft: bool) -> ImageChange:
-    """Return the change of an operation; raises :class:`Invalid` and, for a name, ``Forbidden``."""
-    verb, pointer = (_of_draft if draft else _of_rfc)(operation, place)
-    found = _POINTER.fullmatch(pointer) if isinstance(pointer, str) else None
-    if found is None:
+def _parse_operation(operation: dict[str, Any], place: str, *, is_draft: bool) -> ImageChange:
+    """Return the change of an operation. Raises :class:`Invalid` or :class:`Forbidden`."""
+    verb, pointer = (_parse_draft if is_draft else _parse_rfc)(operation, place)
+    match = _POINTER.fullmatch(pointer) if isinstance(pointer, str) else None
+    if match is None:
         raise Invalid(
-            f'Invalid JSON pointer for this resource: {pointer!r} is not "/" and one name, '
+            f'Invalid JSON pointer for this resource: {pointer!r} is not "/" and a single name, '
             f"with ~0 for ~ and ~1 for / (at {place})."
         )
-    name = found[1].replace("~1", "/").replace("~0", "~")
+    name = match[1].replace("~1", "/").replace("~0", "~")
     check_settable(name)
     if verb == "remove":
         return ImageChange(operation=verb, name=name)
     if "value" not in operation:
         raise Invalid(f'Operation "{verb}" requires a member named "value" (at {place}).')
     value = operation["value"]
-    _GIVEN.check({name: value}, f"Invalid value of {name} in operation {place}")
-    return ImageChange(operation=verb, name=name, value=value, must_be_new=draft)
+    _ATTRIBUTE.check({name: value}, f"Invalid value of {name} in operation {place}")
+    return ImageChange(operation=verb, name=name, value=value, must_be_new=is_draft)
 
 
-def _of_rfc(operation: dict[str, Any], place: str) -> tuple[str, Any]:
+def _parse_rfc(operation: dict[str, Any], place: str) -> tuple[str, Any]:
     verb = operation.get("op")
     if verb not in _OPERATIONS:
         raise Invalid(
@@ -327,7 +329,7 @@ def _of_rfc(operation: dict[str, Any], place: str) -> tuple[str, Any]:
     return verb, operation["path"]
 
 
-def _of_draft(operation: dict[str, Any], place: str) -> tuple[str, Any]:
+def _parse_draft(operation: dict[str, Any], place: str) -> tuple[str, Any]:
     verbs = [verb for verb in _OPERATIONS if verb in operation]
     if len(verbs) != 1:
         raise Invalid(

@@ -8,13 +8,13 @@ from placement_sched.api.versions import Version
 
 blueprint = Blueprint("versions", __name__)
 
-#: The newest minor version that the document announces.
+#: The newest version in the document.
 NEWEST = Version(2, 9)
 
 
 @blueprint.get("/", public=True, success=(300,))
 def choose(call: Call) -> Answer:
-    """Return the versions with 300, as the image API's root does."""
+    """List the versions with status 300, as glance does at its root."""
     return Answer(status=300, body=_versions(call))
 
 
@@ -23,7 +23,7 @@ def choose(call: Call) -> Answer:
 @blueprint.get("/v2", public=True)
 @blueprint.get("/v2/", public=True)
 def index(call: Call) -> Answer:
-    """Return the versions (Image API reference, "List API versions")."""
+    """List the versions (Image API reference, "List API versions")."""
     return Answer(body=_versions(call))
 
 
