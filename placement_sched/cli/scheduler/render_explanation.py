@@ -32,6 +32,7 @@ BEST = 3
 _REASONS = 5
 #: How many characters stand for all hosts that there were to begin with.
 _BAR = 16
+_READABLE = 0o666
 
 
 def render(
@@ -247,9 +248,6 @@ def _amounts(selection: Json) -> str:
         ", ".join(f"{name}={amount}" for name, amount in sorted(part["resources"].items()))
         for part in allocations.values()
     )
-
-
-_READABLE = 0o666
 
 
 def headed(title: str, place: str, *facts: tuple[str, str]) -> Heading:

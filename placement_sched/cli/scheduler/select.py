@@ -33,6 +33,11 @@ from placement_sched.model.names import did_you_mean, names_instead
 
 #: How many hosts stand side by side.
 _SIDE_BY_SIDE = 3
+#: What stands where a policy has no such stage.
+_NONE = "-"
+_EXAMPLE = """example:
+  placement-sched explain --vcpus 4 --ram 8192 --disk 40 --property trait:HW_CPU_X86_AVX2=required
+"""
 
 
 def render_verdicts(explanation: Json, console: Console, names: Mapping[str, str]) -> None:
@@ -123,10 +128,6 @@ def _verdict(verdict: Json, names: Mapping[str, str]) -> RenderableType:
     return Group(heading, table)
 
 
-#: What stands where a policy has no such stage.
-_NONE = "-"
-
-
 def render_comparison(
     explanations: Mapping[str, Json], console: Console, names: Mapping[str, str]
 ) -> None:
@@ -177,11 +178,6 @@ def _host(hosts: Sequence[Json], place: int) -> str:
         return ""
     host = hosts[place]
     return f"{named(host['host'], host['node'])} {host['weight']:.3f}"
-
-
-_EXAMPLE = """example:
-  placement-sched explain --vcpus 4 --ram 8192 --disk 40 --property trait:HW_CPU_X86_AVX2=required
-"""
 
 
 def register(commands: Commands) -> None:
