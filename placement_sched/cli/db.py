@@ -50,21 +50,18 @@ def _run_sync(arguments: argparse.Namespace) -> int:
 def _run_version(arguments: argparse.Namespace) -> int:
     with configured(arguments) as (_, database):
         with database.read() as connection:
-            schema_state = look(connection)
+            state = look(connection)
         place, revision, newest = shown(database), current_revision(database), newest_revision()
     origin, owner = None, ""
-    if schema_state.tables and schema_state.revisions:
-        origin = {
-            "revision": (name := ", ".join(schema_state.revisions)),
-            "releases": REVISIONS.get(name),
-        }
+    if state.tables and state.revisions:
+        origin = {"revision": (name := ", ".join(state.revisions)), "releases": REVISIONS.get(name)}
         owner = (
             f"; OpenStack placement's database of {origin['releases'] or 'an unknown release'}, "
-            f"revision {name}, {'' if schema_state.adopted else 'not '}adopted"
+            f"revision {name}, {'' if state.adopted else 'not '}adopted"
         )
-        if not schema_state.adopted:
+        if not state.adopted:
             owner += " (placement-sched db adopt takes it over)"
-    elif schema_state.foreign:
+    elif state.foreign:
         owner = "; its placement tables were not created by this service"
     schema = f"{place}: schema at revision {revision or 'none'}, newest {newest}"
     report = {
@@ -72,7 +69,7 @@ def _run_version(arguments: argparse.Namespace) -> int:
         "revision": revision,
         "newest": newest,
         "openstack": origin,
-        "adopted": schema_state.adopted,
+        "adopted": state.adopted,
     }
     print_result(arguments, report, [schema + owner])
     return 0

@@ -64,8 +64,6 @@ def stepping(steps: int) -> Iterator[Callable[[str], None]]:
 def _progress() -> progress.Progress:
     console = Console(stderr=True)
     # Output to a terminal is printed above the bar; output to a file or pipe is not redirected.
-    redirect = sys.stdout.isatty()
-    is_disabled = not console.is_terminal
-    return progress.Progress(
-        console=console, transient=True, redirect_stdout=redirect, disable=is_disabled
-    )
+    past = sys.stdout.isatty()
+    off = not console.is_terminal
+    return progress.Progress(console=console, transient=True, redirect_stdout=past, disable=off)

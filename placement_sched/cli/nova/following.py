@@ -71,15 +71,10 @@ def document_of(findings: Findings) -> Json:
         "read": {noun: asdict(count) for noun, count in findings.counts.items()},
         "differing": findings.differing,
         "away": list(findings.away),
-        "misfits": [{"place": entry.place, "reason": entry.reason} for entry in findings.misfits],
+        "misfits": [{"place": row.place, "reason": row.reason} for row in findings.misfits],
         "differences": [
-            {
-                "noun": entry.noun,
-                "change": entry.kind,
-                "name": entry.name,
-                "fields": list(entry.fields),
-            }
-            for entry in findings.unlike
+            {"noun": row.noun, "change": row.kind, "name": row.name, "fields": list(row.fields)}
+            for row in findings.unlike
         ],
         "seconds": round(findings.seconds, 3),
     }

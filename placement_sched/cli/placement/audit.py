@@ -38,13 +38,13 @@ def verified(arguments: argparse.Namespace) -> bool:
         if is_set:
             raise Invalid(f"--invariants and {option} exclude each other")
     with configured(arguments, there=True) as (_, database), waiting("verifying"):
-        result = verify(database)
+        checks = verify(database)
     print_result(
         arguments,
-        _invariants_document(result),
-        _invariants_lines(result, verbose=arguments.verbose),
+        _invariants_document(checks),
+        _invariants_lines(checks, verbose=arguments.verbose),
     )
-    return not result.violations
+    return not checks.violations
 
 
 def _invariants_document(result: Verified) -> dict[str, object]:
@@ -58,10 +58,7 @@ def _invariants_document(result: Verified) -> dict[str, object]:
 
 
 def _violation_documents(violations: Sequence[Violation]) -> list[dict[str, str]]:
-    return [
-        {"invariant": violation.invariant.value, "detail": violation.detail}
-        for violation in violations
-    ]
+    return [{"invariant": row.invariant.value, "detail": row.detail} for row in violations]
 
 
 def _invariants_lines(result: Verified, *, verbose: bool) -> Iterator[str]:

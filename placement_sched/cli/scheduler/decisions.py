@@ -153,11 +153,9 @@ def render_differences(
         console.print(Text("nothing differs", style="bold green"))
         return
     table = headed_table("", "then", "now")
-    for difference in differences:
-        label, value_then, value_now = (
-            with_names(part, names or {}) for part in difference.values()
-        )
-        table.add_row(Text(label), Text(in_words(value_then)), Text(in_words(value_now)))
+    for row in differences:
+        label, old, new = (with_names(part, names or {}) for part in row.values())
+        table.add_row(Text(label), Text(in_words(old)), Text(in_words(new)))
     console.print(table)
     for verdict in answer["now"].get("verdicts", ()):
         for reason in _reasons(verdict["reasons"]):
@@ -179,7 +177,6 @@ def _detail_lines(decision: Json) -> Iterator[str]:
 
 
 def _hosts(decision: Json) -> Text:
-    """Return the hosts of the first instances."""
     hosts = [instance["host"] for instance in decision["instances"] if instance["host"] is not None]
     if not hosts:
         return Text("no valid host", style="red")
@@ -193,10 +190,7 @@ def _places(decision: Json) -> Iterator[str]:
 
 
 def _reasons(rejections: Iterable[Json]) -> list[str]:
-    return [
-        f"{rejection['stage']} {rejection['name']}: {rejection['reason']}"
-        for rejection in rejections
-    ]
+    return [f"{row['stage']} {row['name']}: {row['reason']}" for row in rejections]
 
 
 def _time(decision: Json) -> str:
@@ -396,12 +390,10 @@ def run_purge(arguments: argparse.Namespace) -> int:
 
 
 def _option_of(steps: Sequence[PathStep], _key: str | None) -> str | None:
-    """Return the option of a parameter of the list."""
     return f"--{_OPTION_OF.get(keys_in(steps), keys_in(steps)).replace('_', '-')}"
 
 
 def _build_query(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the query parameters of a list."""
     names = {option: name for name, option in _OPTION_OF.items()}
     query = {names.get(name, name): getattr(arguments, name) for name in (*_FILTERS, "refused")}
     now = utcnow()
@@ -447,10 +439,8 @@ def _list_decisions(
     """
     decisions: list[Json] = []
     while True:
-        page_limit = {"limit": str(min(limit - len(decisions), _PAGE))}
-        page = scheduler.decisions(
-            {**query, **page_limit, **({"marker": marker} if marker else {})}
-        )
+        size = {"limit": str(min(limit - len(decisions), _PAGE))}
+        page = scheduler.decisions({**query, **size, **({"marker": marker} if marker else {})})
         decisions += page["decisions"]
         marker = page["next"]
         if marker is None or len(decisions) >= limit or "refused" in query:
@@ -487,21 +477,17 @@ def _follow(scheduler: SchedulerApi, arguments: argparse.Namespace, query: dict[
         return
 
 
-def new_ones(
-    scheduler: SchedulerApi, filters: dict[str, str], existing: list[Json]
-) -> Iterator[Any]:
+def new_ones(scheduler: SchedulerApi, filters: dict[str, str], first: list[Json]) -> Iterator[Any]:
     """Yield, at each step, the decisions made since the previous step, newest first.
 
-    ``there`` are the newest decisions at the start. All times are of the clock of the server.
+    ``first`` are the newest decisions at the start. All times are of the clock of the server.
     """
-    seen_times = {decision["uuid"]: decision["created_at"] for decision in existing}
+    seen_times = {row["uuid"]: row["created_at"] for row in first}
     while True:
         query = dict(filters)
         if seen_times:
             newest = max(map(datetime.fromisoformat, seen_times.values())).replace(tzinfo=None)
             query["since"] = (newest - _OVERLAP).isoformat()
-        decisions = _list_decisions(scheduler, query, _PAGE, None)["decisions"]
-        yield [decision for decision in decisions if decision["uuid"] not in seen_times]
-        seen_times = {
-            decision["uuid"]: decision["created_at"] for decision in decisions
-        } or seen_times
+        rows = _list_decisions(scheduler, query, _PAGE, None)["decisions"]
+        yield [row for row in rows if row["uuid"] not in seen_times]
+        seen_times = {row["uuid"]: row["created_at"] for row in rows} or seen_times

@@ -111,7 +111,6 @@ def _name(entry: Json) -> str:
 
 
 def _state(entry: Json) -> str:
-    """Return the state of a host with its reason."""
     reason = entry.get("disabled_reason")
     if entry["state"] == "down":
         last_seen = entry["last_seen_up"]

@@ -54,10 +54,10 @@ def run_list(arguments: argparse.Namespace) -> int:
     table = headed_table("Policy", "Aggregates", "Sets")
     for policy in policies:
         options = policy["options"].items() if policy["usable"] else ()
-        own_options = [
-            _format_option(name, option) for name, option in options if option["source"] == "policy"
+        changed = [
+            _format(name, option) for name, option in options if option["source"] == "policy"
         ]
-        sets = Text("\n".join(own_options) or "-") if policy["usable"] else _unusable_reason(policy)
+        sets = Text("\n".join(changed) or "-") if policy["usable"] else _unusable_reason(policy)
         table.add_row(Text(policy["name"]), Text(_aggregates(policy)), sets)
     Console().print(table)
     return 0
@@ -84,7 +84,7 @@ def run_show(arguments: argparse.Namespace) -> int:
         # The text output has only the name of a file.
         origin = source if place is None else place.rpartition("/")[2]
         style = "dim" if source == "default" else ""
-        table.add_row(Text(_format_option(name, option)), Text(origin), style=style)
+        table.add_row(Text(_format(name, option)), Text(origin), style=style)
     console.print(table)
     return 0
 
@@ -98,11 +98,7 @@ def run_apply(arguments: argparse.Namespace) -> int:
         policies = policies_for(settings)
         policies.check()
         with database.read() as connection:
-            names = {
-                aggregate.policy
-                for aggregate in host_aggregates.snapshot(connection)
-                if aggregate.policy
-            }
+            names = {row.policy for row in host_aggregates.snapshot(connection) if row.policy}
         # With an error in its section the hosts of a policy would lose its ratios.
         policies.check(sorted(names & settings.sections.keys()))
         hosts, changed = aggregates.apply(database, policies, utcnow, progress)
@@ -122,7 +118,7 @@ def _unusable_reason(policy: Json) -> Text:
     return Text(f"cannot be used: {policy['error']}", style="red")
 
 
-def _format_option(name: str, option: Json) -> str:
+def _format(name: str, option: Json) -> str:
     value = option["value"]
     if isinstance(value, list):
         value = ", ".join(str(item) for item in value)

@@ -74,7 +74,6 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _place_of(steps: Sequence[PathStep], _key: str | None) -> str | None:
-    """Return the argument of a value of the request."""
     return _ARGUMENTS.get(keys_in(steps[:2]))
 
 

@@ -92,9 +92,7 @@ def _policy(report: Json | None) -> Iterator[RenderableType]:
     yield Text.assemble(("Policy", "bold"), f"  {report['name']}")
     rows: list[tuple[Text, RenderableType]] = []
     for selector in report["selectors"]:
-        matched = ", ".join(
-            f"{match['aggregate']}: {match['policy']}" for match in selector["matched"]
-        )
+        matched = ", ".join(f"{row['aggregate']}: {row['policy']}" for row in selector["matched"])
         value = "" if selector["asked"] is None else f"{selector['asked']}: "
         matches = (f" ({matched})" if matched else "", "dim")
         text = Text.assemble(value, selector["outcome"], matches)
@@ -194,10 +192,7 @@ def _best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
         name = Text(named(host["host"], host["node"]))
         table.add_column(name, justify="right", overflow="fold")
     if has_verdicts:
-        ranks = {
-            (verdict["host"], verdict["node"]): verdict["rank"]
-            for verdict in explanation["verdicts"]
-        }
+        ranks = {(row["host"], row["node"]): row["rank"] for row in explanation["verdicts"]}
         places = [ranks.get((host["host"], host["node"])) for host in best]
         table.add_row("rank", *(f"{place} of {number}" for place in places))
     table.add_row("weight", *(f"{host['weight']:.3f}" for host in best), style="bold")
@@ -236,12 +231,12 @@ def _selected(selected: Sequence[Json], title: str) -> RenderableType:
         host = Text(named(selection["service_host"], selection["nodename"]))
         zone = Text(str(selection["availability_zone"] or "-"))
         table.add_row(selection["instance"], host, zone, *(() if is_same else (Text(words),)))
-    is_multiple = len(selected) > 1
+    is_several = len(selected) > 1
     hosts = _hosts(
         len({(selection["service_host"], selection["nodename"]) for selection in selected})
     )
-    spread = f"  {len(selected)} instances on {hosts}" if is_multiple else ""
-    each = f"  {'each ' if is_multiple else ''}{amounts[0]}" if is_same and amounts[0] else ""
+    spread = f"  {len(selected)} instances on {hosts}" if is_several else ""
+    each = f"  {'each ' if is_several else ''}{amounts[0]}" if is_same and amounts[0] else ""
     top = Text.assemble((title, "bold green"), spread, each)
     return Group(top, Padding(table, (1, 0, 0, 0)))
 

@@ -48,10 +48,8 @@ def worded(failure: Error, place_of: PlaceOf) -> str:
         return failure.detail
     is_unknown_key = fault.get("keyword") == "additionalProperties" and fault["expected"]
     place = place_of(steps_of(fault["path"]), fault["expected"][0] if is_unknown_key else None)
-    reason, suffix = plain_reason(fault), fault.get("rest", "")
-    return (
-        f"{reason} (at {fault['path']}){suffix}" if place is None else f"{place}: {reason}{suffix}"
-    )
+    reason, end = plain_reason(fault), fault.get("rest", "")
+    return f"{reason} (at {fault['path']}){end}" if place is None else f"{place}: {reason}{end}"
 
 
 def steps_of(path: str) -> tuple[PathStep, ...]:
@@ -279,10 +277,8 @@ def _worded(failure: Error, arguments: argparse.Namespace) -> str:
         detail = fault["problem"] + fault.get("rest", "")
     for beginning, words, stored in _BEGINNINGS:
         if detail.startswith(beginning) and not (of_file and stored):
-            remainder = detail.removeprefix(beginning).replace(
-                f"; give the {stored} as an object", ""
-            )
-            return words.format(**options) + remainder
+            end = detail.removeprefix(beginning).replace(f"; give the {stored} as an object", "")
+            return words.format(**options) + end
     changes = getattr(arguments, "given_changes", None)  # only of commands with changes
 
     def place_of(steps: Sequence[PathStep], key: str | None) -> str | None:

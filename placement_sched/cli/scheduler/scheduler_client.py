@@ -61,10 +61,7 @@ class DirectScheduler:
     def aggregate_names(self) -> dict[str, str]:
         """Return the names of host aggregates by uuid."""
         with self._scheduler.database.read() as connection:
-            return {
-                aggregate.uuid: aggregate.name
-                for aggregate in host_aggregates.all_aggregates(connection)
-            }
+            return {row.uuid: row.name for row in host_aggregates.all_aggregates(connection)}
 
     def post(self, action: str, body: Json) -> Json:
         """Return the response to ``body``; :class:`NoValidHost` has the funnel in ``extra``."""

@@ -141,21 +141,19 @@ def render_comparison(
     table = headed_table("Hosts after each stage")
     for policy in explanations:
         table.add_column(policy, justify="right", overflow="fold")
-    initial = [
-        explanation["funnel"]["allocation_candidates"].get("providers") for explanation in results
-    ]
+    initial = [result["funnel"]["allocation_candidates"].get("providers") for result in results]
     table.add_row("initially", *(_NONE if number is None else str(number) for number in initial))
     for stage, reports in compared_stages(results):
         table.add_row(Text(with_names(stage, names)), *map(_count, reports))
     table.add_section()
     for place in range(BEST):
-        cells = [_host(explanation["hosts"], place) for explanation in results]
+        cells = [_host(result["hosts"], place) for result in results]
         if any(cells):
             table.add_row("best hosts" if not place else "", *cells)
     # Requested known hosts with their verdict under each policy.
     rows: dict[str, list[Text]] = {}
-    for explanation in results:
-        for verdict in explanation.get("verdicts", []):
+    for result in results:
+        for verdict in result.get("verdicts", []):
             if verdict["verdict"] != UNKNOWN:
                 rows.setdefault(_node_label(verdict), []).append(_short_verdict(verdict))
     for host, verdicts in rows.items():
@@ -163,13 +161,12 @@ def render_comparison(
     table.add_section()
     selected, none = Text("selected", style="bold green"), Text("no valid host", style="bold red")
     table.add_row(
-        "outcome",
-        *(selected if explanation["outcome"] == "selected" else none for explanation in results),
+        "outcome", *(selected if result["outcome"] == "selected" else none for result in results)
     )
     rejections = [
-        Text(f"{policy}: {with_names(obstacle(explanation), names)}", style="red")
-        for policy, explanation in explanations.items()
-        if explanation["outcome"] != "selected"
+        Text(f"{policy}: {with_names(obstacle(result), names)}", style="red")
+        for policy, result in explanations.items()
+        if result["outcome"] != "selected"
     ]
     console.print(Group(table, *rejections))
 
@@ -344,8 +341,5 @@ def _run_select(arguments: argparse.Namespace) -> int:
 
 def _is_empty(explanation: Json) -> bool:
     """Return whether no resource provider exists, as in a wrong database."""
-    obstacle_document = explanation["funnel"].get("obstacle", {})
-    return (obstacle_document.get("stage"), obstacle_document.get("name")) == (
-        "allocation_candidates",
-        "providers",
-    )
+    reason = explanation["funnel"].get("obstacle", {})
+    return (reason.get("stage"), reason.get("name")) == ("allocation_candidates", "providers")

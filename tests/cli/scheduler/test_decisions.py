@@ -311,7 +311,7 @@ def test_purge_of_what_is_older_leaves_what_is_new(answer):
     assert len(found(answer)) == 3
     status, _, told = answer("purge", "--older-than", "long ago")
     assert status == 1
-    assert told.startswith("placement-sched: --older-than long ago: expected 90s, 30m")
+    assert told.startswith("placement-sched: --older-than long ago: expected an age such as 90s")
 
 
 def test_replay_under_the_settings_of_then_takes_no_notice_of_those_of_now(answer, monkeypatch):
