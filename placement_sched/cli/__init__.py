@@ -1,1 +1,1 @@
-"""The command line: one module per command group, thin over the core."""
+"""Command line: a thin module per command group."""

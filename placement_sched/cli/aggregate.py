@@ -1,4 +1,4 @@
-"""``aggregate check``: what is wrong with aggregates that are reserved by traits."""
+"""``aggregate check``: problems of aggregates that are reserved by traits."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from placement_sched.model.names import in_short
 from placement_sched.operations.aggregate_check import AggregateCheck, check_aggregates
 
 _FOUND = 1
-#: The exit status where the check could not be run.
+#: Exit status if the check could not be run.
 _COULD_NOT_CHECK = 255
 
 
@@ -33,7 +33,7 @@ def register(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print which requests may use which aggregates and what is wrong; return the exit status."""
+    """Print the requests that may use each aggregate and the problems; return the status."""
     with (
         configured(arguments, there=True) as (settings, database),
         waiting("checking aggregates"),
@@ -47,23 +47,23 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _lines(check: AggregateCheck) -> Iterator[str]:
     is_, would = ("is", "") if check.filtering else ("would be, with the filter on,", "would be ")
-    for one in check.reserved:
-        yield f"{one.aggregate.name} {is_} reserved by {', '.join(one.traits)}"
+    for aggregate in check.reserved:
+        yield f"{aggregate.aggregate.name} {is_} reserved by {', '.join(aggregate.traits)}"
         for noun, open_to, forbidden in (
-            ("flavors", one.open_flavors, one.forbidden_flavors),
-            ("images", one.open_images, one.forbidden_images),
+            ("flavors", aggregate.open_flavors, aggregate.forbidden_flavors),
+            ("images", aggregate.open_images, aggregate.forbidden_images),
         ):
-            who = f"open to {_counted(open_to)}; forbidden to {_counted(forbidden)}"
-            yield f"    {noun}: {would}{who}"
+            names = f"open to {_format_names(open_to)}; forbidden to {_format_names(forbidden)}"
+            yield f"    {noun}: {would}{names}"
     if not check.reserved:
         yield "no host aggregate is reserved by traits"
     for finding in check.findings:
         about = f"{finding.aggregate}: " if finding.aggregate else ""
-        who = f"{in_short(finding.names)} " if finding.names else ""
-        yield f"{finding.kind}: {about}{who}{finding.detail}"
+        names = f"{in_short(finding.names)} " if finding.names else ""
+        yield f"{finding.kind}: {about}{names}{finding.detail}"
     number = len(check.findings)
     yield "no findings" if not number else f"{number} finding{'s'[: number > 1]}"
 
 
-def _counted(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     return f"{len(names)} ({in_short(names)})" if names else "none"

@@ -1,4 +1,4 @@
-"""The parser, and the arguments that several commands share."""
+"""Argument parser and arguments shared by several commands."""
 
 import argparse
 from collections.abc import Callable
@@ -7,22 +7,22 @@ from typing import Any, NoReturn
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that reports an error in one line on stderr."""
+    """An argument parser that reports an error in a single line on stderr."""
 
-    #: The exit status for wrong arguments; a command may set another one on its parser.
+    #: Exit status for invalid arguments; a command may change it on its parser.
     complaint = 2
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # A prefix that is unique today would mean something else once an option is added.
+        # An abbreviation that is unique now would become ambiguous with the next option.
         kwargs.setdefault("allow_abbrev", False)
         super().__init__(*args, **kwargs)
 
     def error(self, message: str) -> NoReturn:
-        """Print what is wrong with the arguments and where help is, and exit."""
+        """Print the error with a hint at the help, and exit."""
         self.exit(self.complaint, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
-#: What a command group adds itself to: ``parser.add_subparsers()``.
+#: Type of the result of ``parser.add_subparsers()``.
 Commands = Any
 
 
@@ -35,7 +35,10 @@ def add_command(
     epilog: str | None = None,
     **statuses: int,
 ) -> Parser:
-    """Add a command that does ``run``, with exit ``statuses`` of its own; return its parser."""
+    """Add a command that calls ``run`` and return its parser.
+
+    ``statuses`` are its exit statuses for failures (``failure``, ``wrong_input``).
+    """
     parser: Parser = commands.add_parser(
         name,
         help=summary,
@@ -48,8 +51,8 @@ def add_command(
         metavar="FILE",
         action="append",
         default=[],
-        help="configuration file in INI format, and after it the *.conf files of the directory "
-        "FILE.d; repeatable, later files override earlier ones",
+        help="configuration file in INI format, followed by the *.conf files of the directory "
+        "FILE.d; repeatable, later files override earlier files",
     )
     parser.add_argument(
         "--config-dir",
@@ -57,7 +60,7 @@ def add_command(
         metavar="DIR",
         action=_Directory,
         default=[],
-        help="directory of configuration files *.conf, read in order of their names; repeatable",
+        help="directory of configuration files (*.conf), read in order of name; repeatable",
     )
     parser.set_defaults(run=run, **statuses)
     parser.complaint = statuses.get("wrong_input", Parser.complaint)
@@ -65,12 +68,12 @@ def add_command(
 
 
 class _Directory(argparse.Action):
-    """Adds the files of a directory to those that ``--config-file`` names."""
+    """Add the files of a directory to the files of ``--config-file``."""
 
     def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *given: Any
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *values: Any
     ) -> None:
-        folder = Path(given[0])
+        folder = Path(values[0])
         if not folder.is_dir():
             parser.error(f"there is no directory {folder}")
         files = map(str, sorted(folder.glob("[!.]*.conf")))
@@ -78,7 +81,7 @@ class _Directory(argparse.Action):
 
 
 def add_group(commands: Commands, name: str, summary: str) -> Commands:
-    """Add a group of commands (``db sync``, ``db version``) and return what they are added to."""
+    """Add a group of commands (``db sync``, ``db version``) and return its subparsers."""
     parser = commands.add_parser(
         name, help=summary, description=summary[0].upper() + summary[1:] + "."
     )
@@ -86,7 +89,7 @@ def add_group(commands: Commands, name: str, summary: str) -> Commands:
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    """Add ``--format``, for commands that print data."""
+    """Add ``--format``."""
     parser.add_argument(
         "--format",
         choices=("text", "json"),
@@ -96,26 +99,26 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 
 def add_html(parser: argparse.ArgumentParser) -> None:
-    """Add ``--html``, for commands whose answer can be handed on as a report."""
+    """Add ``--html``, for commands with a report."""
     parser.add_argument(
         "--html",
         type=Path,
         metavar="FILE",
-        help="also write a report to this file: one HTML page that needs no other file",
+        help="also write a report to this file, as a self-contained HTML page",
     )
 
 
-#: How an operator says that the records of instances in this database are complete.
+#: Option that confirms that the instance records in this database are complete.
 ALL_RECORDED = "--instances-are-all-recorded"
 
 
 def add_all_recorded(parser: argparse.ArgumentParser) -> None:
-    """Add the flag by which an operator confirms that all instances are recorded."""
+    """Add the option that confirms that all instances are recorded."""
     parser.add_argument(
         ALL_RECORDED,
         action="store_true",
         help=(
-            "rely on the recorded instances: every instance of the cloud is recorded, and "
-            "every recorded one exists (not true while nova creates instances itself)"
+            "trust the instance records: every instance of the cloud is recorded, and every "
+            "recorded instance exists (not true while nova creates instances itself)"
         ),
     )

@@ -1,4 +1,4 @@
-"""``completion``: what a shell reads to complete command lines of this program."""
+"""``completion``: shell completion scripts."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ import shtab
 from placement_sched.cli.arguments import Commands
 from placement_sched.cli.main import PROGRAM, make_parser
 
-#: The shells that are served, each with what puts the script into effect.
+#: Command that installs the script, by shell.
 SHELLS = {
     "bash": "placement-sched completion bash > /etc/bash_completion.d/placement-sched",
     "zsh": "placement-sched completion zsh > /usr/share/zsh/vendor-completions/_placement-sched",
@@ -19,12 +19,12 @@ SHELLS = {
 
 def register(commands: Commands) -> None:
     """Add the command."""
-    summary = "print what bash, zsh or fish reads to complete commands"
+    summary = "print a completion script for bash, zsh or fish"
     parser = commands.add_parser(
         "completion",
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.",
-        epilog="\n".join(["to put it into effect:", *(f"  {line}" for line in SHELLS.values())]),
+        epilog="\n".join(["to install it:", *(f"  {line}" for line in SHELLS.values())]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("shell", choices=tuple(SHELLS), help="the shell")
@@ -32,10 +32,10 @@ def register(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the script, of all commands and options that there are."""
+    """Print the completion script."""
     parser = make_parser((), whole=True)
-    for _, one in all_commands(parser):
-        for action in one._actions:  # noqa: SLF001 - argparse has no public list of them
+    for _, command in all_commands(parser):
+        for action in command._actions:  # noqa: SLF001 - argparse has no public list of them
             if action.metavar == "FILE":
                 action.complete = shtab.FILE  # type: ignore[attr-defined] # shtab reads it
     script: str = shtab.complete(parser, shell=arguments.shell)
@@ -46,9 +46,9 @@ def run(arguments: argparse.Namespace) -> int:
 def all_commands(
     parser: argparse.ArgumentParser, name: str = PROGRAM
 ) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Yield every command with its parser, groups of commands and the program itself as well."""
+    """Yield each command, group of commands and the program itself, with its parser."""
     yield name, parser
     for action in parser._actions:  # noqa: SLF001 - as above
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - as above
-            for word, one in action.choices.items():
-                yield from all_commands(one, f"{name} {word}")
+            for word, command in action.choices.items():
+                yield from all_commands(command, f"{name} {word}")

@@ -34,7 +34,7 @@ from placement_sched.store.compute import host_aggregates
 
 def register(commands: Commands) -> None:
     """Add the commands."""
-    group = add_group(commands, "config", "show every option, and check a configuration")
+    group = add_group(commands, "config", "show all options and validate a configuration")
     parser = group.add_parser(
         "sample", help="print a configuration file with every option, its meaning and its default"
     )
@@ -43,28 +43,28 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--database",
         action="store_true",
-        help="also check that the database answers and is prepared, and that the policies of its "
-        "host aggregates exist, at most one for each host",
+        help="also check that the database is reachable and its schema current, and that the "
+        "policies of its host aggregates exist, with at most one policy per host",
     )
     add_format(parser)
 
 
 def run_sample(_arguments: argparse.Namespace) -> int:
-    """Print the sample that oslo.config's generator makes of all options."""
-    wanted = cfg.ConfigOpts()
-    generator.register_cli_opts(wanted)
-    wanted(
+    """Print the sample configuration of oslo.config's generator."""
+    options = cfg.ConfigOpts()
+    generator.register_cli_opts(options)
+    options(
         args=[part for name in (*NAMESPACES, PACKAGES) for part in ("--namespace", name)],
         default_config_files=[],
         default_config_dirs=[],
     )
-    oslo_messaging()  # which is so kept from warning when the generator loads it
-    generator.generate(wanted, output_file=sys.stdout)
+    oslo_messaging()  # loaded first, as it warns when the generator loads it
+    generator.generate(options, output_file=sys.stdout)
     return 0
 
 
 def run_validate(arguments: argparse.Namespace) -> int:
-    """Print one line per problem; return 1 where one keeps the service from starting."""
+    """Print a line per problem; return 1 if a problem keeps the service from starting."""
     conf = full_conf()
     problems = _problems(arguments, conf)
     documents = [
@@ -91,20 +91,20 @@ def _problems(arguments: argparse.Namespace, conf: Conf) -> list[Problem]:
     oslo.setLevel(logging.CRITICAL)  # deprecated names are reported below, by line
     try:
         settings = read_settings(files, conf)
-    except ConfigurationError as wrong:
-        # Why the files cannot be read is reported once: by line where a line is at fault. What is
-        # wrong with a plugin is reported beside that of any line.
+    except ConfigurationError as error:
+        # An error in the files is reported once, with its line if there is one. An error of a
+        # plugin is reported in addition to errors with lines.
         problems = config_check.check_files(with_directories(files), os.environ, conf)
         by_line = any(problem.fatal for problem in problems) and not _can_be_read(files, conf)
-        return problems if by_line else [*problems, Problem(None, wrong.detail)]
+        return problems if by_line else [*problems, Problem(None, error.detail)]
     finally:
         oslo.setLevel(level)
-    of_values = config_check.check_settings(settings)  # which makes the plugins
+    value_problems = config_check.check_settings(settings)  # creates the plugins
     unlisted = config_check.unlisted_policies(settings)
     files = files_read(conf)
     problems = config_check.check_files(files, os.environ, conf, unlisted)
-    known = {problem.text for problem in problems}
-    problems += [one for one in of_values if one.text not in known]
+    texts = {problem.text for problem in problems}
+    problems += [problem for problem in value_problems if problem.text not in texts]
     problems += config_check.check_policies(settings)
     problems += _check_keystone(settings, problems)
     if arguments.database and not any(problem.fatal for problem in problems):
@@ -121,32 +121,32 @@ def _can_be_read(files: Sequence[str], conf: Conf) -> bool:
 
 
 def _check_keystone(settings: Settings, problems: Sequence[Problem]) -> list[Problem]:
-    """Return why keystone cannot be asked, unless a line shows that already."""
+    """Return the error of the keystone settings, unless a problem with a line has it."""
     by_line = any(problem.fatal and f"[{KEYSTONE_GROUP}]" in problem.text for problem in problems)
     if settings.api.auth_strategy == "keystone" and not by_line:
         try:
             auth.check_keystone(settings.conf)
-        except ConfigurationError as wrong:
-            return [Problem(None, wrong.detail)]
+        except ConfigurationError as error:
+            return [Problem(None, error.detail)]
     return []
 
 
 def _check_database(settings: Settings) -> list[Problem]:
     try:
-        with open_database(settings) as database, waiting(f"asking {shown(database)}"):
+        with open_database(settings) as database, waiting(f"checking {shown(database)}"):
             with database.read() as connection:
                 mismatches = find_mismatches(connection)
             problems = [
-                Problem(None, describe_mismatches(some), fatal=is_refused)
+                Problem(None, describe_mismatches(group), fatal=is_refused)
                 for is_refused in (True, False)
                 if (
-                    some := [
+                    group := [
                         mismatch for mismatch in mismatches if mismatch.is_refused is is_refused
                     ]
                 )
             ]
             if current_revision(database) != newest_revision():
-                # places of aggregates cannot be known
+                # the schema may lack the columns of aggregates
                 return problems + _check_schema(settings, database)
             with database.read() as connection:
                 aggregates = host_aggregates.snapshot(connection)
@@ -157,7 +157,7 @@ def _check_database(settings: Settings) -> list[Problem]:
 
 
 def _check_schema(settings: Settings, database: Database) -> list[Problem]:
-    """Return what is to be done before a server can use the database, where it cannot itself."""
+    """Return the upgrade step that is necessary before a server can use the database."""
     try:
         refuse_unadopted(database)
         if not may_sync(settings, database):

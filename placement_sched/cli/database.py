@@ -17,7 +17,7 @@ from placement_sched.scheduler.plugins import read_settings
 
 @contextmanager
 def open_database(settings: Settings) -> Iterator[Database]:
-    """Give the configured database, its connections closed at the end."""
+    """Yield the configured database and close its connections at the end."""
     database = Database(settings)
     try:
         yield database
@@ -29,7 +29,10 @@ def open_database(settings: Settings) -> Iterator[Database]:
 def configured(
     arguments: argparse.Namespace, *, there: bool = False
 ) -> Iterator[tuple[Settings, Database]]:
-    """Give settings and database; :class:`Unavailable` if it must be ``there`` and is not."""
+    """Yield the settings and the configured database.
+
+    Raises :class:`Unavailable` with ``there`` if the SQLite file does not exist.
+    """
     settings = read_settings(arguments.config_file)
     with open_database(settings) as database:
         if there:
@@ -39,33 +42,33 @@ def configured(
 
 @contextmanager
 def empty_database(settings: Settings) -> Iterator[Database]:
-    """Give an empty SQLite database in place of the configured one; nothing of it is left."""
+    """Yield an empty temporary SQLite database instead of the configured database."""
     with TemporaryDirectory(prefix="placement_sched-") as folder:
-        instead = {
+        overrides = {
             "placement_database.connection": f"sqlite:///{folder}/empty.db",
             "placement_database.connection_parameters": "",
         }
-        with open_database(settings.overridden(instead)) as database:
+        with open_database(settings.overridden(overrides)) as database:
             sync(database, utcnow)
             yield database
 
 
 def file_of(database: Database) -> Path | None:
-    """Return the file of an SQLite database, which the first command or server prepares."""
+    """Return the file of an SQLite database, or None for a database server."""
     is_file = database.url.get_backend_name() == "sqlite"
     return Path(str(database.url.database)) if is_file else None
 
 
 def is_yet_to_be_made(database: Database) -> bool:
-    """Return whether it is an SQLite file that does not exist yet and that a write would create."""
+    """Return whether the first write would create the SQLite file."""
     file = file_of(database)
     return file is not None and not file.exists() and file.parent.is_dir()
 
 
 def refuse_absent_file(database: Database, instead: str = "") -> None:
-    """Raise :class:`Unavailable` for an SQLite file that does not exist: opening would create it.
+    """Raise :class:`Unavailable` if the SQLite file does not exist: opening would create it.
 
-    ``instead`` names the alternative to a database, where the command has one.
+    ``instead`` names an alternative of the command to the database.
     """
     file = file_of(database)
     if file is not None and not file.is_file():
@@ -77,9 +80,9 @@ def refuse_absent_file(database: Database, instead: str = "") -> None:
 
 
 def refuse_unadopted_database(settings: Settings) -> None:
-    """Raise :class:`NotAdopted` where the configured database is OpenStack placement's alone.
+    """Raise :class:`NotAdopted` if OpenStack placement's database is not adopted yet.
 
-    A database that does not answer is not judged: a server starts without it.
+    An unreachable database passes, as a server starts without it.
     """
     with open_database(settings) as database:
         try:
@@ -92,5 +95,5 @@ def refuse_unadopted_database(settings: Settings) -> None:
 
 
 def shown(database: Database) -> str:
-    """Return the database's URL as it may be shown: without its password."""
+    """Return the URL of the database without its password."""
     return database.url.render_as_string(hide_password=True)

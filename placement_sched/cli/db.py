@@ -1,4 +1,4 @@
-"""``db sync``, ``db version`` and ``db adopt``: the schema."""
+"""``db sync``, ``db version`` and ``db adopt``: schema of the database."""
 
 import argparse
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ from placement_sched.operations.prepare import sync
 def register(commands: Commands) -> None:
     """Add the commands."""
     group = add_group(commands, "db", "create, upgrade and show the database schema")
-    summary = "create or upgrade the schema, and the standard traits and resource classes"
-    epilog = "A database of OpenStack placement is rejected until db adopt has taken it over."
+    summary = "create or upgrade the schema, the standard traits and the resource classes"
+    epilog = "A database of OpenStack placement is rejected until db adopt takes it over."
     add_format(add_command(group, "sync", summary, _run_sync, epilog=epilog))
-    summary = "show which service owns the database, its schema revision and the newest one"
+    summary = "show the owner of the database, its schema revision and the newest revision"
     add_format(add_command(group, "version", summary, _run_version))
     summary = "take over an existing OpenStack placement database, which may stay in use"
     add_format(add_command(group, "adopt", summary, _run_adopt))
@@ -33,16 +33,16 @@ def register(commands: Commands) -> None:
 
 def _run_sync(arguments: argparse.Namespace) -> int:
     with configured(arguments) as (_, database):
-        place, before = shown(database), current_revision(database)
+        place, revision_before = shown(database), current_revision(database)
         with waiting(f"synchronising the schema of {place}"):
             sync(database, utcnow)
             stopped = stop_logging(database)
         revision = current_revision(database)
-    report = {"database": place, "before": before, "revision": revision}
-    change = "already at" if before == revision else "brought to"
+    report = {"database": place, "before": revision_before, "revision": revision}
+    change = "already at" if revision_before == revision else "brought to"
     lines = [f"{place}: schema {change} revision {revision}"]
     if stopped:
-        lines.append("changes of providers are no longer logged: the triggers were removed")
+        lines.append("provider changes are no longer logged: the triggers were removed")
     print_result(arguments, report, lines)
     return 0
 
@@ -50,26 +50,26 @@ def _run_sync(arguments: argparse.Namespace) -> int:
 def _run_version(arguments: argparse.Namespace) -> int:
     with configured(arguments) as (_, database):
         with database.read() as connection:
-            found = look(connection)
+            state = look(connection)
         place, revision, newest = shown(database), current_revision(database), newest_revision()
-    theirs, owner = None, ""
-    if found.tables and found.revisions:
-        theirs = {"revision": (name := ", ".join(found.revisions)), "releases": REVISIONS.get(name)}
+    origin, owner = None, ""
+    if state.tables and state.revisions:
+        origin = {"revision": (name := ", ".join(state.revisions)), "releases": REVISIONS.get(name)}
         owner = (
-            f"; OpenStack placement's database of {theirs['releases'] or 'an unknown release'}, "
-            f"revision {name}, {'' if found.adopted else 'not '}adopted"
+            f"; OpenStack placement's database of {origin['releases'] or 'an unknown release'}, "
+            f"revision {name}, {'' if state.adopted else 'not '}adopted"
         )
-        if not found.adopted:
+        if not state.adopted:
             owner += " (placement-sched db adopt takes it over)"
-    elif found.foreign:
-        owner = "; its tables of placement were not made by this service"
+    elif state.foreign:
+        owner = "; its placement tables were not created by this service"
     schema = f"{place}: schema at revision {revision or 'none'}, newest {newest}"
     report = {
         "database": place,
         "revision": revision,
         "newest": newest,
-        "openstack": theirs,
-        "adopted": found.adopted,
+        "openstack": origin,
+        "adopted": state.adopted,
     }
     print_result(arguments, report, [schema + owner])
     return 0
@@ -84,20 +84,24 @@ def _run_adopt(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _document(database: str, done: Adoption) -> dict[str, object]:
+def _document(database: str, result: Adoption) -> dict[str, object]:
     return {
         "database": database,
-        "changed": done.changed,
-        "openstack": {"before": done.found, "releases": done.releases, "revision": done.revision},
-        "before": done.before,
-        "revision": done.own_revision,
-        "created_tables": done.created_tables,
-        "added_columns": done.added_columns,
-        "created_indexes": done.created_indexes,
-        "added_traits": done.added.traits,
-        "added_resource_classes": done.added.resource_classes,
-        "found": asdict(done.census),
-        "notes": list(notes_on(done)),
+        "changed": result.changed,
+        "openstack": {
+            "before": result.found,
+            "releases": result.releases,
+            "revision": result.revision,
+        },
+        "before": result.before,
+        "revision": result.own_revision,
+        "created_tables": result.created_tables,
+        "added_columns": result.added_columns,
+        "created_indexes": result.created_indexes,
+        "added_traits": result.added.traits,
+        "added_resource_classes": result.added.resource_classes,
+        "found": asdict(result.census),
+        "notes": list(notes_on(result)),
     }
 
 
@@ -120,13 +124,13 @@ def _lines(database: str, done: Adoption) -> Iterator[str]:
         yield f"own schema: revision {done.own_revision}"
     else:
         yield f"own schema: brought from revision {done.before} to {done.own_revision}"
-    counted = done.census
+    counts = done.census
     yield (
-        f"found: {counted.providers} resource providers ({counted.root_providers} roots), "
-        f"{counted.inventories} inventories, {counted.allocations} allocations of "
-        f"{counted.consumers} consumers, {counted.aggregates} aggregates, "
-        f"{counted.custom_traits} custom traits, "
-        f"{counted.custom_resource_classes} custom resource classes"
+        f"found: {counts.providers} resource providers ({counts.root_providers} roots), "
+        f"{counts.inventories} inventories, {counts.allocations} allocations of "
+        f"{counts.consumers} consumers, {counts.aggregates} aggregates, "
+        f"{counts.custom_traits} custom traits, "
+        f"{counts.custom_resource_classes} custom resource classes"
     )
     for note in notes_on(done):
         yield f"note: {note}"

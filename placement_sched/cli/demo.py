@@ -1,4 +1,4 @@
-"""``demo``: a sample cloud, a handful of requests placed on it, and why hosts were rejected."""
+"""``demo``: sample cloud, with requests that are placed and explained."""
 
 import argparse
 import os
@@ -32,8 +32,8 @@ from placement_sched.operations import demo as demos
 from placement_sched.operations import demo as sample
 
 _LOOPBACK, _PORT = "127.0.0.1", 8778
-#: Seconds after which a lost interrupt is repeated.
-_SOON = 0.01
+#: Seconds until a lost interrupt is repeated.
+_REPEAT_DELAY = 0.01
 _SERVER = f"http://{_LOOPBACK}:{_PORT}"
 
 
@@ -45,7 +45,7 @@ def _introduction(cloud: Json) -> RenderableType:
     states = _rows("left", "left")
     required = "an aggregate of the {} hosts, trait:{}=required"
     for name, state in (
-        (sample.FULL_RACK, "a full rack: its hosts have no memory left"),
+        (sample.FULL_RACK, "a full rack: its hosts have no free memory"),
         (sample.SILENT_HOST, f"a host that is down: last report {sample.SILENCE.days} days ago"),
         (sample.DISABLED_HOST, f"a disabled host: {sample.DISABLED_REASON}"),
         ("licensed-windows", required.format("win", sample.WINDOWS_TRAIT)),
@@ -55,8 +55,8 @@ def _introduction(cloud: Json) -> RenderableType:
     return Group(
         Rule("[bold]A sample cloud", align="left", style="cyan"),
         f"{len(cloud['hosts'])} hosts in the zones {', '.join(sample.ZONES)}; "
-        f"{len(cloud['instances'])} instances are on them already. A host is named by zone, rack, "
-        f"kind and number, like {sample.SILENT_HOST}.",
+        f"{len(cloud['instances'])} instances run on them. A host is named by zone, rack, kind "
+        f"and number, such as {sample.SILENT_HOST}.",
         Padding(hardware, (1, 0)),
         states,
         "",
@@ -67,14 +67,14 @@ def _closing(keep: Path | None, *, console: bool) -> RenderableType:
     if console:
         return Group(
             Rule("[bold]The console", align="left", style="cyan"),
-            "Open the address below in a browser to look at this cloud. Ctrl-C ends it.",
+            "Open the address below in a browser to view this cloud. Ctrl-C ends it.",
         )
     if keep is None:
         return Group(
             Rule("[bold]End of the demo", align="left", style="cyan"),
-            "No files are left, and no server runs. To keep this cloud and query it:",
+            "No files remain, and no server runs. To keep this cloud and query it:",
             _command(f"{_as_called()} demo --keep DIR"),
-            "To look at it in a browser until Ctrl-C ends it, run one of",
+            "To view it in a browser until Ctrl-C, run either of",
             _command(f"{_as_called()} demo --console", "make demo CONSOLE=1"),
             f"and open the address of its console: {_SERVER}/",
         )
@@ -82,12 +82,12 @@ def _closing(keep: Path | None, *, console: bool) -> RenderableType:
     files = f"{demos.DATABASE_NAME}, and {demos.CONFIG_NAME}"
     return Group(
         Rule("[bold]Next steps", align="left", style="cyan"),
-        Text(f"{keep} has the cloud, {files}. Query it directly:"),
+        Text(f"{keep} contains the cloud, {files}. Query it directly:"),
         _command(
             f"{_as_called()} explain --config-file {config} \\",
             "  --vcpus 8 --ram 16384 --disk 100 --zone az1",
         ),
-        f"or serve it, look at it in a browser at {_SERVER}/, and query it from another terminal:",
+        f"or serve it, view it in a browser at {_SERVER}/, and query it from another terminal:",
         _command(
             f"{_as_called()} serve --config-file {config}",
             "",
@@ -103,7 +103,7 @@ def _closing(keep: Path | None, *, console: bool) -> RenderableType:
 
 
 def _as_called() -> str:
-    """Return how the program was called, if a shell would not find it by its name."""
+    """Return the path of the program if a shell does not find it by name."""
     called = sys.argv[0]
     is_found = shutil.which("placement-sched") or Path(called).name != "placement-sched"
     return "placement-sched" if is_found else shlex.quote(called)
@@ -114,7 +114,7 @@ def _command(*lines: str) -> RenderableType:
 
 
 def _rows(*justify: JustifyMethod) -> Table:
-    """Return rows in columns; those but the last are kept whole."""
+    """Return a grid; only its last column wraps."""
     table = Table.grid(padding=(0, 2, 0, 0))
     for side in justify[:-1]:
         table.add_column(justify=side, no_wrap=True)
@@ -122,9 +122,9 @@ def _rows(*justify: JustifyMethod) -> Table:
     return table
 
 
-#: Lines longer than this are hard to read, however wide the terminal is.
-_WIDEST = 100
-#: The seed of random choices, so that each run is the same.
+#: Maximum width in columns: longer lines are hard to read on any terminal.
+_MAX_WIDTH = 100
+#: Seed of random choices, so that each run has the same result.
 _SEED = 1
 _TEMPORARY = "placement-sched-demo-"
 
@@ -135,27 +135,27 @@ def register(commands: Commands) -> None:
     parser = commands.add_parser(
         "demo",
         help=summary,
-        description=summary[0].upper() + summary[1:] + ". Leaves no files unless --keep is given.",
+        description=summary[0].upper() + summary[1:] + ". No files remain without --keep.",
     )
     keep_help = "keep the database of the cloud and a configuration file in this directory"
     parser.add_argument("--keep", metavar="DIR", type=Path, help=keep_help)
-    console_help = "then serve the cloud on this machine, with the console, until Ctrl-C"
+    console_help = "then serve the cloud and the console on this machine until Ctrl-C"
     parser.add_argument("--console", action="store_true", help=console_help)
     add_format(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Create the cloud, place the requests one after the other, and show each result."""
+    """Create the cloud, place the requests and show each result."""
     now, keep = utcnow(), arguments.keep
     if arguments.console and arguments.format == "json":
         raise Invalid("--console cannot be combined with --format json")
     with ExitStack() as stack:
-        # Signals that end the process do it like Ctrl-C, so that temporary files are removed.
-        for one in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(one) == signal.SIG_DFL:
-                signal.signal(one, signal.default_int_handler)
-                stack.callback(signal.signal, one, signal.SIG_DFL)
+        # Signals end the process as Ctrl-C does, so that temporary files are removed.
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, signal.default_int_handler)
+                stack.callback(signal.signal, number, signal.SIG_DFL)
         stack.enter_context(repeated_where_lost())
         directory = keep or Path(stack.enter_context(TemporaryDirectory(prefix=_TEMPORARY)))
         try:
@@ -163,27 +163,28 @@ def run(arguments: argparse.Namespace) -> int:
         except OSError as failure:
             raise Invalid(f"--keep {keep}: {failure.strerror}") from None
         chance = Random(_SEED)  # noqa: S311 - chooses hosts, guards nothing
-        with ExitStack() as made:
-            with waiting("making a sample cloud of 300 hosts"):
-                # Time stands still, so that the same is shown every time.
-                demo = made.enter_context(demos.opened(directory, lambda: now, chance))
+        with ExitStack() as resources:
+            with waiting("creating a sample cloud of 300 hosts"):
+                # The clock is fixed, so that each run prints the same.
+                demo = resources.enter_context(demos.opened(directory, lambda: now, chance))
             if arguments.format == "json":
                 placings = [demo.place(request) for request in demos.REQUESTS]
                 print_json(_document(demo.cloud, placings, keep))
             else:
                 _show(demo, keep, console=arguments.console)
-        return _served(directory) if arguments.console else 0
+        return _serve(directory) if arguments.console else 0
 
 
 @contextmanager
 def repeated_where_lost() -> Iterator[None]:
-    """Interrupt again where Python drops an interrupt: in a callback of its garbage collector."""
+    """Repeat an interrupt that Python drops in a callback of the garbage collector."""
 
-    def repeat(lost: Any) -> None:
-        if issubclass(lost.exc_type, KeyboardInterrupt):
-            signal.setitimer(signal.ITIMER_REAL, _SOON)  # here it would be dropped as well
+    def repeat(unraisable: Any) -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            # An interrupt raised at once would be dropped again.
+            signal.setitimer(signal.ITIMER_REAL, _REPEAT_DELAY)
         else:
-            hook(lost)
+            hook(unraisable)
 
     hook, sys.unraisablehook = sys.unraisablehook, repeat
     alarm = signal.signal(signal.SIGALRM, signal.default_int_handler)
@@ -194,11 +195,11 @@ def repeated_where_lost() -> Iterator[None]:
         sys.unraisablehook = hook
 
 
-def _served(directory: Path) -> int:
-    """Serve the cloud on this machine until a signal ends it, whatever else is configured here."""
-    # The server takes a while to import, and a demo without the console needs none.
+def _serve(directory: Path) -> int:
+    """Serve the cloud until a signal ends it, with the environment's ``OS_*`` ignored."""
+    # The server takes long to import, and only the console needs it.
     serve = import_module("placement_sched.cli.serve")
-    served: Callable[[argparse.Namespace], int] = serve.run
+    run: Callable[[argparse.Namespace], int] = serve.run
     for name in [name for name in os.environ if name.startswith("OS_")]:
         del os.environ[name]
     try:
@@ -206,12 +207,12 @@ def _served(directory: Path) -> int:
     except Error:
         port = 0  # another server has it
     config = str(directory / demos.CONFIG_NAME)
-    return served(argparse.Namespace(config_file=[config], host=_LOOPBACK, port=port, workers=1))
+    return run(argparse.Namespace(config_file=[config], host=_LOOPBACK, port=port, workers=1))
 
 
 def _show(demo: demos.Demo, keep: Path | None, *, console: bool) -> None:
     screen = Console(highlight=False)
-    screen.width = min(screen.width, _WIDEST)
+    screen.width = min(screen.width, _MAX_WIDTH)
     names = {aggregate["uuid"]: aggregate["name"] for aggregate in demo.cloud["aggregates"]}
     screen.print(_introduction(demo.cloud))
     for number, request in enumerate(demos.REQUESTS, start=1):
@@ -223,7 +224,7 @@ def _show(demo: demos.Demo, keep: Path | None, *, console: bool) -> None:
         placing = demo.place(request)
         render(placing.explanation, screen, placing.selected, names=names)
         screen.print()
-    # Commands are not broken into lines other than their own, so that they can be copied.
+    # Commands are not wrapped, so that they can be copied.
     screen.print(_closing(keep, console=console), soft_wrap=True)
 
 
@@ -233,10 +234,10 @@ def _document(cloud: Json, placings: Sequence[demos.Placing], keep: Path | None)
             "hosts": len(cloud["hosts"]),
             "instances": len(cloud["instances"]),
             "aggregates": {
-                one["name"]: {key: one[key] for key in ("uuid", "metadata", "hosts")}
-                for one in cloud["aggregates"]
+                entry["name"]: {key: entry[key] for key in ("uuid", "metadata", "hosts")}
+                for entry in cloud["aggregates"]
             },
-            "disabled": {one["host"]: one["disabled_reason"] for one in cloud["services"]},
+            "disabled": {entry["host"]: entry["disabled_reason"] for entry in cloud["services"]},
         },
         "requests": [
             {

@@ -1,4 +1,4 @@
-"""``fleet load`` and ``fleet dump``: a whole cloud in one readable file."""
+"""``fleet load`` and ``fleet dump``: a whole cloud in a readable file."""
 
 import argparse
 import sys
@@ -21,34 +21,34 @@ from placement_sched.operations.fleet.yaml_file import end_of
 from placement_sched.operations.prepare import sync
 
 _SIGNS = {NEW: "+", CHANGED: "~", GONE: "-"}
-#: Longer values are cut where a person reads them.
-_WIDEST = 60
+#: Maximum length of a value in the text output, in characters.
+_MAX_VALUE = 60
 
 
 def register(commands: Commands) -> None:
     """Add the commands."""
-    group = add_group(commands, "fleet", "describe a whole cloud in one readable file")
-    summary = "apply a file to the cloud, in one transaction; what it leaves out stays"
+    group = add_group(commands, "fleet", "describe a whole cloud in a readable file")
+    summary = "apply a file to the cloud, in a single transaction; absent sections are not changed"
     epilog = "doc/source/fleet.rst describes the file"
     parser = add_command(group, "load", summary, run_load, epilog=epilog)
     parser.add_argument("file", metavar="FILE", help="the file, in YAML; - is standard input")
     parser.add_argument(
-        "--dry-run", action="store_true", help="show what would change, and change nothing"
+        "--dry-run", action="store_true", help="show the changes without making them"
     )
     add_format(parser)
-    summary = "write the file that, loaded into an empty database, makes this cloud again"
+    summary = "write a file that recreates this cloud if loaded into an empty database"
     parser = add_command(group, "dump", summary, run_dump)
     help_ = "the file to write (default: standard output)"
     parser.add_argument("file", metavar="FILE", nargs="?", default="-", help=help_)
 
 
 def run_load(arguments: argparse.Namespace) -> int:
-    """Load, and print what changed; with ``--dry-run``, what would."""
+    """Load the file and print the changes; with ``--dry-run`` only print them."""
     name, text = _read(arguments.file)
     dry_run: bool = arguments.dry_run
     with (
         configured(arguments) as (settings, database),
-        _loaded_into(database, settings, dry_run=dry_run) as target,
+        _open_target(database, settings, dry_run=dry_run) as target,
         stepping(STEPS) as progress,
     ):
         place = databases.shown(database)
@@ -56,12 +56,12 @@ def run_load(arguments: argparse.Namespace) -> int:
         changes = fleet.load(text, name, dry_run=dry_run, progress=progress)
     documents = [
         {
-            "change": one.what,
-            "kind": one.kind,
-            "name": one.name,
-            "details": {field: {"from": old, "to": new} for field, old, new in one.details},
+            "change": change.what,
+            "kind": change.kind,
+            "name": change.name,
+            "details": {field: {"from": old, "to": new} for field, old, new in change.details},
         }
-        for one in changes
+        for change in changes
     ]
     document = {"database": place, "dry_run": dry_run, "changes": documents}
     print_result(arguments, document, _lines(changes, place, dry_run=dry_run))
@@ -83,8 +83,8 @@ def run_dump(arguments: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _loaded_into(database: Database, settings: Settings, *, dry_run: bool) -> Iterator[Database]:
-    """Yield the database to load into; for a dry run an empty one if there is none yet."""
+def _open_target(database: Database, settings: Settings, *, dry_run: bool) -> Iterator[Database]:
+    """Yield the target database: for a dry run an empty database if none exists yet."""
     if dry_run and databases.is_yet_to_be_made(database):
         with databases.empty_database(settings) as empty:
             yield empty
@@ -97,7 +97,7 @@ def _loaded_into(database: Database, settings: Settings, *, dry_run: bool) -> It
 
 
 def _read(file: str) -> tuple[str, str]:
-    """Return the name of a file in messages, and its text."""
+    """Return the name of the file in messages and its text."""
     name = "<stdin>" if file == "-" else file
     try:
         content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
@@ -105,21 +105,21 @@ def _read(file: str) -> tuple[str, str]:
     except OSError as failure:
         raise Invalid(f"{name}: {failure.strerror}") from None
     except UnicodeDecodeError as failure:
-        # The object is what was decoded, without a mark at its beginning.
-        before, wrong = failure.object[: failure.start], failure.object[failure.start]
-        line, column = end_of(before.decode())
-        what = f"the byte 0x{wrong:02X} is not UTF-8"
-        raise Invalid(f"{name}:{line + 1}:{column + 1}: {what}") from None
+        # The object is the decoded content, without a byte order mark.
+        prefix, byte = failure.object[: failure.start], failure.object[failure.start]
+        line, column = end_of(prefix.decode())
+        problem = f"the byte 0x{byte:02X} is not UTF-8"
+        raise Invalid(f"{name}:{line + 1}:{column + 1}: {problem}") from None
 
 
 def _lines(changes: Sequence[Difference], place: str, *, dry_run: bool) -> Iterator[str]:
-    """Yield what changes; things with the same change share a line."""
-    for (what, kind, _), group in groupby(
-        changes, lambda one: (one.what, one.kind, repr(one.details))
+    """Yield the changes; objects with the same change share a line."""
+    for (change_type, kind, _), group in groupby(
+        changes, lambda change: (change.what, change.kind, repr(change.details))
     ):
-        alike = list(group)
-        yield f"{_SIGNS[what]} {kind} {folded_line([one.name for one in alike])}"
-        for field, old, new in alike[0].details:
+        same = list(group)
+        yield f"{_SIGNS[change_type]} {kind} {folded_line([change.name for change in same])}"
+        for field, old, new in same[0].details:
             yield f"    {field}: {_cut(old)} -> {_cut(new)}"
     would = "would change" if dry_run else "changed"
     yield f"{place}: {len(changes) or 'nothing'} {would}"
@@ -127,4 +127,4 @@ def _lines(changes: Sequence[Difference], place: str, *, dry_run: bool) -> Itera
 
 def _cut(value: object) -> str:
     text = "none" if value is None else " ".join(str(value).split())
-    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}..."
+    return text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}..."

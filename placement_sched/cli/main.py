@@ -1,4 +1,4 @@
-"""``placement-sched``: reads the command, runs it, and reports a failure in one line."""
+"""Entry point ``placement-sched``: runs a command and reports a failure in a single line."""
 
 import argparse
 import errno
@@ -15,43 +15,41 @@ from placement_sched.cli.arguments import Parser
 from placement_sched.errors import Error, Invalid, NotFound, escaped, one_line, sentence
 
 PROGRAM = "placement-sched"
-
-
-#: The modules of commands in the order of ``--help``, each with the summaries of its commands.
-#: A module is imported only when one of them is called. Its ``register(commands)`` adds them, with
-#: the same summaries, which ``tests/cli/test_starting.py`` compares.
+#: Modules of commands in the order of ``--help``, with the summaries of their commands. A module is
+#: imported only if a command of it is called. Its ``register(commands)`` adds the commands with the
+#: same summaries, which ``tests/cli/test_starting.py`` compares.
 GROUPS = {
     "placement_sched.cli.demo": {
         "demo": "place requests on a sample cloud of 300 hosts (needs no configuration)"
     },
     "placement_sched.cli.serve": {"serve": "serve every API over HTTP"},
     "placement_sched.cli.nova_scheduler": {
-        "nova-scheduler": "answer nova's scheduler RPC, in nova-scheduler's place"
+        "nova-scheduler": "serve nova's scheduler RPC in place of nova-scheduler"
     },
     "placement_sched.cli.nova_shadow": {
-        "nova-shadow": "evaluate nova's requests beside nova-scheduler and compare; claim nothing"
+        "nova-shadow": "evaluate nova's requests alongside nova-scheduler, without claims"
     },
     "placement_sched.cli.db": {"db": "create, upgrade and show the database schema"},
     "placement_sched.cli.scheduler.select": {
         "select": "select hosts for a request and claim its resources",
-        "explain": "show how a request would be placed, stage by stage; claim nothing",
+        "explain": "show how a request would be placed, stage by stage, without a claim",
     },
     "placement_sched.cli.scheduler.plan": {
-        "plan": "show the effect of changes to the cloud, and which instances would move where"
+        "plan": "show the effect of changes to the cloud and the moves of instances"
     },
     "placement_sched.cli.scheduler.decisions": {
         "decisions": "list, show, replay and purge recorded decisions"
     },
-    "placement_sched.cli.scheduler.hosts": {"hosts": "list hosts, or show one in detail"},
+    "placement_sched.cli.scheduler.hosts": {"hosts": "list hosts, or show a host in detail"},
     "placement_sched.cli.scheduler.rebalance": {
-        "rebalance": "advise on moves that make room, empty hosts or even out their load"
+        "rebalance": "propose moves that free capacity, empty hosts or balance the load"
     },
     "placement_sched.cli.scheduler.capacity": {
-        "capacity": "count how many more instances of a flavor fit"
+        "capacity": "count the instances of a flavor that still fit"
     },
     "placement_sched.cli.scheduler.policy": {"policy": "show and apply scheduling policies"},
     "placement_sched.cli.aggregate": {"aggregate": "check host aggregates"},
-    "placement_sched.cli.fleet": {"fleet": "describe a whole cloud in one readable file"},
+    "placement_sched.cli.fleet": {"fleet": "describe a whole cloud in a readable file"},
     "placement_sched.cli.placement": {
         "placement": "synchronise, audit and heal placement, as nova-manage placement does"
     },
@@ -60,15 +58,15 @@ GROUPS = {
         "nova": "read nova's databases, and compare with nova's scheduler",
     },
     "placement_sched.cli.status": {"status": "check upgrade readiness"},
-    "placement_sched.cli.config": {"config": "show every option, and check a configuration"},
+    "placement_sched.cli.config": {"config": "show all options and validate a configuration"},
     "placement_sched.cli.completion": {
-        "completion": "print what bash, zsh or fish reads to complete commands"
+        "completion": "print a completion script for bash, zsh or fish"
     },
 }
 
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+INTERRUPTED = 130  # 128 + SIGINT, as in shells
 BROKEN_PIPE = 141  # 128 + SIGPIPE
-#: The error numbers of a full disk.
+#: Error numbers of a full disk.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -77,16 +75,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = argparse.Namespace(failure=1, wrong_input=None, debug=False)
     try:
         arguments = _arguments(sys.argv[1:] if argv is None else argv)
-        done: int = arguments.run(arguments)
+        status_code: int = arguments.run(arguments)
         sys.stdout.flush()
     except Error as error:
-        # Some commands have a status of their own for what they are given.
-        given = arguments.wrong_input if isinstance(error, Invalid | NotFound) else None
-        return _fail(sentence(error), arguments.failure if given is None else given)
+        # Some commands have a separate status for invalid input.
+        status = arguments.wrong_input if isinstance(error, Invalid | NotFound) else None
+        return _fail(sentence(error), arguments.failure if status is None else status)
     except KeyboardInterrupt:
-        # A shell starts its background jobs with SIGINT ignored, so that Ctrl-C ends only what is
-        # in the foreground. Python leaves it so, and so do we: then this is never raised. (serve
-        # has handlers of its own.)
+        # Not raised in a background job of a shell, which ignores SIGINT (serve has its handlers).
         return _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
         _drop_stdout()
@@ -97,37 +93,39 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(failure, OSError):
             return _fail(_system_error(failure), arguments.failure)
         defect = f"unexpected {type(failure).__name__}: {one_line(failure)}"
-        return _fail(f"{defect} (a defect; --debug shows where)", arguments.failure)
-    return done
+        return _fail(f"{defect} (a defect; --debug shows the traceback)", arguments.failure)
+    return status_code
 
 
 def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    """Return the parsed ``argv``; exits for wrong arguments and after help."""
+    """Return the parsed ``argv``; exit for invalid arguments and after help."""
     parser = make_parser(argv)
     try:
         arguments, unknown = parser.parse_known_args(argv)
     finally:
-        # --help and --version print and leave.
+        # --help and --version print and exit.
         sys.stdout.flush()
     if unknown:
-        # Only now is it known which command was meant, and how it leaves.
+        # The exit status depends on the command, which is parsed by now.
         parser.complaint = arguments.wrong_input or parser.complaint
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     return arguments
 
 
 def make_parser(argv: Sequence[str], *, whole: bool = False) -> Parser:
-    """Return the parser of the command line ``argv``: of other commands it has only the names.
+    """Return the parser of the command line ``argv``, with only the names of other commands.
 
-    To import them all would take most of the time that a short command takes; with ``whole`` it
-    has all of them.
+    Importing all commands would take most of the time of a short command. With ``whole`` the parser
+    has all commands.
     """
-    parser = Parser(prog=PROGRAM, description="Decides where a virtual machine goes, and says why.")
+    parser = Parser(
+        prog=PROGRAM, description="Selects hosts for virtual machines and explains the choice."
+    )
     parser.add_argument(
         "--version", action="version", version=f"{PROGRAM} {version('placement_sched')}"
     )
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
-    # A command whose status 1 has another meaning sets another one.
+    # A command with another meaning of status 1 changes it.
     parser.set_defaults(failure=1, wrong_input=None, run=partial(_help, parser))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     # No option before the command takes a value, so the first other word is its name.
@@ -147,18 +145,18 @@ def _help(parser: Parser, _arguments: argparse.Namespace) -> int:
 
 
 def _fail(sentence: str, status: int) -> int:
-    # It may repeat an argument or an answer, which may be any text.
+    # The sentence may contain any text of an argument or a response.
     sys.stderr.write(f"{PROGRAM}: {escaped(sentence)}\n")
     return status
 
 
 def _system_error(failure: OSError) -> str:
-    """Return what the operating system refused and for which file, such as a full disk."""
+    """Return the error of the operating system with its file, such as a full disk."""
     reason = failure.strerror or one_line(failure)
-    # A file that cannot be written is named; what has no name is our output.
+    # An error of a file has its name; without a name it is about our output.
     of_output = failure.filename is None and failure.errno in _FULL
     try:
-        # What could not be written is kept, unless it was more than the buffer, and refused again.
+        # Unwritten output is still in the buffer unless it was larger, and fails again.
         sys.stdout.flush()
     except OSError:
         of_output = True
@@ -169,13 +167,13 @@ def _system_error(failure: OSError) -> str:
         return f"{failure.filename}: {reason}"
     if failure.strerror is None:
         return reason
-    # Such as a semaphore, for which there is no file of a name: who asked says what it was.
-    asked = traceback.extract_tb(failure.__traceback__)[-1]
-    place = f"{Path(asked.filename).name}, {asked.name}"
-    return f"{reason} ({place}; --debug shows where)"
+    # Such as a semaphore without a file name: the calling function is named instead.
+    frame = traceback.extract_tb(failure.__traceback__)[-1]
+    place = f"{Path(frame.filename).name}, {frame.name}"
+    return f"{reason} ({place}; --debug shows the traceback)"
 
 
 def _drop_stdout() -> None:
-    """Discard the output where its reader went away (``| head``)."""
-    # Python flushes stdout once more at exit, which would complain of the same.
+    """Discard further output after its reader closed the pipe (``| head``)."""
+    # Python flushes stdout again at exit, which would fail again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""``nova-scheduler``: nova's scheduler RPC, in nova-scheduler's place."""
+"""``nova-scheduler``: nova's scheduler RPC in place of nova-scheduler."""
 
 import argparse
 import logging
@@ -28,9 +28,9 @@ from placement_sched.operations.config_check import log_start
 from placement_sched.scheduler.plugins import read_settings
 
 _EPILOG = """\
-nova.conf is read as it is: [DEFAULT] transport_url and host, [api_database] and [database]
-connection, [scheduler], [filter_scheduler]. [placement_database] connection, of this service's own
-database, may stand in a second file."""
+nova.conf is used unchanged: [DEFAULT] transport_url and host, [api_database] and [database]
+connection, [scheduler], [filter_scheduler]. [placement_database] connection, the database of this
+service, may be in a second file."""
 
 
 def register(commands: Commands) -> None:
@@ -38,11 +38,11 @@ def register(commands: Commands) -> None:
     parser = add_command(
         commands,
         "nova-scheduler",
-        "answer nova's scheduler RPC, in nova-scheduler's place",
+        "serve nova's scheduler RPC in place of nova-scheduler",
         run,
         epilog=_EPILOG,
     )
-    workers_help = "processes that answer requests (default: [scheduler] workers)"
+    workers_help = "number of worker processes (default: [scheduler] workers)"
     parser.add_argument("--workers", type=_positive, help=workers_help)
 
 
@@ -64,9 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def policy_hint_check(settings: Settings) -> Callable[[Context], None]:
-    """Return what raises :class:`Forbidden` if a user may not give the hint ``sched_policy``."""
+    """Return a function that raises :class:`Forbidden` if ``sched_policy`` is not allowed."""
     for name in (policy_module.__name__, "oslo_policy"):
-        # The policy file may be nova's, with rules that this service lacks.
+        # The policy file may be nova's, with rules that this service does not have.
         logging.getLogger(name).setLevel(logging.ERROR)
     policy = policy_module.Policy(settings, RULES)
 
@@ -81,9 +81,9 @@ def policy_hint_check(settings: Settings) -> Callable[[Context], None]:
 
 @contextmanager
 def monitored(settings: Settings) -> Iterator[tuple[Metrics | None, Monitor | None]]:
-    """Give what counts and what shows it, where ``[scheduler] metrics_listen`` asks for them.
+    """Yield metrics and their server if ``[scheduler] metrics_listen`` is set, otherwise None.
 
-    Raises :class:`Error` where it cannot listen there.
+    Raises :class:`Error` if it cannot listen on that address.
     """
     listen = settings.scheduler.metrics_listen
     if not listen:
@@ -92,9 +92,9 @@ def monitored(settings: Settings) -> Iterator[tuple[Metrics | None, Monitor | No
     with ExitStack() as resources:
         if metrics.DIRECTORY not in os.environ:
             metrics.share(resources.enter_context(TemporaryDirectory(prefix="placement_sched_")))
-        # Its numbers are in files of each process that counts, also of those that are forked.
+        # Each process, also a forked process, writes its numbers to its own files.
         figures = Metrics()
-        with suppress(ConfigurationError):  # not RabbitMQ: what waits there is not known
+        with suppress(ConfigurationError):  # not RabbitMQ: the queue length is not available
             bus = read_transport(settings.conf.config_file or ())
             figures.show(WaitingRequests(partial(waiting_at, bus)))
         monitor = Monitor(listen, figures.scrape)
@@ -103,7 +103,7 @@ def monitored(settings: Settings) -> Iterator[tuple[Metrics | None, Monitor | No
 
 
 def announcement_of(settings: Settings, workers: int) -> str:
-    """Return the line that says what is served where."""
+    """Return the line that is printed at start."""
     url = database_url(settings)
     database = f"{url.get_backend_name()} {url.render_as_string(hide_password=True)}"
     return (

@@ -1,4 +1,4 @@
-"""``nova-shadow``: runs beside nova-scheduler, evaluates what it is asked, and claims nothing."""
+"""``nova-shadow``: evaluation of nova's requests alongside nova-scheduler, without claims."""
 
 import argparse
 import sys
@@ -16,14 +16,14 @@ from placement_sched.operations.config_check import log_start
 from placement_sched.scheduler.plugins import read_settings
 
 _EPILOG = """\
-nova.conf is read as it is: [DEFAULT] transport_url, [api_database] and [database] connection,
-[scheduler], [filter_scheduler]. [placement_database] connection, of the cloud's placement, may
-stand in a second file. Results: placement-sched nova shadow report."""
+nova.conf is used unchanged: [DEFAULT] transport_url, [api_database] and [database] connection,
+[scheduler], [filter_scheduler]. [placement_database] connection, the database of the cloud's
+placement, may be in a second file. Results: placement-sched nova shadow report."""
 
 
 def register(commands: Commands) -> None:
     """Add the command."""
-    summary = "evaluate nova's requests beside nova-scheduler and compare; claim nothing"
+    summary = "evaluate nova's requests alongside nova-scheduler, without claims"
     add_command(commands, "nova-shadow", summary, run, epilog=_EPILOG)
 
 

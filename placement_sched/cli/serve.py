@@ -1,4 +1,4 @@
-"""``serve``: the HTTP server of all APIs."""
+"""``serve``: HTTP server of all APIs."""
 
 import argparse
 import asyncio
@@ -23,7 +23,7 @@ from typing import Any
 
 from granian.constants import HTTPModes, Interfaces
 from granian.log import LogLevels
-from granian.net import SocketHolder  # type: ignore[attr-defined] # it does not say so
+from granian.net import SocketHolder  # type: ignore[attr-defined] # not declared as exported
 from granian.server.mp import MPServer
 
 from placement_sched import app
@@ -47,18 +47,18 @@ from placement_sched.scheduler.live_settings import PAUSE, LiveSettings
 from placement_sched.scheduler.plugins import plugins_for, read_settings
 
 LOG = logging.getLogger(__name__)
-#: Threads per worker. Requests are mostly Python, so more threads only compete for the interpreter;
-#: a few keep a worker answering while others wait for a lock (on SQLite at most half of them,
-#: see ``db/transaction.py``). Measured in doc/decisions/0002.
+#: Threads per worker. Requests are mostly Python code, so more threads only compete for the
+#: interpreter; several threads keep a worker responsive while some wait for a lock (on SQLite at
+#: most half, see ``db/transaction.py``). Measured in doc/decisions/0002.
 THREADS = 4
-#: Seconds that running requests get to finish after SIGTERM.
+#: Seconds after SIGTERM in which running requests can finish.
 GRACE = 30
-#: A worker that ends with an error within this many seconds could not start.
+#: Seconds in which a worker that ends with an error counts as unable to start.
 START = 5.5
-#: glibc's number (malloc.h) of the limit of memory arenas.
+#: Number of the parameter of glibc (malloc.h) that limits memory arenas.
 _M_ARENA_MAX = -8
-#: Granian's messages go to the log of the service, with the time of each.
-_GRANIANS_LOG = {
+#: Logging configuration of granian: messages go to the log of the service, with their times.
+_GRANIAN_LOGGING = {
     "formatters": {},
     "handlers": {},
     "loggers": {"_granian": {"handlers": [], "propagate": True}},
@@ -73,25 +73,25 @@ def register(commands: Commands) -> None:
         default="127.0.0.1",
         help="address to listen on, unless systemd passes a socket (default: %(default)s)",
     )
-    port_help = "port to listen on; 0 takes a free one (default: %(default)s)"
+    port_help = "port to listen on; 0 selects a free port (default: %(default)s)"
     parser.add_argument("--port", type=_port, default=8778, help=port_help)
-    workers_help = "processes that answer requests (default: %(default)s)"
+    workers_help = "number of worker processes (default: %(default)s)"
     parser.add_argument("--workers", type=_positive, default=1, help=workers_help)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT; return 0 after a clean stop.
 
-    SIGINT stops the server even if the process inherited that it is ignored, as a background job of
-    a shell does.
+    SIGINT stops the server even if the process inherited it as ignored, as a background job of a
+    shell does.
     """
     files = [str(Path(name).resolve()) for name in arguments.config_file]
     settings = read_settings(files)
-    app.check_parts(settings)  # one line now, rather than one of every worker
+    app.check_parts(settings)  # reports an error here instead of in every worker
     passed = inherited_socket()
     host, port = passed.getsockname()[:2] if passed else (arguments.host, arguments.port)
     refuse_open_door(settings, host)
-    refuse_unadopted_database(settings)  # a worker would answer every request with that alone
+    refuse_unadopted_database(settings)  # workers would answer every request with this error
     port = port if passed else free_port(host, port)
     multiprocessing.set_start_method("fork", force=True)  # workers inherit the settings
     server = _Server(
@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
         address=resolve(host)[0],
         port=port,
         interface=Interfaces.ASGINL,
-        # While it waits for what may be HTTP/2, granian closes no idle connection.
+        # With HTTP/2 detection, granian does not close idle connections.
         http=HTTPModes.http1,
         websockets=False,
         workers=arguments.workers,
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
         respawn_failed_workers=True,
         workers_kill_timeout=GRACE,
         log_level=LogLevels.warning,
-        log_dictconfig=_GRANIANS_LOG,
+        log_dictconfig=_GRANIAN_LOGGING,
     )
     server.passed = passed
     server.delay = settings.api.shutdown_delay
@@ -124,48 +124,47 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Server(MPServer):
-    """Granian's server with settings that are reloaded, and workers that are replaced for good.
+    """Granian's server with reloaded settings and permanent replacement of workers.
 
-    Granian stops if a worker ends within 5.5 s of having been replaced. This one stops only if a
-    worker cannot start. At SIGHUP granian replaces all workers; here they read the files again, if
-    these can be used, and lose no connection.
+    Granian stops if a worker ends within 5.5 s after its replacement. This server stops only if a
+    worker cannot start. At SIGHUP granian replaces all workers, but here the workers read the
+    configuration again if it is valid, and keep their connections.
     """
 
     live: LiveSettings
-    #: Seconds for which requests are still answered after SIGTERM.
+    #: Seconds after SIGTERM in which requests are still answered.
     delay = 0.0
-    #: The socket to listen on that systemd has passed.
+    #: Listening socket passed by systemd.
     passed: socket.socket | None = None
-    #: The name of the signal that asked the server to stop.
+    #: Name of the signal that stops the server.
     stopped_by = ""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.started = os.getpid()
-        #: Whether ``delay`` has begun, for the workers to see.
+        #: Whether ``delay`` has begun; shared with the workers.
         self.stopping = RawValue(ctypes.c_bool, False)
 
     def _init_shared_socket(self) -> None:
-        """Let all workers accept from the socket that was passed; else each has its own.
+        """Let all workers accept from the passed socket, otherwise each from its own socket.
 
-        It stays open in systemd while the server restarts, so that connections wait instead of
-        being refused.
+        systemd keeps the socket open while the server restarts, so that connections wait.
         """
         if self.passed is None:
             super()._init_shared_socket()  # type: ignore[no-untyped-call]
             return
-        # Not a Unix socket. granian gives neither types.
+        # False: not a Unix socket. granian has no types here.
         listening: Any = SocketHolder(self.passed.fileno(), False, self.backlog)  # type: ignore[call-arg]
         self._ssp, self._shd, self._sso = None, listening, self.passed
 
     def signal_handler_reload(self, *_args: Any, **_kwargs: Any) -> None:
-        """Read the configuration again, on a thread: a signal may come while a lock is held."""
+        """Reload the configuration in a thread, as a signal may interrupt a locked section."""
         if os.getpid() != self.started:
-            return  # a worker, which inherits this; the server lets it read the files
+            return  # a worker that inherited this handler; LiveSettings notifies workers
         threading.Thread(target=self.live.reload, daemon=True).start()
 
     def signal_handler_interrupt(self, *args: Any, **kwargs: Any) -> None:
-        """Stop; at the first SIGTERM not before proxies have seen that the server is not ready."""
+        """Stop; the first SIGTERM waits until proxies notice that the server is not ready."""
         if os.getpid() != self.started:
             os._exit(0)  # a worker that does not serve yet
         is_first, self.stopped_by = not self.stopped_by, signal.Signals(args[0]).name
@@ -176,20 +175,20 @@ class _Server(MPServer):
             stop()
 
     def _stop_after_delay(self, stop: Callable[[], None]) -> None:
-        LOG.info("answering for %g s more; /healthz/ready answers 503 now", self.delay)
+        LOG.info("stopping in %g s; /healthz/ready answers 503 now", self.delay)
         self.stopping.value = True
         time.sleep(self.delay)
         stop()
 
     def shutdown(self, exit_code: int = 0) -> None:
-        """Stop the workers, and kill those that do not end in time; log both ends of it."""
+        """Stop the workers and kill workers that do not end in time."""
         LOG.info("stopping: %s", self.stopped_by or "a worker cannot start")
         workers: list[Any] = self.wrks
         for worker in workers:
             worker.terminate()
         deadline = time.monotonic() + GRACE
         for worker in workers:
-            # Not join(): a thread of granian waits for the same process.
+            # Instead of join(), as a thread of granian waits for the same process.
             if not wait([worker.inner.sentinel], max(deadline - time.monotonic(), 0)):
                 LOG.warning("killing worker %s: it did not end within %s s", worker.idx + 1, GRACE)
                 worker.kill()
@@ -200,10 +199,10 @@ class _Server(MPServer):
             LOG.info("stopped")
 
     def _serve_loop(self, spawn_target: Any, target_loader: Any) -> None:
-        """Replace each worker that ends until a signal asks to stop, or no worker can start."""
+        """Replace workers that end until a signal stops the server or a worker cannot start."""
         while True:
             self.main_loop_interrupt.wait()
-            self.main_loop_interrupt.clear()  # first, so that later events are seen
+            self.main_loop_interrupt.clear()  # first, so that later events are not lost
             if self.interrupt_signal:
                 return
             ended = list(self.interrupt_children)
@@ -217,43 +216,44 @@ class _Server(MPServer):
 
 
 def _could_not_start(worker: Any) -> bool:
-    """Return whether a worker that is over ended by itself, with an error, and soon."""
+    """Return whether an ended worker failed by itself soon after its start."""
     return bool(worker.inner.exitcode > 0 and time.monotonic() - worker.birth <= START)
 
 
 class _Worker:
-    """What a worker process begins with; it is forked, and inherits all of this.
+    """State that a forked worker process inherits.
 
-    ``parent`` is the process of the server. ``stopping`` becomes true when it is about to stop.
+    ``parent`` is the process id of the server. ``stopping`` becomes true before the server stops.
     """
 
     def __init__(self, live: LiveSettings, parent: int, stopping: Any) -> None:
         self._live, self._parent, self._stopping = live, parent, stopping
-        #: Whether a worker has found the database fit, and whether one has logged that it is away.
+        #: Whether a worker verified the database, and whether a worker logged that it is away.
         self._accepted, self._is_away = (RawValue(ctypes.c_bool, False) for _ in range(2))
 
     def load(self) -> Bridge:
-        """Return the application, made in a worker process.
+        """Create and return the application in a worker process.
 
-        The database is prepared now if it answers, else at the first request for which it does.
+        The database is prepared now if it is reachable, otherwise at a later request.
         """
-        _stop_at_first_signal(asyncio.get_event_loop())  # that of this worker, made by granian
-        _regularly(self._leave_without_parent, "parent-watch")
-        # glibc gives each thread an arena of its own and returns none of it: a worker with large
-        # answers would hold the largest once per thread.
+        _stop_at_first_signal(asyncio.get_event_loop())  # the loop that granian made for the worker
+        _run_every_second(self._leave_without_parent, "parent-watch")
+        # glibc has an arena per thread and does not return its memory: a worker would keep the
+        # memory of its largest response once per thread.
         with suppress(AttributeError, OSError):
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
         logs.setup(CONF)
         settings = self._live.configured
-        plugins_for.cache_clear()  # each process makes its own plugins, and makes them now
+        plugins_for.cache_clear()  # each process creates its own plugins at start
         plugins_for(settings)
         services = app.make_services(settings, serving=True, accepted=self._accepted)
         application = app.application_of(services)
         away = _prepare(services)
-        if away and not self._is_away.value:  # here, as oslo.log adds a failure that is handled
+        # Logged outside of the except clause, where oslo.log would add the exception.
+        if away and not self._is_away.value:
             self._is_away.value = True
             LOG.warning("starting without the database: %s", away)
-        _regularly(services.keep_up, "upkeep")
+        _run_every_second(services.keep_up, "upkeep")
         return Bridge(
             app.served(application),
             most=settings.api.max_request_body_size,
@@ -263,17 +263,17 @@ class _Worker:
         )
 
     def _leave_without_parent(self) -> None:
-        """Leave when the server process is gone: an orphan would keep answering on its port."""
+        """Exit if the server process is gone, as an orphan would keep serving its port."""
         if os.getppid() != self._parent:
             os._exit(1)
 
 
 def _stop_at_first_signal(loop: asyncio.AbstractEventLoop) -> None:
-    """Let a worker stop at the first SIGTERM or SIGINT, and ignore further ones.
+    """Stop a worker at the first SIGTERM or SIGINT and ignore further signals.
 
-    granian's handler may not run twice: it would wait for ever. It may not run before the loop
-    either: the worker would not stop. uvloop loses a signal that comes before its loop runs;
-    handlers of Python do not.
+    granian's handler would wait forever if it ran twice, and the worker would not stop if the
+    handler ran before the loop. uvloop loses a signal that arrives before its loop runs, so Python
+    signal handlers are used.
     """
     stopped: list[int] = []
 
@@ -289,7 +289,7 @@ def _stop_at_first_signal(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _prepare(services: Services) -> str:
-    """Prepare the database and fill the caches; return why the database is away, or nothing."""
+    """Prepare the database and fill the caches; return the error of an unreachable database."""
     try:
         services.ready()
         services.scheduler.memory.fill(services.database)
@@ -305,41 +305,41 @@ def _prepare(services: Services) -> str:
     return ""
 
 
-def _regularly(work: Callable[[], None], name: str) -> None:
-    """Do something each second, also while there are no requests."""
+def _run_every_second(work: Callable[[], None], name: str) -> None:
+    """Call ``work`` every second in a thread, also without requests."""
 
     def work_on() -> None:
         while True:
             time.sleep(PAUSE)
             try:
                 work()
-            except Exception as failure:  # noqa: BLE001 - it is tried again later
+            except Exception as failure:  # noqa: BLE001 - retried later
                 LOG.debug("%s: %s", name, failure)
 
     threading.Thread(target=work_on, name=name, daemon=True).start()
 
 
 def warn_of_idle(workers: int) -> None:
-    """Log that there are more workers than cores: each of them answers with one core at most."""
+    """Log a warning if there are more workers than cores, as a worker uses a single core."""
     cores = len(os.sched_getaffinity(0))
-    if workers > max(cores, 2):  # a second one answers while the first is busy or replaced
-        LOG.warning("%s workers on %s cores: as many as there are cores will do", workers, cores)
+    if workers > max(cores, 2):  # a second worker answers while the first is busy or replaced
+        LOG.warning("%s workers on %s cores: use one worker per core", workers, cores)
 
 
 def refuse_open_door(settings: Settings, host: str) -> None:
-    """Raise :class:`ConfigurationError` if noauth2 would be open to other machines by default."""
+    """Raise :class:`ConfigurationError` if other machines could use the default noauth2."""
     explicit = is_explicit(settings.conf, "api", "auth_strategy")
     if settings.api.auth_strategy != "noauth2" or explicit:
         return
     if not all(ip_address(address).is_loopback for address in resolve(host)):
         raise ConfigurationError(
-            f"refusing to listen on {host} with noauth2, which lets anyone in; configure "
-            "keystone, or write [api] auth_strategy = noauth2 in a configuration file"
+            f"refusing to listen on {host} with noauth2, which accepts every client: configure "
+            "keystone, or set [api] auth_strategy = noauth2 in a configuration file"
         )
 
 
 def shows_console(settings: Settings, host: str) -> bool:
-    """Return whether browsers are shown the console at ``host``, the address listened on."""
+    """Return whether the console is served at the listening address ``host``."""
     enabled: bool | None = settings.console.enabled
     if enabled is None:
         return any(ip_address(address).is_loopback for address in resolve(host))
@@ -348,14 +348,14 @@ def shows_console(settings: Settings, host: str) -> bool:
 
 def _announce(settings: Settings, host: str, port: int, workers: int) -> None:
     url = database_url(settings)
-    where = f"[{host}]" if ":" in host else host
+    address = f"[{host}]" if ":" in host else host
     database = f"{url.get_backend_name()} {url.render_as_string(hide_password=True)}"
     sys.stdout.write(
-        f"placement-sched serves http://{where}:{port} on {database}, "
+        f"placement-sched serves http://{address}:{port} on {database}, "
         f"auth {settings.api.auth_strategy}, workers {workers}{named_files(settings.conf)}\n"
     )
     if shows_console(settings, host):
-        sys.stdout.write(f"the console is at http://{where}:{port}/\n")
+        sys.stdout.write(f"the console is at http://{address}:{port}/\n")
     sys.stdout.flush()
 
 

@@ -1,4 +1,4 @@
-"""``status upgrade check``: whether database and configuration are ready for this release."""
+"""``status upgrade check``: readiness of database and configuration for this release."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from placement_sched.cli.database import configured
 from placement_sched.cli.terminal import print_result
 from placement_sched.operations.prepare import Result, check_upgrade, worst
 
-#: placement-status's exit status where the checks could not be run.
+#: Exit status of placement-status if the checks could not be run.
 _COULD_NOT_CHECK = 255
 _TITLE = "Upgrade Check Results"
 _WIDTH = 68
@@ -24,10 +24,10 @@ def register(commands: Commands) -> None:
         "check whether database and configuration are ready for this release",
         run,
         epilog=(
-            "exit status, as placement-status's:\n"
+            "exit status, as of placement-status:\n"
             "  0    ready\n"
             "  1    warnings: the upgrade is possible\n"
-            "  2    errors: something must be done first\n"
+            "  2    errors: fix them before the upgrade\n"
             "  255  the checks could not be run"
         ),
         failure=_COULD_NOT_CHECK,
@@ -36,30 +36,32 @@ def register(commands: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print what each check says; return the worst code."""
+    """Print the result of each check; return the worst code."""
     with configured(arguments) as (settings, database):
         results = check_upgrade(database, settings)
     code = int(worst(results))
     checks = [
-        {"check": one.check, "result": one.code.name.capitalize(), "details": one.details}
-        for one in results
+        {"check": result.check, "result": result.code.name.capitalize(), "details": result.details}
+        for result in results
     ]
     print_result(arguments, {"code": code, "checks": checks}, _table(results))
     return code
 
 
 def _table(results: Sequence[Result]) -> Iterator[str]:
-    """Yield the results drawn as placement-status draws its own, for scripts that read those."""
+    """Yield the results in the layout of placement-status, for scripts that parse it."""
     cells = [[_TITLE]]
-    for one in results:
+    for result in results:
         details = wrap(
-            f"Details: {one.details or 'None'}",
+            f"Details: {result.details or 'None'}",
             _WIDTH,
             subsequent_indent="  ",
             break_long_words=False,
             break_on_hyphens=False,
         )
-        cells.append([f"Check: {one.check}", f"Result: {one.code.name.capitalize()}", *details])
+        cells.append(
+            [f"Check: {result.check}", f"Result: {result.code.name.capitalize()}", *details]
+        )
     width = max(len(line) for cell in cells for line in cell)
     yield (rule := f"+{'-' * (width + 2)}+")
     for cell in cells:

@@ -1,4 +1,4 @@
-"""What the terminal shows: results on stdout, progress on stderr and only to a person."""
+"""Terminal output: results on stdout, and progress on stderr if it is a terminal."""
 
 import argparse
 import json
@@ -14,12 +14,12 @@ from placement_sched.operations import Progress
 
 
 def print_json(document: object) -> None:
-    """Print ``document`` for machines."""
+    """Print ``document`` as JSON."""
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
 def print_result(arguments: argparse.Namespace, document: object, lines: Iterable[str]) -> None:
-    """Print a result in the ``--format`` asked for: ``document`` as JSON, or ``lines`` of text."""
+    """Print ``document`` as JSON or ``lines`` of text, according to ``--format``."""
     if arguments.format == "json":
         print_json(document)
     else:
@@ -35,35 +35,35 @@ def headed_table(*headings: str) -> Table:
 
 
 @contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """Show a spinner with ``what`` on stderr, where stderr is a terminal."""
+def waiting(label: str) -> Iterator[None]:
+    """Show a spinner with a label on stderr if stderr is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield
         return
-    with console.status(what):
+    with console.status(label):
         yield
 
 
 @contextmanager
-def progressing(what: str) -> Iterator[Progress]:
-    """Give a function that moves a bar on stderr, shown only on a terminal."""
+def progressing(label: str) -> Iterator[Progress]:
+    """Yield a function that advances a progress bar, which only a terminal shows."""
     with _progress() as bar:
-        task = bar.add_task(what, total=None)
+        task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 @contextmanager
 def stepping(steps: int) -> Iterator[Callable[[str], None]]:
-    """Give a function to call at the start of each of ``steps``; moves a bar on stderr."""
+    """Yield a function to call with a label at the start of each of ``steps`` steps."""
     with _progress() as bar:
         task = bar.add_task("", total=steps)
-        yield lambda what: bar.update(task, description=what, advance=1)
+        yield lambda label: bar.update(task, description=label, advance=1)
 
 
 def _progress() -> progress.Progress:
     console = Console(stderr=True)
-    # What a command prints meanwhile goes past the bar, but never from a file or pipe to stderr.
+    # Output to a terminal is printed above the bar; output to a file or pipe is not redirected.
     past = sys.stdout.isatty()
     off = not console.is_terminal
     return progress.Progress(console=console, transient=True, redirect_stdout=past, disable=off)

@@ -194,7 +194,7 @@ def test_defect_is_one_line_that_says_how_to_see_more(failing):
     status, told = failing(RuntimeError("a\nb"))
     assert status == 1
     assert told == (
-        "placement-sched: unexpected RuntimeError: a b (a defect; --debug shows where)\n"
+        "placement-sched: unexpected RuntimeError: a b (a defect; --debug shows the traceback)\n"
     )
 
 
@@ -210,7 +210,8 @@ def test_what_the_system_refuses_without_a_file_is_shown_with_who_asked(failing)
     status, told = failing(PermissionError(errno.EACCES, "Permission denied"))
     assert status == 1
     assert re.fullmatch(
-        r"placement-sched: Permission denied \(test_main\.py, \w+; --debug shows where\)\n", told
+        r"placement-sched: Permission denied \(test_main\.py, \w+; --debug shows the traceback\)\n",
+        told,
     )
 
 

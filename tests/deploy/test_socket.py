@@ -125,7 +125,7 @@ def served(folder: Path, passing: str, kind: str, count: str) -> subprocess.Comp
     ("kind", "count", "told"),
     [
         ("unix", "1", "the socket that systemd passed does not listen on a TCP port"),
-        ("tcp", "2", "systemd passed 2 sockets, and one is served: use one ListenStream="),
+        ("tcp", "2", "systemd passed 2 sockets: use a single ListenStream="),
     ],
 )
 def test_what_cannot_be_served_is_refused_in_one_line(tmp_path, kind, count, told):

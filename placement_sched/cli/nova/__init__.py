@@ -1,4 +1,4 @@
-"""``adopt`` and ``nova``: take over a nova, and keep in step with its databases."""
+"""``adopt`` and ``nova``: adoption of a nova, and synchronization with its databases."""
 
 from placement_sched.cli.arguments import Commands, add_group
 from placement_sched.cli.nova import adopt, shadow, sync

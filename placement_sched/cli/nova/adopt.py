@@ -1,4 +1,4 @@
-"""``adopt nova``: records the cloud of an existing nova, and reports what does not fit."""
+"""``adopt nova``: record of the cloud of an existing nova and report of mismatches."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -12,12 +12,12 @@ from placement_sched.model.clock import utcnow
 from placement_sched.nova.sync.findings import Findings
 from placement_sched.operations.cloud_check import Unfit, check_cloud
 
-#: So many names of one kind are printed; --format json has more.
-_NAMED = 10
+#: Maximum number of printed names of a kind; --format json has all names.
+_MAX_NAMES = 10
 
 
 class AdoptExit(IntEnum):
-    """The exit status."""
+    """Exit status of ``adopt nova``."""
 
     RECORDED = 0
     FAILED = 1
@@ -29,14 +29,14 @@ def register(group: Commands) -> None:
     parser = add_command(
         group,
         "nova",
-        "record the cloud of an existing nova, and report what does not fit placement",
+        "record the cloud of an existing nova, and report mismatches with placement",
         run,
         epilog=(
-            "It reads the databases that nova.conf names ([api_database] connection, and those of "
-            "the cells),\nand writes to none of them. db adopt takes over placement's database, "
-            "and comes first.\n\n"
+            "It reads the databases of nova.conf ([api_database] connection and the databases of "
+            "the cells),\nand does not write to them. Run db adopt first, which takes over "
+            "placement's database.\n\n"
             "exit status:\n"
-            "  0  everything was read, whatever the report says\n"
+            "  0  everything was read, with or without mismatches\n"
             "  1  the databases could not be read\n"
             "  3  the database of a cell did not answer"
         ),
@@ -46,7 +46,7 @@ def register(group: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read all there is, and print what was found and what does not fit."""
+    """Read nova's databases and print the counts and mismatches."""
     with following(arguments) as (settings, database, follower):
         place = shown(database)
         with progressing("reading nova's databases") as progress:
@@ -61,13 +61,13 @@ def run(arguments: argparse.Namespace) -> int:
         **document_of(findings),
         "unfit": [
             {
-                "kind": one.kind.value,
-                "number": one.number,
-                "names": list(one.names),
-                "what": one.kind.what,
-                "remedy": one.kind.remedy,
+                "kind": mismatch.kind.value,
+                "number": mismatch.number,
+                "names": list(mismatch.names),
+                "what": mismatch.kind.what,
+                "remedy": mismatch.kind.remedy,
             }
-            for one in unfit
+            for mismatch in unfit
         ],
     }
     print_result(arguments, document, _lines(findings, unfit, place))
@@ -78,15 +78,15 @@ def _lines(findings: Findings, unfit: Sequence[Unfit], place: str) -> Iterator[s
     yield from counts_of(findings)
     yield f"{place}: recorded in {findings.seconds:.1f} s"
     yield from faults_of(findings)
-    for one in unfit:
-        yield f"{one.kind.what}: {one.number} ({_names(one)})"
-        yield f"    {one.kind.remedy}"
+    for mismatch in unfit:
+        yield f"{mismatch.kind.what}: {mismatch.number} ({_names(mismatch)})"
+        yield f"    {mismatch.kind.remedy}"
     if not unfit and not findings.misfits and not findings.away:
         yield "everything fits"
-    yield "placement-sched nova sync --check lists what changes from now on"
+    yield "placement-sched nova sync --check lists later changes"
 
 
-def _names(one: Unfit) -> str:
-    first = one.names[:_NAMED]
-    more = f" and {one.number - len(first)} more" if one.number > len(first) else ""
+def _names(mismatch: Unfit) -> str:
+    first = mismatch.names[:_MAX_NAMES]
+    more = f" and {mismatch.number - len(first)} more" if mismatch.number > len(first) else ""
     return ", ".join(first) + more

@@ -1,4 +1,4 @@
-"""The follower of nova's databases, for commands that run one."""
+"""Follower of nova's databases, for commands."""
 
 import argparse
 import logging
@@ -23,14 +23,13 @@ from placement_sched.scheduler.plugins import read_settings
 def following(
     arguments: argparse.Namespace, *, there: bool = False
 ) -> Iterator[tuple[Settings, Database, Follower]]:
-    """Give the settings, the configured database, fit for use, and a follower of its nova.
+    """Yield the settings, the configured database and a follower of nova.
 
-    A database that must be ``there`` is not made fit: nothing is written to it.
+    The database is prepared unless ``there`` is true: then it must exist and is not written.
 
-    Raises :class:`ConfigurationError` where a database is not configured, or cannot be as it is,
-    :class:`NotAdopted` for a database of OpenStack placement that is to be adopted first, and
-    :class:`Unavailable` where a database does not answer or has another schema, or must be
-    ``there`` and is not.
+    Raises :class:`ConfigurationError` if a database is not configured correctly,
+    :class:`NotAdopted` if OpenStack placement's database is not adopted yet, and
+    :class:`Unavailable` if a database does not answer, has another schema or does not exist.
     """
     settings = read_settings(arguments.config_file)
     refuse_unset_databases(settings)
@@ -44,13 +43,13 @@ def following(
             try:
                 yield settings, database, follower
             except NovaAway as failure:
-                what = f"nova's API database does not answer: {failure.detail}"
-                raise Unavailable(what) from None
+                detail = f"nova's API database does not answer: {failure.detail}"
+                raise Unavailable(detail) from None
 
 
 @contextmanager
 def _without_log() -> Iterator[None]:
-    """Keep from stderr what the follower logs: the command reports it itself."""
+    """Suppress the log of the follower on stderr, as the command reports the same."""
     logger, nowhere = logging.getLogger("placement_sched.nova"), logging.NullHandler()
     propagated = logger.propagate
     logger.addHandler(nowhere)
@@ -67,22 +66,22 @@ _SIGNS = {"new": "+", "changed": "~", "gone": "-"}
 
 
 def document_of(findings: Findings) -> Json:
-    """Return the findings as JSON has them."""
+    """Return the findings as a JSON document."""
     return {
         "read": {noun: asdict(count) for noun, count in findings.counts.items()},
         "differing": findings.differing,
         "away": list(findings.away),
-        "misfits": [{"place": one.place, "reason": one.reason} for one in findings.misfits],
+        "misfits": [{"place": row.place, "reason": row.reason} for row in findings.misfits],
         "differences": [
-            {"noun": one.noun, "change": one.kind, "name": one.name, "fields": list(one.fields)}
-            for one in findings.unlike
+            {"noun": row.noun, "change": row.kind, "name": row.name, "fields": list(row.fields)}
+            for row in findings.unlike
         ],
         "seconds": round(findings.seconds, 3),
     }
 
 
 def counts_of(findings: Findings) -> Iterator[str]:
-    """Yield a table of how much was read of each noun, and how much of it differs."""
+    """Yield a table of the numbers of read and differing objects of each kind."""
     rows = [
         (noun, *map(str, (count.read, count.new, count.changed, count.gone)))
         for noun, count in findings.counts.items()
@@ -95,21 +94,21 @@ def counts_of(findings: Findings) -> Iterator[str]:
 
 
 def differences_of(findings: Findings) -> Iterator[str]:
-    """Yield each difference, after a comparison."""
-    for one in findings.unlike:
-        fields = f": {', '.join(one.fields)}" if one.fields else ""
-        yield f"{_SIGNS[one.kind]} {_singular(one.noun)} {one.name}{fields}"
+    """Yield a line for each difference of a comparison."""
+    for difference in findings.unlike:
+        fields = f": {', '.join(difference.fields)}" if difference.fields else ""
+        yield f"{_SIGNS[difference.kind]} {_singular(difference.noun)} {difference.name}{fields}"
 
 
 def faults_of(findings: Findings) -> Iterator[str]:
-    """Yield the cells that did not answer, and what cannot be recorded as nova has it."""
+    """Yield the cells that did not answer and the objects that cannot be recorded."""
     for cell in findings.away:
-        yield f"{cell}: its database does not answer; what was recorded of it stays as it was"
+        yield f"{cell}: its database does not answer; its records were not changed"
     yield from map(str, findings.misfits)
 
 
 def counted(number: int, nouns: str) -> str:
-    """Return a number with a noun given in the plural."""
+    """Return a number with its noun, which is passed in the plural."""
     return f"{number} {nouns if number != 1 else _singular(nouns)}"
 
 

@@ -1,4 +1,4 @@
-"""``nova shadow report``: how often nova and this service agree, and why not where they do not."""
+"""``nova shadow report``: agreement of nova and this service, with reasons of differences."""
 
 import argparse
 from datetime import datetime, timedelta
@@ -21,11 +21,11 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 def register(nova: Commands) -> None:
     """Add ``shadow report``."""
     group = add_group(nova, "shadow", "show how placement-sched nova-shadow and nova agree")
-    summary = "show how often nova and this service agree, and explain every disagreement"
+    summary = "show how often nova and this service agree, and explain each disagreement"
     parser = add_command(group, "report", summary, run, epilog=_EXAMPLE)
     parser.add_argument(
         "--since",
-        help="only requests since this time (2026-01-31T12:00:00Z) or for so long (30m, 24h, 7d)",
+        help="only requests since this time (2026-01-31T12:00:00Z) or of this age (30m, 24h, 7d)",
     )
     add_format(parser)
 
@@ -40,11 +40,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _moment(text: str) -> datetime:
-    """Return the time that ``--since`` means; raises :class:`Invalid`."""
+    """Return the time of ``--since``; raise :class:`Invalid`."""
     number, unit = text[:-1], text[-1:]
     if number.isdecimal() and unit in _UNITS:
         try:
             return utcnow() - timedelta(seconds=int(number) * _UNITS[unit])
         except OverflowError:
-            raise Invalid(f"--since: {text} is longer than there are dates") from None
+            raise Invalid(f"--since: {text} is too long ago") from None
     return formats.read(formats.moment, text, "--since")

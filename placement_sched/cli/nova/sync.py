@@ -1,4 +1,4 @@
-"""``nova sync``: reads nova's databases once, or compares with them."""
+"""``nova sync``: synchronization or comparison with nova's databases."""
 
 import argparse
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from placement_sched.nova.sync.findings import Findings
 
 
 class SyncExit(IntEnum):
-    """The exit status."""
+    """Exit status of ``nova sync``."""
 
     IN_STEP = 0
     DIFFERENT = 1
@@ -36,26 +36,26 @@ def register(group: Commands) -> None:
         run,
         epilog=(
             "exit status:\n"
-            "  0  what is recorded is as nova has it\n"
+            "  0  the records match nova\n"
             "  1  --check found differences\n"
             "  2  the databases could not be read\n"
-            "  3  the database of a cell did not answer; all else is as nova has it"
+            "  3  the database of a cell did not answer; all other records match nova"
         ),
         failure=SyncExit.FAILED,
     )
     parser.add_argument(
-        "--check", action="store_true", help="list what differs from nova; write nothing"
+        "--check", action="store_true", help="list differences from nova without writing"
     )
     add_format(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read or compare, print what was found, and return the exit status."""
+    """Read or compare, print the result and return the exit status."""
     check: bool = arguments.check
-    what = "comparing with nova's databases" if check else "reading nova's databases"
+    label = "comparing with nova's databases" if check else "reading nova's databases"
     with (
         following(arguments, there=check) as (_, database, follower),
-        progressing(what) as progress,
+        progressing(label) as progress,
     ):
         place = shown(database)
         findings = follower.compare(progress) if check else follower.full(progress)
@@ -80,5 +80,5 @@ def _lines(findings: Findings, place: str, *, check: bool) -> Iterator[str]:
         differ = counted(number, "differences") if number else "no differences"
         yield f"{place}: {differ}; nothing was written"
     else:
-        done = f"{number} brought up to date" if number else "was up to date"
-        yield f"{place}: {done} in {findings.seconds:.1f} s"
+        result = f"{number} brought up to date" if number else "was up to date"
+        yield f"{place}: {result} in {findings.seconds:.1f} s"

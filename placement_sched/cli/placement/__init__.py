@@ -1,4 +1,4 @@
-"""``placement``: keeps placement in step with the cloud, with nova-manage's names."""
+"""``placement``: the commands of ``nova-manage placement``."""
 
 from placement_sched.cli.arguments import Commands, add_group
 from placement_sched.cli.placement import audit, heal, sync

@@ -1,6 +1,6 @@
-"""``placement audit``: allocations of instances that are no more, and hosts under two policies.
+"""``placement audit``: orphaned allocations, and hosts with several policies.
 
-With ``--invariants`` it verifies instead what must always hold (``invariants``).
+With ``--invariants`` it verifies the invariants of the database instead.
 """
 
 import argparse
@@ -24,9 +24,9 @@ from placement_sched.schemas import formats
 
 
 def verified(arguments: argparse.Namespace) -> bool:
-    """Print what is violated in the configured database; return whether all invariants hold.
+    """Print violated invariants of the database; return whether all invariants hold.
 
-    Raises :class:`Invalid` for options of an audit that have no meaning here.
+    Raises :class:`Invalid` for options that have no meaning with ``--invariants``.
     """
     options = {
         "--delete": arguments.delete,
@@ -34,52 +34,54 @@ def verified(arguments: argparse.Namespace) -> bool:
         "--consumer": bool(arguments.consumer),
         ALL_RECORDED: arguments.instances_are_all_recorded,
     }
-    for option, given in options.items():
-        if given:
+    for option, is_set in options.items():
+        if is_set:
             raise Invalid(f"--invariants and {option} exclude each other")
     with configured(arguments, there=True) as (_, database), waiting("verifying"):
-        found = verify(database)
+        checks = verify(database)
     print_result(
-        arguments, _invariants_document(found), _invariants_lines(found, verbose=arguments.verbose)
+        arguments,
+        _invariants_document(checks),
+        _invariants_lines(checks, verbose=arguments.verbose),
     )
-    return not found.violations
+    return not checks.violations
 
 
-def _invariants_document(found: Verified) -> dict[str, object]:
+def _invariants_document(result: Verified) -> dict[str, object]:
     return {
-        "code": 7 if found.violations else 0,
-        "checked": dict(found.checked),
-        "violations": _listed(found.violations),
-        "allowed": _listed(found.allowed),
-        "more_of": sorted(found.cut),
+        "code": 7 if result.violations else 0,
+        "checked": dict(result.checked),
+        "violations": _violation_documents(result.violations),
+        "allowed": _violation_documents(result.allowed),
+        "more_of": sorted(result.cut),
     }
 
 
-def _listed(some: Sequence[Violation]) -> list[dict[str, str]]:
-    return [{"invariant": one.invariant.value, "detail": one.detail} for one in some]
+def _violation_documents(violations: Sequence[Violation]) -> list[dict[str, str]]:
+    return [{"invariant": row.invariant.value, "detail": row.detail} for row in violations]
 
 
-def _invariants_lines(found: Verified, *, verbose: bool) -> Iterator[str]:
+def _invariants_lines(result: Verified, *, verbose: bool) -> Iterator[str]:
     if verbose:
-        counts = (f"{number} {name}" for name, number in found.checked.items())
-        yield f"checked in one snapshot: {', '.join(counts)}"
-    for one in found.violations:
-        yield f"{one.invariant}: {one.detail}"
-    for one in found.allowed:
-        yield f"allowed: {one.invariant}: {one.detail}"
-    for invariant in sorted(found.cut):
-        yield f"{invariant}: there are more; the first {MOST} are named"
-    if not found.violations:
+        counts = (f"{number} {name}" for name, number in result.checked.items())
+        yield f"checked in a single snapshot: {', '.join(counts)}"
+    for violation in result.violations:
+        yield f"{violation.invariant}: {violation.detail}"
+    for violation in result.allowed:
+        yield f"allowed: {violation.invariant}: {violation.detail}"
+    for invariant in sorted(result.cut):
+        yield f"{invariant}: more violations exist; only the first {MOST} are listed"
+    if not result.violations:
         yield "all invariants hold"
         return
-    number = len(found.violations)
-    plus = "+" * bool(found.cut)
-    kinds = len({one.invariant for one in found.violations})
+    number = len(result.violations)
+    plus = "+" * bool(result.cut)
+    kinds = len({violation.invariant for violation in result.violations})
     yield f"{number}{plus} violation{'s'[: number != 1]} of {kinds} invariant{'s'[: kinds != 1]}"
 
 
 class AuditCode(IntEnum):
-    """The exit status, as nova-manage's; nova does not have 5 to 7."""
+    """Exit status as of nova-manage, which does not have 5 to 7."""
 
     CLEAN = 0
     UNEXPECTED = 1
@@ -91,19 +93,19 @@ class AuditCode(IntEnum):
     WRONG_INPUT = 127
 
 
-#: Why consumers are not judged, in words.
-_WHY = {
+#: Sentence for each reason why a consumer remains unverified.
+_REASONS = {
     Doubt.ADOPTED: (
-        "OpenStack placement made this database, so they may be instances that nova knows and "
-        "that were never recorded here"
+        "OpenStack placement created this database, so they may be instances of nova that were "
+        "never recorded here"
     ),
     Doubt.NOTHING_RECORDED: "no instance is recorded in this database",
     Doubt.NO_TYPE: (
-        "they have no consumer type, like the consumers of nova, so they may be nova's instances "
-        "or migrations, for example a resize that is not confirmed yet"
+        "they have no consumer type, as the consumers of nova, so they may be instances or "
+        "migrations of nova, for example an unconfirmed resize"
     ),
-    Doubt.NOT_REPORTED: "these providers may be of a host that does not report to this service",
-    Doubt.MORE_REPORTED: "these hosts report more instances than are recorded on them",
+    Doubt.NOT_REPORTED: "the providers may belong to a host that does not report to this service",
+    Doubt.MORE_REPORTED: "the hosts report more instances than are recorded on them",
 }
 
 
@@ -115,15 +117,15 @@ def register(group: shared.Commands) -> None:
         "find allocations of consumers that are not recorded instances",
         run,
         epilog=(
-            "exit status, as nova-manage's:\n"
+            "exit status, as of nova-manage:\n"
             "  0    no orphaned allocations were found\n"
             "  1    an unexpected error occurred\n"
             "  3    orphaned allocations were found\n"
-            "  4    all orphaned allocations that were found have been deleted\n"
-            "  5    an aggregate names an unknown policy, or a host has several;\n"
-            "       orphaned allocations are reported and deleted all the same\n"
-            "  6    some consumers could not be judged, because the instances of their hosts are\n"
-            "       not recorded here; their allocations were not deleted\n"
+            "  4    orphaned allocations were found and all deleted\n"
+            "  5    an aggregate names an unknown policy, or a host has several policies;\n"
+            "       orphaned allocations are still reported and deleted\n"
+            "  6    some consumers could not be verified, because the instances of their hosts\n"
+            "       are not recorded here; their allocations were not deleted\n"
             "  7    with --invariants: an invariant is violated (0: all hold)\n"
             "  127  wrong input"
         ),
@@ -143,27 +145,27 @@ def register(group: shared.Commands) -> None:
         metavar="UUID",
         action="append",
         default=[],
-        help="a consumer to treat as orphaned if it is not a recorded instance, although it "
-        "could not be judged; may be repeated",
+        help="treat this consumer as orphaned if it is not a recorded instance, even if it "
+        "could not be verified; repeatable",
     )
     parser.add_argument(
         "--invariants",
         action="store_true",
-        help="verify instead what must always hold of allocations, providers, server groups and "
-        "decisions, in one snapshot; nothing is changed",
+        help="verify the invariants of allocations, providers, server groups and decisions "
+        "instead, in a single snapshot, without changes",
     )
-    parser.add_argument("--verbose", action="store_true", help="also report what was checked")
+    parser.add_argument("--verbose", action="store_true", help="also report the checks")
     shared.add_format(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the orphaned allocations, delete them if asked, and return nova-manage's code."""
+    """Print or delete orphaned allocations and return the exit status of nova-manage."""
     if arguments.invariants:
         return AuditCode.CLEAN if verified(arguments) else AuditCode.VIOLATED
-    given = arguments.resource_provider
-    uuid = None if given is None else formats.read(formats.uuid, given, "--resource_provider")
+    provider = arguments.resource_provider
+    uuid = None if provider is None else formats.read(formats.uuid, provider, "--resource_provider")
     arguments.consumer = [
-        formats.read(formats.uuid, one, "--consumer") for one in arguments.consumer
+        formats.read(formats.uuid, consumer, "--consumer") for consumer in arguments.consumer
     ]
     with configured(arguments, there=True) as (settings, database), progressing("deleting") as show:
         auditor = Auditor(
@@ -171,7 +173,7 @@ def run(arguments: argparse.Namespace) -> int:
             clock=utcnow,
             no_owner=settings.unknown_owner,
             provider_uuid=uuid,
-            # For one provider the question is what is held there.
+            # An audit of a single provider is only about its allocations.
             policies=policies_for(settings) if uuid is None else None,
             judge=repair.judge_all_recorded
             if arguments.instances_are_all_recorded
@@ -194,12 +196,12 @@ def _hint(doubtful: Sequence[Doubtful]) -> str:
     hint = (
         f"placement-sched: not deleted: the allocations of {_consumers(len(doubtful))}, which may "
         "be instances or migrations that are not recorded here. nova-manage placement audit "
-        "judges those of nova; to delete the allocations of a consumer all the same, name it "
+        "verifies the consumers of nova; to delete the allocations of a consumer anyway, name it "
         "with --consumer"
     )
-    if any(one.has_type for one in doubtful):
+    if any(entry.has_type for entry in doubtful):
         hint += (
-            f". If every instance of this cloud is recorded here, {shared.ALL_RECORDED} judges "
+            f". If every instance of this cloud is recorded here, {shared.ALL_RECORDED} verifies "
             "all consumers of the type INSTANCE"
         )
     return f"{hint}\n"
@@ -217,25 +219,25 @@ def _code(audit: Audit, *, delete: bool) -> AuditCode:
 
 def _document(audit: Audit, code: AuditCode) -> dict[str, object]:
     doubtful = [
-        {"consumer": one.consumer, "reason": one.doubt.value, "about": one.about}
-        for one in audit.doubtful
+        {"consumer": entry.consumer, "reason": entry.doubt.value, "about": entry.about}
+        for entry in audit.doubtful
     ]
-    more = {"policies": audit.policy_faults, "not_judged": doubtful}
+    optional = {"policies": audit.policy_faults, "not_judged": doubtful}
     return {
         "code": int(code),
         "orphaned": [
             {
-                "consumer": one.consumer,
-                "resource_provider": one.provider_uuid,
-                "resource_provider_name": one.provider_name,
-                "resources": one.resources,
-                **({"runs_on": one.runs_on} if one.runs_on else {}),
+                "consumer": entry.consumer,
+                "resource_provider": entry.provider_uuid,
+                "resource_provider_name": entry.provider_name,
+                "resources": entry.resources,
+                **({"runs_on": entry.runs_on} if entry.runs_on else {}),
             }
-            for one in audit.orphaned
+            for entry in audit.orphaned
         ],
         "consumers": len(audit.consumers),
         "deleted": audit.deleted,
-        **{key: found for key, found in more.items() if found},
+        **{key: value for key, value in optional.items() if value},
     }
 
 
@@ -243,35 +245,37 @@ def _lines(audit: Audit, arguments: argparse.Namespace, uuid: str | None) -> Ite
     if arguments.verbose:
         yield f"checked {'every compute node' if uuid is None else f'resource provider {uuid}'}"
     yield from audit.policy_faults
-    for one in audit.orphaned:
-        held = ", ".join(f"{amount} {name}" for name, amount in sorted(one.resources.items()))
-        subject = (
-            f"instance {one.consumer} is on {one.runs_on} now"
-            if one.runs_on
-            else f"consumer {one.consumer} is not a recorded instance"
+    for orphan in audit.orphaned:
+        resources = ", ".join(
+            f"{amount} {name}" for name, amount in sorted(orphan.resources.items())
         )
-        yield f"{subject} and holds {held} of {one.provider_name} ({one.provider_uuid})"
+        subject = (
+            f"instance {orphan.consumer} is on {orphan.runs_on} now"
+            if orphan.runs_on
+            else f"consumer {orphan.consumer} is not a recorded instance"
+        )
+        yield f"{subject} and holds {resources} of {orphan.provider_name} ({orphan.provider_uuid})"
     for consumer in sorted(set(arguments.consumer) - audit.consumers):
-        yield f"consumer {consumer} is a recorded instance, of another type, or has no allocations"
-    yield from _not_judged(audit, verbose=arguments.verbose)
+        yield f"consumer {consumer} is a recorded instance, has another type or has no allocations"
+    yield from _unverified_lines(audit, verbose=arguments.verbose)
     if not audit.orphaned and not audit.doubtful:
         yield "no orphaned allocations"
     elif audit.orphaned:
-        found = f"orphaned: the allocations of {_consumers(len(audit.consumers))}"
-        yield f"{found}; deleted those of {audit.deleted}" if arguments.delete else found
+        summary = f"orphaned: the allocations of {_consumers(len(audit.consumers))}"
+        yield f"{summary}; deleted: {audit.deleted}" if arguments.delete else summary
 
 
-def _not_judged(audit: Audit, *, verbose: bool) -> Iterator[str]:
-    """Yield which consumers could not be judged: each one if asked, else how many and why."""
-    for doubt, why in _WHY.items():
-        some = [one for one in audit.doubtful if one.doubt is doubt]
-        if not some:
+def _unverified_lines(audit: Audit, *, verbose: bool) -> Iterator[str]:
+    """Yield the unverified consumers: their number and reason, with ``verbose`` each of them."""
+    for doubt, reason in _REASONS.items():
+        consumers = [entry for entry in audit.doubtful if entry.doubt is doubt]
+        if not consumers:
             continue
         if verbose:
-            for one in some:
-                yield f"consumer {one.consumer} cannot be judged ({', '.join(one.about)})"
-        about = in_short(sorted({name for one in some for name in one.about}))
-        yield f"not judged: {_consumers(len(some))} of {about}: {why}"
+            for entry in consumers:
+                yield f"consumer {entry.consumer} cannot be verified ({', '.join(entry.about)})"
+        about = in_short(sorted({name for entry in consumers for name in entry.about}))
+        yield f"not verified: {_consumers(len(consumers))} of {about}: {reason}"
 
 
 def _consumers(number: int) -> str:

@@ -1,4 +1,4 @@
-"""``placement heal_allocations``: create the missing allocations of recorded instances."""
+"""``placement heal_allocations``: creation of missing allocations of recorded instances."""
 
 import argparse
 import sys
@@ -22,7 +22,7 @@ from placement_sched.schemas import formats
 
 
 class HealCode(IntEnum):
-    """The exit status: nova-manage's, but its 5 to 8 for neutron's ports, and 9 of ours."""
+    """Exit status as of nova-manage, without 5 to 8 (neutron ports), with 9 added."""
 
     HEALED = 0
     MORE = 1
@@ -45,13 +45,13 @@ def register(group: shared.Commands) -> None:
         "create the missing allocations of recorded instances from their flavors",
         run,
         epilog=(
-            "exit status, as nova-manage's:\n"
+            "exit status, as of nova-manage:\n"
             "  0    allocations were created\n"
-            "  1    --max-count was reached, and there are more instances to be healed\n"
+            "  1    --max-count was reached, and more instances need healing\n"
             "  2    the compute node of an instance was not found\n"
             "  3    the allocations of an instance could not be created\n"
-            "  4    no failure and no allocations were created (--dry-run never creates any)\n"
-            "  5-8  never used: nova-manage's statuses for ports of neutron\n"
+            "  4    no failure and no created allocations (as always with --dry-run)\n"
+            "  5-8  not used: statuses of nova-manage for ports of neutron\n"
             "  9    rejected: nova may have deleted recorded instances\n"
             "  127  wrong input\n"
             "  255  an unexpected error occurred"
@@ -62,110 +62,113 @@ def register(group: shared.Commands) -> None:
     count_help = f"heal at most N instances (default: all, in batches of {BATCH})"
     parser.add_argument("--max-count", metavar="N", help=count_help)
     parser.add_argument("--verbose", action="store_true", help="report every instance")
-    parser.add_argument("--dry-run", action="store_true", help="only report what would be done")
+    parser.add_argument("--dry-run", action="store_true", help="only report the changes")
     parser.add_argument("--instance", metavar="UUID", help="heal only this instance")
     parser.add_argument("--cell", metavar="UUID", help="heal instances on nodes of this cell")
-    force_help = "with --instance: recreate its allocations even if it has some"
+    force_help = "with --instance: recreate existing allocations"
     parser.add_argument("--force", action="store_true", help=force_help)
     shared.add_all_recorded(parser)
-    ports_help = "accepted without effect: allocations of ports are never healed"
+    ports_help = "ignored: allocations of ports are never healed"
     parser.add_argument("--skip-port-allocations", action="store_true", help=ports_help)
     shared.add_format(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Heal, print the result for each instance, and return nova-manage's code."""
-    wanted = _wanted(arguments)
-    vouched = arguments.instances_are_all_recorded or wanted.instance is not None
-    found: list[Healing] = []
+    """Heal, print the result of each instance and return the exit status of nova-manage."""
+    request = _heal_request(arguments)
+    is_confirmed = arguments.instances_are_all_recorded or request.instance is not None
+    healings: list[Healing] = []
     with configured(arguments, there=True) as (settings, database):
-        if not (vouched or wanted.dry_run) and may_be_outdated(database):
+        if not (is_confirmed or request.dry_run) and may_be_outdated(database):
             sys.stderr.write(
-                "placement-sched: nothing was healed: OpenStack placement made this database, so "
-                "an instance without allocations may have been deleted by nova since it was "
-                "recorded here. Use --dry-run, heal one with --instance, or, if every recorded "
-                f"instance exists, run the command again with {shared.ALL_RECORDED}\n"
+                "placement-sched: nothing was healed: OpenStack placement created this database, "
+                "so nova may have deleted an instance without allocations since it was recorded "
+                "here. Use --dry-run, heal a single instance with --instance or, if every "
+                f"recorded instance exists, repeat the command with {shared.ALL_RECORDED}\n"
             )
             if arguments.format == "json":
                 print_json(_document([], HealCode.OUTDATED))
             return HealCode.OUTDATED
         healer = Healer(
-            database=database, clock=utcnow, no_owner=settings.unknown_owner, wanted=wanted
+            database=database, clock=utcnow, no_owner=settings.unknown_owner, wanted=request
         )
         with progressing("healing") as progress:
             total = healer.to_look_at()
-            for one in healer.heal():
-                found.append(one)
-                progress(len(found), total)
-        code = _code(found, healer)
-    lines = _lines(found, verbose=arguments.verbose, dry_run=wanted.dry_run)
-    print_result(arguments, _document(found, code), lines)
+            for healing in healer.heal():
+                healings.append(healing)
+                progress(len(healings), total)
+        code = _code(healings, healer)
+    lines = _lines(healings, verbose=arguments.verbose, dry_run=request.dry_run)
+    print_result(arguments, _document(healings, code), lines)
     return code
 
 
-def _wanted(arguments: argparse.Namespace) -> HealRequest:
-    """Return what is wanted; raises :class:`Invalid` for options that do not go together."""
+def _heal_request(arguments: argparse.Namespace) -> HealRequest:
+    """Return the request; raise :class:`Invalid` for contradicting options."""
     if arguments.instance is not None and arguments.cell is not None:
         raise Invalid("--instance and --cell exclude each other")
     if arguments.force and arguments.instance is None:
         raise Invalid("--force needs --instance")
-    most = None if arguments.max_count is None else _count(arguments.max_count)
+    limit = None if arguments.max_count is None else _parse_count(arguments.max_count)
     return HealRequest(
-        instance=_uuid(arguments.instance, "--instance"),
-        cell_uuid=_uuid(arguments.cell, "--cell"),
-        most=most if arguments.instance is None else None,
+        instance=_parse_uuid(arguments.instance, "--instance"),
+        cell_uuid=_parse_uuid(arguments.cell, "--cell"),
+        most=limit if arguments.instance is None else None,
         force=arguments.force,
         dry_run=arguments.dry_run,
     )
 
 
-def _uuid(given: str | None, option: str) -> str | None:
-    return None if given is None else formats.read(formats.uuid, given, option)
+def _parse_uuid(value: str | None, option: str) -> str | None:
+    return None if value is None else formats.read(formats.uuid, value, option)
 
 
-def _count(given: str) -> int:
-    if not (given.isascii() and given.isdigit() and len(given) < 10 and int(given)):
-        raise Invalid(f"--max-count: {given!r} is not a whole number of 1 or more")
-    return int(given)
+def _parse_count(value: str) -> int:
+    if not (value.isascii() and value.isdigit() and len(value) < 10 and int(value)):
+        raise Invalid(f"--max-count: {value!r} is not a whole number of 1 or more")
+    return int(value)
 
 
-def _code(found: list[Healing], healer: Healer) -> HealCode:
-    for one in found:
-        if one.outcome in _FAILURES:
-            return _FAILURES[one.outcome]
-    healed = sum(one.done for one in found)
+def _code(healings: list[Healing], healer: Healer) -> HealCode:
+    for healing in healings:
+        if healing.outcome in _FAILURES:
+            return _FAILURES[healing.outcome]
+    healed = sum(healing.done for healing in healings)
     if healer.wanted.dry_run or not healed:
         return HealCode.NOTHING
-    if healed == healer.wanted.most and healer.more(found[-1].instance):
+    if healed == healer.wanted.most and healer.more(healings[-1].instance):
         return HealCode.MORE
     return HealCode.HEALED
 
 
-def _document(found: Sequence[Healing], code: HealCode) -> dict[str, object]:
+def _document(healings: Sequence[Healing], code: HealCode) -> dict[str, object]:
     return {
         "code": int(code),
         "instances": [
             {
-                "uuid": one.instance,
-                "outcome": one.outcome.value,
-                "allocations": one.allocations,
-                "reason": one.reason,
+                "uuid": healing.instance,
+                "outcome": healing.outcome.value,
+                "allocations": healing.allocations,
+                "reason": healing.reason,
             }
-            for one in found
+            for healing in healings
         ],
     }
 
 
-def _lines(found: Sequence[Healing], *, verbose: bool, dry_run: bool) -> Iterator[str]:
+def _lines(healings: Sequence[Healing], *, verbose: bool, dry_run: bool) -> Iterator[str]:
     would = "would be " * dry_run
-    for one in found:
-        if one.allocations is not None:
-            held = "; ".join(
+    for healing in healings:
+        if healing.allocations is not None:
+            allocations = "; ".join(
                 f"{', '.join(f'{amount} {name}' for name, amount in sorted(of.items()))} of {uuid}"
-                for uuid, of in sorted(one.allocations.items())
+                for uuid, of in sorted(healing.allocations.items())
             )
-            yield f"instance {one.instance}: {would}{one.outcome.value}: {held}"
-        elif verbose or one.outcome is not HealOutcome.SKIPPED:
-            yield f"instance {one.instance}: {one.outcome.value}: {one.reason}"
-    failed, healed = sum(one.outcome in _FAILURES for one in found), sum(one.done for one in found)
+            yield f"instance {healing.instance}: {would}{healing.outcome.value}: {allocations}"
+        elif verbose or healing.outcome is not HealOutcome.SKIPPED:
+            yield f"instance {healing.instance}: {healing.outcome.value}: {healing.reason}"
+    failed, healed = (
+        sum(healing.outcome in _FAILURES for healing in healings),
+        sum(healing.done for healing in healings),
+    )
     yield f"{healed} instances {would}healed, {failed} failed"

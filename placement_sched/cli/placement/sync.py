@@ -40,29 +40,29 @@ from placement_sched.scheduler.plugins import read_settings
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--verbose", action="store_true", help="report each change")
     add_format(parser)
-    where = parser.add_argument_group(
+    services = parser.add_argument_group(
         "services",
-        "Without these options, both are in the configured database. With one address, the other\n"
-        "is still in the database.",
+        "Without these options, the configured database is used for both. With a single address,\n"
+        "the database is still used for the other service.",
     )
-    where.add_argument(
+    services.add_argument(
         "--url",
         metavar="URL",
         help="the placement API to change (http://controller/placement), OpenStack's or ours; "
         f"microversion {MICROVERSIONS['placement'][0]} or newer",
     )
-    where.add_argument(
+    services.add_argument(
         "--compute-url",
         metavar="URL",
         help="the compute API to read host aggregates from (http://controller:8774/v2.1), nova's "
         f"or ours; microversion {MICROVERSIONS['compute'][0]} or newer",
     )
-    add_token(where, "these addresses")
+    add_token(services, "these addresses")
     cloud_help = "use the addresses and credentials of this cloud in clouds.yaml for both"
-    where.add_argument("--os-cloud", metavar="NAME", help=cloud_help)
+    services.add_argument("--os-cloud", metavar="NAME", help=cloud_help)
 
 
-#: nova-manage's exit status for an unexpected failure.
+#: Exit status of nova-manage for an unexpected failure.
 _UNEXPECTED = 255
 _CODES = """exit status, {as_nova}:
   0    done
@@ -74,10 +74,10 @@ _CODES = """exit status, {as_nova}:
 {last}  255  any other failure, such as no answer from the compute API or the database
 """
 
-_SEVERAL = "  1    a host has more than one compute node\n"
+_SEVERAL = "  1    a host has several compute nodes\n"
 _REFUSED = (
     "  7    an aggregate requires a trait that does not exist and is not CUSTOM_\n"
-    "  8    a trait was added for an aggregate that is not in the list, and is kept\n"
+    "  8    a trait added for an aggregate that is not in the list remains\n"
 )
 
 
@@ -88,17 +88,17 @@ def register(group: Commands) -> None:
         "sync_aggregates",
         "make provider aggregates match host aggregates, as nova-manage does",
         _run_aggregates,
-        epilog=_CODES.format(as_nova="as nova-manage's", first=_SEVERAL, last=""),
+        epilog=_CODES.format(as_nova="as of nova-manage", first=_SEVERAL, last=""),
         failure=_UNEXPECTED,
     )
     parser.add_argument(
         "--remove-stale",
         action="store_true",
-        help="also remove providers of compute nodes from aggregates that do not have their host; "
-        "otherwise these are only reported",
+        help="also remove providers of compute nodes from aggregates without their host; "
+        "otherwise such providers are only reported",
     )
     _add_common(parser)
-    as_nova = "those of sync_aggregates and two more"
+    as_nova = "as of sync_aggregates, and two more"
     parser = add_command(
         group,
         "sync_traits",
@@ -107,14 +107,14 @@ def register(group: Commands) -> None:
         epilog=_CODES.format(as_nova=as_nova, first="", last=_REFUSED),
         failure=_UNEXPECTED,
     )
-    parser.add_argument("--dry-run", action="store_true", help="only report what would be done")
+    parser.add_argument("--dry-run", action="store_true", help="only report the changes")
     parser.add_argument("--aggregate", metavar="NAME", help="only for this host aggregate")
     parser.add_argument(
         "--state",
         metavar="FILE",
         type=Path,
         help="with --url or --os-cloud: record added traits in this file, so that they can be "
-        "removed when no aggregate requires them; without it, none is removed",
+        "removed when no aggregate requires them; without the file, traits are not removed",
     )
     _add_common(parser)
 
@@ -167,7 +167,7 @@ def _run_traits(arguments: argparse.Namespace) -> int:
         lines.append("all providers have the traits that aggregates require")
     if not has_record:
         lines.append(
-            "no traits are removed without a record of those added; --state FILE keeps one"
+            "traits are not removed without a record of added traits; --state FILE creates a record"
         )
     return _report(arguments, run, document, lines)
 
@@ -175,7 +175,7 @@ def _run_traits(arguments: argparse.Namespace) -> int:
 def _synchronise(
     arguments: argparse.Namespace, sync: Callable[..., SyncRun], **options: str | bool | None
 ) -> SyncRun:
-    """Synchronise the services or the database that the arguments name."""
+    """Synchronise the services or the database of the arguments."""
     state: Path | None = getattr(arguments, "state", None)
 
     def note(line: str) -> None:
@@ -199,13 +199,13 @@ def _synchronise(
         else:
             record = stack.enter_context(opened(state, remote.place)) if state else None
             placement = RemotePlacement(remote, record)
-        what = sync.__name__.removeprefix("sync_")
-        progress = stack.enter_context(progressing(f"synchronising {what}"))
+        noun = sync.__name__.removeprefix("sync_")
+        progress = stack.enter_context(progressing(f"synchronising {noun}"))
         return sync(read_hosts, placement, note=note, progress=progress, **options)
 
 
 def _open_services(arguments: argparse.Namespace) -> dict[str, RemoteService]:
-    """Return placement and the compute API by kind, but not what is in the database."""
+    """Return the remote placement and compute API by kind, except for APIs in the database."""
     urls = {"placement": arguments.url, "compute": arguments.compute_url}
     for flag, url in (("--url", arguments.url), ("--compute-url", arguments.compute_url)):
         if url is not None:
@@ -220,7 +220,7 @@ def _open_services(arguments: argparse.Namespace) -> dict[str, RemoteService]:
 
 
 def _report(arguments: argparse.Namespace, run: SyncRun, document: Json, lines: list[str]) -> int:
-    """Print what was done in the format asked for, and what could not be; return the code."""
+    """Print the changes and problems; return the exit status."""
     problems = [asdict(problem) for problem in run.problems]
     print_result(arguments, {"code": run.code, **document, "problems": problems}, lines)
     sys.stderr.writelines(f"placement-sched: {problem.detail}\n" for problem in run.problems)

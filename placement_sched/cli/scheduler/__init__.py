@@ -1,1 +1,1 @@
-"""Commands that ask the scheduler, of a server or on the configured database."""
+"""Commands of the scheduler, with a server or the configured database."""

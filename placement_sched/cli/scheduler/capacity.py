@@ -1,4 +1,4 @@
-"""``capacity``: how many more instances of a request fit, and what stops the hosts."""
+"""``capacity``: number of instances that still fit, and the limits of the hosts."""
 
 import argparse
 from collections.abc import Iterable
@@ -22,28 +22,28 @@ _EXAMPLE = """examples:
   placement-sched capacity --flavor m1.small --per zone
   placement-sched capacity --all-flavors
 """
-#: What stops most hosts is shown of each line.
-_SHOWN = 3
+#: Maximum number of limiting reasons per row.
+_MAX_REASONS = 3
 
 
 def register(commands: Commands) -> None:
     """Add the command."""
-    summary = "count how many more instances of a flavor fit"
+    summary = "count the instances of a flavor that still fit"
     parser = add_command(commands, "capacity", summary, _run, epilog=_EXAMPLE)
     request_options.add_request_arguments(parser, repeatable=("--flavor",))
     parser.add_argument(
-        "--all-flavors", action="store_true", help="show every stored flavor, a line for each"
+        "--all-flavors", action="store_true", help="show every stored flavor, one per line"
     )
     parser.add_argument(
         "--per",
         choices=[per.value for per in Per],
-        help="show the capacity of each zone, aggregate, host or cell as well",
+        help="also show the capacity of each zone, aggregate, host or cell",
     )
     request_options.add_override(parser, "count with another value of an option")
     parser.add_argument(
         "--policy",
         metavar="NAME",
-        help="count under this policy instead of the one that the selectors choose",
+        help="count under this policy instead of the policy chosen by the selectors",
     )
     add_change_arguments(parser)
     add_server_arguments(parser)
@@ -52,7 +52,7 @@ def register(commands: Commands) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Print the capacity; 0 also where nothing fits."""
+    """Print the capacity; return 0 even if nothing fits."""
     body = _body(arguments)
     with open_scheduler(arguments) as scheduler, request_options.in_words_of_options(arguments):
         answer = scheduler.post("capacity", body)
@@ -72,24 +72,24 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _body(arguments: argparse.Namespace) -> Json:
-    """Return the question; raise :class:`Invalid` for flags that contradict."""
-    named = arguments.flavor or []
+    """Return the request body; raise :class:`Invalid` for contradicting options."""
+    flavors = arguments.flavor or []
     if arguments.count is not None:
-        raise Invalid("--count: the answer is the count")
+        raise Invalid("--count is not valid here, as the count is the result")
     if arguments.all_flavors:
-        if named:
+        if flavors:
             raise Invalid("--flavor cannot be given with --all-flavors")
-        arguments.flavor = "all"  # in place of a flavor, which the request then has not
+        arguments.flavor = "all"  # placeholder, removed from the request below
     else:
-        arguments.flavor = named[0] if named else None
+        arguments.flavor = flavors[0] if flavors else None
     body = {
         key: value
         for key, value in request_options.request_body(arguments).items()
         if key not in {"claim", "return_alternates", "hosts", "max_rejected"}
     }
-    if arguments.all_flavors or len(named) > 1:
+    if arguments.all_flavors or len(flavors) > 1:
         del body["request_spec"]["flavor"]
-        body |= {"all_flavors": True} if arguments.all_flavors else {"flavors": named}
+        body |= {"all_flavors": True} if arguments.all_flavors else {"flavors": flavors}
     if arguments.override:
         body["overrides"] = {
             **body.get("overrides", {}),
@@ -107,58 +107,56 @@ def _print(answer: Json, console: Console) -> None:
     console.print(Text.assemble((f"{answer['capacity']:,}", "bold"), f" {words}"))
     _print_doubts(answer, console)
     if answer["limited_by"]:
-        table = headed_table("Hosts", "Take no more because of")
-        for one in answer["limited_by"]:
-            table.add_row(f"{one['hosts']:,}", Text(_reason(one)))
+        table = headed_table("Hosts", "Limited by")
+        for entry in answer["limited_by"]:
+            table.add_row(f"{entry['hosts']:,}", Text(_reason(entry)))
         console.print(table)
     if answer["stranded"]:
         console.print(Text(f"Stranded: {_amounts(answer['stranded'])}"), soft_wrap=True)
     if answer.get("per"):
         table = _parts("Where")
-        for one in answer["per"]:
-            _add_part(table, one["name"] or "-", one)
+        for entry in answer["per"]:
+            _add_part(table, entry["name"] or "-", entry)
         console.print(table)
 
 
 def _print_flavors(flavors: Iterable[Json], console: Console) -> None:
     table = _parts("Flavor")
-    for one in flavors:
-        mark = "" if one["exact"] else " (not exact)"
-        _add_part(table, f"{one['flavor']}{mark}", one)
-        for part in one.get("per", ()):
+    for flavor in flavors:
+        mark = "" if flavor["exact"] else " (not exact)"
+        _add_part(table, f"{flavor['flavor']}{mark}", flavor)
+        for part in flavor.get("per", ()):
             _add_part(table, f"  {part['name'] or '-'}", part)
-    console.print(table if table.row_count else "There is no stored flavor.")
-    for one in flavors:
-        if not one["exact"] or "refused" in one:
-            console.print(Text(f"{one['flavor']}:"))
-            _print_doubts(one, console)
+    console.print(table if table.row_count else "No flavor is stored.")
+    for flavor in flavors:
+        if not flavor["exact"] or "refused" in flavor:
+            console.print(Text(f"{flavor['flavor']}:"))
+            _print_doubts(flavor, console)
 
 
 def _parts(heading: str) -> Table:
-    table = headed_table(heading, "Fit", "Hosts, by what stops them", "Stranded")
+    table = headed_table(heading, "Fit", "Hosts by limit", "Stranded")
     table.columns[1].justify = "right"
     return table
 
 
 def _add_part(table: Table, name: str, part: Json) -> None:
     stops = part["limited_by"]
-    words = [f"{one['hosts']:,} {_reason(one)}" for one in stops[:_SHOWN]]
-    more = len(stops) - _SHOWN
-    shown = ", ".join(words) + (f", {more} more" if more > 0 else "")
-    table.add_row(
-        Text(name), f"{part['capacity']:,}", Text(shown), Text(_amounts(part["stranded"]))
-    )
+    words = [f"{limit['hosts']:,} {_reason(limit)}" for limit in stops[:_MAX_REASONS]]
+    more = len(stops) - _MAX_REASONS
+    text = ", ".join(words) + (f", {more} more" if more > 0 else "")
+    table.add_row(Text(name), f"{part['capacity']:,}", Text(text), Text(_amounts(part["stranded"])))
 
 
 def _print_doubts(answer: Json, console: Console) -> None:
     for doubt in answer.get("inexact_because", ()):
         console.print(Text(f"Not exact: {doubt}"), soft_wrap=True)
     if refused := answer.get("refused"):
-        console.print(Text(f"The request is refused: {refused}"), soft_wrap=True)
+        console.print(Text(f"The request is rejected: {refused}"), soft_wrap=True)
 
 
-def _reason(one: Json) -> str:
-    return f"{one['reason']} {one['detail']}" if "detail" in one else str(one["reason"])
+def _reason(limit: Json) -> str:
+    return f"{limit['reason']} {limit['detail']}" if "detail" in limit else str(limit["reason"])
 
 
 def _amounts(stranded: Json) -> str:

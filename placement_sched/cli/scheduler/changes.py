@@ -1,4 +1,4 @@
-"""The options that say how the cloud of a question differs from what it is."""
+"""Options for simulated changes of the cloud."""
 
 import argparse
 import sys
@@ -17,56 +17,56 @@ from placement_sched.model.flat_request import FORMS
 from placement_sched.model.names import suggested
 from placement_sched.operations.fleet.yaml_file import YamlFile
 
-#: What a file of changes may have.
+#: Valid keys of a file of changes.
 _KEYS = ("changes", "flavors", "overrides")
 
 
 def add_change_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options that change the cloud for this question."""
-    group = parser.add_argument_group("what if the cloud were another (nothing is changed)")
+    """Add the options of simulated changes."""
+    group = parser.add_argument_group("simulated changes (the cloud is not changed)")
     group.add_argument(
         "--change",
         action="append",
         default=[],
         metavar="CHANGE",
-        help=f"ask as if this had been done: {FORMS}; or one change as JSON; repeatable",
+        help=f"simulate this change: {FORMS}; or a change as JSON; repeatable",
     )
     group.add_argument(
         "--changes",
         metavar="FILE",
-        help="ask as if the changes of this YAML or JSON file had been made, before those of "
-        "--change; - is stdin",
+        help="simulate the changes of this YAML or JSON file, before the changes of --change; "
+        "- is stdin",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class GivenFile:
-    """What was read from a file of changes; ``node`` is the same with the lines of its parts."""
+    """Content of a file of changes; ``node`` is its syntax tree with line numbers."""
 
     name: str
     document: Json = field(default_factory=dict)
     node: yaml.Node | None = None
 
     def listed(self, key: str) -> list[Any]:
-        """Return the list of this key; raises :class:`Invalid` for what is not one."""
-        found = self.document.get(key) or []
-        if not isinstance(found, list):
-            what = f"{key}: expected a list, not {shown_in_short(found)}"
-            raise Invalid(f"{self.place([key])}: {what}")
-        return found
+        """Return the list of this key; raise :class:`Invalid` for another type."""
+        value = self.document.get(key) or []
+        if not isinstance(value, list):
+            problem = f"{key}: expected a list, not {shown_in_short(value)}"
+            raise Invalid(f"{self.place([key])}: {problem}")
+        return value
 
     @property
     def overrides(self) -> Json:
-        """Return the options that change with the cloud; raises :class:`Invalid`."""
-        found = self.document.get("overrides") or {}
-        if not isinstance(found, dict):
-            what = f"expected GROUP.OPTION: VALUE, not {shown_in_short(found)}"
-            raise Invalid(f"{self.place(['overrides'])}: overrides: {what}")
-        return {str(key): value for key, value in found.items()}
+        """Return the option overrides; raise :class:`Invalid` for another type."""
+        value = self.document.get("overrides") or {}
+        if not isinstance(value, dict):
+            problem = f"expected GROUP.OPTION: VALUE, not {shown_in_short(value)}"
+            raise Invalid(f"{self.place(['overrides'])}: overrides: {problem}")
+        return {str(name): option for name, option in value.items()}
 
     def place(self, steps: Sequence[PathStep], key: str | None = None) -> str:
-        """Return file and line of the value at these steps, or of a ``key`` in that value."""
-        # A list alone stands for the changes.
+        """Return file and line of the value at these steps, or of its ``key``."""
+        # A file with only a list contains the changes.
         bare = isinstance(self.node, yaml.SequenceNode)
         node, line = self.node, 0 if self.node is None else self.node.start_mark.line
         for step in [*(steps[1:] if bare else steps), *([] if key is None else [key])]:
@@ -79,27 +79,26 @@ class GivenFile:
                     break
                 name, node = pairs[step]
                 line = name.start_mark.line
-        return f"{_called(self.name)}:{line + 1}"
+        return f"{_file_label(self.name)}:{line + 1}"
 
 
-#: No file.
 NO_FILE = GivenFile("")
 
 
 @dataclass(frozen=True, slots=True)
 class GivenChanges:
-    """Changes from a file and from ``--change``; ``before`` are those of the request's own file."""
+    """Changes from the request file (``before``), from a file and from ``--change``."""
 
     file: GivenFile
     texts: Sequence[str]
     before: Sequence[Any] = ()
 
     def all(self) -> list[Any]:
-        """Return the changes in order; raises :class:`Invalid` for what is not one."""
+        """Return the changes in order; raise :class:`Invalid` for an invalid change."""
         return [*self.before, *self.file.listed("changes"), *map(change_of, self.texts)]
 
     def place_of(self, steps: Sequence[PathStep], key: str | None = None) -> str | None:
-        """Return file and line, or option, of what stands there, with the keys within a change."""
+        """Return the file and line or the option of a value, with its keys in the change."""
         if len(steps) < 2 or not isinstance(steps[1], int):
             return None
         position = steps[1] - len(self.before)
@@ -116,15 +115,17 @@ class GivenChanges:
 
 
 def with_changes(body: Json, arguments: argparse.Namespace) -> Json:
-    """Return a body with the changes that the options name; raises :class:`Invalid`.
+    """Return the body with the changes of the options; raise :class:`Invalid`.
 
-    The arguments remember where each came from, for errors about it.
+    The sources of the changes are stored in the arguments, for error messages.
     """
     file = NO_FILE if arguments.changes is None else read_file(arguments.changes)
-    before = body.get("changes") or []
-    given = GivenChanges(file, arguments.change, before if isinstance(before, list) else ())
-    arguments.given_changes = given
-    changes = given.all()
+    request_changes = body.get("changes") or []
+    sources = GivenChanges(
+        file, arguments.change, request_changes if isinstance(request_changes, list) else ()
+    )
+    arguments.given_changes = sources
+    changes = sources.all()
     overrides = {**file.overrides, **(body.get("overrides") or {})}
     return {
         **body,
@@ -134,15 +135,15 @@ def with_changes(body: Json, arguments: argparse.Namespace) -> Json:
 
 
 def read_file(name: str) -> GivenFile:
-    """Return the JSON or YAML object of a file; a list alone is taken as its ``changes``."""
+    """Return the JSON or YAML object of a file; a bare list is its ``changes``."""
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-        read = YamlFile(text, _called(name))
+        parsed = YamlFile(text, _file_label(name))
     except OSError as failure:
         raise Invalid(f"{name}: {failure.strerror}") from None
-    except UnicodeDecodeError as wrong:
-        raise Invalid(f"{name}: neither YAML nor JSON: {wrong}") from None
-    document, node = read.data, read.root
+    except UnicodeDecodeError as error:
+        raise Invalid(f"{name}: neither YAML nor JSON: {error}") from None
+    document, node = parsed.data, parsed.root
     if isinstance(document, list):
         return GivenFile(name, {"changes": document}, node)
     if not isinstance(document, dict):
@@ -150,20 +151,20 @@ def read_file(name: str) -> GivenFile:
     file = GivenFile(name, {str(key): value for key, value in document.items()}, node)
     for key in file.document:
         if key not in _KEYS:
-            what = f"unknown key {key!r}{suggested('key', key, _KEYS)}"
-            raise Invalid(f"{file.place([], key)}: {what}")
+            problem = f"unknown key {key!r}{suggested('key', key, _KEYS)}"
+            raise Invalid(f"{file.place([], key)}: {problem}")
     return file
 
 
-def _called(name: str) -> str:
+def _file_label(name: str) -> str:
     return "standard input" if name == "-" else name
 
 
 def change_of(text: str) -> Json:
-    """Return the change that a text says, in short or as JSON."""
+    """Return the change of a text in the short form or in JSON."""
     return flat_request.change_of(text, "--change")
 
 
 def shown_in_short(value: object) -> str:
-    """Return a value as a message shows it."""
+    """Return a short form of a value for a message."""
     return "keys with values" if isinstance(value, dict) else repr(value)

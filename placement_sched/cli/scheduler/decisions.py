@@ -1,4 +1,4 @@
-"""``decisions``: list, show, replay and purge what the scheduler recorded of its requests."""
+"""``decisions``: list, show, replay and purge recorded decisions of the scheduler."""
 
 import argparse
 import json
@@ -36,12 +36,12 @@ from placement_sched.model.names import read_uuid
 from placement_sched.operations.retention import purge_decisions
 from placement_sched.scheduler.decision_views import decisions_wanted
 
-#: How many instances of a decision a list shows.
-_INSTANCES = 3
+#: Maximum number of instances of a decision in a list.
+_MAX_INSTANCES = 3
 
 
 def render_list(page: Json, console: Console, refused: str | None) -> None:
-    """Print decisions, and what is not among them."""
+    """Print a page of decisions, with a hint at decisions that are not on it."""
     decisions = page["decisions"]
     if not decisions:
         console.print("no decision found")
@@ -51,8 +51,8 @@ def render_list(page: Json, console: Console, refused: str | None) -> None:
         _render_rejections(decisions, console)
     if counts := page.get("refused"):
         console.print(
-            f"{counts['examined']} decisions examined; {counts['unknown']} of them do not keep "
-            f"enough of their funnels to know whether they rejected {refused}",
+            f"{counts['examined']} decisions examined; the funnels of {counts['unknown']} are too "
+            f"short to tell whether they rejected {refused}",
             soft_wrap=True,
         )
     if page["next"] is not None:
@@ -64,24 +64,26 @@ def _table(decisions: Iterable[Json]) -> Table:
     table.add_column("Made", no_wrap=True)
     table.add_column("Decision", no_wrap=True)
     table.add_column("Host", overflow="fold")
-    for one in decisions:
-        about = "".join(f"\n{line}" for line in _also(one))
-        decision = Text.assemble(one["uuid"], (about, "dim"))
-        table.add_row(Text(_time(one)), decision, _hosts(one))
+    for decision in decisions:
+        about = "".join(f"\n{line}" for line in _detail_lines(decision))
+        cell = Text.assemble(decision["uuid"], (about, "dim"))
+        table.add_row(Text(_time(decision)), cell, _hosts(decision))
     return table
 
 
 def _render_rejections(decisions: Iterable[Json], console: Console) -> None:
-    """Print for each decision by which stages it rejected the host."""
-    for one in decisions:
-        flavor = f"  {one['flavor'] or ''}"
-        console.print(Text.assemble((_time(one), "bold"), f"  {one['uuid']}", (flavor, "dim")))
-        for reason in _reasons(one["rejections"]):
+    """Print the stages of each decision that rejected the host."""
+    for decision in decisions:
+        flavor = f"  {decision['flavor'] or ''}"
+        console.print(
+            Text.assemble((_time(decision), "bold"), f"  {decision['uuid']}", (flavor, "dim"))
+        )
+        for reason in _reasons(decision["rejections"]):
             console.print(Padding(Text(reason, style="yellow"), (0, 0, 0, 4)))
 
 
 def in_one_line(decision: Json) -> str:
-    """Return what a list that is followed shows of a decision."""
+    """Return the line of a decision for ``--follow``."""
     words = (
         _time(decision),
         decision["uuid"],
@@ -97,19 +99,19 @@ def in_one_line(decision: Json) -> str:
 def render_decision(
     decision: Json, console: Console, names: Mapping[str, str] | None = None
 ) -> None:
-    """Print a decision as an explanation of its request is printed."""
+    """Print a decision in the layout of an explanation."""
     for label, value in _heading(decision):
         console.print(Text.assemble((f"{label:<12}", "bold"), value), soft_wrap=True)
     console.print()
     if decision["funnel"] is None:
-        console.print("no funnel is recorded with it")
+        console.print("no funnel is recorded for this decision")
         return
     funnel = completed(decision["funnel"])
-    found = funnel["allocation_candidates"]
-    if not found["steps"] and found["hosts"]:
+    candidates = funnel["allocation_candidates"]
+    if not candidates["steps"] and candidates["hosts"]:
         console.print(
-            f"{found['hosts']} hosts had allocation candidates (a selection does not count the "
-            "steps of the search; 'explain' and 'decisions replay' do)",
+            f"{candidates['hosts']} hosts had allocation candidates (a selection does not count "
+            "the steps of the search; 'explain' and 'decisions replay' do)",
             style="dim",
         )
     explanation = {
@@ -129,7 +131,7 @@ def _heading(decision: Json) -> list[tuple[str, str]]:
     ids = [decision["request_id"], decision["global_request_id"]]
     rows = [
         ("Decision", f"{decision['uuid']}  {decision['kind']}, made {_time(decision)}"),
-        ("Request", "  ".join(one for one in ids if one)),
+        ("Request", "  ".join(request_id for request_id in ids if request_id)),
         ("Project", decision["project_id"] or ""),
         ("Flavor", decision["flavor"] or ""),
     ]
@@ -143,25 +145,25 @@ def _heading(decision: Json) -> list[tuple[str, str]]:
 def render_differences(
     answer: Json, console: Console, names: Mapping[str, str] | None = None
 ) -> None:
-    """Print what differs between a decision and its replay, side by side."""
-    then, found = answer["then"], answer["differences"]
+    """Print the differences between a decision and its replay in two columns."""
+    then, differences = answer["then"], answer["differences"]
     head = ("Decision", "bold"), f"  {then['uuid']}  {then['kind']}, made {_time(then)}"
     console.print(Text.assemble(*head), soft_wrap=True)
-    if not found:
+    if not differences:
         console.print(Text("nothing differs", style="bold green"))
         return
     table = headed_table("", "then", "now")
-    for one in found:
-        what, before, after = (with_names(part, names or {}) for part in one.values())
-        table.add_row(Text(what), Text(in_words(before)), Text(in_words(after)))
+    for row in differences:
+        label, old, new = (with_names(part, names or {}) for part in row.values())
+        table.add_row(Text(label), Text(in_words(old)), Text(in_words(new)))
     console.print(table)
     for verdict in answer["now"].get("verdicts", ()):
         for reason in _reasons(verdict["reasons"]):
             console.print(Text(f"{verdict['host']}: {reason}", style="yellow"), soft_wrap=True)
 
 
-def _also(decision: Json) -> Iterator[str]:
-    """Yield what else a list shows of a decision: flavor, kind, policy, and request."""
+def _detail_lines(decision: Json) -> Iterator[str]:
+    """Yield further lines of a decision in a list: flavor, kind, policy and request."""
     policy = decision["policy"] or DEFAULT_POLICY
     about = (
         decision["flavor"],
@@ -175,37 +177,35 @@ def _also(decision: Json) -> Iterator[str]:
 
 
 def _hosts(decision: Json) -> Text:
-    """Return where the first instances went."""
-    hosts = [one["host"] for one in decision["instances"] if one["host"] is not None]
+    hosts = [instance["host"] for instance in decision["instances"] if instance["host"] is not None]
     if not hosts:
         return Text("no valid host", style="red")
-    more = len(hosts) - _INSTANCES
-    return Text("\n".join([*hosts[:_INSTANCES], *([f"{more} more"] if more > 0 else [])]))
+    more = len(hosts) - _MAX_INSTANCES
+    return Text("\n".join([*hosts[:_MAX_INSTANCES], *([f"{more} more"] if more > 0 else [])]))
 
 
 def _places(decision: Json) -> Iterator[str]:
-    """Yield where each instance went."""
-    for one in decision["instances"]:
-        yield f"{one['uuid']} on {one['host'] or 'no host'}"
+    for instance in decision["instances"]:
+        yield f"{instance['uuid']} on {instance['host'] or 'no host'}"
 
 
 def _reasons(rejections: Iterable[Json]) -> list[str]:
-    return [f"{one['stage']} {one['name']}: {one['reason']}" for one in rejections]
+    return [f"{row['stage']} {row['name']}: {row['reason']}" for row in rejections]
 
 
 def _time(decision: Json) -> str:
     return str(decision["created_at"]).removesuffix("Z").replace("T", " ")
 
 
-#: How many decisions are listed where no ``--limit`` is given, and how many a page has at most.
+#: Default of ``--limit``, and maximum number of decisions per page.
 _LIMIT, _PAGE = 50, 1000
-#: Seconds between two looks for new decisions.
+#: Seconds between two queries for new decisions.
 _PAUSE = 2.0
-#: A decision counts as made when its claim began: one that waited for locks comes later than others
-#: that were made after it. For so long it is still found.
+#: Maximum delay until a decision appears in a list: its time is the begin of the claim, which may
+#: wait for locks while later decisions are recorded.
 _OVERLAP = timedelta(seconds=120)
 _TIMES = "an ISO 8601 time (UTC without a zone), or an age such as 90s, 30m, 2h, 7d"
-#: The option of a parameter, where it has another name.
+#: Option of each parameter with a different name.
 _OPTION_OF = {"project_id": "project"}
 _FILTERS = ("outcome", "kind", "policy", "flavor", "project", "instance", "host", "request_id")
 
@@ -220,38 +220,38 @@ _EXAMPLE = """examples:
 def register(commands: Commands) -> None:
     """Add the commands."""
     group = add_group(commands, "decisions", "list, show, replay and purge recorded decisions")
-    summary = "list recorded decisions, the newest first"
+    summary = "list recorded decisions, newest first"
     parser = add_command(group, "list", summary, run_list, epilog=_EXAMPLE)
     _add_filters(parser)
     parser.add_argument(
         "--refused",
         metavar="HOST",
-        help="only those known to have rejected this host or node, with the stages that did",
+        help="only decisions that rejected this host or node, with the rejecting stages",
     )
     parser.add_argument(
         "--limit",
         type=_number,
         default=_LIMIT,
-        help="list at most this many (default: %(default)s)",
+        help="maximum number of decisions (default: %(default)s)",
     )
     parser.add_argument("--marker", metavar="UUID", help="begin after this decision")
     parser.add_argument(
-        "--follow", action="store_true", help="then print new ones as they come, until Ctrl-C"
+        "--follow", action="store_true", help="then print new decisions until Ctrl-C"
     )
     _add_common(parser)
-    summary = "show a decision as explain shows a request"
+    summary = "show a decision in the layout of explain"
     parser = add_command(group, "show", summary, run_show, epilog=_EXAMPLE)
     _add_which(parser)
     _add_common(parser)
     add_html(parser)
-    summary = "run the request of a decision again, claim nothing, and show what differs"
+    summary = "repeat the request of a decision without a claim and show the differences"
     parser = add_command(group, "replay", summary, run_replay, epilog=_EXAMPLE)
     _add_which(parser)
     parser.add_argument(
         "--settings",
         choices=("now", "then"),
         default="now",
-        help="the settings to run with: those in effect now, or those of the decision "
+        help="settings of the replay: the current settings, or the settings of the decision "
         "(default: %(default)s)",
     )
     _add_common(parser)
@@ -261,9 +261,9 @@ def register(commands: Commands) -> None:
         "delete recorded decisions from the configured database",
         run_purge,
         epilog=(
-            "Servers delete those older than [scheduler] decision_retention by themselves. A\n"
-            "request that is sent again after its answer was lost finds it only while its\n"
-            "decision is kept."
+            "Servers automatically delete decisions older than [scheduler] decision_retention.\n"
+            "A request that a client repeats after a lost response gets the first result only\n"
+            "while its decision exists."
         ),
     )
     _add_purge(parser)
@@ -274,12 +274,12 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         "--outcome", choices=("selected", "no_valid_host"), help="only decisions with this outcome"
     )
     kinds = ("select", "no_claim", "explain", "shadow")
-    parser.add_argument("--kind", choices=kinds, help="only of this kind")
+    parser.add_argument("--kind", choices=kinds, help="only decisions of this kind")
     parser.add_argument("--policy", metavar="NAME", help="only under this scheduling policy")
     parser.add_argument("--flavor", metavar="NAME", help="only for this flavor")
     parser.add_argument("--project", metavar="ID", help="only for this project")
     parser.add_argument("--instance", metavar="UUID", help="only about this instance")
-    parser.add_argument("--host", help="only those that chose this host")
+    parser.add_argument("--host", help="only decisions that selected this host")
     parser.add_argument(
         "--request-id", metavar="REQ", help="only of this request: its own id, or nova's (req-...)"
     )
@@ -290,7 +290,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
 def _add_which(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument(
-        "decision", nargs="?", metavar="DECISION", help="the decision's uuid, or a request id"
+        "decision", nargs="?", metavar="DECISION", help="uuid of the decision, or a request id"
     )
     which.add_argument("--request-id", metavar="REQ", help="the newest decision of this request")
     which.add_argument("--instance", metavar="UUID", help="the newest decision about this instance")
@@ -303,27 +303,29 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 def _add_purge(parser: argparse.ArgumentParser) -> None:
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--before", metavar="TIME", help=f"those made before {_TIMES}")
-    which.add_argument("--older-than", metavar="AGE", help="those older than 90s, 30m, 2h, 7d")
+    which.add_argument("--before", metavar="TIME", help=f"delete decisions made before {_TIMES}")
+    which.add_argument(
+        "--older-than", metavar="AGE", help="delete decisions older than 90s, 30m, 2h, 7d"
+    )
     which.add_argument("--all", action="store_true", help="delete all decisions made until now")
     kinds = ("select", "no_claim", "explain", "shadow")
-    parser.add_argument("--kind", choices=kinds, help="only of this kind")
+    parser.add_argument("--kind", choices=kinds, help="only decisions of this kind")
     parser.add_argument(
         "--outcome", choices=("selected", "no_valid_host"), help="only with this outcome"
     )
     parser.add_argument("--project", metavar="ID", help="only for this project")
-    parser.add_argument("--dry-run", action="store_true", help="count them, delete nothing")
+    parser.add_argument("--dry-run", action="store_true", help="count without deleting")
     add_format(parser)
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """Print the decisions that the arguments ask for, and with ``--follow`` those to come."""
-    asked = _asked(arguments)
+    """Print matching decisions, and with ``--follow`` also new decisions."""
+    query = _build_query(arguments)
     with open_scheduler(arguments) as scheduler, in_words_of(_option_of):
         if arguments.follow:
-            _follow(scheduler, arguments, asked)
+            _follow(scheduler, arguments, query)
             return 0
-        page = _listed(scheduler, asked, arguments.limit, arguments.marker)
+        page = _list_decisions(scheduler, query, arguments.limit, arguments.marker)
         if arguments.format == "json":
             print_json(page)
         else:
@@ -333,7 +335,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 
 def run_show(arguments: argparse.Namespace) -> int:
-    """Print one decision; with ``--html`` write its report, too."""
+    """Print a decision; with ``--html`` also write its report."""
     with open_scheduler(arguments) as scheduler, in_words_of(_option_of):
         decision = scheduler.show("decisions", _which(scheduler, arguments))
         names = scheduler.aggregate_names()
@@ -348,7 +350,7 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 
 def run_replay(arguments: argparse.Namespace) -> int:
-    """Print what differs between a decision and the same request now; 0 in either case."""
+    """Print the differences between a decision and its replay; return 0 in any case."""
     with open_scheduler(arguments) as scheduler, in_words_of(_option_of):
         uuid = _which(scheduler, arguments)
         answer = scheduler.replay(uuid, {"settings": arguments.settings})
@@ -360,26 +362,26 @@ def run_replay(arguments: argparse.Namespace) -> int:
 
 
 def run_purge(arguments: argparse.Namespace) -> int:
-    """Delete decisions, and print how many; with ``--dry-run`` only how many there are."""
+    """Delete decisions and print their number; with ``--dry-run`` only count them."""
     now = utcnow()
     if arguments.older_than is not None and not AGE.fullmatch(arguments.older_than):
-        raise Invalid(f"--older-than {arguments.older_than}: expected 90s, 30m, 2h, 7d or the like")
-    given = arguments.before or arguments.older_than
-    # Times are recorded by the second: those made in this one are made until now, too.
+        raise Invalid(f"--older-than {arguments.older_than}: expected an age such as 90s, 30m, 2h")
+    limit = arguments.before or arguments.older_than
+    # Times are recorded in seconds: decisions of the current second are included.
     now_whole = (now + timedelta(seconds=1)).isoformat()
     until = (
         now_whole
-        if given is None
-        else moment_of(given, now, "--before" if arguments.before else "--older-than")
+        if limit is None
+        else moment_of(limit, now, "--before" if arguments.before else "--older-than")
     )
-    kept = {"outcome": arguments.outcome, "kind": arguments.kind, "project_id": arguments.project}
+    query = {"outcome": arguments.outcome, "kind": arguments.kind, "project_id": arguments.project}
     with in_words_of(lambda _steps, _key: "--before"):
-        wanted = decisions_wanted({**kept, "until": until})
+        decisions = decisions_wanted({**query, "until": until})
     with (
         configured(arguments, there=True) as (_, database),
         progressing("deleting decisions") as progress,
     ):
-        number = purge_decisions(database, wanted, progress, dry_run=arguments.dry_run)
+        number = purge_decisions(database, decisions, progress, dry_run=arguments.dry_run)
     done = "would be deleted" if arguments.dry_run else "deleted"
     line = f"{number} decision{'s' * (number != 1)} made before {until} {done}"
     document = {"decisions": number, "before": until, "dry_run": arguments.dry_run}
@@ -388,100 +390,104 @@ def run_purge(arguments: argparse.Namespace) -> int:
 
 
 def _option_of(steps: Sequence[PathStep], _key: str | None) -> str | None:
-    """Return the option that a parameter of a list comes from."""
     return f"--{_OPTION_OF.get(keys_in(steps), keys_in(steps)).replace('_', '-')}"
 
 
-def _asked(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the query of a list."""
+def _build_query(arguments: argparse.Namespace) -> dict[str, str]:
     names = {option: name for name, option in _OPTION_OF.items()}
-    asked = {names.get(name, name): getattr(arguments, name) for name in (*_FILTERS, "refused")}
+    query = {names.get(name, name): getattr(arguments, name) for name in (*_FILTERS, "refused")}
     now = utcnow()
     for name in ("since", "until"):
         time = getattr(arguments, name)
-        asked[name] = None if time is None else moment_of(time, now, f"--{name}")
-    return {name: value for name, value in asked.items() if value is not None}
+        query[name] = None if time is None else moment_of(time, now, f"--{name}")
+    return {name: value for name, value in query.items() if value is not None}
 
 
 def _number(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
-        raise argparse.ArgumentTypeError(f"expected a number from 1, not {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a number of 1 or more, not {text!r}")
     return int(text)
 
 
 def _which(scheduler: SchedulerApi, arguments: argparse.Namespace) -> str:
-    """Return the uuid of the decision that the arguments name; raise :class:`NotFound`."""
-    asked = {"request_id": arguments.request_id, "instance": arguments.instance}
-    named: str | None = arguments.decision
-    if named is not None and named.startswith("req-"):
-        asked["request_id"] = named
-    elif named is not None:
-        if read_uuid(named) is None:
-            raise Invalid(f"{named!r} is neither the uuid of a decision nor a request id (req-...)")
-        return named
-    asked = {name: value for name, value in asked.items() if value is not None}
-    newest = scheduler.decisions({**asked, "limit": "1"})["decisions"]
+    """Return the uuid of the decision of the arguments; raise :class:`NotFound`."""
+    query = {"request_id": arguments.request_id, "instance": arguments.instance}
+    decision: str | None = arguments.decision
+    if decision is not None and decision.startswith("req-"):
+        query["request_id"] = decision
+    elif decision is not None:
+        if read_uuid(decision) is None:
+            raise Invalid(
+                f"{decision!r} is neither the uuid of a decision nor a request id (req-...)"
+            )
+        return decision
+    query = {name: value for name, value in query.items() if value is not None}
+    newest = scheduler.decisions({**query, "limit": "1"})["decisions"]
     if not newest:
-        ((name, value),) = asked.items()
+        ((name, value),) = query.items()
         raise NotFound(f"no decision of {name.replace('_', ' ')} {value} is recorded")
     uuid: str = newest[0]["uuid"]
     return uuid
 
 
-def _listed(scheduler: SchedulerApi, asked: dict[str, str], limit: int, marker: str | None) -> Json:
-    """Return up to ``limit`` decisions, from as many pages as it takes.
+def _list_decisions(
+    scheduler: SchedulerApi, query: dict[str, str], limit: int, marker: str | None
+) -> Json:
+    """Return up to ``limit`` decisions, from several pages if necessary.
 
-    Of those that rejected a host one page is examined, which says how to go on.
+    With ``refused`` a single page is examined, and its marker continues the list.
     """
-    found: list[Json] = []
+    decisions: list[Json] = []
     while True:
-        more = {"limit": str(min(limit - len(found), _PAGE))}
-        page = scheduler.decisions({**asked, **more, **({"marker": marker} if marker else {})})
-        found += page["decisions"]
+        size = {"limit": str(min(limit - len(decisions), _PAGE))}
+        page = scheduler.decisions({**query, **size, **({"marker": marker} if marker else {})})
+        decisions += page["decisions"]
         marker = page["next"]
-        if marker is None or len(found) >= limit or "refused" in asked:
-            return {**page, "decisions": found}
+        if marker is None or len(decisions) >= limit or "refused" in query:
+            return {**page, "decisions": decisions}
 
 
 def _refuse_unknown(page: Json) -> None:
-    """Raise :class:`NotFound` where a list is empty as a name that was asked for is not there."""
+    """Raise :class:`NotFound` if the page warns of an unknown name in the query."""
     if warnings := page.get("warnings"):
-        raise NotFound("; ".join(f"--{one['key']}: {one['detail']}" for one in warnings))
+        raise NotFound(
+            "; ".join(f"--{warning['key']}: {warning['detail']}" for warning in warnings)
+        )
 
 
-def _follow(scheduler: SchedulerApi, arguments: argparse.Namespace, asked: dict[str, str]) -> None:
-    """Print what there is, the oldest first, and then what comes, until the user interrupts."""
+def _follow(scheduler: SchedulerApi, arguments: argparse.Namespace, query: dict[str, str]) -> None:
+    """Print existing decisions, oldest first, and then new decisions until Ctrl-C."""
 
     def show(decisions: list[Json]) -> None:
-        for one in reversed(decisions):
-            line = json.dumps(one, ensure_ascii=False) if as_json else in_one_line(one)
+        for decision in reversed(decisions):
+            line = json.dumps(decision, ensure_ascii=False) if as_json else in_one_line(decision)
             sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 
     as_json = arguments.format == "json"
     try:
-        page = _listed(scheduler, asked, max(_PAGE, arguments.limit), None)
+        page = _list_decisions(scheduler, query, max(_PAGE, arguments.limit), None)
         _refuse_unknown(page)
-        there = page["decisions"]
-        show(there[: arguments.limit])
-        for new in new_ones(scheduler, asked, there):
+        existing = page["decisions"]
+        show(existing[: arguments.limit])
+        for new in new_ones(scheduler, query, existing):
             show(new)
             sleep(_PAUSE)
-    except KeyboardInterrupt:  # how a user ends it
+    except KeyboardInterrupt:  # the user ends the command
         return
 
 
-def new_ones(scheduler: SchedulerApi, asked: dict[str, str], there: list[Json]) -> Iterator[Any]:
-    """Yield, each time it is asked, the decisions that have come since, the newest first.
+def new_ones(scheduler: SchedulerApi, filters: dict[str, str], first: list[Json]) -> Iterator[Any]:
+    """Yield, at each step, the decisions made since the previous step, newest first.
 
-    ``there`` are the newest at the start. Times are the server's, whatever the clock here says.
+    ``first`` are the newest decisions at the start. All times are of the clock of the server.
     """
-    known = {one["uuid"]: one["created_at"] for one in there}
+    seen_times = {row["uuid"]: row["created_at"] for row in first}
     while True:
-        query = dict(asked)
-        if known:
-            newest = max(map(datetime.fromisoformat, known.values())).replace(tzinfo=None)
+        query = dict(filters)
+        if seen_times:
+            newest = max(map(datetime.fromisoformat, seen_times.values())).replace(tzinfo=None)
             query["since"] = (newest - _OVERLAP).isoformat()
-        found = _listed(scheduler, query, _PAGE, None)["decisions"]
-        yield [one for one in found if one["uuid"] not in known]
-        known = {one["uuid"]: one["created_at"] for one in found} or known
+        rows = _list_decisions(scheduler, query, _PAGE, None)["decisions"]
+        yield [row for row in rows if row["uuid"] not in seen_times]
+        seen_times = {row["uuid"]: row["created_at"] for row in rows} or seen_times

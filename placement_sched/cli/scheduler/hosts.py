@@ -1,4 +1,4 @@
-"""``hosts list`` and ``hosts show``: the hosts of the cloud, and one of them whole."""
+"""``hosts list`` and ``hosts show``: hosts of the cloud."""
 
 import argparse
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.document import Json
 from placement_sched.scheduler.host_views import STATES
 
-#: The resource classes of which the list has a column; the rest stands in the JSON.
+#: Columns of the list by resource class; the JSON output has all resource classes.
 _COLUMNS = {"VCPU": "Free VCPU", "MEMORY_MB": "Free MB", "DISK_GB": "Free GB"}
 _FILTERS = ("host", "search", "zone", "aggregate", "state", "trait")
 
 
 def register(commands: Commands) -> None:
     """Add the commands."""
-    group = add_group(commands, "hosts", "list hosts, or show one in detail")
+    group = add_group(commands, "hosts", "list hosts, or show a host in detail")
     summary = "list hosts with their zones, states and free resources"
     parser = add_command(group, "list", summary, run_list)
     parser.add_argument("--host", metavar="NAME", help="only this host")
@@ -30,7 +30,7 @@ def register(commands: Commands) -> None:
         "--aggregate", metavar="AGGREGATE", help="only hosts of this aggregate (name or uuid)"
     )
     parser.add_argument(
-        "--state", choices=STATES, action="append", help="only in this state, or any of several"
+        "--state", choices=STATES, action="append", help="only hosts in this state; repeatable"
     )
     parser.add_argument(
         "--trait", metavar="TRAIT", action="append", help="only hosts with this trait; repeatable"
@@ -45,28 +45,28 @@ def register(commands: Commands) -> None:
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """Print one line for each compute node."""
+    """Print a line for each compute node."""
     with open_scheduler(arguments) as scheduler, waiting("reading hosts"):
-        found = scheduler.hosts(list(_pairs(arguments)))
+        document = scheduler.hosts(list(_query_pairs(arguments)))
     if arguments.format == "json":
-        print_json(found)
+        print_json(document)
         return 0
-    policies = any(one["policy"] != DEFAULT_POLICY for one in found["hosts"])
+    policies = any(host["policy"] != DEFAULT_POLICY for host in document["hosts"])
     texts = ("Host", "Zone", "State", *(("Policy",) if policies else ()))
     table = headed_table(*texts, "Instances", *_COLUMNS.values())
     for column in table.columns[len(texts) :]:
         column.justify = "right"
-    for one in found["hosts"]:
-        free = (_free(one["resources"], name) for name in _COLUMNS)
-        under = (one["policy"],) if policies else ()
-        cells = (_name(one), one["zone"], _state(one), *under, str(one["instances"]), *free)
+    for host in document["hosts"]:
+        free = (_free(host["resources"], name) for name in _COLUMNS)
+        under = (host["policy"],) if policies else ()
+        cells = (_name(host), host["zone"], _state(host), *under, str(host["instances"]), *free)
         table.add_row(*map(Text, cells))
     Console().print(table)
     return 0
 
 
 def run_show(arguments: argparse.Namespace) -> int:
-    """Print one host."""
+    """Print a host."""
     with open_scheduler(arguments) as scheduler:
         host = scheduler.show("hosts", arguments.host)
     if arguments.format == "json":
@@ -77,46 +77,45 @@ def run_show(arguments: argparse.Namespace) -> int:
     for name, value in _facts(host):
         console.print(Text(f"{name}: {value}"))
     for node in host["nodes"]:
-        console.print(Text(f"\nnode {node['node']}, last heard of {_when(node['last_seen_up'])}"))
+        console.print(Text(f"\nnode {node['node']}, last seen {_when(node['last_seen_up'])}"))
         table = headed_table("Provider", "Resource class", "Used", "Capacity")
         for provider in node["providers"]:
             for name, stock in provider["inventories"].items() or [("-", None)]:
                 amounts = ("", "") if stock is None else (stock["used"], stock["capacity"])
                 table.add_row(Text(provider["name"]), name, *map(str, amounts))
         console.print(table)
-        traits = sorted({one for provider in node["providers"] for one in provider["traits"]})
+        traits = sorted({trait for provider in node["providers"] for trait in provider["traits"]})
         console.print(Text(f"traits: {', '.join(traits) or '-'}"))
     if host["instances"]:
         console.print()
         table = headed_table("Instance", "Uuid", "Flavor", "Project")
-        for one in host["instances"]:
-            cells = (one["name"], one["uuid"], one["flavor"], one["project_id"])
+        for trait in host["instances"]:
+            cells = (trait["name"], trait["uuid"], trait["flavor"], trait["project_id"])
             table.add_row(*(Text(str(cell or "-")) for cell in cells))
         console.print(table)
     return 0
 
 
-def _pairs(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
+def _query_pairs(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
     for name in _FILTERS:
         value = getattr(arguments, name)
-        for each in value if isinstance(value, list) else [value]:
-            if each is not None:
-                yield name, each
+        for item in value if isinstance(value, list) else [value]:
+            if item is not None:
+                yield name, item
 
 
-def _name(one: Json) -> str:
-    """Return how a node is called: by its host, and its own name where that is another."""
-    host, node = one["host"], one["node"]
+def _name(entry: Json) -> str:
+    """Return the host name, followed by the node name if it differs."""
+    host, node = entry["host"], entry["node"]
     return str(host) if node == host or node.startswith(f"{host}.") else f"{host} {node}"
 
 
-def _state(one: Json) -> str:
-    """Return the state of a host, with the reason if there is one."""
-    reason = one.get("disabled_reason")
-    if one["state"] == "down":
-        seen = one["last_seen_up"]
-        reason = "forced" if one.get("forced_down") else f"last seen {_when(seen)}"
-    return f"{one['state']} ({reason})" if reason else str(one["state"])
+def _state(entry: Json) -> str:
+    reason = entry.get("disabled_reason")
+    if entry["state"] == "down":
+        last_seen = entry["last_seen_up"]
+        reason = "forced" if entry.get("forced_down") else f"last seen {_when(last_seen)}"
+    return f"{entry['state']} ({reason})" if reason else str(entry["state"])
 
 
 def _when(moment: str | None) -> str:
@@ -124,15 +123,15 @@ def _when(moment: str | None) -> str:
 
 
 def _free(resources: Json, name: str) -> str:
-    one = resources.get(name)
-    return "-" if one is None else str(one["capacity"] - one["used"])
+    stock = resources.get(name)
+    return "-" if stock is None else str(stock["capacity"] - stock["used"])
 
 
 def _facts(host: Json) -> Iterator[tuple[str, str]]:
     policy = host["policy"]
     yield "zone", host["zone"]
-    yield "aggregates", ", ".join(one["name"] for one in host["aggregates"]) or "-"
+    yield "aggregates", ", ".join(aggregate["name"] for aggregate in host["aggregates"]) or "-"
     wrong = "" if policy["usable"] else f" (cannot be used: {policy['error']})"
     yield "policy", f"{policy['name']}{wrong}"
-    for one in host["services"]:
-        yield one["binary"], _state(one)
+    for service in host["services"]:
+        yield service["binary"], _state(service)

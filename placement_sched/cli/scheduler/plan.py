@@ -1,4 +1,4 @@
-"""``plan``: what changes of the cloud come to, and which instances would move where."""
+"""``plan``: effect of changes to the cloud, with the moves of instances."""
 
 import argparse
 from collections import Counter
@@ -19,13 +19,13 @@ from placement_sched.model.flat_request import FORMS
 _EXAMPLE = """example:
   placement-sched plan --change drain=cn1,cn2 --flavor m1.small
 """
-#: How an error about an option begins; it has no JSON path where that option does not exist.
+#: Prefix of an error about an option; an unknown option has no JSON path.
 _OF_OVERRIDES = "overrides: "
 
 
 def register(commands: Commands) -> None:
     """Add the command."""
-    summary = "show the effect of changes to the cloud, and which instances would move where"
+    summary = "show the effect of changes to the cloud and the moves of instances"
     plan = add_command(commands, "plan", summary, _run, epilog=_EXAMPLE)
     plan.add_argument(
         "file",
@@ -39,7 +39,7 @@ def register(commands: Commands) -> None:
         action="append",
         default=[],
         metavar="CHANGE",
-        help=f"one more change: {FORMS}; or as JSON; repeatable",
+        help=f"a further change: {FORMS}; or as JSON; repeatable",
     )
     plan.add_argument(
         "--flavor",
@@ -49,22 +49,22 @@ def register(commands: Commands) -> None:
         help="count the capacity for this flavor (id or name) before and after; repeatable "
         "(default: every stored flavor)",
     )
-    request_options.add_override(plan, "change this option as well: choose hosts and count with it")
+    request_options.add_override(plan, "simulate this value of an option")
     add_server_arguments(plan)
     add_format(plan)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Print the plan; 0 also where instances are stuck."""
+    """Print the plan; return 0 even if instances are stuck."""
     file = NO_FILE if arguments.file is None else read_file(arguments.file)
-    given = GivenChanges(file, arguments.change)
-    body = _body(given, arguments)
+    changes = GivenChanges(file, arguments.change)
+    body = _body(changes, arguments)
 
     def place_of(steps: Sequence[PathStep], key: str | None) -> str | None:
         if steps[:1] == ("overrides",):
             return _place_of_overrides(file, arguments)
         if steps[:1] != ("flavors",):
-            return given.place_of(steps, key)
+            return changes.place_of(steps, key)
         of_file = steps[1:] and int(steps[1]) < len(file.listed("flavors"))
         return f"{file.place(steps)}: flavors" if of_file else "--flavor"
 
@@ -75,31 +75,31 @@ def _run(arguments: argparse.Namespace) -> int:
         return worded(failure, place_of)
 
     with open_scheduler(arguments) as scheduler, waiting("planning"), reworded(in_words):
-        found = scheduler.post("plan", body)
+        plan = scheduler.post("plan", body)
     if arguments.format == "json":
-        print_json(found)
+        print_json(plan)
         return 0
     console = Console()
     for heading, key, columns in _PARTS:
-        if rows := found.get(key):
+        if rows := plan.get(key):
             table = headed_table(*columns)
             for row in rows:
                 table.add_row(*(str(row.get(column.lower(), "")) for column in columns))
             console.print(f"{heading}: {len(rows)}" if key != "capacity" else heading)
             console.print(table)
             console.print()
-    console.print(_summary(found), soft_wrap=True)
+    console.print(_summary(plan), soft_wrap=True)
     return 0
 
 
 def _place_of_overrides(file: GivenFile, arguments: argparse.Namespace) -> str:
-    """Return where options were given, the command line before the file."""
+    """Return the source of the overrides, the command line before the file."""
     if arguments.override or not file.overrides:
         return "--override"
     return f"{file.place(['overrides'])}: overrides"
 
 
-#: What of a plan is shown, with the columns, whose names are the keys.
+#: Heading, key and columns of each printed part; the column names are the keys of a row.
 _PARTS = (
     ("Capacity", "capacity", ("Flavor", "Before", "After")),
     ("Moves, in this order", "moves", ("Instance", "From", "To", "Reason")),
@@ -107,27 +107,27 @@ _PARTS = (
 )
 
 
-def _summary(found: Json) -> str:
-    moves, stuck = found["moves"], found["stuck"]
+def _summary(plan: Json) -> str:
+    moves, stuck = plan["moves"], plan["stuck"]
     if not moves and not stuck:
         return "no instance has to move"
-    into = Counter(one["to"] for one in moves)
-    where = f" to {_counted(len(into), 'host')}" if moves else ""
-    return f"{_counted(len(moves), 'instance')} would move{where}, {len(stuck)} could not"
+    targets = Counter(move["to"] for move in moves)
+    destination = f" to {_counted(len(targets), 'host')}" if moves else ""
+    return f"{_counted(len(moves), 'instance')} would move{destination}, {len(stuck)} could not"
 
 
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def _body(given: GivenChanges, arguments: argparse.Namespace) -> Json:
-    changes = given.all()
-    if not changes:
-        raise Invalid("give a FILE of changes, or --change")
-    flavors = [*given.file.listed("flavors"), *arguments.flavor]
-    overrides = {**given.file.overrides, **request_options.overrides(arguments.override)}
+def _body(sources: GivenChanges, arguments: argparse.Namespace) -> Json:
+    all_changes = sources.all()
+    if not all_changes:
+        raise Invalid("no changes: add a FILE of changes or --change")
+    flavors = [*sources.file.listed("flavors"), *arguments.flavor]
+    overrides = {**sources.file.overrides, **request_options.overrides(arguments.override)}
     return {
-        "changes": changes,
+        "changes": all_changes,
         **({"flavors": flavors} if flavors else {}),
         **({"overrides": overrides} if overrides else {}),
     }

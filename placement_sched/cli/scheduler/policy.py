@@ -1,4 +1,4 @@
-"""``policy list`` and ``policy show``: the scheduling policies, and what set their options."""
+"""``policy``: scheduling policies and the sources of their options."""
 
 import argparse
 
@@ -15,18 +15,18 @@ from placement_sched.operations import aggregates
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.store.compute import host_aggregates
 
-#: What a policy itself sets comes first, and defaults come last.
+#: Order of the sources of options: options of the policy first, defaults last.
 _ORDER = ("policy", "options_file", "environment", "configuration", "default")
 
 
 def register(commands: Commands) -> None:
     """Add the commands."""
     group = add_group(commands, "policy", "show and apply scheduling policies")
-    summary = "list the policies, with what each of them sets"
+    summary = "list the policies with the options that each policy sets"
     parser = add_command(group, "list", summary, run_list)
     add_server_arguments(parser)
     add_format(parser)
-    summary = "show the options of a policy, and where each value comes from"
+    summary = "show the options of a policy with the source of each value"
     parser = add_command(group, "show", summary, run_show)
     parser.add_argument("name", metavar="NAME", help="name of a policy, such as 'default'")
     add_server_arguments(parser)
@@ -38,14 +38,14 @@ def register(commands: Commands) -> None:
         run_apply,
         epilog=(
             "Run it after changing ratios in the configuration; a server does the same at start.\n"
-            "It works in batches beside running servers and can be interrupted and run again."
+            "It works in batches alongside running servers, and can be interrupted and repeated."
         ),
     )
     add_format(parser)
 
 
 def run_list(arguments: argparse.Namespace) -> int:
-    """Print one line for each policy."""
+    """Print a line for each policy."""
     with open_scheduler(arguments) as scheduler:
         policies = scheduler.policies()
     if arguments.format == "json":
@@ -54,15 +54,17 @@ def run_list(arguments: argparse.Namespace) -> int:
     table = headed_table("Policy", "Aggregates", "Sets")
     for policy in policies:
         options = policy["options"].items() if policy["usable"] else ()
-        here = [_set(name, option) for name, option in options if option["source"] == "policy"]
-        sets = Text("\n".join(here) or "-") if policy["usable"] else _wrong(policy)
+        changed = [
+            _format(name, option) for name, option in options if option["source"] == "policy"
+        ]
+        sets = Text("\n".join(changed) or "-") if policy["usable"] else _unusable_reason(policy)
         table.add_row(Text(policy["name"]), Text(_aggregates(policy)), sets)
     Console().print(table)
     return 0
 
 
 def run_show(arguments: argparse.Namespace) -> int:
-    """Print every option of a policy that may vary from request to request."""
+    """Print the options of a policy that may differ between requests."""
     with open_scheduler(arguments) as scheduler:
         policy = scheduler.show("policies", arguments.name)
     if arguments.format == "json":
@@ -71,7 +73,7 @@ def run_show(arguments: argparse.Namespace) -> int:
     console = Console()
     console.print(Text.assemble((policy["name"], "bold"), f"  aggregates: {_aggregates(policy)}"))
     if not policy["usable"]:
-        console.print(_wrong(policy))
+        console.print(_unusable_reason(policy))
         return 0
     table = headed_table("Option", "From")
     in_order = sorted(
@@ -79,16 +81,16 @@ def run_show(arguments: argparse.Namespace) -> int:
     )
     for name, option in in_order:
         source, place = option["source"], option["place"]
-        # Of a file its name is enough for people.
+        # The text output has only the name of a file.
         origin = source if place is None else place.rpartition("/")[2]
         style = "dim" if source == "default" else ""
-        table.add_row(Text(_set(name, option)), Text(origin), style=style)
+        table.add_row(Text(_format(name, option)), Text(origin), style=style)
     console.print(table)
     return 0
 
 
 def run_apply(arguments: argparse.Namespace) -> int:
-    """Bring all hosts of aggregates with a policy to its ratios, and print how many changed."""
+    """Apply the ratios of policies to the hosts of their aggregates; print the counts."""
     with (
         configured(arguments, there=True) as (settings, database),
         progressing("applying allocation ratios") as progress,
@@ -96,9 +98,9 @@ def run_apply(arguments: argparse.Namespace) -> int:
         policies = policies_for(settings)
         policies.check()
         with database.read() as connection:
-            named = {one.policy for one in host_aggregates.snapshot(connection) if one.policy}
-        # By a slip in its section a policy's hosts would lose its ratios.
-        policies.check(sorted(named & settings.sections.keys()))
+            names = {row.policy for row in host_aggregates.snapshot(connection) if row.policy}
+        # With an error in its section the hosts of a policy would lose its ratios.
+        policies.check(sorted(names & settings.sections.keys()))
         hosts, changed = aggregates.apply(database, policies, utcnow, progress)
     line = (
         f"{hosts} hosts are in aggregates with a policy; "
@@ -109,14 +111,14 @@ def run_apply(arguments: argparse.Namespace) -> int:
 
 
 def _aggregates(policy: Json) -> str:
-    return ", ".join(one["name"] for one in policy["aggregates"]) or "-"
+    return ", ".join(aggregate["name"] for aggregate in policy["aggregates"]) or "-"
 
 
-def _wrong(policy: Json) -> Text:
+def _unusable_reason(policy: Json) -> Text:
     return Text(f"cannot be used: {policy['error']}", style="red")
 
 
-def _set(name: str, option: Json) -> str:
+def _format(name: str, option: Json) -> str:
     value = option["value"]
     if isinstance(value, list):
         value = ", ".join(str(item) for item in value)

@@ -1,4 +1,4 @@
-"""``rebalance``: advice on moves; nothing is moved."""
+"""``rebalance``: proposed moves, which are not executed."""
 
 import argparse
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from placement_sched.cli.terminal import headed_table, print_json, waiting
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 
-#: The argument that each part of the question comes from.
+#: Argument of each part of the request.
 _ARGUMENTS = {
     "moves": "--moves",
     "request_spec.flavor": "FLAVOR",
@@ -25,27 +25,27 @@ _EXAMPLE = """example:
 
 def register(commands: Commands) -> None:
     """Add the command."""
-    summary = "advise on moves that make room, empty hosts or even out their load"
+    summary = "propose moves that free capacity, empty hosts or balance the load"
     rebalance = add_command(commands, "rebalance", summary, _run, epilog=_EXAMPLE)
     rebalance.add_argument(
         "flavor",
         metavar="FLAVOR",
         nargs="?",
-        help="with --goal fit: the stored flavor (id or name) to make room for",
+        help="with --goal fit: stored flavor (id or name) that shall fit",
     )
     rebalance.add_argument(
         "--goal",
         choices=("fit", "pack", "spread"),
         default="fit",
-        help="fit: make room for FLAVOR; pack: empty as many hosts as possible; spread: lower the "
-        "highest load (default: %(default)s)",
+        help="fit: free capacity for FLAVOR; pack: empty as many hosts as possible; spread: lower "
+        "the highest load (default: %(default)s)",
     )
     rebalance.add_argument(
         "--moves",
         type=int,
         default=5,
         metavar="N",
-        help="propose at most this many moves (default: 5)",
+        help="maximum number of proposed moves (default: 5)",
     )
     rebalance.add_argument("--zone", help="with --goal fit: availability zone")
     add_server_arguments(rebalance)
@@ -53,28 +53,27 @@ def register(commands: Commands) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Print the advice; 0 also where there is none."""
+    """Print the proposal; return 0 even if no move helps."""
     body = _body(arguments)
     with open_scheduler(arguments) as scheduler, waiting("searching"), in_words_of(_place_of):
-        found = scheduler.post("rebalance", body)
+        proposal = scheduler.post("rebalance", body)
     if arguments.format == "json":
-        print_json(found)
+        print_json(proposal)
         return 0
     console = Console()
-    if found["moves"]:
+    if proposal["moves"]:
         table = headed_table("Instance", "From", "To", "Reason")
-        for one in found["moves"]:
-            table.add_row(one["instance"], one["from"], one["to"], one["reason"])
+        for move in proposal["moves"]:
+            table.add_row(move["instance"], move["from"], move["to"], move["reason"])
         console.print(table)
         console.print()
-        names = found["moves"][0]["passed"]
-        console.print(f"Each host was chosen by a real run, after {', '.join(names)}.")
-    console.print(found["outcome"], soft_wrap=True)
+        names = proposal["moves"][0]["passed"]
+        console.print(f"Each host was selected by the scheduler and passed {', '.join(names)}.")
+    console.print(proposal["outcome"], soft_wrap=True)
     return 0
 
 
 def _place_of(steps: Sequence[PathStep], _key: str | None) -> str | None:
-    """Return the argument that a value of the request came from."""
     return _ARGUMENTS.get(keys_in(steps[:2]))
 
 
@@ -82,7 +81,7 @@ def _body(arguments: argparse.Namespace) -> Json:
     body: Json = {"goal": arguments.goal, "moves": arguments.moves}
     if arguments.goal != "fit":
         if arguments.flavor is not None or arguments.zone is not None:
-            raise Invalid(f"--goal {arguments.goal} takes no FLAVOR and no --zone")
+            raise Invalid(f"--goal {arguments.goal} does not accept FLAVOR or --zone")
         return body
     if arguments.flavor is None:
         raise Invalid("--goal fit needs a FLAVOR")

@@ -1,4 +1,4 @@
-"""Renders an explanation as text: the rejections by stage, and the best hosts."""
+"""Text output of an explanation: rejections by stage and best hosts."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,12 +26,14 @@ from placement_sched.model.explanation_reader import (
     with_names,
 )
 
-#: How many of the hosts that passed are shown with their weights.
+#: Maximum number of passed hosts that are printed with their weights.
 BEST = 3
-#: How many different reasons of one stage are shown.
-_REASONS = 5
-#: How many characters stand for all hosts that there were to begin with.
+#: Maximum number of different reasons per stage.
+_MAX_REASONS = 5
+#: Length of the bar of all initial hosts, in characters.
 _BAR = 16
+#: Mode of a report file before the umask.
+_READABLE = 0o666
 
 
 def render(
@@ -41,10 +43,10 @@ def render(
     title: str = "Claimed",
     names: Mapping[str, str] | None = None,
 ) -> None:
-    """Print an answer of ``POST /explain``, and under ``title`` what was selected after it.
+    """Print an explanation of ``POST /explain`` and the selections under ``title``.
 
-    Each of ``selected`` is a selection with ``instance`` (its uuid) added. ``names`` gives names
-    to be shown instead of the uuids of aggregates, where the caller knows them.
+    Each selection has the additional key ``instance`` (uuid). ``names`` are names of aggregates by
+    uuid, which replace the uuids.
     """
     funnel = with_names(explanation["funnel"], names or {})
     explanation = {**explanation, "funnel": funnel}
@@ -55,15 +57,15 @@ def render(
         conclusion = Text.assemble(number, f"  policy {explanation['policy']}")
     else:
         conclusion = Text.assemble(("No valid host", "bold red"), f"  {obstacle(explanation)}")
-        for one in funnel.get("would_fit", ())[:_REASONS]:
-            if not _repeats(one, obstacle(explanation)):
-                conclusion.append(f"\n  {one['words']}", style="yellow")
+        for entry in funnel.get("would_fit", ())[:_MAX_REASONS]:
+            if not _repeats(entry, obstacle(explanation)):
+                conclusion.append(f"\n  {entry['words']}", style="yellow")
     full = "█" if console.encoding.lower().startswith("utf") else "#"
     parts: list[RenderableType] = [
         *_policy(funnel.get("policy")),
         *(
-            _labelled((warning, Text(one["detail"], style="yellow")))
-            for one in funnel.get("warnings", ())
+            _labelled((warning, Text(entry["detail"], style="yellow")))
+            for entry in funnel.get("warnings", ())
         ),
         _request_filters(funnel["request_filters"]),
         _labelled((Text("Query", style="bold"), Text(query, style="dim"))),
@@ -78,10 +80,10 @@ def render(
 
 
 def _repeats(sentence: Json, reason: str) -> bool:
-    """Return whether a sentence says no more than why there is no host: neither host nor change."""
-    names = [one["name"] for one in sentence["without"]]
-    known = sentence["hosts"] == 1 or sentence["change"]
-    return not known and reason == meeting_all_but(sentence["hosts"], names)
+    """Return whether a sentence only repeats the reason, without a host or change."""
+    names = [condition["name"] for condition in sentence["without"]]
+    is_specific = sentence["hosts"] == 1 or sentence["change"]
+    return not is_specific and reason == meeting_all_but(sentence["hosts"], names)
 
 
 def _policy(report: Json | None) -> Iterator[RenderableType]:
@@ -90,10 +92,10 @@ def _policy(report: Json | None) -> Iterator[RenderableType]:
     yield Text.assemble(("Policy", "bold"), f"  {report['name']}")
     rows: list[tuple[Text, RenderableType]] = []
     for selector in report["selectors"]:
-        matched = ", ".join(f"{one['aggregate']}: {one['policy']}" for one in selector["matched"])
-        asked = "" if selector["asked"] is None else f"{selector['asked']}: "
-        where = (f" ({matched})" if matched else "", "dim")
-        text = Text.assemble(asked, selector["outcome"], where)
+        matched = ", ".join(f"{row['aggregate']}: {row['policy']}" for row in selector["matched"])
+        value = "" if selector["asked"] is None else f"{selector['asked']}: "
+        matches = (f" ({matched})" if matched else "", "dim")
+        text = Text.assemble(value, selector["outcome"], matches)
         rows.append((Text(f"  {selector['name']}", style="cyan"), text))
     if rows:
         yield _labelled(*rows)
@@ -127,8 +129,8 @@ def _labelled(*rows: tuple[Text, RenderableType]) -> Table:
 
 def _brief(value: object) -> str:
     if isinstance(value, list):
-        shown = ", ".join(str(item) for item in value[:BEST])
-        return f"{shown}, ... ({len(value)})" if len(value) > BEST else shown
+        text = ", ".join(str(item) for item in value[:BEST])
+        return f"{text}, ... ({len(value)})" if len(value) > BEST else text
     if isinstance(value, Mapping):
         return "; ".join(f"{key}: {_brief(part)}" for key, part in value.items())
     return str(value)
@@ -139,19 +141,19 @@ def _stages(funnel: Json, full: str) -> RenderableType:
     for heading in ("in", "out"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("", width=_BAR, no_wrap=True)
-    table.add_column("Stage, and what it removed", overflow="fold")
+    table.add_column("Stage and removed hosts", overflow="fold")
     unreached: list[str] = []
     whole = 0
     for name, stage in stages(funnel):
-        before, after = stage["before"], stage["after"]
-        whole = whole or before
-        if not before:
+        count_before, count_after = stage["before"], stage["after"]
+        whole = whole or count_before
+        if not count_before:
             unreached.append(name)
             continue
-        color = "green" if after else "red"
-        # As long as the share of hosts left, and visible where any is left.
-        bar = Text(full * max(round(_BAR * after / whole), min(after, 1)), style=color)
-        table.add_row(str(before), str(after), bar, _stage(name, stage, color))
+        color = "green" if count_after else "red"
+        # Proportional to the remaining hosts, with at least one character if any remain.
+        bar = Text(full * max(round(_BAR * count_after / whole), min(count_after, 1)), style=color)
+        table.add_row(str(count_before), str(count_after), bar, _stage(name, stage, color))
     if unreached:
         table.add_row("", "", "", Text(f"not reached: {', '.join(unreached)}", style="dim"))
     return Padding(table, (1, 0))
@@ -162,9 +164,9 @@ def _stage(name: str, stage: Json, color: str) -> RenderableType:
     title = Text(name, style="" if stage["after"] else f"bold {color}")
     if not removed:
         return title
-    shown = grouped(stage["rejected"])[:_REASONS]
+    reasons = grouped(stage["rejected"])[:_MAX_REASONS]
     lines: list[RenderableType] = [title]
-    for reason in shown:
+    for reason in reasons:
         grid = Table.grid()
         grid.add_column(no_wrap=True)
         grid.add_column(overflow="fold")
@@ -173,24 +175,24 @@ def _stage(name: str, stage: Json, color: str) -> RenderableType:
         number = f"{reason.count} host{'s' * (reason.count > 1)}: "
         grid.add_row(Text(number, style="yellow"), text)
         lines.append(grid)
-    hidden = removed - sum(reason.count for reason in shown)
+    hidden = removed - sum(reason.count for reason in reasons)
     if hidden > 0:
-        lines.append(Text(f"{hidden} more" if shown else f"{hidden} removed", style="dim"))
+        lines.append(Text(f"{hidden} more" if reasons else f"{hidden} removed", style="dim"))
     return Group(*lines)
 
 
 def _best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
-    """Return the best hosts side by side, so that many weighers fit as well as few."""
+    """Return the best hosts in columns, so that any number of weighers fits."""
     hosts, number = explanation["hosts"], passed(explanation)
     best = hosts[:BEST]
     table = headed_table()
-    asked = "verdicts" in explanation
-    table.add_column("Requested" if asked else f"Best {len(best)} of {number}", no_wrap=True)
+    has_verdicts = "verdicts" in explanation
+    table.add_column("Requested" if has_verdicts else f"Best {len(best)} of {number}", no_wrap=True)
     for host in best:
         name = Text(named(host["host"], host["node"]))
         table.add_column(name, justify="right", overflow="fold")
-    if asked:
-        ranks = {(one["host"], one["node"]): one["rank"] for one in explanation["verdicts"]}
+    if has_verdicts:
+        ranks = {(row["host"], row["node"]): row["rank"] for row in explanation["verdicts"]}
         places = [ranks.get((host["host"], host["node"])) for host in best]
         table.add_row("rank", *(f"{place} of {number}" for place in places))
     table.add_row("weight", *(f"{host['weight']:.3f}" for host in best), style="bold")
@@ -218,21 +220,23 @@ def _weight(weight: Json | None) -> Text:
 
 
 def _selected(selected: Sequence[Json], title: str) -> RenderableType:
-    """Return where each instance goes; allocations are shown once where all are equal."""
+    """Return the host of each instance; equal allocations are shown once."""
     amounts = [_amounts(selection) for selection in selected]
-    alike = len(set(amounts)) == 1
+    is_same = len(set(amounts)) == 1
     table = headed_table()
     table.add_column("Instance", no_wrap=True)
-    for heading in ("Host", "Zone") if alike else ("Host", "Zone", "Allocations"):
+    for heading in ("Host", "Zone") if is_same else ("Host", "Zone", "Allocations"):
         table.add_column(heading, overflow="fold")
     for selection, words in zip(selected, amounts, strict=True):
         host = Text(named(selection["service_host"], selection["nodename"]))
         zone = Text(str(selection["availability_zone"] or "-"))
-        table.add_row(selection["instance"], host, zone, *(() if alike else (Text(words),)))
-    several = len(selected) > 1
-    hosts = _hosts(len({(one["service_host"], one["nodename"]) for one in selected}))
-    spread = f"  {len(selected)} instances on {hosts}" if several else ""
-    each = f"  {'each ' if several else ''}{amounts[0]}" if alike and amounts[0] else ""
+        table.add_row(selection["instance"], host, zone, *(() if is_same else (Text(words),)))
+    is_several = len(selected) > 1
+    hosts = _hosts(
+        len({(selection["service_host"], selection["nodename"]) for selection in selected})
+    )
+    spread = f"  {len(selected)} instances on {hosts}" if is_several else ""
+    each = f"  {'each ' if is_several else ''}{amounts[0]}" if is_same and amounts[0] else ""
     top = Text.assemble((title, "bold green"), spread, each)
     return Group(top, Padding(table, (1, 0, 0, 0)))
 
@@ -249,29 +253,26 @@ def _amounts(selection: Json) -> str:
     )
 
 
-_READABLE = 0o666
-
-
 def headed(title: str, place: str, *facts: tuple[str, str]) -> Heading:
-    """Return the heading of a report that is made now, of what ``place`` answered."""
+    """Return the heading of a report from ``place``, with the current time."""
     return Heading(title=title, place=place, made=utcnow(), facts=facts)
 
 
 def write(file: Path, report: str) -> None:
-    """Write a report; what was in the file before is replaced.
+    """Write a report and replace an existing file.
 
-    Raises :class:`Invalid` where that cannot be, and leaves the file as it was.
+    Raises :class:`Invalid` if the file cannot be written, and leaves it unchanged.
     """
-    made = None
+    temporary = None
     try:
-        with NamedTemporaryFile("w", encoding="utf-8", dir=file.parent, delete=False) as made:
-            made.write(report)
+        with NamedTemporaryFile("w", encoding="utf-8", dir=file.parent, delete=False) as temporary:
+            temporary.write(report)
         mask = os.umask(0)
         os.umask(mask)
-        Path(made.name).chmod(_READABLE & ~mask)
-        Path(made.name).replace(file)
+        Path(temporary.name).chmod(_READABLE & ~mask)
+        Path(temporary.name).replace(file)
     except OSError as failure:
-        if made is not None:
+        if temporary is not None:
             with suppress(OSError):
-                Path(made.name).unlink()
+                Path(temporary.name).unlink()
         raise Invalid(f"--html {file}: {failure.strerror}") from None

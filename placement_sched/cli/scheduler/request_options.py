@@ -1,4 +1,4 @@
-"""The options that describe a request, and answers about it in the words of these options."""
+"""Options that describe a request, and errors that name the options instead of JSON paths."""
 
 import argparse
 import re
@@ -16,10 +16,10 @@ from placement_sched.model.document import Json, decoded
 from placement_sched.model.flat_request import FlatRequest, hints, pairs
 from placement_sched.schemas.faults import plain_reason
 
-#: A key of an object, or the position in a list, on the way to a value.
+#: A key of an object or an index of a list in a JSON path.
 PathStep = str | int
-#: Gives the option, or file and line, that a value came from; None if it came from neither.
-#: It takes the steps to the value, and a key in it that is not known.
+#: Returns the option, or file and line, of a value; None if there is neither. The arguments are the
+#: steps to the value and an unknown key in it.
 PlaceOf = Callable[[Sequence[PathStep], str | None], str | None]
 
 _STEP = re.compile(r"\['(?P<quoted>[^']*)'\]|\[(?P<position>\d+)\]|(?:^|\.)(?P<plain>[^.\[$]+)")
@@ -27,7 +27,7 @@ _STEP = re.compile(r"\['(?P<quoted>[^']*)'\]|\[(?P<position>\d+)\]|(?:^|\.)(?P<p
 
 @contextmanager
 def reworded(words: Callable[[Error], str]) -> Iterator[None]:
-    """Raise each error with the detail that ``words`` makes of it."""
+    """Replace the detail of each error by the result of ``words``."""
     try:
         yield
     except Error as failure:
@@ -37,23 +37,23 @@ def reworded(words: Callable[[Error], str]) -> Iterator[None]:
 
 
 def in_words_of(place_of: PlaceOf) -> AbstractContextManager[None]:
-    """Put errors about a document in plain words, each after the place that the value is from."""
+    """Reword errors about a document, with the source of the value as prefix."""
     return reworded(lambda failure: worded(failure, place_of))
 
 
 def worded(failure: Error, place_of: PlaceOf) -> str:
-    """Return an error in plain words; its JSON path stays if no place is known."""
+    """Return the reworded error; its JSON path remains if ``place_of`` returns None."""
     fault = failure.fault
     if fault is None:
         return failure.detail
     is_unknown_key = fault.get("keyword") == "additionalProperties" and fault["expected"]
     place = place_of(steps_of(fault["path"]), fault["expected"][0] if is_unknown_key else None)
-    reason, rest = plain_reason(fault), fault.get("rest", "")
-    return f"{reason} (at {fault['path']}){rest}" if place is None else f"{place}: {reason}{rest}"
+    reason, end = plain_reason(fault), fault.get("rest", "")
+    return f"{reason} (at {fault['path']}){end}" if place is None else f"{place}: {reason}{end}"
 
 
 def steps_of(path: str) -> tuple[PathStep, ...]:
-    """Return the steps of a JSON path: of ``$.a[1].b`` these are ``a``, 1 and ``b``."""
+    """Return the steps of a JSON path: ``a``, 1 and ``b`` for ``$.a[1].b``."""
     return tuple(
         step["quoted"] or step["plain"] if step["position"] is None else int(step["position"])
         for step in _STEP.finditer(path)
@@ -61,7 +61,7 @@ def steps_of(path: str) -> tuple[PathStep, ...]:
 
 
 def keys_in(steps: Sequence[PathStep]) -> str:
-    """Return the keys among steps as a message names them: ``add.count``."""
+    """Return the keys among the steps, joined by dots: ``add.count``."""
     return ".".join(step for step in steps if isinstance(step, str))
 
 
@@ -69,7 +69,7 @@ _NUMBER = {"metavar": "N", "type": int}
 _PAIRS = {"metavar": "KEY=VALUE", "action": "append", "default": []}
 _HOSTS = {"metavar": "HOST", "action": "append", "default": []}
 _AVX2 = "extra spec of the flavor, such as trait:HW_CPU_X86_AVX2=required; repeatable"
-#: The flags that stand for a request file.
+#: Options that replace a request file.
 _FLAGS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("--flavor", "id or name of a stored flavor", {"metavar": "FLAVOR"}),
     ("--flavor-json", "the flavor as JSON; - is stdin", {"metavar": "FILE"}),
@@ -79,14 +79,14 @@ _FLAGS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("--property", _AVX2, _PAIRS),
     ("--image", "id or name of a stored image", {"metavar": "IMAGE"}),
     ("--image-property", "property of the image; repeatable", _PAIRS),
-    ("--count", "how many instances (default: 1)", _NUMBER),
+    ("--count", "number of instances (default: 1)", _NUMBER),
     ("--zone", "availability zone", {}),
     ("--project", "id of the requesting project", {"metavar": "ID"}),
-    ("--hint", "scheduler hint, such as sched_policy=NAME; repeatable, also for one key", _PAIRS),
+    ("--hint", "scheduler hint, such as sched_policy=NAME; repeatable, also per key", _PAIRS),
     ("--force-host", "consider only this host, without the host filters; repeatable", _HOSTS),
-    ("--ignore-host", "leave this host out; repeatable", _HOSTS),
+    ("--ignore-host", "exclude this host; repeatable", _HOSTS),
 )
-#: The option for each value of a request.
+#: Option of each value of a request.
 OPTION_OF = {
     "flavor": "--flavor",
     "vcpus": "--vcpus",
@@ -107,12 +107,12 @@ OPTION_OF = {
 def add_request_arguments(
     parser: argparse.ArgumentParser, repeatable: Collection[str] = ()
 ) -> None:
-    """Add the request file and the flags that stand for one, some of them ``repeatable``."""
+    """Add the request file and the options that replace it; ``repeatable`` names options."""
     parser.add_argument(
         "request",
         metavar="REQUEST.json",
         nargs="?",
-        help="the request as select_destinations takes it, or its request_spec alone; - is stdin",
+        help="body of POST select_destinations, or only its request_spec; - is stdin",
     )
     flags = parser.add_argument_group("instead of a file")
     for name, help_, kind in _FLAGS:
@@ -125,14 +125,14 @@ def add_request_arguments(
 def request_body(arguments: argparse.Namespace) -> Json:
     """Return the body for ``POST /select_destinations``.
 
-    Raises :class:`Invalid` for a file that is not a JSON object and for flags that contradict.
+    Raises :class:`Invalid` if the file is not a JSON object or options contradict.
     """
     values = {name: getattr(arguments, name[2:].replace("-", "_")) for name, *_ in _FLAGS}
     flags = [name for name, value in values.items() if value not in (None, [])]
     if arguments.request is None and not flags:
-        raise Invalid("give a REQUEST.json, or describe the request with --vcpus, --ram and --disk")
+        raise Invalid("no request: add a REQUEST.json, or --vcpus, --ram and --disk")
     if arguments.request is not None and flags:
-        raise Invalid(f"{flags[0]} cannot be given with a request file")
+        raise Invalid(f"{flags[0]} cannot be combined with a request file")
     if arguments.request is None:
         return {"request_spec": _spec_of_flags(arguments)}
     document = _read_object(arguments.request)
@@ -140,7 +140,7 @@ def request_body(arguments: argparse.Namespace) -> Json:
 
 
 def with_instances(body: Json) -> Json:
-    """Return ``body`` with an instance uuid for each instance, made up where it names none."""
+    """Return ``body`` with instance uuids, which are generated if it has none."""
     spec = body["request_spec"]
     if not isinstance(spec, dict) or spec.get("instance_uuids"):
         return body
@@ -152,7 +152,7 @@ def with_instances(body: Json) -> Json:
 
 
 def add_override(parser: argparse.ArgumentParser, summary: str) -> None:
-    """Add ``--override``; ``summary`` says what is done with the value."""
+    """Add ``--override``; ``summary`` begins its help."""
     parser.add_argument(
         "--override",
         action="append",
@@ -164,7 +164,7 @@ def add_override(parser: argparse.ArgumentParser, summary: str) -> None:
 
 
 def overrides(texts: Iterable[str]) -> Json:
-    """Return the values of ``--override``; raise :class:`Invalid` for one that is not a pair."""
+    """Return the values of ``--override``; raise :class:`Invalid` for an invalid pair."""
     return flat_request.overrides(texts, "--override")
 
 
@@ -201,14 +201,14 @@ def _read_object(name: str) -> Json:
         document = decoded(text)
     except OSError as failure:
         raise Invalid(f"{name}: {failure.strerror}") from None
-    except ValueError as wrong:
-        raise Invalid(f"{name}: not JSON: {wrong}") from None
+    except ValueError as error:
+        raise Invalid(f"{name}: not JSON: {error}") from None
     if not isinstance(document, dict):
         raise Invalid(f"{name}: expected a JSON object")
     return document
 
 
-#: The option that each part of a request comes from; of several that fit the longest counts.
+#: Option of each part of a request; the longest matching path counts.
 _OPTIONS = {
     "request_spec.num_instances": "--count",
     "request_spec.instance_uuids": "--count",
@@ -232,8 +232,8 @@ _OPTIONS = {
 
 _HOST_KEYS = ("force_hosts", "force_nodes", "ignore_hosts")
 
-#: How sentences begin that name no path, what they begin with here, and what is not stored: it may
-#: be given as an object, but not by flags.
+#: Prefix of messages without a path, the prefix that replaces it, and the kind of object that is
+#: not stored: a request file may contain the object, but options cannot.
 _BEGINNINGS = (
     ("overrides: there is no option", "--override: there is no option", ""),
     ("overrides: ", "--override ", ""),
@@ -246,28 +246,28 @@ _BEGINNINGS = (
 
 
 def in_words_of_options(arguments: argparse.Namespace) -> AbstractContextManager[None]:
-    """Put errors about a request in plain words, after the options that gave these values."""
+    """Reword errors about a request, with the option of the value as prefix."""
     return reworded(lambda failure: _worded(failure, arguments))
 
 
 def refuse_unknown_hosts(funnel: Json, arguments: argparse.Namespace) -> None:
-    """Raise :class:`NotFound` where the request names hosts that are not there.
+    """Raise :class:`NotFound` if the request names unknown hosts.
 
-    A request is placed as if they were there, as nova does; a question with one was mistyped.
+    A selection ignores unknown hosts, as nova does, but in an explanation they are typing errors.
     """
     options = _OPTIONS if arguments.request is None else {}
-    for one in funnel.get("warnings", ()):
-        if one["key"] in _HOST_KEYS:
-            path = f"{one['source']}.{one['key']}"
-            raise NotFound(f"{options.get(path, path)}: {one['detail']}")
+    for warning in funnel.get("warnings", ()):
+        if warning["key"] in _HOST_KEYS:
+            path = f"{warning['source']}.{warning['key']}"
+            raise NotFound(f"{options.get(path, path)}: {warning['detail']}")
 
 
 def _worded(failure: Error, arguments: argparse.Namespace) -> str:
-    """Return what is wrong, with options in place of JSON paths that are not into a file."""
+    """Return the reworded error: options replace JSON paths except for paths of a file."""
     of_file = arguments.request is not None
-    compared = getattr(arguments, "compare", None) is not None  # ``select`` does not have it
-    # What a stored flavor or image has was given by no option.
-    given = {
+    compared = getattr(arguments, "compare", None) is not None  # not an option of ``select``
+    # Properties of a stored flavor or image do not come from an option.
+    options = {
         "policy": "--compare" if compared else "--policy",
         "extra_spec": "--property: " if arguments.property else "",
         "image_property": "--image-property: " if arguments.image_property else "",
@@ -277,9 +277,9 @@ def _worded(failure: Error, arguments: argparse.Namespace) -> str:
         detail = fault["problem"] + fault.get("rest", "")
     for beginning, words, stored in _BEGINNINGS:
         if detail.startswith(beginning) and not (of_file and stored):
-            rest = detail.removeprefix(beginning).replace(f"; give the {stored} as an object", "")
-            return words.format(**given) + rest
-    changes = getattr(arguments, "given_changes", None)  # of the commands that take some
+            end = detail.removeprefix(beginning).replace(f"; give the {stored} as an object", "")
+            return words.format(**options) + end
+    changes = getattr(arguments, "given_changes", None)  # only of commands with changes
 
     def place_of(steps: Sequence[PathStep], key: str | None) -> str | None:
         if steps[:1] == ("changes",) and changes is not None:
@@ -291,7 +291,7 @@ def _worded(failure: Error, arguments: argparse.Namespace) -> str:
 
 
 def _option_of(steps: Sequence[PathStep], *, of_file: bool) -> str | None:
-    """Return the option that a value comes from, with the key that was given to it."""
+    """Return the option of a value, with the key in its pair."""
     if of_file and steps[:1] == ("request_spec",):
         return None
     for size in range(len(steps), 0, -1):

@@ -1,4 +1,4 @@
-"""The scheduler that a command uses: of a server, over HTTP, or on the configured database."""
+"""Scheduler of a command: a server over HTTP, or the configured database."""
 
 import argparse
 import os
@@ -27,15 +27,15 @@ from placement_sched.scheduler.policy_views import all_shown, one_shown
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store.compute import host_aggregates
 
-#: The longest that an answer may be waited for, in seconds: a day.
-_LONGEST = 86_400
-#: Seconds to wait for an answer; a request that waits for locks is answered by the server sooner.
+#: Maximum timeout of a request, in seconds: a day.
+_MAX_TIMEOUT = 86_400
+#: Default timeout of a request, in seconds; longer than the server waits for locks.
 TIMEOUT = 120
-#: How the sentence begins about a document that does not fit its schema.
-_WRONG = "JSON does not validate"
+#: Prefix of the message about a document that does not match its schema.
+_PREFIX = "JSON does not validate"
 _ANY_STATUS = range(1000)
 
-#: What takes the body of a POST to ``/scheduler/v1``, and the schemas of that body.
+#: Schemas and handler of the body of each POST to ``/scheduler/v1``.
 _ACTIONS = {
     "capacity": (capacity.CAPACITY, capacity.answer),
     "explain": (request_schema.EXPLAIN, request_schema.explain),
@@ -47,67 +47,67 @@ _SHOWN = {"decisions": recorded.one_shown, "hosts": host_shown, "policies": one_
 
 
 class DirectScheduler:
-    """Takes and gives the JSON of ``/scheduler/v1``, checked by the same schemas.
+    """Scheduler of the configured database, with the JSON of ``/scheduler/v1``.
 
-    Its methods raise what the scheduler does, such as :class:`Invalid` and :class:`NoValidHost`.
+    Its methods raise the errors of the scheduler, such as :class:`Invalid`, :class:`NoValidHost`.
     """
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        #: The database asked, without its password.
+        #: URL of the database without its password.
         self.place = shown(scheduler.database)
         self.policies = partial(all_shown, scheduler)
 
     def aggregate_names(self) -> dict[str, str]:
         """Return the names of host aggregates by uuid."""
         with self._scheduler.database.read() as connection:
-            return {one.uuid: one.name for one in host_aggregates.all_aggregates(connection)}
+            return {row.uuid: row.name for row in host_aggregates.all_aggregates(connection)}
 
     def post(self, action: str, body: Json) -> Json:
-        """Return the answer to ``body``; :class:`NoValidHost` has the funnel in ``extra``."""
+        """Return the response to ``body``; :class:`NoValidHost` has the funnel in ``extra``."""
         schemas, answer = _ACTIONS[action]
         _check(schemas, body)
         return answer(self._scheduler, body)
 
     def show(self, collection: str, name: str) -> Json:
-        """Return one decision, host or policy; raise :class:`NotFound`."""
+        """Return a decision, host or policy; raise :class:`NotFound`."""
         return _as_json(_SHOWN[collection](self._scheduler, name))
 
     def decisions(self, query: Mapping[str, str]) -> Json:
-        """Return recorded decisions, and the marker of the ``next`` page."""
+        """Return recorded decisions and the marker of the ``next`` page."""
         _check(recorded.LIST, dict(query))
         return _as_json(recorded.listed(self._scheduler, query))
 
     def hosts(self, query: Sequence[tuple[str, str]]) -> Json:
-        """Return the hosts that the pairs of a query string ask for."""
+        """Return the hosts that match the pairs of a query string."""
         return _as_json(hosts.listed(self._scheduler, query))
 
     def replay(self, uuid: str, body: Json) -> Json:
-        """Return a recorded decision, how its request fares now, and what differs."""
+        """Return a recorded decision, its result now and the differences."""
         _check(recorded.REPLAY, body)
         return _as_json(recorded.replayed(self._scheduler, uuid, body))
 
 
 def _as_json(document: Json) -> Json:
-    """Return a document as it is over HTTP: times are texts."""
+    """Return a document as over HTTP, with times as texts."""
     return dict(orjson.loads(orjson.dumps(document)))
 
 
 def _check(schemas: Schemas, body: Json) -> None:
-    check_texts(body, _WRONG)
+    check_texts(body, _PREFIX)
     schema = schemas.at(Version(1, 0))
     if schema is not None:
-        schema.check(body, _WRONG)
+        schema.check(body, _PREFIX)
 
 
 def add_token(group: argparse._ArgumentGroup, use: str) -> None:
-    """Add the token for what the texts of ``use`` name."""
-    words = f"token for {use} (default: $OS_TOKEN, else admin)"
+    """Add ``--token``; ``use`` names its services in the help."""
+    words = f"token for {use} (default: $OS_TOKEN, otherwise admin)"
     group.add_argument("--token", default=os.environ.get("OS_TOKEN", "admin"), help=words)
 
 
 def add_server_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that name a server."""
+    """Add the options of a server."""
     server = parser.add_argument_group("server")
     server.add_argument(
         "--url", help="use this server (http://127.0.0.1:8778) instead of the configured database"
@@ -127,18 +127,18 @@ def _seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = 0
-    if not 0 < seconds <= _LONGEST:
+    if not 0 < seconds <= _MAX_TIMEOUT:
         raise argparse.ArgumentTypeError(
-            f"expected a number of seconds up to {_LONGEST}, not {text!r}"
+            f"expected a number of seconds up to {_MAX_TIMEOUT}, not {text!r}"
         )
     return seconds
 
 
 def check_address(flag: str, url: str) -> None:
-    """Raise :class:`Invalid` for a text that is not the URL of a service."""
+    """Raise :class:`Invalid` if a text is not the URL of a service."""
     try:
         parts = urlsplit(url)
-        # Both are parsed when they are read, and raise only then.
+        # Both properties parse the text and may raise.
         host, _ = parts.hostname or "", parts.port
         host.encode("idna")
     except ValueError:
@@ -148,63 +148,66 @@ def check_address(flag: str, url: str) -> None:
 
 
 def check_token(token: str) -> None:
-    """Raise :class:`Invalid` for a token that is not allowed in a header, without showing it."""
+    """Raise :class:`Invalid`, without the token, if it is not allowed in a header."""
     if not token.strip():
-        raise Invalid("the token (--token, else $OS_TOKEN) is empty")
+        raise Invalid("the token (--token or $OS_TOKEN) is empty")
     # Clients write headers in latin-1.
     if not token.isprintable() or max(token, default="") > "\xff":
         raise Invalid(
-            "the token (--token, else $OS_TOKEN) has characters that are not allowed in a header"
+            "the token (--token or $OS_TOKEN) has characters that are not allowed in a header"
         )
 
 
 class SchedulerClient:
-    """Client of the server at ``base``; ``timeout`` is in seconds. Raises its :class:`Error`."""
+    """Client of the server at ``base``; ``timeout`` is in seconds.
+
+    Its methods raise the errors of the server.
+    """
 
     def __init__(self, base: str, token: str, timeout: float = TIMEOUT) -> None:
         check_address("--url", base)
         if not urlsplit(base).path.isascii():
             raise Invalid(f"--url {base}: not ASCII")
         check_token(token)
-        #: The server asked.
+        #: URL of the server.
         self.place = base.rstrip("/")
         self._timeout = timeout
-        # A repeated selection could claim twice, and a kept connection may be closed by the server
-        # at the moment of the next request.
+        # A repeated selection could claim twice, and the server may close an idle connection at the
+        # moment of the next request.
         self._adapter = by_token(base, token, timeout=timeout, retries=0)
         self._adapter.additional_headers["Connection"] = "close"
         self._service = RemoteService(self._adapter, "scheduler")
 
     def post(self, action: str, body: Json) -> Json:
-        """Return the answer to ``body``; :class:`NoValidHost` has the funnel in ``extra``."""
-        check_texts(body, _WRONG)
+        """Return the response to ``body``; :class:`NoValidHost` has the funnel in ``extra``."""
+        check_texts(body, _PREFIX)
         return self._ask(action, body=body)
 
     def show(self, collection: str, name: str) -> Json:
-        """Return one decision, host or policy."""
+        """Return a decision, host or policy."""
         return self._ask(collection, name)
 
     def policies(self) -> list[Json]:
-        """Return every scheduling policy."""
+        """Return all scheduling policies."""
         policies: list[Json] = self._ask("policies")["policies"]
         return policies
 
     def decisions(self, query: Mapping[str, str]) -> Json:
-        """Return recorded decisions, and the marker of the ``next`` page."""
+        """Return recorded decisions and the marker of the ``next`` page."""
         page = self._ask("decisions", query=list(query.items()))
         following = [parse_qs(urlsplit(link["href"]).query) for link in page.pop("links")]
         return {**page, "next": following[0]["marker"][-1] if following else None}
 
     def hosts(self, query: Sequence[tuple[str, str]]) -> Json:
-        """Return the hosts that the pairs of a query string ask for."""
+        """Return the hosts that match the pairs of a query string."""
         return self._ask("hosts", query=query)
 
     def replay(self, uuid: str, body: Json) -> Json:
-        """Return a recorded decision, how its request fares now, and what differs."""
+        """Return a recorded decision, its result now and the differences."""
         return self._ask("decisions", uuid, "replay", body=body)
 
     def aggregate_names(self) -> dict[str, str]:
-        """Return the names of host aggregates by uuid; none where this caller may not see them."""
+        """Return the names of host aggregates by uuid; empty if the caller may not list them."""
         compute = RemoteService(self._adapter, "compute")
         path = f"{self.place}/compute/v2.1/os-aggregates"
         with suppress(ServiceFailed):
@@ -217,11 +220,11 @@ class SchedulerClient:
         if not {".", ".."}.isdisjoint(path):
             raise Invalid(f"{path[-1]!r} is not allowed in a URL")
         try:
-            # keystoneauth would replace "%" in a base address, but not in a whole one.
+            # keystoneauth would replace "%" in a base address, but not in a complete URL.
             url = "/".join([self.place, "scheduler/v1", *(quote(step, safe="") for step in path)])
             url += f"?{urlencode(query)}" if query else ""
-        except UnicodeEncodeError as wrong:
-            raise Invalid(f"{wrong.object!r} is not valid UTF-8") from None
+        except UnicodeEncodeError as error:
+            raise Invalid(f"{error.object!r} is not valid UTF-8") from None
         try:
             method = "GET" if body is None else "POST"
             response = self._service.ask(method, url, body=body, taken=_ANY_STATUS)
@@ -232,8 +235,8 @@ class SchedulerClient:
             if TimeoutError not in kinds or ConnectTimeout in kinds or not is_sent:
                 raise
             raise Unavailable(
-                f"{self.place} did not answer within {self._timeout:g} s; it may still be working "
-                "on the request: wait longer with --timeout SECONDS"
+                f"{self.place} did not answer within {self._timeout:g} s and may still process "
+                "the request: increase --timeout SECONDS"
             ) from None
         if not 200 <= response.status < 300:
             raise _error(response, self.place)
@@ -244,17 +247,17 @@ class SchedulerClient:
         )
 
 
-#: What a command places requests with.
+#: Scheduler of a command.
 SchedulerApi = DirectScheduler | SchedulerClient
 
 
 @contextmanager
 def open_scheduler(arguments: argparse.Namespace) -> Iterator[SchedulerApi]:
-    """Give the scheduler that the arguments name; its connections are closed at the end."""
+    """Yield the scheduler of the arguments and close its connections at the end."""
     if arguments.url:
         yield SchedulerClient(arguments.url, arguments.token, arguments.timeout)
         return
-    # To read all providers for one question would take longer than to search for it.
+    # For a single request, filling the provider cache would take longer than the search.
     services = make_services(read_settings(arguments.config_file), memory=Memory())
     try:
         refuse_absent_file(services.database, "--url uses a server")
@@ -274,7 +277,7 @@ def _error(response: ServiceResponse, base: str) -> Error:
     if code == NoValidHost.code:
         return NoValidHost(detail, extra={"funnel": error.get("funnel")})
     request_id = error.get("request_id")
-    rest = f" ({response.status}{f', {request_id}' if request_id else ''})"
+    suffix = f" ({response.status}{f', {request_id}' if request_id else ''})"
     fault = error.get("fault")
     is_fault = isinstance(fault, dict) and {"problem", "path"} <= fault.keys()
-    return Error(f"{detail}{rest}", fault={**fault, "rest": rest} if is_fault else None)
+    return Error(f"{detail}{suffix}", fault={**fault, "rest": suffix} if is_fault else None)

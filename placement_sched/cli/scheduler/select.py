@@ -1,4 +1,4 @@
-"""``select`` and ``explain``: place a request or show how it would be placed."""
+"""``select`` and ``explain``: placement of a request, or its explanation."""
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,145 +31,153 @@ from placement_sched.model.explanation_reader import (
 )
 from placement_sched.model.names import did_you_mean, names_instead
 
-#: How many hosts stand side by side.
-_SIDE_BY_SIDE = 3
+#: Maximum number of hosts per table, as columns.
+_MAX_COLUMNS = 3
+#: Cell of a stage that a policy does not have.
+_NONE = "-"
+_EXAMPLE = """example:
+  placement-sched explain --vcpus 4 --ram 8192 --disk 40 --property trait:HW_CPU_X86_AVX2=required
+"""
 
 
 def render_verdicts(explanation: Json, console: Console, names: Mapping[str, str]) -> None:
-    """Print the verdict on each known host, with every reason and what would have to change.
+    """Print the verdict on each known host, with every reason and the necessary changes.
 
-    Several hosts stand side by side, stage by stage. ``names`` gives names to be shown instead of
-    the uuids of aggregates.
+    Several hosts are also compared in columns, stage by stage. ``names`` are names of aggregates by
+    uuid, which replace the uuids.
     """
-    known = [one for one in explanation.get("verdicts", ()) if one["verdict"] != UNKNOWN]
-    parts = [_verdict(one, names) for one in known]
-    if len(known) > 1:
-        for at in range(0, len(known), _SIDE_BY_SIDE):
-            table = _side_by_side(explanation, known[at : at + _SIDE_BY_SIDE], names)
+    verdicts = [
+        verdict for verdict in explanation.get("verdicts", ()) if verdict["verdict"] != UNKNOWN
+    ]
+    parts = [_verdict(verdict, names) for verdict in verdicts]
+    if len(verdicts) > 1:
+        for index in range(0, len(verdicts), _MAX_COLUMNS):
+            table = _compare_hosts(explanation, verdicts[index : index + _MAX_COLUMNS], names)
             parts.append(Padding(table, (1, 0, 0, 0)))
     if parts:
         console.print(Padding(Group(*parts), (0, 0, 1, 0)))
 
 
-def _side_by_side(explanation: Json, verdicts: Sequence[Json], names: Mapping[str, str]) -> Table:
-    """Return a row for each stage, and in it whether each host passes, or why not."""
+def _compare_hosts(explanation: Json, verdicts: Sequence[Json], names: Mapping[str, str]) -> Table:
+    """Return a table with a row per stage and the result of each host."""
     table = headed_table("Stage")
-    for one in verdicts:
-        table.add_column(_called(one), overflow="fold")
-    table.add_row("verdict", *map(_in_a_word, verdicts))
+    for verdict in verdicts:
+        table.add_column(_node_label(verdict), overflow="fold")
+    table.add_row("verdict", *map(_verdict_word, verdicts))
     table.add_section()
     passes = Text("passes", style="green")
-    for stages in zip(*(path_of(explanation, one) for one in verdicts), strict=True):
+    for stages in zip(*(path_of(explanation, verdict) for verdict in verdicts), strict=True):
         cells = []
         for _, _, reasons in stages:
-            text = with_names("; ".join(one["reason"] for one in reasons), names)
+            text = with_names("; ".join(verdict["reason"] for verdict in reasons), names)
             cells.append(Text(text, style="yellow") if reasons else passes)
         _, name, _ = stages[0]
         table.add_row(Text(with_names(name, names)), *cells)
     return table
 
 
-def _in_a_word(verdict: Json) -> Text:
+def _verdict_word(verdict: Json) -> Text:
     if verdict["verdict"] == PASSED:
         return Text(f"passed, {verdict['rank']} of {verdict['of']}", style="bold green")
     return Text("rejected", style="bold red")
 
 
 def refuse_unknown(verdicts: Iterable[Json]) -> None:
-    """Raise :class:`NotFound` naming the hosts that are not known, and known names near to them."""
-    unknown = [one for one in verdicts if one["verdict"] == UNKNOWN]
+    """Raise :class:`NotFound` for unknown hosts, with similar names."""
+    unknown = [verdict for verdict in verdicts if verdict["verdict"] == UNKNOWN]
     if not unknown:
         return
-    words = [f"{one['asked']!r}{did_you_mean(one['did_you_mean'])}" for one in unknown]
-    # Those are the same for all that have none near, and said once.
-    others = [one.get("there_are", ()) for one in unknown if not one["did_you_mean"]]
-    instead = names_instead("host", (), others[0]) if others else ""
+    words = [f"{verdict['asked']!r}{did_you_mean(verdict['did_you_mean'])}" for verdict in unknown]
+    # The existing names are the same for all hosts without similar names: listed once.
+    existing = [verdict.get("there_are", ()) for verdict in unknown if not verdict["did_you_mean"]]
+    instead = names_instead("host", (), existing[0]) if existing else ""
     noun = "host" if len(words) == 1 else "hosts"
     raise NotFound(f"--host: unknown {noun} {', '.join(words)}{instead}")
 
 
-def _called(verdict: Json) -> str:
-    """Return how a node is called, and by which name it was asked for where that is another."""
-    host, node, asked = verdict["host"], verdict["node"], verdict["asked"]
-    return named(host, node) + ("" if asked in {host, node} else f", requested as {asked}")
+def _node_label(verdict: Json) -> str:
+    """Return the name of a node, followed by the requested name if it differs."""
+    host, node, requested = verdict["host"], verdict["node"], verdict["asked"]
+    return named(host, node) + ("" if requested in {host, node} else f", requested as {requested}")
 
 
-def _in_short(verdict: Json) -> Text:
+def _short_verdict(verdict: Json) -> Text:
     if verdict["verdict"] == PASSED:
         place = f"rank {verdict['rank']} of {verdict['of']}, weight {verdict['weight']:.3f}"
         return Text.assemble(("passed", "bold green"), f", {place}")
-    rejecting = dict.fromkeys(one["name"] or one["stage"] for one in verdict["reasons"])
+    rejecting = dict.fromkeys(reason["name"] or reason["stage"] for reason in verdict["reasons"])
     return Text.assemble(("rejected", "bold red"), f" by {', '.join(rejecting)}")
 
 
 def _verdict(verdict: Json, names: Mapping[str, str]) -> RenderableType:
-    heading = Text.assemble((_called(verdict), "bold"), "  ")
+    heading = Text.assemble((_node_label(verdict), "bold"), "  ")
     if verdict["verdict"] == PASSED:
-        return heading.append_text(_in_short(verdict))
+        return heading.append_text(_short_verdict(verdict))
     heading.append("rejected", style="bold red")
     if verdict["would_pass"]:
         heading.append(", passes after the changes below")
     elif verdict["would_pass"] is False:
-        heading.append(", also after the changes below")
+        heading.append(", even after the changes below")
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(overflow="fold")
     table.add_column(overflow="fold")
-    for one in verdict["reasons"]:
-        name = Text("  " + with_names(one["name"] or one["stage"], names), style="cyan")
-        table.add_row(name, Text(with_names(one["reason"], names), style="yellow"))
-        if one["changes"]:
-            words = " or ".join(change["words"] for change in one["changes"])
+    for reason in verdict["reasons"]:
+        name = Text("  " + with_names(reason["name"] or reason["stage"], names), style="cyan")
+        table.add_row(name, Text(with_names(reason["reason"], names), style="yellow"))
+        if reason["changes"]:
+            words = " or ".join(change["words"] for change in reason["changes"])
             table.add_row("", Text(f"to pass: {with_names(words, names)}"))
     return Group(heading, table)
-
-
-#: What stands where a policy has no such stage.
-_NONE = "-"
 
 
 def render_comparison(
     explanations: Mapping[str, Json], console: Console, names: Mapping[str, str]
 ) -> None:
-    """Print a request's explanations, a column a policy; ``names`` replace aggregates' uuids."""
-    every = list(explanations.values())
+    """Print explanations of a request under several policies in columns.
+
+    ``names`` are names of aggregates by uuid, which replace the uuids.
+    """
+    results = list(explanations.values())
     table = headed_table("Hosts after each stage")
     for policy in explanations:
         table.add_column(policy, justify="right", overflow="fold")
-    begun = [one["funnel"]["allocation_candidates"].get("providers") for one in every]
-    table.add_row("to begin with", *(_NONE if one is None else str(one) for one in begun))
-    for stage, reports in compared_stages(every):
+    initial = [result["funnel"]["allocation_candidates"].get("providers") for result in results]
+    table.add_row("initially", *(_NONE if number is None else str(number) for number in initial))
+    for stage, reports in compared_stages(results):
         table.add_row(Text(with_names(stage, names)), *map(_count, reports))
     table.add_section()
     for place in range(BEST):
-        cells = [_host(one["hosts"], place) for one in every]
+        cells = [_host(result["hosts"], place) for result in results]
         if any(cells):
             table.add_row("best hosts" if not place else "", *cells)
-    # The known hosts that were asked for, each with the verdict on it under each policy.
+    # Requested known hosts with their verdict under each policy.
     rows: dict[str, list[Text]] = {}
-    for one in every:
-        for verdict in one.get("verdicts", []):
+    for result in results:
+        for verdict in result.get("verdicts", []):
             if verdict["verdict"] != UNKNOWN:
-                rows.setdefault(_called(verdict), []).append(_in_short(verdict))
+                rows.setdefault(_node_label(verdict), []).append(_short_verdict(verdict))
     for host, verdicts in rows.items():
         table.add_row(Text(host), *verdicts)
     table.add_section()
     selected, none = Text("selected", style="bold green"), Text("no valid host", style="bold red")
-    table.add_row("outcome", *(selected if one["outcome"] == "selected" else none for one in every))
-    refused = [
-        Text(f"{policy}: {with_names(obstacle(one), names)}", style="red")
-        for policy, one in explanations.items()
-        if one["outcome"] != "selected"
+    table.add_row(
+        "outcome", *(selected if result["outcome"] == "selected" else none for result in results)
+    )
+    rejections = [
+        Text(f"{policy}: {with_names(obstacle(result), names)}", style="red")
+        for policy, result in explanations.items()
+        if result["outcome"] != "selected"
     ]
-    console.print(Group(table, *refused))
+    console.print(Group(table, *rejections))
 
 
 def _count(report: Json | None) -> str:
-    """Return how many hosts a stage left, and of how many where it refused some."""
+    """Return the number of passed hosts, with the number before if hosts were rejected."""
     if report is None:
         return _NONE
-    before, after = report["before"], report["after"]
-    refused = "" if before == after else f" of {before}"
-    return f"{after}{refused}" if before else ""
+    count_before, count_after = report["before"], report["after"]
+    suffix = "" if count_before == count_after else f" of {count_before}"
+    return f"{count_after}{suffix}" if count_before else ""
 
 
 def _host(hosts: Sequence[Json], place: int) -> str:
@@ -179,46 +187,41 @@ def _host(hosts: Sequence[Json], place: int) -> str:
     return f"{named(host['host'], host['node'])} {host['weight']:.3f}"
 
 
-_EXAMPLE = """example:
-  placement-sched explain --vcpus 4 --ram 8192 --disk 40 --property trait:HW_CPU_X86_AVX2=required
-"""
-
-
 def register(commands: Commands) -> None:
     """Add the two commands."""
     summary = "select hosts for a request and claim its resources"
     select = add_command(commands, "select", summary, _run_select, epilog=_EXAMPLE)
     _add_common(select)
-    select.add_argument("--no-claim", action="store_true", help="select, but allocate nothing")
+    select.add_argument("--no-claim", action="store_true", help="select without allocations")
     select.add_argument(
-        "--alternates", action="store_true", help="return alternate hosts in the same cell as well"
+        "--alternates", action="store_true", help="also return alternate hosts in the same cell"
     )
-    summary = "show how a request would be placed, stage by stage; claim nothing"
+    summary = "show how a request would be placed, stage by stage, without a claim"
     explain = add_command(commands, "explain", summary, _run_explain, epilog=_EXAMPLE)
     _add_common(explain)
     explain.add_argument(
         "--host",
         action="append",
         default=[],
-        help="show the verdict on this host first, and show only this host (all hosts are still "
-        "evaluated); the name of a host, node or provider, or a uuid; repeatable",
+        help="show the verdict on this host first and show only this host (all hosts are still "
+        "evaluated); name of a host, node or provider, or a uuid; repeatable",
     )
     request_options.add_override(explain, "evaluate with another value of an option")
     explain.add_argument(
         "--keep",
         action="store_true",
-        help="record the explanation as a decision, to be shown and replayed with 'decisions'",
+        help="record the explanation as a decision, for 'decisions show' and 'decisions replay'",
     )
     policies = explain.add_mutually_exclusive_group()
     policies.add_argument(
         "--policy",
         metavar="NAME",
-        help="evaluate under this policy instead of the one that the selectors choose",
+        help="evaluate under this policy instead of the policy chosen by the selectors",
     )
     policies.add_argument(
         "--compare",
         metavar="NAME,NAME",
-        help="evaluate under each of these policies, and show them side by side",
+        help="evaluate under each of these policies and show the results in columns",
     )
     add_change_arguments(explain)
     add_html(explain)
@@ -231,7 +234,10 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_explain(arguments: argparse.Namespace) -> int:
-    """Print the explanation; 0 also without a host. Raises :class:`NotFound` for unknown ones."""
+    """Print the explanation; return 0 even if no host passes.
+
+    Raises :class:`NotFound` for unknown hosts.
+    """
     body = _explain_body(arguments)
     with open_scheduler(arguments) as scheduler, request_options.in_words_of_options(arguments):
         if arguments.compare is not None:
@@ -245,12 +251,12 @@ def _run_explain(arguments: argparse.Namespace) -> int:
             render_explanation.write(arguments.html, report)
         if arguments.format == "json":
             print_json(explanation)
-        elif not verdicts or any(one["verdict"] != UNKNOWN for one in verdicts):
+        elif not verdicts or any(verdict["verdict"] != UNKNOWN for verdict in verdicts):
             names = scheduler.aggregate_names()
             render_verdicts(explanation, Console(), names)
             render(explanation, Console(), names=names)
-            if kept := explanation.get("decision"):
-                Console().print(f"Kept as decision {kept}", soft_wrap=True)
+            if decision := explanation.get("decision"):
+                Console().print(f"Recorded as decision {decision}", soft_wrap=True)
             if _is_empty(explanation):
                 Console().print(f"{scheduler.place} has no resource provider", soft_wrap=True)
     refuse_unknown(verdicts)
@@ -259,9 +265,9 @@ def _run_explain(arguments: argparse.Namespace) -> int:
 
 
 def _explain_body(arguments: argparse.Namespace) -> Json:
-    """Return what is asked of ``POST /explain``."""
+    """Return the body of ``POST /explain``."""
     if arguments.html is not None and arguments.compare is not None:
-        raise Invalid("--html: a report is of one policy; leave out --compare")
+        raise Invalid("--html cannot be combined with --compare: a report has a single policy")
     body = request_options.request_body(arguments)
     body = {key: value for key, value in body.items() if key not in {"claim", "return_alternates"}}
     if arguments.host:
@@ -283,7 +289,7 @@ def _explain_body(arguments: argparse.Namespace) -> Json:
 def _compare(scheduler: SchedulerApi, body: Json, arguments: argparse.Namespace) -> int:
     policies = list(dict.fromkeys(name.strip().lower() for name in arguments.compare.split(",")))
     if len(policies) < 2 or not all(policies):
-        raise Invalid("--compare: name at least two policies, separated by commas")
+        raise Invalid("--compare: expected at least two policies, separated by commas")
     body = request_options.with_instances(body)
     explanations = {name: scheduler.post("explain", {**body, "policy": name}) for name in policies}
     if arguments.format == "json":
@@ -295,10 +301,10 @@ def _compare(scheduler: SchedulerApi, body: Json, arguments: argparse.Namespace)
 
 
 def _run_select(arguments: argparse.Namespace) -> int:
-    """Place the request, print the funnel and what was claimed; raise :class:`NoValidHost`.
+    """Place the request, print the funnel and the claims; raise :class:`NoValidHost`.
 
-    An answer to a selection has no funnel, so an explanation is asked just before; in between
-    another request may take a host. What was selected, and whether, is the selection's to say.
+    The response to a selection has no funnel, so an explanation is requested first. Another request
+    may claim a host in between: only the response to the selection counts.
     """
     body = request_options.with_instances(request_options.request_body(arguments))
     if arguments.no_claim:
@@ -320,12 +326,12 @@ def _run_select(arguments: argparse.Namespace) -> int:
         try:
             answer = scheduler.post("select_destinations", body)
         except NoValidHost as failure:
-            # Where the request explained still found a host, the selection's own funnel counts.
-            found = {} if explanation["outcome"] == "no_valid_host" else failure.extra
-            refused = {**explanation, "outcome": "no_valid_host", **found}
-            render(refused, Console(), names=names)
-            asked = f" in {scheduler.place}" if _is_empty(refused) else ""
-            raise NoValidHost(f"no valid host: {obstacle(refused)}{asked}") from None
+            # If the explanation still found a host, the funnel of the selection counts.
+            funnel = {} if explanation["outcome"] == "no_valid_host" else failure.extra
+            rejected = {**explanation, "outcome": "no_valid_host", **funnel}
+            render(rejected, Console(), names=names)
+            suffix = f" in {scheduler.place}" if _is_empty(rejected) else ""
+            raise NoValidHost(f"no valid host: {obstacle(rejected)}{suffix}") from None
     chosen = zip(body["request_spec"]["instance_uuids"], answer["selections"], strict=True)
     selected = [{**best, "instance": uuid} for uuid, (best, *_) in chosen]
     title = "Claimed" if body.get("claim", True) else "Selected, not claimed"
@@ -334,6 +340,6 @@ def _run_select(arguments: argparse.Namespace) -> int:
 
 
 def _is_empty(explanation: Json) -> bool:
-    """Return whether there is no resource provider at all: it may be the wrong database."""
-    found = explanation["funnel"].get("obstacle", {})
-    return (found.get("stage"), found.get("name")) == ("allocation_candidates", "providers")
+    """Return whether no resource provider exists, as in a wrong database."""
+    reason = explanation["funnel"].get("obstacle", {})
+    return (reason.get("stage"), reason.get("name")) == ("allocation_candidates", "providers")

@@ -117,7 +117,7 @@ def test_it_tells_in_words_who_holds_what(small):
     assert printed.splitlines() == [
         "checked every compute node",
         f"consumer {uuid(2)} is not a recorded instance and holds {held} of cn1 ({CN1})",
-        "orphaned: the allocations of 1 consumer; deleted those of 1",
+        "orphaned: the allocations of 1 consumer; deleted: 1",
     ]
 
 
@@ -304,7 +304,7 @@ def test_hint_for_a_consumer_without_a_type_does_not_vouch_for_it(small):
     allocate_without_type(small, 2, CN1)
     status, printed, told = small.run("audit", "--delete")
     assert status == 6
-    assert "not judged: 1 consumer of cn1: they have no consumer type" in printed
+    assert "not verified: 1 consumer of cn1: they have no consumer type" in printed
     assert "--consumer" in told
     assert "--instances-are-all-recorded" not in told
 
@@ -366,15 +366,15 @@ def test_it_says_in_words_why_it_does_not_judge_and_what_can_be_done(
     assert status == 6
     assert printed.splitlines() == [
         "checked every compute node",
-        f"consumer {uuid(1)} cannot be judged (cn1)",
-        "not judged: 1 consumer of cn1: no instance is recorded in this database",
+        f"consumer {uuid(1)} cannot be verified (cn1)",
+        "not verified: 1 consumer of cn1: no instance is recorded in this database",
     ]
     assert told.count("\n") == 1
     assert "not deleted: the allocations of 1 consumer" in told
     assert "--instances-are-all-recorded" in told
     status, printed, told = cloud.run("audit")
     assert (status, told) == (6, "")
-    assert printed.startswith("not judged: 1 consumer of cn1: ")
+    assert printed.startswith("not verified: 1 consumer of cn1: ")
     assert printed.count("\n") == 1
 
 

@@ -71,7 +71,7 @@ def test_what_is_allowed_is_shown_and_violates_nothing(small, sqlite_database):
     assert status == 0
     first, *allowed, last = printed.splitlines()
     assert first == (
-        "checked in one snapshot: 2 providers, 6 inventories, 1 allocations, 1 consumers, "
+        "checked in a single snapshot: 2 providers, 6 inventories, 1 allocations, 1 consumers, "
         "0 aggregates"
     )
     assert last == "all invariants hold"

@@ -69,7 +69,7 @@ def test_by_address_traits_are_put_and_with_a_file_taken_off_again(placed, tmp_p
     file = tmp_path / "put.json"
     command = ["placement", "sync_traits", *addresses(placed)]
     assert main([*command, "--dry-run"]) == 0
-    assert "no traits are removed without a record" in capsys.readouterr().out
+    assert "traits are not removed without a record" in capsys.readouterr().out
     assert told(placed, "traits") == []
     assert main([*command, "--state", str(file)]) == 0
     assert told(placed, "traits") == [LICENSED]

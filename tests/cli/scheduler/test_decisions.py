@@ -103,10 +103,10 @@ def test_list_of_a_refused_host_says_why_and_what_is_not_known(answer):
     words = " ".join(printed.split())
     assert status == 0
     assert "allocation_candidates resources VCPU:99: VCPU: " in words
-    assert "3 decisions examined; 0 of them do not keep enough" in words
+    assert "3 decisions examined; the funnels of 0 are too short" in words
     status, printed, told = answer("list", "--refused", "cn9")
     words = " ".join(printed.split())
-    assert "no decision found 3 decisions examined; 2 of them do not keep enough" in words
+    assert "no decision found 3 decisions examined; the funnels of 2 are too short" in words
     assert (status, told.count("\n")) == (1, 1)
     assert told.startswith("placement-sched: --refused: there is no host 'cn9'; did you mean 'cn")
 
@@ -281,7 +281,7 @@ def test_replay_on_the_same_cloud_says_that_nothing_differs(answer):
 def test_explanation_is_kept_and_shown_with_its_overrides(answer, capsys):
     override = ("--override", "filter_scheduler.ram_weight_multiplier=-1.0")
     assert main(["explain", "--vcpus", "2", "--keep", *override]) == 0
-    uuid = capsys.readouterr().out.split("Kept as decision ")[1].split()[0]
+    uuid = capsys.readouterr().out.split("Recorded as decision ")[1].split()[0]
     status, printed, _ = answer("show", uuid)
     assert status == 0
     assert "explain, made" in printed
@@ -311,7 +311,7 @@ def test_purge_of_what_is_older_leaves_what_is_new(answer):
     assert len(found(answer)) == 3
     status, _, told = answer("purge", "--older-than", "long ago")
     assert status == 1
-    assert told.startswith("placement-sched: --older-than long ago: expected 90s, 30m")
+    assert told.startswith("placement-sched: --older-than long ago: expected an age such as 90s")
 
 
 def test_replay_under_the_settings_of_then_takes_no_notice_of_those_of_now(answer, monkeypatch):

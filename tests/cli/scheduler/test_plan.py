@@ -80,7 +80,7 @@ def test_nothing_to_do_is_said(answer):
             "changes: [drain: [cn1]]\noverrides: {filter_scheduler.nope: 5}",
             "changes:2: overrides: there is no option 'filter_scheduler.nope'",
         ),
-        ("changes: []", "give a FILE of changes, or --change"),
+        ("changes: []", "no changes: add a FILE of changes or --change"),
         ("- drain: [cn3]", "there is no host 'cn3'"),
         ("- drain: cn1", "changes:1: drain: expected a list, not 'cn1'"),
     ],

@@ -169,7 +169,7 @@ def test_comparison_shows_policies_side_by_side(answer):
     assert max(map(len, lines)) <= 80
     assert " ".join(lines[0].split()) == "Hosts after each stage spread pack default"
     rows = {line.split("  ")[0]: line.split() for line in lines}
-    assert rows["to begin with"][-3:] == ["4", "4", "4"]
+    assert rows["initially"][-3:] == ["4", "4", "4"]
     assert rows["ComputeFilter"] == ["ComputeFilter", "2", "2", "4"]
     best = next(line for line in lines if line.startswith("best hosts"))
     assert [word for word in best.split() if word.startswith("cn")] == ["cn2", "cn3", "cn2"]
@@ -198,7 +198,7 @@ def test_comparison_for_machines_has_each_explanation_by_name(answer):
 def test_comparison_wants_two_policies(answer, compare):
     status, _, told = answer("explain", *SIZES, "--compare", compare)
     assert status == 1
-    assert "name at least two policies" in told
+    assert "expected at least two policies" in told
 
 
 def test_a_server_is_asked_by_its_address(serve, sqlite_url, config, cloud, capsys):

@@ -176,6 +176,6 @@ def test_orphans_are_deleted_beside_faults(small):
     small.configure(GONE)
     code, text = small.run("placement", "audit", "--delete")
     assert code == 5
-    assert text.endswith("orphaned: the allocations of 1 consumer; deleted those of 1\n")
+    assert text.endswith("orphaned: the allocations of 1 consumer; deleted: 1\n")
     small.configure(FIRST)
     assert small.run("placement", "audit")[0] == 0

@@ -50,7 +50,7 @@ def test_advice_is_printed_as_json(answer):
     [
         (["m1.larg"], "did you mean 'm1.large'?"),
         ([], "--goal fit needs a FLAVOR"),
-        (["m1.large", "--goal", "pack"], "--goal pack takes no FLAVOR and no --zone"),
+        (["m1.large", "--goal", "pack"], "--goal pack does not accept FLAVOR or --zone"),
         (["--goal", "pack", "--moves", "0"], "0 is less than the minimum of 1"),
     ],
 )

@@ -26,8 +26,8 @@ def test_a_server_that_takes_longer_may_still_be_working():
         with pytest.raises(Unavailable) as told:
             SchedulerClient(base, "admin", timeout=0.2).post("explain", {})
     assert told.value.detail == (
-        f"{base} did not answer within 0.2 s; it may still be working on the request: wait longer "
-        "with --timeout SECONDS"
+        f"{base} did not answer within 0.2 s and may still process the request: "
+        "increase --timeout SECONDS"
     )
 
 

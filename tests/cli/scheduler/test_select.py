@@ -261,9 +261,9 @@ def test_request_comes_from_stdin(run):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "give a REQUEST.json"),
+        ((), "no request: add a REQUEST.json"),
         (("absent.json",), "absent.json: No such file or directory"),
-        (("absent.json", "--vcpus", "1"), "--vcpus cannot be given with a request file"),
+        (("absent.json", "--vcpus", "1"), "--vcpus cannot be combined with a request file"),
         (
             ("--flavor-json", "absent.json", "--ram", "1"),
             "--flavor-json excludes --vcpus, --ram and --disk",
