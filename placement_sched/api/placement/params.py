@@ -39,9 +39,10 @@ _ANY_FORMAT = f"{_FAULT}: The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC'"
 
 
 def parse_resources(text: str) -> dict[str, int]:
-    """Parse ``VCPU:2,MEMORY_MB:1024`` into amounts by class. The last of repeated classes counts.
+    """Parse ``VCPU:2,MEMORY_MB:1024`` into amounts by class.
 
-    An amount larger than any inventory becomes ``MAX_INT + 1``. Raises :class:`Invalid`.
+    The last of repeated classes counts. An amount larger than any inventory becomes
+    ``MAX_INT + 1``. Raises :class:`Invalid`.
     """
     amounts = {}
     for part in text.split(","):
@@ -216,7 +217,7 @@ def _build_query(params: _Parameters, max_groups: int) -> CandidatesQuery:
             )
     _check_resourceless(params, groups, {suffix for subtree in subtrees for suffix in subtree})
     _check_conflicts(groups)
-    # As in OpenStack placement, the first value of these two counts, and the last of all others.
+    # As in OpenStack placement, the first value of both parameters counts, else the last value.
     policy, limit = params.first("group_policy"), params.first("limit")
     if not policy and sum(1 for suffix in suffixes if suffix) > 1:
         raise Invalid(

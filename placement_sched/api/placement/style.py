@@ -18,8 +18,8 @@ class PlacementStyle:
     """Conventions of the Placement API.
 
     Errors are ``{"errors": [{status, title, detail, code, request_id}]}`` for clients that accept
-    JSON, else HTML or, if that is not accepted either, plain text. ``codes_since`` is the version
-    from which on errors have a code, None for all versions.
+    JSON, else HTML or, if that is not accepted either, plain text. Errors have a code from version
+    ``codes_since`` on, or always if it is None.
     """
 
     refuses_other_types = True

@@ -36,7 +36,7 @@ _TRAIT_OR_CLASS: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength
 _TRAITS = parts.a_list(_TRAIT_OR_CLASS)
 # In a comma-separated list, uuids may have no hyphens.
 _UUID_PATTERN = "[0-9A-Fa-f]{8}-?([0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}"
-#: Comma-separated aggregates. The host must be a member of at least one aggregate.
+#: Comma-separated aggregates. The host must be a member of any of them.
 _ANY_OF_AGGREGATES: Json = {
     "type": "string",
     "pattern": f"^{_UUID_PATTERN}(,{_UUID_PATTERN})*$",
@@ -269,7 +269,7 @@ def select(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Js
 def explain(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
     """Return the funnel and hosts of a request without claiming.
 
-    With ``keep`` the explanation is recorded as a decision with these request ids.
+    With ``keep`` the explanation is recorded as a decision with the request ids ``ids``.
     """
     body = with_whole_numbers(body)
     hosts = body.get("hosts")

@@ -245,7 +245,10 @@ def test_spreading_lowers_the_highest_load(app):
     [
         ({"goal": "fti"}, "'fti' is not one of"),
         ({"goal": "fit"}, "the goal fit requires a request_spec (at $.goal)"),
-        ({"goal": "pack", "request_spec": wanted(1)}, "the goal pack does not allow a request_spec"),
+        (
+            {"goal": "pack", "request_spec": wanted(1)},
+            "the goal pack does not allow a request_spec",
+        ),
         ({"goal": "pack", "moves": 0}, "(at $.moves)"),
         (
             {"goal": "fit", "request_spec": {**wanted(1), "availability_zone": "nowa"}},

@@ -230,7 +230,7 @@ def claim_of(call: Call, consumer_uuid: str, body: Mapping[str, Any]) -> Consume
 
 
 def spellings(consumer_uuid: str) -> Sequence[str]:
-    """Return the spellings under which the allocations of a consumer may be stored.
+    """Return the possible spellings of a consumer uuid in stored allocations.
 
     OpenStack placement stores the consumers of ``POST /allocations`` in the caller's spelling.
     """

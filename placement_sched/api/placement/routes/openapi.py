@@ -61,7 +61,7 @@ def show(call: Call) -> Answer:
 
 
 def describe(routes: tuple[Route, ...]) -> openapi.Description:
-    """Return the description from which the OpenAPI document is built."""
+    """Build the description of the routes for the OpenAPI document."""
     return openapi.Description(
         title="Placement API",
         service=mv.VERSIONING.service,
