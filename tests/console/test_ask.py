@@ -130,7 +130,7 @@ def test_zones_images_and_policies_can_be_chosen(with_policies, browser):
 
 def test_asking_with_nothing_chosen_says_what_to_choose(browser):
     page = browser.get(f"{PAGE}?flavor=&vcpus=&beside=", status=400)
-    assert "Choose a flavor or type its sizes" in page.html.find(role="alert").get_text()
+    assert "Choose a flavor or enter its sizes" in page.html.find(role="alert").get_text()
 
 
 def test_a_question_is_asked_as_if_the_cloud_were_changed(cloud, browser):

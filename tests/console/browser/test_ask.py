@@ -181,7 +181,7 @@ def test_asking_with_nothing_typed_says_what_to_choose(visit):
     page = visit(ASK)
     fill(page, vcpus="", ram="", disk="")
     page.get_by_role("button", name="Ask", exact=True).click()
-    expect(page.locator("#progress")).to_contain_text("Choose a flavor or type its sizes")
+    expect(page.locator("#progress")).to_contain_text("Choose a flavor or enter its sizes")
     assert page.url.endswith(ASK)
 
 
