@@ -1,1 +1,1 @@
-"""Pages: what the APIs answer, as pictures and tables in HTML."""
+"""Web console: HTML pages on top of the APIs."""

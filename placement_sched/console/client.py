@@ -1,7 +1,7 @@
-"""How pages ask the APIs: each question is an HTTP request to the same application.
+"""Client of the APIs for the pages: HTTP requests to the same application.
 
-There is no other way in: authentication, policy rules, validation and errors are those that any
-program meets, under the token of the person who looks at the page.
+Authentication, API policy rules, validation and errors apply to the pages as to any program,
+with the token of the person who has signed in.
 """
 
 import json
@@ -22,9 +22,9 @@ from placement_sched.console.forms import LABELS
 from placement_sched.model.document import Json
 from placement_sched.schemas.faults import bare, expectation, plain_reason
 
-#: What begins the others: the name of a key, or what was done with the text.
-_OPENINGS = {"overrides: ": "Options: ", "policy: ": "Policy: ", "Malformed JSON: ": ""}
-#: Labels of fields by the places of their values; the first that fits counts.
+#: Replacements for the beginnings of errors without a JSON path.
+_PREFIXES = {"overrides: ": "Options: ", "policy: ": "Policy: ", "Malformed JSON: ": ""}
+#: Labels of form fields by patterns of JSON paths. The first match counts.
 _LABELS = {
     r"request_spec\.flavor\.vcpus": LABELS["vcpus"],
     r"request_spec\.flavor\.memory_mb": LABELS["ram"],
@@ -48,42 +48,42 @@ _LABELS = {
 
 
 def in_form_words(error: Json) -> str:
-    """Return an API's error, with the label of the field in place of its JSON path."""
+    """Return the text of an API's error with form labels in place of JSON paths."""
     detail = str(error.get("detail") or error.get("message") or "")
     if fault := error.get("fault"):
-        label, wrong = _label(fault["path"]), expectation(fault)
-        if wrong is not None:
-            return f"{label} {bare(wrong.value)}: expected {wrong.expected}"
+        label, expected = _get_label(fault["path"]), expectation(fault)
+        if expected is not None:
+            return f"{label} {bare(expected.value)}: expected {expected.expected}"
         return f"{label}: {plain_reason(fault)}"
-    for opening, words in _OPENINGS.items():
-        if detail.startswith(opening):
-            return words + detail.removeprefix(opening)
+    for prefix, replacement in _PREFIXES.items():
+        if detail.startswith(prefix):
+            return replacement + detail.removeprefix(prefix)
     return detail
 
 
-def _label(place: str) -> str:
-    """Return the label of the field whose value has this JSON path; else the path in words."""
-    path = place.removeprefix("$").removeprefix(".")
+def _get_label(json_path: str) -> str:
+    """Return the label of the field with this JSON path, else the words of the path."""
+    path = json_path.removeprefix("$").removeprefix(".")
     change = re.fullmatch(r"changes\[(\d+)\](.*)", path)
     if change is not None:
-        within = _words(re.sub(r"\[\d+\]", "", change[2]))
-        return f"Changes, line {int(change[1]) + 1}{', ' * bool(within)}{within}"
+        key = _split_path(re.sub(r"\[\d+\]", "", change[2]))
+        return f"Changes, line {int(change[1]) + 1}{', ' * bool(key)}{key}"
     option = re.fullmatch(r"overrides(?:\['(.*)'\]|\.(.*))", path)
     if option is not None:
         return f"Options, {option[1] or option[2]}"
     for pattern, label in _LABELS.items():
         if re.fullmatch(pattern, path):
             return label
-    words = _words(path)
-    return words[:1].upper() + words[1:] if words else "The request"
+    text = _split_path(path)
+    return text[:1].upper() + text[1:] if text else "The request"
 
 
-def _words(path: str) -> str:
+def _split_path(path: str) -> str:
     return " ".join(re.findall(r"[a-zA-Z0-9-]+", path))
 
 
-#: What an environment says of the connection, which the request to the API shares.
-_OF_CONNECTION = (
+#: Keys of the WSGI environment that describe the connection.
+_CONNECTION_KEYS = (
     "SERVER_NAME",
     "SERVER_PORT",
     "SERVER_PROTOCOL",
@@ -91,7 +91,7 @@ _OF_CONNECTION = (
     "REMOTE_PORT",
     "HTTP_HOST",
 )
-#: The newest versions of the APIs that have several.
+#: Headers that request the newest microversions.
 _VERSIONS = {
     "HTTP_OPENSTACK_API_VERSION": "placement latest, compute latest",
     "HTTP_X_OPENSTACK_NOVA_API_VERSION": "latest",
@@ -100,82 +100,82 @@ _VERSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What an API answered, whatever its status."""
+    """A response of an API with any status."""
 
     status: int
     content_type: str
     body: bytes
 
     def json(self) -> Json:
-        """Return the decoded body, an empty object where there is none."""
+        """Return the decoded body, an empty object if there is no body."""
         document: Json = orjson.loads(self.body) if self.body else {}
         return document
 
 
 class ApiRefused(Exception):
-    """An API answered with an error.
+    """An error response of an API.
 
-    ``title`` is the phrase of its status, ``detail`` what the API says, in the words of forms,
-    ``error`` the whole error object, where there is one (``no_valid_host`` has a funnel in it).
+    ``title`` is the phrase of its status, ``detail`` its text with form labels, and ``error`` the
+    whole error object (the error ``no_valid_host`` has a funnel), empty if there is none.
     """
 
     def __init__(self, reply: Reply) -> None:
         self.status = HTTPStatus(reply.status)
         self.title = self.status.phrase
-        self.error = _error_of(reply)
+        self.error = _parse_error(reply)
         self.detail = in_form_words(self.error) or self.title
         super().__init__(self.detail)
 
 
 class SignInNeeded(Exception):
-    """An API answered 401: without a valid token no page shows anything."""
+    """A response with status 401. The pages show the sign-in form."""
 
 
 class Caller:
-    """Asks the APIs of the application that serves the current request, with one token.
+    """Client of the APIs of the application that serves the current request.
 
-    ``token`` is None before the person signs in: the APIs answer 401 then.
+    ``token`` is None before sign-in. The APIs then respond with 401.
     """
 
     def __init__(self, token: str | None) -> None:
         self._token = token
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Json:
-        """Return the document at ``path`` (``/scheduler/v1/decisions``).
+        """Get the document at ``path`` (``/scheduler/v1/decisions``).
 
-        A value of ``query`` that is a list is sent once for each item, None not at all. Raises
-        :class:`ApiRefused` where the API answers with an error.
+        A list in ``query`` is sent as repeated parameters, None is not sent. Raises
+        :class:`ApiRefused` if the API responds with an error.
         """
-        given = {key: value for key, value in (query or {}).items() if value is not None}
-        return _accepted(self.send("GET", path, urlencode(given, doseq=True)))
+        pairs = {key: value for key, value in (query or {}).items() if value is not None}
+        return _decode_reply(self.send("GET", path, urlencode(pairs, doseq=True)))
 
     def ask(self, path: str, body: Mapping[str, Any]) -> Json:
-        """Return the answer to a question that is sent as a POST, which changes nothing.
+        """Send a POST request that changes nothing and return the decoded response.
 
-        Raises :class:`ApiRefused` where the API answers with an error.
+        Raises :class:`ApiRefused` if the API responds with an error.
         """
-        # Not orjson's: a person may type a number of any length, which the API refuses in words.
-        return _accepted(self.send("POST", path, body=json.dumps(body).encode()))
+        # orjson fails on large integers. The API rejects them with a message.
+        return _decode_reply(self.send("POST", path, body=json.dumps(body).encode()))
 
     def aggregate_names(self) -> dict[str, str]:
-        """Return the names of host aggregates by uuid; none where this caller may not see them."""
+        """Get the names of host aggregates by uuid, none if the caller may not list them."""
         try:
-            found = self.get("/compute/v2.1/os-aggregates")
+            document = self.get("/compute/v2.1/os-aggregates")
         except ApiRefused:
             return {}
-        return {one["uuid"]: one["name"] for one in found["aggregates"]}
+        return {item["uuid"]: item["name"] for item in document["aggregates"]}
 
     def send(self, method: str, path: str, query: str = "", body: bytes = b"") -> Reply:
-        """Return what the API answers to a request; ``query`` is encoded already."""
+        """Send a request to an API. ``query`` is an encoded query string."""
         outer = flask.request.environ
-        known = context_of(outer)
+        context = context_of(outer)
         environ: dict[str, Any] = {
-            **{key: outer[key] for key in _OF_CONNECTION if key in outer},
+            **{key: outer[key] for key in _CONNECTION_KEYS if key in outer},
             **{key: value for key, value in outer.items() if key.startswith("wsgi.")},
             **_VERSIONS,
             "REQUEST_METHOD": method,
             "SCRIPT_NAME": outer.get("SCRIPT_NAME", ""),
-            # As WSGI has it: the bytes of UTF-8, each as a character.
+            # WSGI: each UTF-8 byte is a character.
             "PATH_INFO": path.encode().decode("latin-1"),
             "QUERY_STRING": query,
             "HTTP_ACCEPT": "application/json",
@@ -185,21 +185,21 @@ class Caller:
             environ["CONTENT_TYPE"] = "application/json"
         if self._token is not None:
             environ["HTTP_X_AUTH_TOKEN"] = self._token
-        if known is not None and known.ids.request_id:
-            environ[f"HTTP_{REQUEST_ID.upper().replace('-', '_')}"] = known.ids.request_id
-        answer, status, headers = run_wsgi_app(flask.current_app.wsgi_app, environ, buffered=True)
-        return Reply(int(status[:3]), headers.get("Content-Type", ""), b"".join(answer))
+        if context is not None and context.ids.request_id:
+            environ[f"HTTP_{REQUEST_ID.upper().replace('-', '_')}"] = context.ids.request_id
+        chunks, status, headers = run_wsgi_app(flask.current_app.wsgi_app, environ, buffered=True)
+        return Reply(int(status[:3]), headers.get("Content-Type", ""), b"".join(chunks))
 
 
 def path_of(*parts: str) -> str:
-    """Return a path of these parts, each of which may hold any character but a slash.
+    """Join path segments, which may contain any character.
 
-    A WSGI environment has paths decoded: only a slash within a part would be taken for another.
+    WSGI paths are decoded, so that only a slash within a segment must be encoded.
     """
     return "/".join(("", *(part.replace("/", quote("/", safe="")) for part in parts)))
 
 
-def _accepted(reply: Reply) -> Json:
+def _decode_reply(reply: Reply) -> Json:
     if reply.status == HTTPStatus.UNAUTHORIZED:
         raise SignInNeeded
     if reply.status >= HTTPStatus.BAD_REQUEST:
@@ -207,14 +207,14 @@ def _accepted(reply: Reply) -> Json:
     return reply.json()
 
 
-def _error_of(reply: Reply) -> Json:
-    """Return the error object in an answer, in the shape of any of the APIs."""
+def _parse_error(reply: Reply) -> Json:
+    """Return the error object of a response of any of the APIs."""
     try:
         document = reply.json()
     except orjson.JSONDecodeError:
         return {"detail": reply.body.decode(errors="replace")[:1000]}
     if "errors" in document:
-        first: Json = document["errors"][0]
-        return first
-    within = [value for value in document.values() if isinstance(value, dict)]
-    return within[0] if within else document
+        error: Json = document["errors"][0]
+        return error
+    objects = [value for value in document.values() if isinstance(value, dict)]
+    return objects[0] if objects else document

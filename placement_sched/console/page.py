@@ -1,4 +1,4 @@
-"""One page: its template within the frame that all pages share, with the headers that guard it."""
+"""Rendering of pages, their security headers and the checks of requests."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from placement_sched.console.reports import Heading, rendered
 from placement_sched.errors import Error, Forbidden, NotFound
 from placement_sched.model.clock import utcnow
 
-#: Sent with every answer below ``/console``. Scripts and styles come from this service alone, and
-#: none stand inline.
+#: Headers of every response below ``/console``. They allow only scripts and styles of this service,
+#: and none inline.
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -30,10 +30,10 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-#: Where an answer does not say itself how long it is kept.
-_NOT_KEPT = {"Cache-Control": "no-store"}
-#: By these a proxy says that the client is elsewhere.
-_FORWARDED = (
+#: Default of responses without Cache-Control.
+_NO_STORE = {"Cache-Control": "no-store"}
+#: Headers that a proxy adds.
+_PROXY_HEADERS = (
     "Forwarded",
     "Via",
     "X-Forwarded-For",
@@ -46,10 +46,10 @@ _FORWARDED = (
 
 
 def guarding(application: WSGI) -> WSGI:
-    """Return ``application`` with :data:`HEADERS` on each answer below ``/console``.
+    """Wrap ``application`` to add :data:`HEADERS` to every response below ``/console``.
 
-    Those of pages have them already; a body that does not arrive, or a method that HTTP does not
-    know, is refused before any page is asked.
+    Pages add the headers themselves. Rejections of incomplete bodies and of unknown methods occur
+    before any page is called.
     """
 
     def answer(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
@@ -57,11 +57,11 @@ def guarding(application: WSGI) -> WSGI:
         if path != "/console" and not path.startswith("/console/"):
             return application(environ, start_response)
 
-        def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:
-            known = {name.lower() for name, _ in headers}
-            wanted = {**HEADERS, **_NOT_KEPT}.items()
-            missing = [(name, value) for name, value in wanted if name.lower() not in known]
-            return start_response(status, [*headers, *missing], *rest)
+        def start(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
+            present = {name.lower() for name, _ in headers}
+            defaults = {**HEADERS, **_NO_STORE}.items()
+            missing = [(name, value) for name, value in defaults if name.lower() not in present]
+            return start_response(status, [*headers, *missing], *exc_info)
 
         return application(environ, start)
 
@@ -69,18 +69,18 @@ def guarding(application: WSGI) -> WSGI:
 
 
 def is_shown(request: flask.Request, settings: Settings) -> bool:
-    """Return whether this client is shown the console, as ``[console] enabled`` says."""
+    """Return whether ``[console] enabled`` allows this client to see the console."""
     enabled: bool | None = settings.console.enabled
     return is_local(request) if enabled is None else enabled
 
 
 def is_local(request: flask.Request) -> bool:
-    """Return whether a browser on this machine asks, and knows that it does.
+    """Return whether a browser on this machine requests a loopback address.
 
-    The name it asked for has to be a loopback one, too: a page of another site may resolve its
-    own name to 127.0.0.1, and read what is answered there.
+    The host name must be a loopback name, too: a page of another site could resolve its own name
+    to 127.0.0.1 and read the responses (DNS rebinding).
     """
-    if any(name in request.headers for name in _FORWARDED):
+    if any(name in request.headers for name in _PROXY_HEADERS):
         return False
     client = request.environ.get("REMOTE_ADDR") or "127.0.0.1"
     host = urlsplit(f"//{request.host}").hostname or ""
@@ -88,37 +88,37 @@ def is_local(request: flask.Request) -> bool:
 
 
 def check_shown(request: flask.Request, settings: Settings) -> None:
-    """Raise :class:`NotFound` where this client is not shown the console."""
+    """Raise :class:`NotFound` if the console is not enabled for this client."""
     if not is_shown(request, settings):
         raise NotFound(
-            "The console is not enabled here: without [console] enabled = true it is shown to "
-            "browsers on the machine of the service alone, at a loopback address"
+            "The console is not enabled here: without [console] enabled = true it is shown only to "
+            "browsers on the machine of the service, at a loopback address"
         )
 
 
 def check_same_origin(request: flask.Request) -> None:
-    """Raise :class:`Forbidden` where a page of another origin has sent a request.
+    """Raise :class:`Forbidden` if a page of another origin sent the request.
 
-    Links of other sites may open a page; they may not post a form or read data. Browsers say by
-    ``Sec-Fetch-Site`` and ``Origin`` where a request comes from (Fetch Metadata, W3C).
+    Other sites may link to a page, but may not post a form or read data. Browsers send the origin
+    in ``Sec-Fetch-Site`` and ``Origin`` (Fetch Metadata, W3C).
     """
     site = request.headers.get("Sec-Fetch-Site")
-    opens = request.method in {"GET", "HEAD"} and request.headers.get("Sec-Fetch-Mode") in {
+    is_navigation = request.method in {"GET", "HEAD"} and request.headers.get("Sec-Fetch-Mode") in {
         None,
         "navigate",
     }
     if site is not None:
-        allowed = site in {"same-origin", "none"} or opens
+        is_allowed = site in {"same-origin", "none"} or is_navigation
     else:
         origin = request.headers.get("Origin")
         own = {f"{scheme}://{request.host}" for scheme in ("http", "https")}
-        allowed = opens if origin is None else origin in own
-    if not allowed:
+        is_allowed = is_navigation if origin is None else origin in own
+    if not is_allowed:
         raise Forbidden("The request was sent by a page of another origin")
 
 
 def is_encrypted(request: flask.Request) -> bool:
-    """Return whether passwords may be sent: by TLS, or within this machine."""
+    """Return whether passwords may be sent: over TLS or within this machine."""
     return request.scheme == "https" or is_local(request)
 
 
@@ -129,13 +129,13 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-#: The pages that the navigation shows: name, path below ``/console/``, and what each is for.
+#: The pages of the navigation: name, path below ``/console/``, purpose.
 NAVIGATION = (
-    ("Cloud", "", "Every host, coloured by what it has free"),
-    ("Ask", "ask", "Where a request would go, and why not elsewhere"),
-    ("Decisions", "decisions", "What was decided, and how"),
+    ("Cloud", "", "Every host, coloured by its free resources"),
+    ("Ask", "ask", "Explanation of a request: selected and rejected hosts"),
+    ("Decisions", "decisions", "Recorded decisions and their reasons"),
     ("Capacity", "capacity", "How many more instances fit"),
-    ("Aggregates", "aggregates", "Which hosts are reserved for what"),
+    ("Aggregates", "aggregates", "Host aggregates and reserved hosts"),
     ("Policies", "policies", "The options of each scheduling policy"),
 )
 
@@ -143,27 +143,27 @@ NAVIGATION = (
 def page(
     template: str, title: str, values: Mapping[str, Any] | None = None, *, status: int = 200
 ) -> flask.Response:
-    """Return the page of a template that extends ``page.html``.
+    """Render a page from a template that extends ``page.html``.
 
-    Templates have ``root``, the path of the console without a slash at its end, ``title``,
-    ``person`` (who has signed in) and ``here``, the page's own path and query string.
+    Templates have ``root`` (the path of the console without a trailing slash), ``title``,
+    ``person`` (the signed-in person) and ``here`` (the path and query string of the page).
     """
     request = flask.request
-    known = {
+    common = {
         "root": f"{request.root_path}/console",
         "title": title,
         "navigation": NAVIGATION,
         "person": flask.g.get("person"),
         "here": request.full_path.rstrip("?"),
     }
-    return guarded(flask.Response(rendered(template, {**known, **(values or {})}), status))
+    return guarded(flask.Response(rendered(template, {**common, **(values or {})}), status))
 
 
 def without_empty_fields() -> flask.Response | None:
-    """Return a redirect to this address without its empty fields, None where it has none.
+    """Return a redirect to this address without its empty fields, or None if it has none.
 
-    A browser without scripts sends every field of a form. Where all are empty they stay, so that
-    the page can say what is missing.
+    Browsers without scripts send every field of a form. An address whose fields are all empty is
+    not redirected, so that the page can report it.
     """
     pairs = list(flask.request.args.items(multi=True))
     filled = [(name, text) for name, text in pairs if text.strip()]
@@ -175,45 +175,45 @@ def without_empty_fields() -> flask.Response | None:
 
 @dataclass(frozen=True, slots=True)
 class FormError:
-    """Why a form has no answer, in the words of who refuses it, and the status of its page."""
+    """The error of a form: the status of the page and a text."""
 
     status: int
     detail: str
 
 
 def form_error(failure: ApiRefused | Error) -> FormError:
-    """Return what a page says of a question that was refused."""
+    """Return the error to show for a rejected form."""
     if isinstance(failure, Error):
         return FormError(int(status_of(failure)), failure.detail)
     return FormError(int(failure.status), failure.detail)
 
 
 def error_page(status: int, detail: str) -> flask.Response:
-    """Return the page of an error; ``detail`` says in one sentence what is wrong."""
+    """Render the page of an error. ``detail`` is a sentence."""
     title = HTTPStatus(status).phrase
     return page("error.html", title, {"status": int(status), "detail": detail}, status=status)
 
 
 def heading(title: str, *facts: tuple[str, str]) -> Heading:
-    """Return the heading of a report that is made now, of what this service answered."""
+    """Build the heading of a report of this service, with the current time."""
     place = flask.request.host_url.rstrip("/")
     return Heading(title=title, place=place, made=utcnow(), facts=facts)
 
 
 def download(name: str, html: str) -> flask.Response:
-    """Return a report as a file to keep."""
+    """Return a report as an attachment."""
     response = guarded(flask.Response(html, content_type="text/html; charset=utf-8"))
     response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 
 
 def guarded(response: flask.Response) -> flask.Response:
-    """Return a response that no one stores, with the headers of all pages."""
+    """Add the headers of all pages to a response and forbid storing it."""
     response.headers.update(HEADERS)
     response.headers["Cache-Control"] = "no-store"
     return response
 
 
 def caller() -> Caller:
-    """Return what asks the APIs as the person who has sent the current request."""
+    """Return the API client of the person who sent the current request."""
     return Caller(flask.g.person.token)

@@ -1,7 +1,4 @@
-"""Reports to hand on: one HTML file with all in it, that loads nothing and needs no script.
-
-Made by the templates of the console's pages, of what the APIs answer.
-"""
+"""Reports as a single HTML file without scripts, rendered from the console's templates."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,23 +22,23 @@ from placement_sched.model.explanation_reader import (
     with_names,
 )
 
-#: So many of several names are shown in a sentence.
-_FEW = 3
+#: Maximum number of names in a sentence.
+_MAX_NAMES = 3
 
 
 def rendered(template: str, values: Mapping[str, Any]) -> str:
-    """Return the HTML of a template in ``templates``."""
-    return _environment().get_template(template).render(values)
+    """Render a template of ``templates``."""
+    return _get_environment().get_template(template).render(values)
 
 
 @cache
 def stylesheet() -> str:
-    """Return the styles that all pages and reports share."""
+    """Return the stylesheet that all pages and reports share."""
     return (files(__package__) / "static" / "console.css").read_text("utf-8")
 
 
 @cache
-def _environment() -> Environment:
+def _get_environment() -> Environment:
     environment = Environment(
         loader=PackageLoader(__package__),
         autoescape=True,
@@ -49,49 +46,51 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["number"] = _number
-    environment.filters["hosts"] = _hosts
+    environment.filters["number"] = _format_number
+    environment.filters["hosts"] = _format_host_count
     environment.filters["sizes"] = sizes
-    environment.filters["first_few"] = _first_few
+    environment.filters["first_few"] = _format_first_names
     environment.filters["words"] = in_words
-    # What is drawn twice on a page gets ids of its own by this.
+    # Prefix of ids, for a part that is rendered twice on a page.
     environment.globals["prefix"] = ""
-    # What leads from a host or a stage to more about it; a report leads nowhere.
+    # Builder of links for hosts and stages. Reports have no links.
     environment.globals["links"] = None
     return environment
 
 
-def _number(value: float) -> str:
-    """Return a number with commas between its thousands, a fraction with three digits."""
+def _format_number(value: float) -> str:
+    """Format a number with thousands separators, fractions with three digits."""
     if isinstance(value, float) and not value.is_integer():
         return f"{value:,.3f}"
     return f"{int(value):,}"
 
 
 def sizes(flavor: Mapping[str, Any]) -> str:
-    """Return the sizes of a flavor of the compute API: ``2 VCPUs, 4,096 MiB, 40 GiB``."""
+    """Format the sizes of a flavor of the compute API: ``2 VCPUs, 4,096 MiB, 40 GiB``."""
     vcpus = flavor["vcpus"]
     return ", ".join(
         [
-            f"{_number(vcpus)} {'VCPU' if vcpus == 1 else 'VCPUs'}",
-            f"{_number(flavor['ram'])} MiB",
-            f"{_number(flavor['disk'])} GiB",
+            f"{_format_number(vcpus)} {'VCPU' if vcpus == 1 else 'VCPUs'}",
+            f"{_format_number(flavor['ram'])} MiB",
+            f"{_format_number(flavor['disk'])} GiB",
         ]
     )
 
 
-def _first_few(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
-    more = len(names) - _FEW
-    return ", ".join(names[:_FEW]) + (f" and {_number(more)} more" if more > 0 else "")
+def _format_first_names(names: Sequence[str]) -> str:
+    """Format the first names and the number of further names."""
+    remaining = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (
+        f" and {_format_number(remaining)} more" if remaining > 0 else ""
+    )
 
 
-def _hosts(count: int) -> str:
-    return "1 host" if count == 1 else f"{_number(count)} hosts"
+def _format_host_count(count: int) -> str:
+    return "1 host" if count == 1 else f"{_format_number(count)} hosts"
 
 
-#: The parts of a request spec that have a line of their own, in this order.
-_ASKED = (
+#: The parts of a request spec to show, in this order.
+_REQUEST_PARTS = (
     "flavor",
     "image",
     "num_instances",
@@ -103,9 +102,9 @@ _ASKED = (
     "instance_group",
     "project_id",
 )
-#: What a decision says of itself beside its request.
-_KEPT = ("uuid", "created_at", "kind", "request_id", "global_request_id")
-#: What is shown of a decision with which no funnel was recorded.
+#: The facts of a decision to show above its request.
+_DECISION_FACTS = ("uuid", "created_at", "kind", "request_id", "global_request_id")
+#: Replacement of the funnel of a decision that was recorded without a funnel.
 _NO_FUNNEL: Json = {
     "request_filters": [],
     "allocation_candidates": {"query": "", "steps": []},
@@ -117,7 +116,7 @@ _NO_FUNNEL: Json = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heading:
-    """What stands above a report: when it was made (UTC), of which scheduler, of what."""
+    """The heading of a report: time (UTC), scheduler and facts."""
 
     title: str
     place: str
@@ -128,11 +127,11 @@ class Heading:
 def explanation_report(
     explanation: Json, request_spec: Mapping[str, Any], heading: Heading, names: Mapping[str, str]
 ) -> str:
-    """Return the report of an answer of ``POST /explain``.
+    """Render the report of a ``POST /explain`` response.
 
-    ``names`` gives names to be shown instead of the uuids of aggregates.
+    ``names`` maps uuids of aggregates to the names to show.
     """
-    values = _values(heading) | {
+    values = _heading_values(heading) | {
         "asked": asked(request_spec),
         "one": explanation_shown(explanation, names),
     }
@@ -140,8 +139,10 @@ def explanation_report(
 
 
 def decision_report(decision: Json, heading: Heading, names: Mapping[str, str]) -> str:
-    """Return the report of a decision as ``GET /decisions/{uuid}`` answers it."""
-    facts = [(key.replace("_", " "), str(decision[key])) for key in _KEPT if decision.get(key)]
+    """Render the report of a decision of ``GET /decisions/{uuid}``."""
+    facts = [
+        (key.replace("_", " "), str(decision[key])) for key in _DECISION_FACTS if decision.get(key)
+    ]
     heading = replace(heading, facts=[*heading.facts, *facts])
     return explanation_report(as_explanation(decision), decision["request"], heading, names)
 
@@ -149,8 +150,8 @@ def decision_report(decision: Json, heading: Heading, names: Mapping[str, str]) 
 def capacity_report(
     answer: Json, question: Mapping[str, Any], heading: Heading, names: Mapping[str, str]
 ) -> str:
-    """Return the report of an answer of ``POST /capacity`` to this question."""
-    values = _values(heading) | {
+    """Render the report of a ``POST /capacity`` response to this request body."""
+    values = _heading_values(heading) | {
         "asked": asked(question.get("request_spec", {})),
         "capacity": capacity_picture(with_names(answer, names), question.get("per")),
     }
@@ -158,13 +159,13 @@ def capacity_report(
 
 
 def as_explanation(decision: Json) -> Json:
-    """Return a decision that was kept in the shape of an answer of ``POST /explain``."""
-    kept = decision["funnel"] or _NO_FUNNEL
-    return {**decision, "hosts": decision["best"] or [], "funnel": kept}
+    """Convert a recorded decision to the format of a ``POST /explain`` response."""
+    funnel = decision["funnel"] or _NO_FUNNEL
+    return {**decision, "hosts": decision["best"] or [], "funnel": funnel}
 
 
 def facts_of(body: Json) -> Iterator[tuple[str, str]]:
-    """Yield what a question asks beside its request, for a heading."""
+    """Yield the overrides and changes of a request body for a heading."""
     for key, value in body.get("overrides", {}).items():
         yield "override", f"{key} = {value}"
     for change in body.get("changes", ()):
@@ -172,25 +173,25 @@ def facts_of(body: Json) -> Iterator[tuple[str, str]]:
 
 
 def explanation_shown(explanation: Json, names: Mapping[str, str]) -> Json:
-    """Return what templates show of an explanation, or of a decision that was kept."""
+    """Return the template values of an explanation or recorded decision."""
     funnel: Json = with_names(completed(explanation["funnel"]), names)
-    shown = {**explanation, "funnel": funnel}
+    renamed = {**explanation, "funnel": funnel}
     selected = explanation["outcome"] == SELECTED
     hosts = explanation.get("hosts", ())
     return {
         "selected": selected,
-        "conclusion": f"{passed(shown)} passed" if selected else obstacle(shown),
+        "conclusion": f"{passed(renamed)} passed" if selected else obstacle(renamed),
         "policy": explanation["policy"],
         "query": funnel["allocation_candidates"]["query"],
-        "would_fit": [one["words"] for one in funnel.get("would_fit", ())],
-        "warnings": [one["detail"] for one in funnel.get("warnings", ())],
+        "would_fit": [miss["words"] for miss in funnel.get("would_fit", ())],
+        "warnings": [warning["detail"] for warning in funnel.get("warnings", ())],
         "request_filters": [
-            one for one in funnel["request_filters"] if one["applied"] or one.get("refusal")
+            row for row in funnel["request_filters"] if row["applied"] or row.get("refusal")
         ],
         "funnel": funnel_picture(funnel),
         "is_outline": bool(funnel.get("outline")),
         "weights": weights_picture(hosts, funnel["weighers"]),
-        "passed": passed(shown),
+        "passed": passed(renamed),
         "selections": [
             {
                 "host": named(best["service_host"], best["nodename"]),
@@ -198,16 +199,18 @@ def explanation_shown(explanation: Json, names: Mapping[str, str]) -> Json:
                 "zone": best["availability_zone"],
                 "weight": best["weight"],
                 "allocations": amounts(best),
-                "alternates": [named(one["service_host"], one["nodename"]) for one in others],
+                "alternates": [
+                    named(host["service_host"], host["nodename"]) for host in alternates
+                ],
             }
-            for best, *others in explanation.get("selections", ())
+            for best, *alternates in explanation.get("selections", ())
         ],
         "verdicts": with_names(explanation.get("verdicts", []), names),
     }
 
 
 def amounts(selection: Json) -> str:
-    """Return what a selection allocates, provider by provider."""
+    """Format the allocations of a selection, provider by provider."""
     allocations = (selection.get("allocation_request") or {}).get("allocations", {})
     return "; ".join(
         ", ".join(f"{name} {amount}" for name, amount in sorted(part["resources"].items()))
@@ -216,42 +219,44 @@ def amounts(selection: Json) -> str:
 
 
 def asked(request_spec: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the parts of a request spec as names and texts, what is empty left out."""
-    found = []
-    for name in _ASKED:
+    """Return the non-empty parts of a request spec as names and texts."""
+    parts = []
+    for name in _REQUEST_PARTS:
         value = request_spec.get(name)
         if value not in (None, "", [], {}) and (name, value) != ("num_instances", 1):
-            found.append((name.replace("_", " "), _text(value)))
-    return found
+            parts.append((name.replace("_", " "), _format_value(value)))
+    return parts
 
 
-def _text(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
         name = str(value.get("name") or value.get("id") or "")
         if "vcpus" in value:
-            return _joined(name, _sizes(value), *_pairs(value.get("extra_specs") or {}))
+            return _join_parts(
+                name, _format_spec_sizes(value), *_format_pairs(value.get("extra_specs") or {})
+            )
         if "properties" in value:
-            return _joined(name, *_pairs(value["properties"]))
-        return ", ".join(f"{key}: {_text(one)}" for key, one in value.items())
+            return _join_parts(name, *_format_pairs(value["properties"]))
+        return ", ".join(f"{key}: {_format_value(item)}" for key, item in value.items())
     if isinstance(value, list):
-        return ", ".join(map(_text, value))
+        return ", ".join(map(_format_value, value))
     return str(value)
 
 
-def _sizes(flavor: Mapping[str, Any]) -> str:
-    """Return the sizes of a flavor of a request spec, what is 0 left out."""
+def _format_spec_sizes(flavor: Mapping[str, Any]) -> str:
+    """Format the sizes of a flavor of a request spec that are not 0."""
     vcpus = "VCPU" if flavor.get("vcpus") == 1 else "VCPUs"
     units = (("vcpus", vcpus), ("memory_mb", "MiB memory"), ("root_gb", "GiB disk"))
     return ", ".join(f"{value} {unit}" for key, unit in units if (value := flavor.get(key)))
 
 
-def _pairs(values: Mapping[str, Any]) -> list[str]:
-    return [f"{key}={one}" for key, one in sorted(values.items())]
+def _format_pairs(values: Mapping[str, Any]) -> list[str]:
+    return [f"{key}={value}" for key, value in sorted(values.items())]
 
 
-def _joined(*parts: str) -> str:
+def _join_parts(*parts: str) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _values(heading: Heading) -> dict[str, Any]:
+def _heading_values(heading: Heading) -> dict[str, Any]:
     return {"heading": heading, "stylesheet": stylesheet()}

@@ -1,7 +1,6 @@
-"""The console's routes: its pages, its own files, and the APIs for its scripts.
+"""Routes of the console: its pages, its files and API access for its scripts.
 
-The console only looks: of what it passes on to the APIs for scripts, the one thing that is not a
-GET is a question that changes nothing.
+The console is read-only: it forwards only GET requests and queries sent by POST.
 """
 
 import re
@@ -32,27 +31,27 @@ from placement_sched.console.pages import aggregates, ask, capacity, cloud, deci
 from placement_sched.console.session import Doors
 from placement_sched.errors import Error, Forbidden, Invalid, NotFound
 
-#: What gets shorter; pictures that are compressed already do not.
-_TEXTS = frozenset(
+#: Media types to compress.
+_COMPRESSED_TYPES = frozenset(
     ("application/json", "image/svg+xml", "text/css", "text/html", "text/javascript", "text/plain")
 )
-#: By these a browser says that a page of another site sent a request, or led to it.
-_OTHERS = frozenset(("cross-site", "same-site"))
-#: Bytes; below, the head of the answer is most of it.
-_WORTH = 500
+#: Values of Sec-Fetch-Site for a request or link of another site.
+_OTHER_SITES = frozenset(("cross-site", "same-site"))
+#: Minimum size to compress, in bytes: smaller responses consist mostly of headers.
+_MIN_COMPRESSED_SIZE = 500
 
-#: The same bytes of the same text: ten thousand hosts (2 MB) take 40 ms and become 400 KB.
-_packed = partial(compress, compresslevel=6, mtime=0)
-#: Files stay the same while the service runs: each is compressed once.
-_packed_file = lru_cache(maxsize=64)(_packed)
+#: Level 6 compresses ten thousand hosts from 2 MB to 400 KB in 40 ms.
+_compress = partial(compress, compresslevel=6, mtime=0)
+#: Static files do not change while the service runs.
+_compress_file = lru_cache(maxsize=64)(_compress)
 
 
 def compressed(response: flask.Response) -> flask.Response:
-    """Return the answer to the current request, as gzip where client and rule allow it.
+    """Compress the response to the current request with gzip if client and rules allow it.
 
-    Its ETag becomes weak, as it then names two forms of the same text (RFC 9110, 8.8.3).
+    The ETag becomes weak, since it then names two encodings of the same text (RFC 9110, 8.8.3).
     """
-    if not _can_be(response):
+    if not _can_compress(response):
         return response
     response.vary.add("Accept-Encoding")
     if request.accept_encodings.quality("gzip") <= 0:
@@ -64,43 +63,43 @@ def compressed(response: flask.Response) -> flask.Response:
         return response
     response.direct_passthrough = False
     body = response.get_data()
-    if len(body) >= _WORTH:
-        response.set_data(_packed_file(body) if _is_file() else _packed(body))
+    if len(body) >= _MIN_COMPRESSED_SIZE:
+        response.set_data(_compress_file(body) if _is_file() else _compress(body))
         response.headers["Content-Encoding"] = "gzip"
         response.headers.pop("Accept-Ranges", None)
     return response
 
 
-def _can_be(response: flask.Response) -> bool:
-    """Return whether the rule allows an answer to be compressed, for a client that accepts it."""
-    if response.mimetype not in _TEXTS or response.status_code in {204, 206}:
+def _can_compress(response: flask.Response) -> bool:
+    """Return whether a response may be compressed for a client that accepts it."""
+    if response.mimetype not in _COMPRESSED_TYPES or response.status_code in {204, 206}:
         return False
     if "Content-Encoding" in response.headers or "Set-Cookie" in response.headers:
         return False
-    return _is_file() or request.headers.get("Sec-Fetch-Site") not in _OTHERS
+    return _is_file() or request.headers.get("Sec-Fetch-Site") not in _OTHER_SITES
 
 
 def _is_file() -> bool:
     return request.endpoint == "console.static"
 
 
-#: What answers ``/`` instead of the list of APIs, or None where a program asks.
+#: View of ``/`` that returns None if the client does not prefer HTML.
 Home = Callable[[], flask.Response | None]
 
-#: Questions that scripts may send as a POST: none of them changes anything.
+#: Queries that scripts may send as a POST. None changes anything.
 _QUESTIONS = re.compile(r"/scheduler/v1/(explain|capacity|plan|rebalance|decisions/[^/]+/replay)")
 #: The APIs that scripts may read.
 _APIS = re.compile(r"/(compute|image|placement|scheduler)(/.*)?")
-#: What is answered with a page that says why not, where nothing is served.
+#: Methods of the error page for unknown paths.
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _PAGES = (cloud, ask, decisions, capacity, aggregates, policies)
 _JSON, _HTML = "application/json", "text/html"
-#: So much of a path that is not there is repeated, in characters.
-_REPEATED = 200
+#: Maximum length of an unknown path in a message, in characters.
+_MAX_SHOWN_PATH = 200
 
 
 class _Anything(BaseConverter):
-    """The rest of a path, whatever it holds: slashes at its beginning, too."""
+    """The rest of a path, including slashes at its beginning."""
 
     regex = ".*"
     weight = 300
@@ -108,30 +107,30 @@ class _Anything(BaseConverter):
 
 
 def blueprint_of(services: Services) -> flask.Blueprint:
-    """Return the routes below ``/console``."""
+    """Build the blueprint of the routes below ``/console``."""
     console = flask.Blueprint("console", __name__, static_folder="static")
     doors = Doors(services.settings)
 
     def enter() -> flask.Response | None:
-        return _enter(services, doors)
+        return _check_request(services, doors)
 
-    console.record_once(_with_converter)
+    console.record_once(_register_converter)
     console.before_request(enter)
     console.after_request(compressed)
-    console.register_error_handler(Exception, lambda failure: _failed(failure, doors))
+    console.register_error_handler(Exception, lambda failure: _render_error(failure, doors))
     for path, view in doors.views().items():
         console.add_url_rule(path, view_func=view, methods=["GET", "POST"])
     console.add_url_rule("/api/<path:path>", view_func=passed_on, methods=["GET", "POST"])
-    for noun in _PAGES:
-        for path, view in noun.VIEWS.items():
-            name = f"{noun.__name__.rpartition('.')[2]}_{view.__name__}"
+    for module in _PAGES:
+        for path, view in module.VIEWS.items():
+            name = f"{module.__name__.rpartition('.')[2]}_{view.__name__}"
             console.add_url_rule(path, name, view, methods=["GET"], strict_slashes=False)
-    console.add_url_rule("/<anything:rest>", view_func=_unknown, methods=_METHODS)
+    console.add_url_rule("/<anything:rest>", view_func=_reject_unknown_path, methods=_METHODS)
     return console
 
 
 def home_of(services: Services) -> Home:
-    """Return what shows the console at ``/`` to browsers that may see it."""
+    """Build the view that shows the console at ``/`` to browsers that may see it."""
     doors = Doors(services.settings)
 
     def home() -> flask.Response | None:
@@ -139,9 +138,9 @@ def home_of(services: Services) -> Home:
         if kinds.best_match([_JSON, _HTML]) != _HTML or not is_shown(request, services.settings):
             return None
         try:
-            page = _enter(services, doors) or cloud.index()
-        except Exception as failure:  # noqa: BLE001 - each has its page
-            page = _failed(failure, doors)
+            page = _check_request(services, doors) or cloud.index()
+        except Exception as failure:  # noqa: BLE001 - rendered as an error page
+            page = _render_error(failure, doors)
         page.vary.add("Accept")
         return compressed(page)
 
@@ -149,32 +148,32 @@ def home_of(services: Services) -> Home:
 
 
 def passed_on(path: str) -> flask.Response:
-    """Pass a request of a page's script on to an API, under the token of who looks at the page.
+    """Forward a request of a page's script to an API with the token of the signed-in person.
 
-    ``/console/api/scheduler/v1/explain`` is ``/scheduler/v1/explain`` with the token that scripts
-    cannot read. Raises :class:`Forbidden` for what may change something, and :class:`NotFound` for
-    what is of no API, such as the console itself.
+    ``/console/api/scheduler/v1/explain`` is ``/scheduler/v1/explain`` with the token, which scripts
+    cannot read. Raises :class:`Forbidden` for requests that may change something and
+    :class:`NotFound` for other addresses, such as the console itself.
     """
     address = f"/{path}"
     if not _APIS.fullmatch(address):
         raise NotFound(f"There is no API at {address}")
     if request.method == "POST" and not _QUESTIONS.fullmatch(address):
-        raise Forbidden("The console changes nothing: it sends no such request")
+        raise Forbidden("The console is read-only and does not forward this request")
     query = request.query_string.decode("latin-1")
-    # The APIs know no HEAD; Flask leaves the body out of the answer to one.
+    # The APIs have no HEAD. Flask removes the body of the response.
     method = "GET" if request.method == "HEAD" else request.method
     reply = caller().send(method, address, query, request.get_data())
     return guarded(flask.Response(reply.body, reply.status, content_type=reply.content_type))
 
 
-def _with_converter(state: BlueprintSetupState) -> None:
+def _register_converter(state: BlueprintSetupState) -> None:
     state.app.url_map.converters["anything"] = _Anything
 
 
-def _enter(services: Services, doors: Doors) -> flask.Response | None:
+def _check_request(services: Services, doors: Doors) -> flask.Response | None:
     check_shown(request, services.settings)
     check_same_origin(request)
-    # Before any page, also one of an error: each shows who has signed in.
+    # Set before any page, including error pages, because all show the signed-in person.
     flask.g.person = doors.person()
     if len(request.query_string) > services.settings.api.max_query_string_size:
         raise Invalid("The query string is longer than [api] max_query_string_size allows")
@@ -183,17 +182,19 @@ def _enter(services: Services, doors: Doors) -> flask.Response | None:
     return None
 
 
-def _unknown(rest: str) -> flask.Response:
+def _reject_unknown_path(rest: str) -> flask.Response:
     if request.method not in {"GET", "HEAD"}:
-        raise MethodNotAllowed(f"The console takes no {request.method} here", ("GET", "HEAD"))
-    raise NotFound(f"The console has no page {shortened(rest, _REPEATED)}")
+        raise MethodNotAllowed(
+            f"The console does not support {request.method} here", ("GET", "HEAD")
+        )
+    raise NotFound(f"The console has no page {shortened(rest, _MAX_SHOWN_PATH)}")
 
 
-def _failed(failure: Exception, doors: Doors) -> flask.Response:
-    """Return the page of an error, in the words of who reports it."""
+def _render_error(failure: Exception, doors: Doors) -> flask.Response:
+    """Render an error as a page, as JSON for scripts, or as a redirect to the sign-in form."""
     if isinstance(failure, SignInNeeded):
         return guarded(doors.asked_to_sign_in())
-    status, detail = _said(failure)
+    status, detail = _describe_error(failure)
     if request.path.startswith("/console/api/"):
         body = {"errors": [{"status": status, "detail": detail}]}
         response = guarded(flask.Response(flask.json.dumps(body), status, content_type=_JSON))
@@ -204,8 +205,8 @@ def _failed(failure: Exception, doors: Doors) -> flask.Response:
     return response
 
 
-def _said(failure: Exception) -> tuple[int, str]:
-    """Return the status of a failure and a sentence on it."""
+def _describe_error(failure: Exception) -> tuple[int, str]:
+    """Return the status and text of an exception."""
     if isinstance(failure, ApiRefused):
         return int(failure.status), failure.detail
     if isinstance(failure, Error):
@@ -215,4 +216,4 @@ def _said(failure: Exception) -> tuple[int, str]:
     if isinstance(failure, HTTPException):
         return failure.code or 500, failure.description or ""
     flask.current_app.logger.error("a page of the console failed", exc_info=failure)
-    return 500, "This page failed; the log of the service says why"
+    return 500, "This page failed. See the log of the service."

@@ -94,7 +94,7 @@ def test_a_first_visit_has_a_question_ready_to_be_asked(cloud, browser):
 
 
 def test_without_flavors_the_page_says_to_type_one(cloud, browser):
-    assert "No flavor is stored: type its sizes." in text_of(browser.get(PAGE).html)
+    assert "No flavor is stored: enter sizes." in text_of(browser.get(PAGE).html)
 
 
 def test_a_stored_flavor_is_chosen_by_name(cloud, browser):
@@ -130,7 +130,7 @@ def test_zones_images_and_policies_can_be_chosen(with_policies, browser):
 
 def test_asking_with_nothing_chosen_says_what_to_choose(browser):
     page = browser.get(f"{PAGE}?flavor=&vcpus=&beside=", status=400)
-    assert "Choose a flavor or type its sizes" in page.html.find(role="alert").get_text()
+    assert "Choose a flavor or enter its sizes" in page.html.find(role="alert").get_text()
 
 
 def test_a_question_is_asked_as_if_the_cloud_were_changed(cloud, browser):
@@ -431,7 +431,7 @@ def test_the_link_reopens_exactly_this_question(cloud, browser):
 
 def test_how_many_more_fit_is_asked_of_the_same_request(cloud, browser):
     page = browser.get(f"{ASKED}&count=3&{RAM}=5&beside=default")
-    address = urlsplit(link(page, "How many more of this fit"))
+    address = urlsplit(link(page, "How many more instances fit"))
     assert address.path == "/console/capacity"
     assert parse_qs(address.query) == {"vcpus": ["2"], "ram": ["4096"], "disk": ["20"], RAM: ["5"]}
 

@@ -112,7 +112,7 @@ def test_a_drained_host_shows_where_each_instance_goes(cloud, browser):
 def test_without_stored_flavors_changes_still_show_the_moves(sqlite_app, browser):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     page = browser.get(f"{PAGE}?drain=cn1")
-    assert "No flavor is stored: give the sizes" in page.text
+    assert "No flavor is stored: enter sizes" in page.text
     assert "No instance has to move" in page.text
 
 

@@ -72,7 +72,7 @@ def test_form_shows_what_was_asked(cloud):
 
 def test_no_match_says_so_and_leads_to_all_hosts(cloud):
     page = cloud.get("/console/?search=nothing")
-    assert "No host is like that" in page
+    assert "No host matches" in page
     assert hosts_of(page.click("Show all hosts")) == ["cn1", "cn2", "cn3"]
 
 
@@ -92,7 +92,7 @@ def test_a_name_that_is_not_there_is_said_with_the_nearest(cloud, query, words):
 
 def test_a_trait_that_no_host_of_the_zone_has_is_not_called_unknown(cloud):
     page = cloud.get("/console/?trait=HW_CPU_X86_AVX2")
-    assert "No host is like that" in page
+    assert "No host matches" in page
     assert "There is no trait" not in page
 
 
@@ -133,7 +133,7 @@ def test_more_than_one_like_each_selected_host_is_added(cloud):
 
 
 def test_page_of_a_host_asks_what_if_one_more_like_it_is_added(cloud):
-    page = cloud.get("/console/hosts/cn1").click("What if one more like it is added")
+    page = cloud.get("/console/hosts/cn1").click("What if another host like it is added")
     assert page.forms[0]["change"].value.strip() == "add=cn1*1"
 
 

@@ -101,7 +101,7 @@ def test_files_are_guarded_and_asked_for_again(browser, headers):
 def test_a_page_takes_no_changes_and_says_so(browser, method, path):
     answer = browser.request(path, method=method, headers=SAME, status=405)
     check_guarded(answer)
-    assert f"takes no {method}" in answer.html.find(role="alert").text
+    assert f"does not support {method}" in answer.html.find(role="alert").text
     assert answer.headers["Allow"] == "GET, HEAD"
 
 

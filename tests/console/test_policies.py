@@ -64,7 +64,7 @@ def test_two_policies_are_shown_side_by_side(browser):
     assert "DEFAULT.cpu_allocation_ratio 8 1" in differing
     assert not [row for row in differing if "max_attempts" in row]
     same = browser.get(PAGE, params={"policy": "dense", "beside": "dense"})
-    assert "Nothing differs" in same.text
+    assert "There are no differences" in same.text
 
 
 def test_a_policy_is_chosen_by_what_the_configuration_says(browser):

@@ -1,4 +1,4 @@
-"""What several nouns of the Placement API share: parts of schemas, Last-Modified, some errors."""
+"""Shared parts of the Placement API: schemas, the Last-Modified header and error texts."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -22,10 +22,12 @@ from placement_sched.schemas.parts import an_object
 from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.resource_providers import GENERATION_CHANGED
 
-#: How OpenStack placement begins this detail, and what nova's own tests expect of its log.
-_IN_USE = "There was a conflict when trying to complete your request.\n\n update conflict: "
+#: The beginning of this error in OpenStack placement, which nova's tests expect in its log.
+_UPDATE_CONFLICT = (
+    "There was a conflict when trying to complete your request.\n\n update conflict: "
+)
 
-#: The names of resource classes, traits and consumer types.
+#: Pattern of the names of resource classes, traits and consumer types.
 NAME = "^[A-Z0-9_]+$"
 
 
@@ -42,12 +44,12 @@ def record(**properties: Json) -> Json:
 
 
 def listing(items: Json) -> Json:
-    """Return the schema of a list of such things, none of them twice."""
+    """Return the schema of a list of unique items."""
     return {"type": "array", "items": items, "uniqueItems": True}
 
 
 def keyed(pattern: str, value: Json, **more: Any) -> Json:
-    """Return the schema of an object of such values by keys of this pattern."""
+    """Return the schema of an object with keys of this pattern and values of this schema."""
     return {
         "type": "object",
         "patternProperties": {pattern: value},
@@ -57,67 +59,70 @@ def keyed(pattern: str, value: Json, **more: Any) -> Json:
 
 
 def links(*relations: str) -> Json:
-    """Return the schema of the links of an answer, one for each of these relations."""
+    """Return the schema of the links of a response, with these relations."""
     link = record(rel={"enum": list(relations)}, href=TEXT)
     return {**listing(link), "minItems": len(relations), "maxItems": len(relations)}
 
 
-def growing(*added: tuple[Version, Json]) -> Iterator[tuple[Version, Json]]:
-    """Yield the properties that there are at each version, of which each adds or changes some."""
+def growing(*changes: tuple[Version, Json]) -> Iterator[tuple[Version, Json]]:
+    """Yield the properties at each version, given the properties that each version changes."""
     properties: Json = {}
-    for since, more in added:
-        properties = properties | more
+    for since, changed in changes:
+        properties = properties | changed
         yield since, properties
 
 
 #: Amounts by resource class.
 AMOUNTS = keyed(NAME, INTEGER)
 
-#: What has the times of its creation and last change.
+#: Records with the times of their creation and last change.
 Dated = Allocation | Inventory | Provider | ResourceClass | Taken | Trait
 
 
-def latest_change(call: Call, shown: Iterable[Dated] = ()) -> datetime | None:
-    """Return when the latest change among what is shown was made.
+def latest_change(call: Call, records: Iterable[Dated] = ()) -> datetime | None:
+    """Return the time of the latest change of these records.
 
-    Where nothing is shown, or one has no time, that is now. None before 1.15: then the header
-    is not sent.
+    It is the current time if there are no records or a record has no time. Before 1.15 it is
+    None, and the header is not sent.
     """
     if not call.version.has(LAST_MODIFIED):
         return None
-    changes = [one.updated_at or one.created_at for one in shown]
-    known = [change for change in changes if change is not None]
-    return max(known) if known and len(known) == len(changes) else call.now()
+    times = [record.updated_at or record.created_at for record in records]
+    set_times = [time for time in times if time is not None]
+    return max(set_times) if set_times and len(set_times) == len(times) else call.now()
 
 
-def dated(call: Call, body: Any, shown: Iterable[Dated] = (), **more: Any) -> Answer:
-    """Return an answer with the Last-Modified of what it shows, which is now for nothing."""
-    return Answer(body=body, last_modified=latest_change(call, shown), **more)
+def dated(call: Call, body: Any, records: Iterable[Dated] = (), **more: Any) -> Answer:
+    """Return a response with the Last-Modified of these records, the current time for none."""
+    return Answer(body=body, last_modified=latest_change(call, records), **more)
 
 
 @contextmanager
 def update_conflict() -> Iterator[None]:
-    """Begin the detail as an update does that would remove an inventory in use."""
+    """Add placement's prefix to the error of an update that removes an inventory in use."""
     try:
         yield
-    except InUse as refusal:
-        refusal.detail = f"{_IN_USE}{refusal.detail}"
+    except InUse as error:
+        error.detail = f"{_UPDATE_CONFLICT}{error.detail}"
         raise
 
 
 @contextmanager
 def generation_changed() -> Iterator[None]:
-    """Begin the detail of a conflict of generations as routes of aggregates and traits do."""
+    """Move the sentence on the generation to the beginning of a conflict's detail.
+
+    OpenStack placement begins this detail so on the routes of aggregates and traits.
+    """
     try:
         yield
     except ConcurrentUpdate as conflict:
         if conflict.detail.endswith(GENERATION_CHANGED):
-            rest = conflict.detail.removesuffix(GENERATION_CHANGED).strip()
-            conflict.detail = f"{GENERATION_CHANGED} {rest}"
+            detail = conflict.detail.removesuffix(GENERATION_CHANGED).strip()
+            conflict.detail = f"{GENERATION_CHANGED} {detail}"
         raise
 
 
 def existing_provider(services: Services, uuid: str, **_rest: str) -> None:
-    """Raise :class:`NotFound` where there is no such resource provider."""
+    """Raise :class:`NotFound` if there is no such resource provider."""
     with services.database.read() as connection:
         resource_providers.by_uuid(connection, uuid)

@@ -1,4 +1,4 @@
-"""The microversions of the Placement API and what each brought, by name.
+"""Microversions of the Placement API, named by the change that each introduced.
 
 Source: "REST API Version History" of the Placement documentation.
 """
@@ -46,7 +46,7 @@ REPARENTING = Version(1, 37)
 CONSUMER_TYPES = Version(1, 38)
 ANY_TRAITS = Version(1, 39)
 
-#: What "latest" means. Everything else that names the newest version derives it from here.
+#: The version that "latest" stands for.
 NEWEST = ANY_TRAITS
 
 VERSIONING = Versioning("placement", OLDEST, NEWEST)

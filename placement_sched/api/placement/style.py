@@ -1,4 +1,4 @@
-"""How the Placement API negotiates versions and reports errors."""
+"""Version negotiation and error responses of the Placement API."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -15,11 +15,11 @@ from placement_sched.errors import Error
 
 
 class PlacementStyle:
-    """Placement's shape: ``{"errors": [{status, title, detail, code, request_id}]}``.
+    """Conventions of the Placement API.
 
-    That is for every client that accepts JSON. One that does not is given HTML or, if it does not
-    accept that either, plain text. ``codes_since`` is the version from which errors carry their
-    code; None is always.
+    Errors are ``{"errors": [{status, title, detail, code, request_id}]}`` for clients that accept
+    JSON, else HTML or, if that is not accepted either, plain text. Errors have a code from version
+    ``codes_since`` on, or always if it is None.
     """
 
     refuses_other_types = True
@@ -30,44 +30,43 @@ class PlacementStyle:
         self._codes_since = codes_since
 
     def negotiate(self, headers: Headers) -> Version:
-        """Return the version that ``OpenStack-API-Version`` asks for."""
+        """Return the version that the ``OpenStack-API-Version`` header requests."""
         return self._versioning.negotiate(headers)
 
     def version_headers(self, version: Version) -> Mapping[str, str]:
-        """Return the version headers of an answer."""
+        """Return the version headers of a response."""
         return {
             "OpenStack-API-Version": f"{self._versioning.service} {version}",
-            # Lower case, as OpenStack placement sends it: suites of its clients look for that.
+            # In lower case, as OpenStack placement sends it and test suites of its clients expect.
             "Vary": "openstack-api-version",
         }
 
     def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:
-        """Return the error in the first of JSON, HTML and plain text that the client accepts."""
-        kind = _accepted(seen.accept)
-        if kind == JSON:
+        """Render an error in the first of JSON, HTML and plain text that is accepted."""
+        media_type = _select_media_type(seen.accept)
+        if media_type == JSON:
             return self.in_json(error, status, title, seen)
-        # Clients of OpenStack placement look for this sentence on the page of any 404.
+        # Clients of OpenStack placement expect this sentence on the page of any 404.
         first = [NOT_FOUND] if status == HTTPStatus.NOT_FOUND and error.detail != NOT_FOUND else []
-        return page(kind, status, title, [*first, error.detail])
+        return page(media_type, status, title, [*first, error.detail])
 
     def in_json(self, error: Error, status: int, title: str, seen: Seen) -> Answer:
-        """Return the error in placement's shape."""
-        shown: dict[str, Any] = {"status": status, "title": title, "detail": error.detail}
+        """Render an error in placement's JSON format."""
+        document: dict[str, Any] = {"status": status, "title": title, "detail": error.detail}
         if self._codes_since is None or (seen.version and seen.version.has(self._codes_since)):
-            shown["code"] = error.code
-        shown.update(seen.ids.as_json())
-        shown.update(error.extra)
-        if error.fault is not None and self._codes_since is None:  # not in placement's own answers
-            shown["fault"] = error.fault
-        return Answer(status=status, body={"errors": [shown]})
+            document["code"] = error.code
+        document.update(seen.ids.as_json())
+        document.update(error.extra)
+        if error.fault is not None and self._codes_since is None:  # placement has no such key
+            document["fault"] = error.fault
+        return Answer(status=status, body={"errors": [document]})
 
 
-def _accepted(accept: str) -> str:
-    """Return the type in which a client with this ``Accept`` header gets an error.
-
-    A header that cannot be parsed is ignored.
-    """
+def _select_media_type(accept: str) -> str:
+    """Return the media type of an error for this ``Accept`` header, ignored if invalid."""
     if not accept:
         return JSON
     header = create_accept_header(accept)
-    return next((kind for kind in (JSON, HTML) if header.acceptable_offers([kind])), TEXT)
+    return next(
+        (media_type for media_type in (JSON, HTML) if header.acceptable_offers([media_type])), TEXT
+    )

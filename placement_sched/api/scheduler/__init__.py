@@ -1,1 +1,1 @@
-"""Scheduling over HTTP: reports, instances, select_destinations, explain."""
+"""The scheduler API: compute nodes, instances, select_destinations and explain."""

@@ -1,4 +1,4 @@
-"""Queries and bodies about recorded decisions, for the routes and the command line."""
+"""Schemas and views of recorded decisions, for the routes and the command line."""
 
 from collections.abc import Mapping
 
@@ -36,38 +36,38 @@ LIST = Schemas(an_object({**_FILTERS, **PAGING}))
 REPLAY = Schemas(an_object({"settings": {"enum": [NOW, THEN]}, "max_rejected": AMOUNT}))
 
 
-def listed(scheduler: Scheduler, asked: Mapping[str, str]) -> Json:
-    """Return decisions, the newest first; ``next`` is the marker of the page after, or None.
+def listed(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
+    """List decisions, newest first. ``next`` is the marker of the next page, or None.
 
-    With ``refused``, they are those that are known to have rejected this host. Where there is none,
-    ``warnings`` say which name that was asked for there is not.
+    With ``refused``, only decisions that rejected this host are listed. If there are none,
+    ``warnings`` names the filter values that do not exist.
     """
-    wanted = decisions_wanted(asked)
-    limit = min(int(asked.get("limit") or MAX_PAGE), MAX_PAGE)
-    marker = asked.get("marker")
+    filters = decisions_wanted(query)
+    limit = min(int(query.get("limit") or MAX_PAGE), MAX_PAGE)
+    marker = query.get("marker")
     marker = None if marker is None else read(uuid, marker, "marker")
     with scheduler.database.read() as connection:
-        if (host := asked.get("refused")) is not None:
-            page = refusing(connection, wanted, host, marker=marker, limit=limit).as_json()
+        if (host := query.get("refused")) is not None:
+            page = refusing(connection, filters, host, marker=marker, limit=limit).as_json()
         else:
-            found = decisions.search(connection, wanted, marker=marker, limit=limit)
-            following = found[-1].uuid if len(found) == limit else None
-            page = {"decisions": [summary_of(one) for one in found], "next": following}
+            rows = decisions.search(connection, filters, marker=marker, limit=limit)
+            next_marker = rows[-1].uuid if len(rows) == limit else None
+            page = {"decisions": [summary_of(row) for row in rows], "next": next_marker}
         if not page["decisions"] and page["next"] is None and marker is None:
             policies = policies_for(scheduler.live.settings(), scheduler.clock)
-            if warnings := unknown_names(connection, asked, policies):
+            if warnings := unknown_names(connection, query, policies):
                 page["warnings"] = warnings
     return page
 
 
 def one_shown(scheduler: Scheduler, uuid: str) -> Json:
-    """Return a decision; raise :class:`NotFound` where there is none of this uuid."""
+    """Return a decision. Raises :class:`NotFound` if it does not exist."""
     with scheduler.database.read() as connection:
         return shown(decisions.by_uuid(connection, usual_uuid(uuid)))
 
 
 def replayed(scheduler: Scheduler, uuid: str, body: Json) -> Json:
-    """Return a decision, how its request fares now, and what differs."""
+    """Return a decision, the result of its request today and the differences."""
     with scheduler.database.read() as connection:
         decision = decisions.by_uuid(connection, usual_uuid(uuid))
     view = View(max_rejected=body.get("max_rejected", View().max_rejected))

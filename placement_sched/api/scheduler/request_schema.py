@@ -1,4 +1,4 @@
-"""The schema of ``request_spec``: nova's RequestSpec in JSON."""
+"""Schemas of scheduler requests: nova's RequestSpec in JSON, and the operations on it."""
 
 from typing import Any
 
@@ -31,20 +31,20 @@ from placement_sched.schemas.changes import CHANGES
 from placement_sched.schemas.fields import GROUP_POLICY
 from placement_sched.schemas.parts import AMOUNT, BOOLEAN, COUNT, NAME, a_list, an_object, or_null
 
-#: Names of traits and resource classes (Placement API reference).
-_SYMBOL: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength": 255}
-_SYMBOLS = parts.a_list(_SYMBOL)
-# In a list that is one text, uuids are written with hyphens or without.
-_A_UUID = "[0-9A-Fa-f]{8}-?([0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}"
-#: Each item lists aggregates; the host must be a member of at least one of them.
+#: A trait or resource class (Placement API reference).
+_TRAIT_OR_CLASS: Json = {"type": "string", "pattern": "^[A-Z0-9_]+$", "maxLength": 255}
+_TRAITS = parts.a_list(_TRAIT_OR_CLASS)
+# In a comma-separated list, uuids may have no hyphens.
+_UUID_PATTERN = "[0-9A-Fa-f]{8}-?([0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}"
+#: Comma-separated aggregates. The host must be a member of any of them.
 _ANY_OF_AGGREGATES: Json = {
     "type": "string",
-    "pattern": f"^{_A_UUID}(,{_A_UUID})*$",
+    "pattern": f"^{_UUID_PATTERN}(,{_UUID_PATTERN})*$",
     "maxLength": 37 * MAX_AGGREGATES_PER_SET - 1,
 }
 _AGGREGATES = parts.a_list(_ANY_OF_AGGREGATES, maxItems=MAX_AGGREGATE_SETS)
-#: nova's request groups have lists where its destinations have text: both are accepted.
-_ANDED_AGGREGATES = parts.a_list(
+#: nova has lists in request groups and text in destinations. Both forms are accepted.
+_GROUP_AGGREGATES = parts.a_list(
     {
         **_ANY_OF_AGGREGATES,
         "type": ["string", "array"],
@@ -58,7 +58,7 @@ _FORBIDDEN_AGGREGATES = parts.a_list(parts.UUID, maxItems=MAX_FORBIDDEN_AGGREGAT
 _NAMES = parts.or_null(parts.a_list(parts.NAME, maxItems=MAX_NAMES))
 
 
-def _one_of(*words: str) -> Json:
+def _nullable_enum(*words: str) -> Json:
     return parts.or_null({"type": "string", "enum": list(words)})
 
 
@@ -80,11 +80,11 @@ _RETRY = parts.an_object(
     }
 )
 
-#: nova's SchedulerLimits; the NUMA filter reads those of the topology.
-_AT_MOST: Json = {"type": ["number", "null"], "minimum": 0}
+#: nova's SchedulerLimits. The NUMA filter reads ``numa_topology``.
+_LIMIT: Json = {"type": ["number", "null"], "minimum": 0}
 _LIMITS = parts.an_object(
     {
-        **dict.fromkeys(("vcpu", "memory_mb", "disk_gb"), _AT_MOST),
+        **dict.fromkeys(("vcpu", "memory_mb", "disk_gb"), _LIMIT),
         "numa_topology": {"type": ["object", "null"]},
     }
 )
@@ -92,7 +92,7 @@ _LIMITS = parts.an_object(
 _INSTANCE_GROUP: Json = {
     **parts.an_object(
         {
-            # What a kept request of nova's has besides, shown to plugins.
+            # Additional fields of a recorded request of nova, visible to plugins.
             "uuid": parts.NULLABLE_UUID,
             **dict.fromkeys(("name", "project_id", "user_id"), parts.NULLABLE_NAME),
             "policy": GROUP_POLICY,
@@ -102,33 +102,33 @@ _INSTANCE_GROUP: Json = {
         },
         "policy",
     ),
-    # Or the uuid of a stored server group.
+    # A string is the uuid of a stored server group.
     "type": ["object", "string", "null"],
     "format": "uuid",
 }
 
 #: A string, or a list (a JSON query may be nested).
 _HINT: Json = {"type": ["string", "array"], "items": {"type": ["string", "number", "array"]}}
-#: A text, or a list of texts: what names instances or a scheduling policy.
-_NAMING_HINT: Json = {
+#: A string or list of strings, which name instances or a scheduling policy.
+_NAME_HINT: Json = {
     "type": ["string", "array"],
     "maxLength": 255,
     "items": {"type": "string", "maxLength": 255},
     "maxItems": MAX_NAMES,
 }
-_NAMING_HINTS = ("same_host", "different_host", "sched_policy")
+_NAME_HINTS = ("same_host", "different_host", "sched_policy")
 _HINTS: Json = {
     "type": "object",
-    "properties": dict.fromkeys(_NAMING_HINTS, _NAMING_HINT),
+    "properties": dict.fromkeys(_NAME_HINTS, _NAME_HINT),
     "additionalProperties": _HINT,
 }
 
 _REQUEST_GROUP = parts.an_object(
     {
         "requester_id": parts.NULLABLE_TEXT,
-        "resources": parts.a_mapping(_SYMBOL, parts.COUNT),
-        **dict.fromkeys(("required_traits", "forbidden_traits"), parts.or_null(_SYMBOLS)),
-        "aggregates": parts.or_null(_ANDED_AGGREGATES),
+        "resources": parts.a_mapping(_TRAIT_OR_CLASS, parts.COUNT),
+        **dict.fromkeys(("required_traits", "forbidden_traits"), parts.or_null(_TRAITS)),
+        "aggregates": parts.or_null(_GROUP_AGGREGATES),
         "forbidden_aggregates": parts.or_null(_FORBIDDEN_AGGREGATES),
         "in_tree": parts.NULLABLE_UUID,
         "use_same_provider": parts.BOOLEAN,
@@ -137,7 +137,7 @@ _REQUEST_GROUP = parts.an_object(
 
 _LEVEL_PARAMS = parts.an_object(
     {
-        **dict.fromkeys(("root_required", "root_forbidden"), parts.or_null(_SYMBOLS)),
+        **dict.fromkeys(("root_required", "root_forbidden"), parts.or_null(_TRAITS)),
         "same_subtree": parts.or_null(parts.a_list(parts.a_list(parts.TEXT))),
     }
 )
@@ -147,11 +147,11 @@ _FIXED_IP = parts.an_object(
 )
 _NETWORK = parts.an_object(
     {
-        # nova's NetworkRequest; "auto" and "none" are accepted, too.
+        # nova's NetworkRequest. "auto" and "none" are accepted, too.
         "network_id": parts.NULLABLE_NAME,
         **dict.fromkeys(("address", "tag", "device_profile"), parts.NULLABLE_TEXT),
         **dict.fromkeys(("port_id", "pci_request_id", "arq_uuid"), parts.NULLABLE_UUID),
-        # What neutron would report.
+        # Fields of neutron's port.
         **dict.fromkeys(("vnic_type", "binding:vnic_type"), parts.NULLABLE_NAME),
         "fixed_ips": parts.or_null(parts.a_list(_FIXED_IP)),
         "segments": parts.or_null(parts.a_list(parts.UUID, maxItems=MAX_SEGMENTS)),
@@ -166,10 +166,10 @@ _NUMA_CELL = parts.an_object(
         "cpuset": _CPU_SET,
         "pcpuset": parts.or_null(_CPU_SET),
         "memory": parts.AMOUNT,
-        # In KiB; -1, -2 and -3 are nova's small, large and any.
+        # In KiB. -1, -2 and -3 are nova's small, large and any.
         "pagesize": parts.or_null({"type": "integer", "minimum": -3}),
-        "cpu_policy": _one_of("dedicated", "shared", "mixed"),
-        "cpu_thread_policy": _one_of("prefer", "isolate", "require"),
+        "cpu_policy": _nullable_enum("dedicated", "shared", "mixed"),
+        "cpu_thread_policy": _nullable_enum("prefer", "isolate", "require"),
     },
     "cpuset",
     "memory",
@@ -177,7 +177,7 @@ _NUMA_CELL = parts.an_object(
 _NUMA_TOPOLOGY = parts.an_object(
     {
         "cells": parts.a_list(_NUMA_CELL, minItems=1),
-        "emulator_threads_policy": _one_of("isolate", "share"),
+        "emulator_threads_policy": _nullable_enum("isolate", "share"),
     },
     "cells",
 )
@@ -190,7 +190,7 @@ _PCI_REQUEST = parts.an_object(
         "count": parts.COUNT,
         "spec": parts.or_null(parts.a_list({"type": "object"})),
         **dict.fromkeys(("alias_name", "request_id", "requester_id"), parts.NULLABLE_TEXT),
-        "numa_policy": _one_of("required", "legacy", "preferred", "socket"),
+        "numa_policy": _nullable_enum("required", "legacy", "preferred", "socket"),
     },
     "count",
 )
@@ -202,7 +202,7 @@ REQUEST_SPEC: Json = parts.an_object(
         "instance_uuids": parts.or_null(
             parts.a_list(parts.UUID, minItems=1, maxItems=MAX_INSTANCES, uniqueItems=True)
         ),
-        # A flavor given as an object needs these two.
+        # A flavor object needs at least these fields.
         "flavor": parts.or_id({**parts.FLAVOR, "required": ["vcpus", "memory_mb"]}),
         "image": parts.or_null(parts.or_id(parts.IMAGE)),
         "is_bfv": parts.or_null(parts.BOOLEAN),
@@ -227,14 +227,14 @@ REQUEST_SPEC: Json = parts.an_object(
 )
 
 
-#: Whether to claim, and how; "add" leaves the instances what they hold.
-_CLAIMS = {True: Claiming.NEW, False: Claiming.NONE, "add": Claiming.ADDED}
-_PLACING: Json = {
+#: Claim modes by the value of "claim". "add" retains existing allocations of the instances.
+_CLAIM_MODES = {True: Claiming.NEW, False: Claiming.NONE, "add": Claiming.ADDED}
+_SELECT_PROPERTIES: Json = {
     "request_spec": REQUEST_SPEC,
     "return_alternates": BOOLEAN,
-    "claim": {"enum": list(_CLAIMS)},
+    "claim": {"enum": list(_CLAIM_MODES)},
 }
-#: An option's value in JSON; the settings check whether it is of the option's type.
+#: An option value in JSON. The settings check the type of the option.
 _VALUE: Json = {
     "type": ["string", "number", "boolean", "array"],
     "maxLength": MAX_OPTION_CHARACTERS,
@@ -242,8 +242,8 @@ _VALUE: Json = {
     "maxItems": MAX_OPTION_ENTRIES,
 }
 OVERRIDES: Json = or_null({"type": "object", "additionalProperties": _VALUE})
-_EXPLAINING: Json = {
-    **_PLACING,
+_EXPLAIN_PROPERTIES: Json = {
+    **_SELECT_PROPERTIES,
     "overrides": OVERRIDES,
     "hosts": or_null(a_list(NAME, maxItems=MAX_CHANGED_HOSTS)),
     "max_rejected": AMOUNT,
@@ -251,29 +251,29 @@ _EXPLAINING: Json = {
     "changes": CHANGES,
     "keep": BOOLEAN,
 }
-SELECT = Schemas(an_object(_PLACING, "request_spec"))
-EXPLAIN = Schemas(an_object(_EXPLAINING, "request_spec"))
+SELECT = Schemas(an_object(_SELECT_PROPERTIES, "request_spec"))
+EXPLAIN = Schemas(an_object(_EXPLAIN_PROPERTIES, "request_spec"))
 
 
 def select(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
-    """Return the hosts chosen for the request spec, allocated as ``claim`` says."""
+    """Select hosts for a request spec and claim them as ``claim`` specifies."""
     body = with_whole_numbers(body)
     return scheduler.select_destinations(
         body["request_spec"],
         alternates=body.get("return_alternates", False),
-        claiming=_CLAIMS[body.get("claim", True)],
+        claiming=_CLAIM_MODES[body.get("claim", True)],
         ids=ids,
     )
 
 
 def explain(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
-    """Return the funnel of a request and the hosts it would get; nothing is claimed.
+    """Return the funnel and hosts of a request without claiming.
 
-    With ``keep`` it is recorded as the decision of a request of these ids.
+    With ``keep`` the explanation is recorded as a decision with the request ids ``ids``.
     """
     body = with_whole_numbers(body)
     hosts = body.get("hosts")
-    asked: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "overrides": body.get("overrides") or {},
         "view": View(
             hosts=None if hosts is None else tuple(hosts),
@@ -284,28 +284,30 @@ def explain(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> J
     }
     changes = body.get("changes") or ()
     if body.get("keep"):
-        return scheduler.explain_and_keep(body["request_spec"], **asked, changes=changes, ids=ids)
-    return scheduler.explain(body["request_spec"], **asked, changes=changes_from(changes))
+        return scheduler.explain_and_keep(
+            body["request_spec"], **arguments, changes=changes, ids=ids
+        )
+    return scheduler.explain(body["request_spec"], **arguments, changes=changes_from(changes))
 
 
-_PLANNING: Json = {
+_PLAN_PROPERTIES: Json = {
     "changes": CHANGES,
     "flavors": or_null(a_list(NAME, maxItems=MAX_CAPACITY_FLAVORS)),
     "overrides": OVERRIDES,
 }
-#: Moves that are searched for if the request does not say.
-_MOVES = 5
-_REBALANCING: Json = {
+#: Default maximum number of moves of a rebalance request.
+_DEFAULT_MOVES = 5
+_REBALANCE_PROPERTIES: Json = {
     "goal": {"enum": list(GOALS)},
     "request_spec": REQUEST_SPEC,
     "moves": {**COUNT, "maximum": MAX_MOVES},
 }
-REBALANCE = Schemas(an_object(_REBALANCING, "goal"))
-PLAN = Schemas(an_object(_PLANNING, "changes"))
+REBALANCE = Schemas(an_object(_REBALANCE_PROPERTIES, "goal"))
+PLAN = Schemas(an_object(_PLAN_PROPERTIES, "changes"))
 
 
 def plan(scheduler: Scheduler, body: Json) -> Json:
-    """Return what the changes come to, and where instances would have to move."""
+    """Return the effect of changes on capacity and the moves that they require."""
     body = with_whole_numbers(body)
     changes = changes_from(body["changes"])
     overrides = body.get("overrides") or {}
@@ -313,10 +315,10 @@ def plan(scheduler: Scheduler, body: Json) -> Json:
 
 
 def rebalance(scheduler: Scheduler, body: Json) -> Json:
-    """Return moves towards a goal; nothing is moved."""
+    """Return moves towards a goal without moving instances."""
     body = with_whole_numbers(body)
     document = body.get("request_spec")
     if (body["goal"] == FIT) is (document is None):
-        needed = "needs a request_spec" if document is None else "takes no request_spec"
-        raise Invalid(f"the goal {body['goal']} {needed}", at="$.goal")
-    return advised(scheduler, body["goal"], document, body.get("moves", _MOVES)).as_json()
+        rule = "requires a request_spec" if document is None else "does not allow a request_spec"
+        raise Invalid(f"the goal {body['goal']} {rule}", at="$.goal")
+    return advised(scheduler, body["goal"], document, body.get("moves", _DEFAULT_MOVES)).as_json()

@@ -1,4 +1,4 @@
-"""The pages of the console, a module each: what is asked of the APIs, and what templates show.
+"""Pages of the console.
 
 Each module has ``VIEWS``: its views by path below ``/console``.
 """

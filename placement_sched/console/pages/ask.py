@@ -1,4 +1,4 @@
-"""The page Ask: where a request would go, and why not elsewhere."""
+"""Ask page: the explanation of a request."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ _NONE = "-"
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """A stage or a place: what stands for it under each policy, and how the second differs."""
+    """A stage or rank with its text under each policy and the difference."""
 
     name: str
     cells: tuple[str, str]
@@ -48,7 +48,7 @@ class ComparedRow:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Two answers to one request: what each is called, conclusions, stages and best hosts."""
+    """Two explanations of a request: names, conclusions, stages and best hosts."""
 
     names: tuple[str, str]
     conclusions: tuple[tuple[bool, str], tuple[bool, str]]
@@ -57,164 +57,164 @@ class Compared:
 
     @property
     def differs(self) -> bool:
-        """Return whether anything is different."""
+        """Return whether the explanations differ."""
         rows = [*self.stages, *self.hosts]
         first, second = self.conclusions
         return first != second or any(row.difference for row in rows)
 
 
 def compared(answers: Sequence[Json], names: tuple[str, str]) -> Compared:
-    """Return two explanations side by side, called by these names."""
+    """Compare two explanations, shown under these names."""
     first, second = answers
     return Compared(
         names=names,
-        conclusions=(_conclusion(first), _conclusion(second)),
-        stages=tuple(_stage(name, *reports) for name, reports in compared_stages(answers)),
-        hosts=tuple(_places(first["hosts"], second["hosts"])),
+        conclusions=(_describe_conclusion(first), _describe_conclusion(second)),
+        stages=tuple(_compare_stage(name, *reports) for name, reports in compared_stages(answers)),
+        hosts=tuple(_compare_ranks(first["hosts"], second["hosts"])),
     )
 
 
-def _conclusion(answer: Json) -> tuple[bool, str]:
+def _describe_conclusion(answer: Json) -> tuple[bool, str]:
     if answer["outcome"] != SELECTED:
         return False, obstacle(answer)
     best = answer["hosts"][0]
-    words = f"{passed(answer):,} passed, the best is {named(best['host'], best['node'])}"
-    return True, words
+    text = f"{passed(answer):,} passed, the best is {named(best['host'], best['node'])}"
+    return True, text
 
 
-def _stage(name: str, first: Json | None, second: Json | None) -> ComparedRow:
+def _compare_stage(name: str, first: Json | None, second: Json | None) -> ComparedRow:
     if first is None or second is None:
         difference = "only here" if first is None else "not here"
     else:
-        difference = _more(second["after"] - first["after"])
-    return ComparedRow(name, (_count(first), _count(second)), difference)
+        difference = _format_difference(second["after"] - first["after"])
+    return ComparedRow(name, (_format_count(first), _format_count(second)), difference)
 
 
-def _count(report: Json | None) -> str:
-    """Return how many hosts a stage left, and of how many where it refused some."""
+def _format_count(report: Json | None) -> str:
+    """Format the number of hosts after a stage, and before it if it rejected any."""
     if report is None:
         return _NONE
     before, after = report["before"], report["after"]
-    refused = "" if before == after else f" of {before:,}"
-    return f"{after:,}{refused}" if before else "not reached"
+    total = "" if before == after else f" of {before:,}"
+    return f"{after:,}{total}" if before else "not reached"
 
 
-def _more(by: int) -> str:
+def _format_difference(by: int) -> str:
     if not by:
         return ""
     return f"{by:,} more left" if by > 0 else f"{-by:,} fewer left"
 
 
-def _places(first: Sequence[Json], second: Sequence[Json]) -> Iterator[ComparedRow]:
-    """Yield the best hosts of both, place by place, and what became of the first policy's."""
-    ranks = {_name(host): rank for rank, host in enumerate(second, 1)}
-    for place in range(min(BEST, max(len(first), len(second)))):
-        cells = (_host(first, place), _host(second, place))
+def _compare_ranks(first: Sequence[Json], second: Sequence[Json]) -> Iterator[ComparedRow]:
+    """Yield a row for each rank with the best hosts of both explanations."""
+    ranks = {_format_name(host): rank for rank, host in enumerate(second, 1)}
+    for index in range(min(BEST, max(len(first), len(second)))):
+        cells = (_format_host(first, index), _format_host(second, index))
         difference = ""
-        if place < len(first):
-            difference = _moved(_name(first[place]), place + 1, ranks)
-        elif place < len(second):
-            difference = f"{_name(second[place])} passes only here"
-        yield ComparedRow(str(place + 1), cells, difference)
+        if index < len(first):
+            difference = _describe_move(_format_name(first[index]), index + 1, ranks)
+        elif index < len(second):
+            difference = f"{_format_name(second[index])} passes only here"
+        yield ComparedRow(str(index + 1), cells, difference)
 
 
-def _moved(name: str, rank: int, ranks: Mapping[str, int]) -> str:
-    then = ranks.get(name)
-    if then is None:
+def _describe_move(name: str, rank: int, ranks: Mapping[str, int]) -> str:
+    new_rank = ranks.get(name)
+    if new_rank is None:
         return f"{name} does not pass"
-    return "" if then == rank else f"{name} is at place {then}"
+    return "" if new_rank == rank else f"{name} is at place {new_rank}"
 
 
-def _host(hosts: Sequence[Json], place: int) -> str:
-    if place >= len(hosts):
+def _format_host(hosts: Sequence[Json], index: int) -> str:
+    if index >= len(hosts):
         return _NONE
-    return f"{_name(hosts[place])}, {hosts[place]['weight']:.3f}"
+    return f"{_format_name(hosts[index])}, {hosts[index]['weight']:.3f}"
 
 
-def _name(host: Json) -> str:
+def _format_name(host: Json) -> str:
     return named(host["host"], host["node"])
 
 
 _EXPLAIN = "/scheduler/v1/explain"
-#: So many rejected hosts stand on a page of a stage.
+#: Rejected hosts per page of a stage.
 _PAGE = 100
-#: What a first question may be where no flavor is stored.
-_START = {"vcpus": "2", "ram": "4096", "disk": "20"}
-#: What templates are given where there is no answer, or another.
-_NOTHING = dict.fromkeys(("refusal", "one", "asked", "paths", "stage", "compared"))
-#: What is said to who asks with nothing chosen.
-_NOTHING_ASKED = "Choose a flavor or type its sizes, then ask."
+#: Initial sizes in the form if no flavor is stored.
+_INITIAL_SIZES = {"vcpus": "2", "ram": "4096", "disk": "20"}
+#: Default values of the template.
+_DEFAULTS = dict.fromkeys(("refusal", "one", "asked", "paths", "stage", "compared"))
+#: Message for an empty form.
+_EMPTY_FORM = "Choose a flavor or enter its sizes, then ask."
 _MULTIPLIER = "weight_multiplier"
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Addresses of what else there is to an answer."""
+    """Addresses related to an explanation."""
 
     root: str
     question: FormQuestion
-    #: What is asked beside the request, which each address keeps.
+    #: Fields of the comparison, which every link retains.
     beside: Mapping[str, str]
 
     def here(self, **more: str | None) -> str:
-        """Return the address of this question, with ``more`` fields or without (None)."""
+        """Return the address of this query, with ``more`` fields or without (None)."""
         return f"{self.root}/ask?{self.question.query(**{**self.beside, **more})}"
 
     def host(self, name: str) -> str:
-        """Return the address of all that the answer says of a host."""
+        """Return the address of the explanation of a host."""
         return self.here(host=name)
 
     def stage(self, name: str, number: int = 1) -> str:
-        """Return the address of the hosts that a stage rejects, or of a later page of them."""
+        """Return the address of a page of the hosts that a stage rejects."""
         return self.here(stage=name, page=None if number == 1 else str(number))
 
     @property
     def report(self) -> str:
-        """Return the address of the answer as a report."""
+        """Return the address of the explanation as a report."""
         return f"{self.root}/ask/report?{self.question.query()}"
 
     @property
     def capacity(self) -> str:
-        """Return the address of the count of how many more of this fit."""
+        """Return the address of the capacity for this request."""
         return f"{self.root}/capacity?{self.question.query(count=None)}"
 
 
 def index() -> flask.Response:
-    """Show the form, and the answer where the address has a question."""
-    if tidy := without_empty_fields():
-        return tidy
-    given, ask = flask.request.args, caller()
-    question = FormQuestion(given)
-    beside = {name: given[name] for name in ("beside", "beside_as_configured") if given.get(name)}
+    """Show the form and, if the address has a request, its explanation."""
+    if redirect := without_empty_fields():
+        return redirect
+    args, client = flask.request.args, caller()
+    question = FormQuestion(args)
+    beside = {name: args[name] for name in ("beside", "beside_as_configured") if args.get(name)}
     links = Links(f"{flask.request.root_path}/console", question, beside)
     values: dict[str, Any] = {
         "question": question,
         "labels": LABELS,
         "forms": FORMS,
-        "nothing_asked": _NOTHING_ASKED,
+        "nothing_asked": _EMPTY_FORM,
         "links": links,
         "given": beside,
-        **_NOTHING,
-        **_choices(ask, question),
+        **_DEFAULTS,
+        **_list_choices(client, question),
     }
     status: int = HTTPStatus.OK
     if question.is_asked:
         try:
-            values |= _answer(ask, links, given)
-        except ApiRefused as refusal:
-            status = refusal.status
-            values["refusal"] = refusal.detail
-        except Error as failure:
-            status = status_of(failure)
-            values["refusal"] = failure.detail
-    elif any(name in FIELDS for name in given):
-        status, values["refusal"] = HTTPStatus.BAD_REQUEST, _NOTHING_ASKED
+            values |= _explain(client, links, args)
+        except ApiRefused as api_error:
+            status = api_error.status
+            values["refusal"] = api_error.detail
+        except Error as error:
+            status = status_of(error)
+            values["refusal"] = error.detail
+    elif any(name in FIELDS for name in args):
+        status, values["refusal"] = HTTPStatus.BAD_REQUEST, _EMPTY_FORM
     return page("ask.html", "Ask", values, status=status)
 
 
 def report() -> flask.Response:
-    """Return the answer as one file to hand on."""
-    question, ask = FormQuestion(flask.request.args), caller()
+    """Send the explanation as a file."""
+    question, client = FormQuestion(flask.request.args), caller()
     body = question.body(max_rejected=0)
     heading = Heading(
         title="Explanation",
@@ -223,70 +223,73 @@ def report() -> flask.Response:
         facts=tuple(facts_of(body)),
     )
     spec = body["request_spec"]
-    made = explanation_report(ask.ask(_EXPLAIN, body), spec, heading, ask.aggregate_names())
-    response = flask.Response(made)
+    html = explanation_report(client.ask(_EXPLAIN, body), spec, heading, client.aggregate_names())
+    response = flask.Response(html)
     response.headers["Content-Disposition"] = 'attachment; filename="explanation.html"'
     return guarded(response)
 
 
-def _choices(ask: Caller, question: FormQuestion) -> dict[str, Any]:
-    """Return what there is to choose from, as far as this caller may see it."""
-    flavors = _seen(ask, "/compute/v2.1/flavors/detail", "flavors")
-    ids = {one["id"] for one in flavors}
-    zones = _seen(ask, "/compute/v2.1/os-availability-zone", "availabilityZoneInfo")
-    policies = _seen(ask, "/scheduler/v1/policies", "policies")
+def _list_choices(client: Caller, question: FormQuestion) -> dict[str, Any]:
+    """Return the values to choose from that this caller may list."""
+    flavors = _list_visible(client, "/compute/v2.1/flavors/detail", "flavors")
+    ids = {flavor["id"] for flavor in flavors}
+    zones = _list_visible(client, "/compute/v2.1/os-availability-zone", "availabilityZoneInfo")
+    policies = _list_visible(client, "/scheduler/v1/policies", "policies")
     return {
-        # An id counts before a name.
+        # An id takes precedence over a name.
         "flavors": [
-            one | {"value": one["id"] if one["name"] in ids else one["name"]} for one in flavors
+            item | {"value": item["id"] if item["name"] in ids else item["name"]}
+            for item in flavors
         ],
-        "images": _seen(ask, "/image/v2/images", "images"),
-        "zones": [one["zoneName"] for one in zones],
-        "policies": [one["name"] for one in policies],
-        "multipliers": _multipliers(policies, question),
-        "start": {} if flavors or question.is_asked else _START,
+        "images": _list_visible(client, "/image/v2/images", "images"),
+        "zones": [zone["zoneName"] for zone in zones],
+        "policies": [policy["name"] for policy in policies],
+        "multipliers": _list_multipliers(policies, question),
+        "start": {} if flavors or question.is_asked else _INITIAL_SIZES,
     }
 
 
-def _seen(ask: Caller, path: str, key: str) -> list[Json]:
+def _list_visible(client: Caller, path: str, key: str) -> list[Json]:
     try:
-        found: list[Json] = ask.get(path)[key]
+        items: list[Json] = client.get(path)[key]
     except ApiRefused:
         return []
-    return found
+    return items
 
 
-def _multipliers(policies: Iterable[Json], question: FormQuestion) -> list[dict[str, Any]]:
-    """Return the options that weigh the weighers of the policy: name, value as configured, typed.
+def _list_multipliers(policies: Iterable[Json], question: FormQuestion) -> list[dict[str, Any]]:
+    """Return the weight multipliers of the policy: name, configured value and form value.
 
-    Those that are 0 or huge decide nothing or all, and stand last.
+    Multipliers of 0 or at least 1000 are sorted last.
     """
-    by_name = {one["name"]: one["options"] for one in policies}
+    by_name = {policy["name"]: policy["options"] for policy in policies}
     options = by_name.get((question.policy or "").lower()) or by_name.get(DEFAULT_POLICY, {})
-    found = [
+    multipliers = [
         {
             "key": key,
-            "name": _shortened(key),
+            "name": _multiplier_label(key),
             "configured": option["value"],
             "typed": question.typed.get(key, ""),
         }
         for key, option in options.items()
         if key.endswith(_MULTIPLIER) and isinstance(option["value"], int | float)
     ]
-    return sorted(found, key=lambda one: (not 0 < abs(one["configured"]) < 1000, one["key"]))
+    return sorted(
+        multipliers, key=lambda item: (not 0 < abs(item["configured"]) < 1000, item["key"])
+    )
 
 
-def _shortened(key: str) -> str:
-    """Return what a multiplier weighs: ``metrics``, ``soft affinity``."""
+def _multiplier_label(key: str) -> str:
+    """Return the name of a multiplier: ``metrics``, ``soft affinity``."""
     group, _, name = key.partition(".")
     return name.removesuffix(_MULTIPLIER).strip("_").replace("_", " ") or group
 
 
-def _answer(ask: Caller, links: Links, given: Mapping[str, str]) -> dict[str, Any]:
-    question, names, host = links.question, ask.aggregate_names(), given.get("host")
+def _explain(client: Caller, links: Links, args: Mapping[str, str]) -> dict[str, Any]:
+    question, names, host = links.question, client.aggregate_names(), args.get("host")
     body = question.body(**{"hosts": [host]} if host else {}, max_rejected=0)
     url = flask.request.url_root.rstrip("/")
-    shown: dict[str, Any] = {
+    values: dict[str, Any] = {
         "asked": asked(body["request_spec"]),
         "curl": curl(url + _EXPLAIN, body),
         "command": question.command("explain", url, **{"host": host} if host else {}),
@@ -294,57 +297,57 @@ def _answer(ask: Caller, links: Links, given: Mapping[str, str]) -> dict[str, An
         "body": body,
     }
     if host:
-        return shown | _of_host(ask.ask(_EXPLAIN, body), names)
-    stage = given.get("stage")
-    explanation = ask.ask(_EXPLAIN, body)
-    shown["one"] = explanation_shown(explanation, names)
+        return values | _host_values(client.ask(_EXPLAIN, body), names)
+    stage = args.get("stage")
+    explanation = client.ask(_EXPLAIN, body)
+    values["one"] = explanation_shown(explanation, names)
     if stage:
-        return shown | _of_stage(shown["one"]["funnel"].stages, stage, given.get("page", ""))
-    shown["stages"] = [
-        {"name": one.name, "letter": one.letter, "colour": one.colour}
-        for one in shown["one"]["funnel"].stages
+        return values | _stage_values(values["one"]["funnel"].stages, stage, args.get("page", ""))
+    values["stages"] = [
+        {"name": item.name, "letter": item.letter, "colour": item.colour}
+        for item in values["one"]["funnel"].stages
     ]
-    found = explanation["funnel"].get("obstacle", {})
-    shown["has_no_hosts"] = found.get("name") == "providers"
-    if policy := given.get("beside"):
+    obstacle_report = explanation["funnel"].get("obstacle", {})
+    values["has_no_hosts"] = obstacle_report.get("name") == "providers"
+    if policy := args.get("beside"):
         other = {**body, "policy": policy}
-        if given.get("beside_as_configured"):
+        if args.get("beside_as_configured"):
             other.pop("overrides", None)
-        answers = [explanation, ask.ask(_EXPLAIN, other)]
-        first, second = (one["policy"] for one in answers)
+        answers = [explanation, client.ask(_EXPLAIN, other)]
+        first, second = (answer["policy"] for answer in answers)
         if body.get("overrides"):
-            theirs = "asked" if "overrides" in other else "configured"
-            first, second = f"{first}, options as asked", f"{second}, options as {theirs}"
-        shown["compared"] = compared(with_names(answers, names), (first, second))
-    return shown
+            source = "requested" if "overrides" in other else "configured"
+            first, second = f"{first}, options as requested", f"{second}, options as {source}"
+        values["compared"] = compared(with_names(answers, names), (first, second))
+    return values
 
 
-def _of_host(explanation: Json, names: Mapping[str, str]) -> dict[str, Any]:
-    """Return what is shown of one host: verdicts, and the path through all stages for each."""
+def _host_values(explanation: Json, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return the template values of a host: verdicts and the path through all stages."""
     explanation = with_names(explanation, names)
     return {
         "one": explanation_shown(explanation, {}),
-        "paths": [(one, path_of(explanation, one)) for one in explanation["verdicts"]],
+        "paths": [(row, path_of(explanation, row)) for row in explanation["verdicts"]],
     }
 
 
-def _of_stage(stages: Sequence[StagePicture], name: str, number: str) -> dict[str, Any]:
-    """Return what is shown of one stage: a page of the hosts that it rejects.
+def _stage_values(stages: Sequence[StagePicture], name: str, number: str) -> dict[str, Any]:
+    """Return the template values of a page of the hosts that a stage rejects.
 
-    Raises :class:`NotFound` where the answer has no stage of this name, or no such page.
+    Raises :class:`NotFound` if the explanation has no such stage or page.
     """
-    found = next((one for one in stages if one.name == name), None)
-    if found is None:
+    stage = next((item for item in stages if item.name == name), None)
+    if stage is None:
         raise NotFound(f"No host came to a stage {name!r} in this answer")
-    pages = max(-(-len(found.rejected) // _PAGE), 1)
-    at = int(number) if number.isdecimal() else 1
-    if not 1 <= at <= pages:
-        raise NotFound(f"{name} has {pages} pages of rejected hosts, not {at}")
+    pages = max(-(-len(stage.rejected) // _PAGE), 1)
+    page_number = int(number) if number.isdecimal() else 1
+    if not 1 <= page_number <= pages:
+        raise NotFound(f"{name} has {pages} pages of rejected hosts, not {page_number}")
     return {
-        "stage": found,
-        "rejected": found.rejected[(at - 1) * _PAGE : at * _PAGE],
-        "first": (at - 1) * _PAGE,
-        "at": at,
+        "stage": stage,
+        "rejected": stage.rejected[(page_number - 1) * _PAGE : page_number * _PAGE],
+        "first": (page_number - 1) * _PAGE,
+        "at": page_number,
         "pages": pages,
     }
 

@@ -1,4 +1,4 @@
-"""The page Capacity: how many more fit, what stops them, and what changes of the cloud come to."""
+"""Capacity page: how many more instances fit, and the effect of changes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,56 +36,58 @@ _GOALS = {
     "pack": "empty as many hosts as possible",
     "spread": "lower the highest load",
 }
-#: What is said to who counts with nothing chosen.
-_NOTHING_ASKED = "Choose a flavor, give the sizes of one, or type a change, to count."
-#: Changes that links give as parameters of their own, a host each.
-_OF_HOSTS = ("drain", "remove")
+#: Message for an empty form.
+_EMPTY_FORM = "Choose a flavor, or enter its sizes or a change, then count."
+#: Changes that links may pass as a parameter for each host.
+_HOST_CHANGES = ("drain", "remove")
 
 
 @dataclass(frozen=True)
 class CapacityAsked:
-    """What the address asks: a request or several flavors, the parts to count, and changes."""
+    """The parsed form: a request or several flavors, the parts to count, and changes."""
 
     given: MultiDict[str, str]
 
     @cached_property
     def flavors(self) -> list[str]:
-        """Return the stored flavors that are named."""
-        return [one for text in self.given.getlist("flavor") if (one := text.strip())]
+        """Return the names of the selected flavors."""
+        return [name for text in self.given.getlist("flavor") if (name := text.strip())]
 
     @property
     def all_flavors(self) -> bool:
-        """Return whether every stored flavor is counted: so where changes alone are given."""
+        """Return whether to count all stored flavors, as for changes without a request."""
         return bool(self.given.get("all")) or (bool(self.changes_typed) and not self._describes)
 
     @property
     def per(self) -> str:
-        """Return the parts that are counted, empty for none."""
+        """Return the kind of parts to count, empty for none."""
         return self.given.get("per", "")
 
     @cached_property
     def question(self) -> FormQuestion:
-        """Return the request; of several flavors it has none."""
-        several = self.all_flavors or len(self.flavors) > 1
-        left_out = {"count", "change", *(["flavor"] if several else [])}
-        fields = [pair for pair in self.given.items(multi=True) if pair[0] not in left_out]
+        """Return the request, without a flavor if several are selected."""
+        is_multiple = self.all_flavors or len(self.flavors) > 1
+        omitted = {"count", "change", *(["flavor"] if is_multiple else [])}
+        fields = [pair for pair in self.given.items(multi=True) if pair[0] not in omitted]
         return FormQuestion(MultiDict(fields))
 
     @cached_property
     def changes_typed(self) -> list[str]:
-        """Return the changes in short, a line each: those of the form, and those of links."""
+        """Return the lines of changes of the form and of links."""
         lines = [
             line
             for text in self.given.getlist("change")
-            for one in text.splitlines()
-            if (line := one.strip())
+            for item in text.splitlines()
+            if (line := item.strip())
         ]
-        named = {kind: list(filter(None, self.given.getlist(kind))) for kind in _OF_HOSTS}
+        hosts_by_kind = {
+            kind: list(filter(None, self.given.getlist(kind))) for kind in _HOST_CHANGES
+        }
         if self.given.get("instead") == "add":
-            # The table of hosts has one box a host, and a button for each change.
+            # The table of hosts has a box for each host and a button for each change.
             more = self.given.get("more", "").strip() or "1"
-            lines += [added_in_short(host, more) for host in named.pop("drain")]
-        lines += [in_short(kind, hosts) for kind, hosts in named.items() if hosts]
+            lines += [added_in_short(host, more) for host in hosts_by_kind.pop("drain")]
+        lines += [in_short(kind, hosts) for kind, hosts in hosts_by_kind.items() if hosts]
         for text in filter(None, self.given.getlist("add")):
             like, _, count = text.rpartition(":")
             lines.append(added_in_short(like or count, count if like else "1"))
@@ -93,7 +95,7 @@ class CapacityAsked:
 
     @property
     def changes(self) -> list[Json]:
-        """Return the changes; raise :class:`Invalid` for a line that says none."""
+        """Parse the changes. Raises :class:`Invalid` for a malformed line."""
         return [change_of(line, LABELS["changes"]) for line in self.changes_typed]
 
     @property
@@ -103,15 +105,17 @@ class CapacityAsked:
 
     @property
     def body(self) -> Json:
-        """Return the body of ``POST /capacity``, without the changes.
+        """Build the body of ``POST /capacity`` without the changes.
 
-        Raises :class:`Invalid` for what cannot be asked.
+        Raises :class:`Invalid` for invalid fields.
         """
         body = self.question.body(**({"per": self.per} if self.per else {}))
         if self.all_flavors or len(self.flavors) > 1:
             spec = {key: part for key, part in body["request_spec"].items() if key != "flavor"}
-            named: Json = {"all_flavors": True} if self.all_flavors else {"flavors": self.flavors}
-            body = {**body, "request_spec": spec, **named}
+            selection: Json = (
+                {"all_flavors": True} if self.all_flavors else {"flavors": self.flavors}
+            )
+            body = {**body, "request_spec": spec, **selection}
         return body
 
     @property
@@ -122,7 +126,7 @@ class CapacityAsked:
 
 @dataclass(frozen=True, slots=True)
 class CapacityRow:
-    """How many more fit of a flavor, or in a part, before the changes and after them."""
+    """The capacity for a flavor or in a part, before and after the changes."""
 
     name: str
     before: int
@@ -132,136 +136,140 @@ class CapacityRow:
 
 
 def index() -> flask.Response:
-    """Show the form, and the answer where the address asks anything."""
-    if tidy := without_empty_fields():
-        return tidy
-    wanted = CapacityAsked(request.args)
+    """Show the form and, if the address has a request, the capacity."""
+    if redirect := without_empty_fields():
+        return redirect
+    query = CapacityAsked(request.args)
     values: dict[str, Any] = {
-        "wanted": wanted,
+        "wanted": query,
         "labels": LABELS,
-        "nothing_asked": _NOTHING_ASKED,
+        "nothing_asked": _EMPTY_FORM,
         "parts": _PARTS,
         "forms": FORMS,
         "query": request.query_string.decode("latin-1"),
         "refusal": None,
         "capacity": None,
-        **_choices(),
+        **_list_choices(),
     }
-    if wanted.is_asked:
+    if query.is_asked:
         try:
-            values |= _answer(wanted)
-        except (ApiRefused, Error) as failure:
-            values["refusal"] = form_error(failure)
+            values |= _count_capacity(query)
+        except (ApiRefused, Error) as error:
+            values["refusal"] = form_error(error)
     elif any(name in FIELDS for name in request.args):
-        values["refusal"] = FormError(HTTPStatus.BAD_REQUEST, _NOTHING_ASKED)
+        values["refusal"] = FormError(HTTPStatus.BAD_REQUEST, _EMPTY_FORM)
     status = values["refusal"].status if values["refusal"] else 200
     return page("capacity.html", "Capacity", values, status=status)
 
 
 def report() -> flask.Response:
-    """Send the answer as a file that needs nothing else."""
-    wanted = CapacityAsked(request.args)
-    changes = wanted.changes
-    body = wanted.body | ({"changes": changes} if changes else {})
+    """Send the capacity as a file."""
+    query = CapacityAsked(request.args)
+    changes = query.changes
+    body = query.body | ({"changes": changes} if changes else {})
     answer = caller().ask(_CAPACITY, body)
-    headed = heading("Capacity", *[("change", line) for line in wanted.changes_typed])
-    html = capacity_report(answer, body, headed, caller().aggregate_names())
+    report_heading = heading("Capacity", *[("change", line) for line in query.changes_typed])
+    html = capacity_report(answer, body, report_heading, caller().aggregate_names())
     return download("capacity.html", html)
 
 
 def moves() -> flask.Response:
-    """Show advice on moves towards a goal; nothing is moved."""
-    given = request.args
-    goal, flavor = given.get("goal", ""), given.get("flavor", "").strip()
+    """Show advice on moves towards a goal."""
+    args = request.args
+    goal, flavor = args.get("goal", ""), args.get("flavor", "").strip()
     values: dict[str, Any] = {
-        "given": given,
+        "given": args,
         "goals": _GOALS,
         "advice": None,
         "refusal": None,
-        **_choices(),
+        **_list_choices(),
     }
     if goal:
         try:
-            body: Json = {"goal": goal, "moves": _whole(given.get("moves") or "5", "Moves")}
+            body: Json = {"goal": goal, "moves": _parse_integer(args.get("moves") or "5", "Moves")}
             if flavor:
-                zone = given.get("zone", "").strip()
+                zone = args.get("zone", "").strip()
                 spec = {"flavor": flavor, **({"availability_zone": zone} if zone else {})}
                 body["request_spec"] = spec
             values["advice"] = caller().ask(_REBALANCE, body)
-        except (ApiRefused, Error) as failure:
-            values["refusal"] = form_error(failure)
+        except (ApiRefused, Error) as error:
+            values["refusal"] = form_error(error)
     status = values["refusal"].status if values["refusal"] else 200
     return page("moves.html", "Advice on moves", values, status=status)
 
 
-def _answer(wanted: CapacityAsked) -> dict[str, Any]:
-    """Return what the page shows of the answer, before and after changes where there are any."""
-    changes, body, ask = wanted.changes, wanted.body, caller()
-    names, per = ask.aggregate_names(), wanted.per or None
+def _count_capacity(query: CapacityAsked) -> dict[str, Any]:
+    """Return the template values of the capacity, before and after any changes."""
+    changes, body, client = query.changes, query.body, caller()
+    names, per = client.aggregate_names(), query.per or None
 
-    def picture(more: Json) -> CapacityPicture:
-        return capacity_picture(with_names(ask.ask(_CAPACITY, body | more), names), per)
+    def build_picture(extra: Json) -> CapacityPicture:
+        return capacity_picture(with_names(client.ask(_CAPACITY, body | extra), names), per)
 
-    before = picture({})
-    shown = {"asked": asked(body["request_spec"]), "capacity": before, "plan": None}
+    before = build_picture({})
+    values = {"asked": asked(body["request_spec"]), "capacity": before, "plan": None}
     if not changes:
-        return shown
-    after = picture({"changes": changes})
-    plan = ask.ask(_PLAN, {"changes": changes, "flavors": []})
-    return shown | {"capacity": after, "plan": plan, "compared": _compared(before, after)}
+        return values
+    after = build_picture({"changes": changes})
+    plan = client.ask(_PLAN, {"changes": changes, "flavors": []})
+    return values | {"capacity": after, "plan": plan, "compared": _compare_pictures(before, after)}
 
 
-def _compared(before: CapacityPicture, after: CapacityPicture) -> list[CapacityRow]:
-    """Return both pictures beside each other; a part that is in one of them has 0 in the other."""
-    keyed: list[dict[tuple[str, str], Any]] = []
-    for one in (before, after):
-        found: dict[tuple[str, str], Any] = {}
+def _compare_pictures(before: CapacityPicture, after: CapacityPicture) -> list[CapacityRow]:
+    """Join both pictures by name. The capacity of a missing part is 0."""
+    bars_by_key: list[dict[tuple[str, str], Any]] = []
+    for picture in (before, after):
+        bars: dict[tuple[str, str], Any] = {}
         flavor = ""
-        for bar in one.bars:
+        for bar in picture.bars:
             flavor = flavor if bar.is_part else bar.name
-            found[flavor, bar.name if bar.is_part else ""] = bar
-        keyed.append(found)
+            bars[flavor, bar.name if bar.is_part else ""] = bar
+        bars_by_key.append(bars)
     rows = []
-    for key in {**keyed[0], **keyed[1]}:
-        there = [found[key] for found in keyed if key in found]
-        was, now = (found[key].capacity if key in found else 0 for found in keyed)
+    for key in {**bars_by_key[0], **bars_by_key[1]}:
+        present = [bars[key] for bars in bars_by_key if key in bars]
+        capacity_before, capacity_after = (
+            bars[key].capacity if key in bars else 0 for bars in bars_by_key
+        )
         rows.append(
             CapacityRow(
                 name=key[1] or key[0],
-                before=was,
-                after=now,
+                before=capacity_before,
+                after=capacity_after,
                 is_part=bool(key[1]),
-                exact=all(bar.exact for bar in there),
+                exact=all(bar.exact for bar in present),
             )
         )
     return rows
 
 
-def _choices() -> dict[str, Sequence[Any]]:
-    """Return what there is to choose from, as far as this caller may see it."""
-    zones = _seen("/compute/v2.1/os-availability-zone", "availabilityZoneInfo")
-    flavors = _seen("/compute/v2.1/flavors/detail", "flavors")
+def _list_choices() -> dict[str, Sequence[Any]]:
+    """Return the values to choose from that this caller may list."""
+    zones = _list_visible("/compute/v2.1/os-availability-zone", "availabilityZoneInfo")
+    flavors = _list_visible("/compute/v2.1/flavors/detail", "flavors")
     return {
-        "flavors": sorted(flavors, key=lambda one: str(one["name"])),
-        "images": _seen("/image/v2/images", "images"),
-        "zones": [one["zoneName"] for one in zones],
-        "policies": [one["name"] for one in _seen("/scheduler/v1/policies", "policies")],
+        "flavors": sorted(flavors, key=lambda flavor: str(flavor["name"])),
+        "images": _list_visible("/image/v2/images", "images"),
+        "zones": [zone["zoneName"] for zone in zones],
+        "policies": [
+            policy["name"] for policy in _list_visible("/scheduler/v1/policies", "policies")
+        ],
     }
 
 
-def _seen(path: str, key: str) -> list[Json]:
+def _list_visible(path: str, key: str) -> list[Json]:
     try:
-        found: list[Json] = caller().get(path)[key]
+        items: list[Json] = caller().get(path)[key]
     except ApiRefused:
         return []
-    return found
+    return items
 
 
-def _whole(text: str, called: str) -> int:
+def _parse_integer(text: str, label: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise Invalid(f"{called} {text}: expected a whole number") from None
+        raise Invalid(f"{label} {text}: expected a whole number") from None
 
 
 VIEWS: Mapping[str, Callable[..., flask.Response]] = {

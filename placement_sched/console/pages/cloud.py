@@ -1,4 +1,4 @@
-"""The page Cloud: every host on a map and in a table; and the page of one host."""
+"""Cloud page: hosts as a map and a table, and the page of a host."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from placement_sched.console.page import caller, page
 from placement_sched.model.document import Json
 from placement_sched.model.names import did_you_mean, nearest
 
-#: What narrows the hosts: the names are those of the API's query.
+#: Filters of hosts, which are query parameters of the API.
 FILTERS = ("search", "zone", "aggregate", "state", "trait")
-#: The resource classes of which the table has a column.
+#: Resource classes with a column in the table, and its title.
 COLUMNS = {"VCPU": "VCPU", "MEMORY_MB": "Memory, MiB", "DISK_GB": "Disk, GiB"}
-#: So many hosts stand on a page of the table.
+#: Hosts per page of the table.
 ROWS = 50
 _WIDTH = 100.0
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceBar:
-    """How much of a resource is used: numbers, and the width of the used part of a hundred."""
+    """The use of a resource: numbers and the width of the used part in percent."""
 
     name: str
     used: int
@@ -31,20 +31,20 @@ class ResourceBar:
 
     @classmethod
     def of(cls, name: str, amounts: Json) -> "ResourceBar":
-        """Return the bar of ``capacity`` and ``used``."""
+        """Build the bar of amounts with ``capacity`` and ``used``."""
         used, capacity = amounts["used"], amounts["capacity"]
         part = used / capacity if capacity else float(used > 0)
         return cls(name, used, capacity, round(min(part, 1.0) * _WIDTH, 2))
 
     @property
     def free(self) -> int:
-        """Return how much is left; less than nothing where more is used than there may be."""
+        """Return the remaining capacity, negative if more is used than the capacity."""
         return self.capacity - self.used
 
 
 @dataclass(frozen=True, slots=True)
 class TreeRow:
-    """A provider in its tree: how deep, and its resources as bars."""
+    """A provider of a tree with its depth and the bars of its resources."""
 
     depth: int
     provider: Json
@@ -52,75 +52,77 @@ class TreeRow:
 
 
 def index() -> flask.Response:
-    """Show the hosts that the query string asks for."""
-    given = {name: value for name in FILTERS if (value := flask.request.args.get(name, "").strip())}
+    """Show the hosts that match the query string."""
+    filters = {
+        name: value for name in FILTERS if (value := flask.request.args.get(name, "").strip())
+    }
     marker = flask.request.args.get("marker")
-    query: dict[str, Any] = {**given, "limit": ROWS, "marker": marker}
-    found = caller().get("/scheduler/v1/hosts", query)
-    rows = [(one, _bars(one["resources"], COLUMNS)) for one in found["hosts"]]
-    more = found["hosts"][-1]["uuid"] if found["links"] else None
+    query: dict[str, Any] = {**filters, "limit": ROWS, "marker": marker}
+    document = caller().get("/scheduler/v1/hosts", query)
+    rows = [(row, _build_bars(row["resources"], COLUMNS)) for row in document["hosts"]]
+    next_marker = document["hosts"][-1]["uuid"] if document["links"] else None
     values = {
-        "given": {name: given.get(name, "") for name in FILTERS},
+        "given": {name: filters.get(name, "") for name in FILTERS},
         "colour": flask.request.args.get("colour", "free:MEMORY_MB"),
         "group": flask.request.args.get("group", "zone"),
         "columns": COLUMNS,
         "rows": rows,
-        "more": more,
+        "more": next_marker,
         "marker": marker,
-        "unknown": [] if rows else list(_unknown(given)),
+        "unknown": [] if rows else list(_find_unknown_names(filters)),
     }
     return page("cloud.html", "Cloud", values)
 
 
 def host(name: str) -> flask.Response:
-    """Show one host whole."""
-    found = caller().get(f"{path_of('scheduler', 'v1', 'hosts')}/{name}")
-    trees = [(node, list(_tree(node["providers"]))) for node in found["nodes"]]
-    return page("host.html", name, {"host": found, "trees": trees})
+    """Show a host with its resources, instances and services."""
+    document = caller().get(f"{path_of('scheduler', 'v1', 'hosts')}/{name}")
+    trees = [(node, list(_flatten_tree(node["providers"]))) for node in document["nodes"]]
+    return page("host.html", name, {"host": document, "trees": trees})
 
 
-def _unknown(given: Mapping[str, str]) -> Iterator[str]:
-    """Yield in words which of the names that hosts are filtered by are not there at all."""
-    ask = caller()
-    aggregates = ask.aggregate_names() if "aggregate" in given else {}
-    known: Mapping[str, Callable[[], Collection[str]]] = {
+def _find_unknown_names(filters: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence for each filter value that does not exist."""
+    client = caller()
+    aggregates = client.aggregate_names() if "aggregate" in filters else {}
+    listers: Mapping[str, Callable[[], Collection[str]]] = {
         "zone": lambda: [
-            one["zoneName"]
-            for one in ask.get("/compute/v2.1/os-availability-zone")["availabilityZoneInfo"]
+            zone["zoneName"]
+            for zone in client.get("/compute/v2.1/os-availability-zone")["availabilityZoneInfo"]
         ],
         "aggregate": lambda: {*aggregates, *aggregates.values()},
-        "trait": lambda: ask.get("/placement/traits")["traits"],
+        "trait": lambda: client.get("/placement/traits")["traits"],
     }
-    for kind, names in known.items():
-        if kind not in given:
+    for kind, names in listers.items():
+        if kind not in filters:
             continue
         try:
-            found = names()
-        except ApiRefused:  # what this caller may not list cannot be checked
+            existing = names()
+        except ApiRefused:  # this caller may not list these names
             continue
-        if given[kind] not in found:
-            near = did_you_mean(nearest(given[kind], found), str)
-            yield f"There is no {kind} {given[kind]}{near or '.'}"
+        if filters[kind] not in existing:
+            suggestion = did_you_mean(nearest(filters[kind], existing), str)
+            yield f"There is no {kind} {filters[kind]}{suggestion or '.'}"
 
 
-def _bars(resources: Json, names: Mapping[str, str]) -> list[ResourceBar | None]:
-    """Return the bars of these classes; None where a host has nothing of one."""
+def _build_bars(resources: Json, names: Mapping[str, str]) -> list[ResourceBar | None]:
+    """Return the bars of these classes, None for a class that the host lacks."""
     return [ResourceBar.of(name, resources[name]) if name in resources else None for name in names]
 
 
-def _tree(providers: Sequence[Json]) -> list[TreeRow]:
-    """Return the providers of a tree, each after its parent."""
+def _flatten_tree(providers: Sequence[Json]) -> list[TreeRow]:
+    """Return the providers of a tree in depth-first order."""
     children: dict[str | None, list[Json]] = {}
-    for one in providers:
-        children.setdefault(one["parent_provider_uuid"], []).append(one)
+    for provider in providers:
+        children.setdefault(provider["parent_provider_uuid"], []).append(provider)
     rows: list[TreeRow] = []
-    waiting = [(0, one) for one in reversed(children.get(None, []))]
-    while waiting:
-        depth, one = waiting.pop()
-        bars = [ResourceBar.of(name, stock) for name, stock in one["inventories"].items()]
-        rows.append(TreeRow(depth, one, bars))
-        below = sorted(children.get(one["uuid"], []), key=lambda child: str(child["name"]))
-        waiting += [(depth + 1, child) for child in reversed(below)]
+    stack = [(0, provider) for provider in reversed(children.get(None, []))]
+    while stack:
+        depth, provider = stack.pop()
+        bars = [ResourceBar.of(name, stock) for name, stock in provider["inventories"].items()]
+        rows.append(TreeRow(depth, provider, bars))
+        nested = sorted(children.get(provider["uuid"], []), key=lambda child: str(child["name"]))
+        stack += [(depth + 1, child) for child in reversed(nested)]
     return rows
 
 

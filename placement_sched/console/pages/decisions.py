@@ -1,4 +1,4 @@
-"""The page Decisions: what was decided, one of them as it was, and the same request today."""
+"""Decisions page: recorded decisions, and a decision compared with its replay."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -23,9 +23,9 @@ from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import with_names
 
 _DECISIONS = "/scheduler/v1/decisions"
-#: How many decisions a page shows.
-_MANY = 50
-#: What the form and the address may ask for; each is a parameter of the API of the same name.
+#: Decisions per page.
+_PAGE_SIZE = 50
+#: Filters of the form, which are parameters of the API.
 _FILTERS = (
     "outcome",
     "kind",
@@ -41,53 +41,55 @@ _FILTERS = (
     "global_request_id",
 )
 _TIMES = ("since", "until")
-#: What was requested, in words.
+#: Texts of the kinds of decisions.
 KINDS = {
     model.SELECT: "selection",
     model.NO_CLAIM: "selection without a claim",
     model.EXPLAIN: "explanation",
-    model.SHADOW: "request of nova's, evaluated beside it",
+    model.SHADOW: "shadow evaluation of a request of nova",
 }
-_SETTINGS = {"now": "the settings of today", "then": "the settings of then"}
+_SETTINGS = {"now": "the current settings", "then": "the settings of the decision"}
 
 
 def index() -> flask.Response:
-    """List decisions, the newest first, as the filters in the address say."""
-    given = {name: text for name in _FILTERS if (text := request.args.get(name, "").strip())}
+    """List decisions, newest first, that match the filters of the address."""
+    filters = {name: text for name in _FILTERS if (text := request.args.get(name, "").strip())}
     marker = request.args.get("marker")
-    found: Json = {"decisions": [], "links": []}
-    refusal = None
+    document: Json = {"decisions": [], "links": []}
+    error = None
     try:
         now = utcnow()
         times = {
-            name: moment_of(given[name], now, name.capitalize()) for name in _TIMES if name in given
+            name: moment_of(filters[name], now, name.capitalize())
+            for name in _TIMES
+            if name in filters
         }
-        query = {**given, **times, "limit": _MANY, "marker": marker}
-        found = caller().get(_DECISIONS, query)
+        query = {**filters, **times, "limit": _PAGE_SIZE, "marker": marker}
+        document = caller().get(_DECISIONS, query)
     except (ApiRefused, Invalid) as failure:
-        refusal = form_error(failure)
+        error = form_error(failure)
     values = {
-        "given": given,
-        "refusal": refusal,
+        "given": filters,
+        "refusal": error,
         "kinds": KINDS,
-        "decisions": found["decisions"],
-        "examined": found.get("refused"),
-        "warnings": found.get("warnings", ()),
-        "older": _older(found["links"]),
-        "is_newest": not marker and "until" not in given and "refused" not in given,
-        "first": urlencode(given),
+        "decisions": document["decisions"],
+        "examined": document.get("refused"),
+        "warnings": document.get("warnings", ()),
+        "older": _next_page_query(document["links"]),
+        "is_newest": not marker and "until" not in filters and "refused" not in filters,
+        "first": urlencode(filters),
         "origin": request.host_url.rstrip("/"),
     }
-    status = refusal.status if refusal else 200
+    status = error.status if error else 200
     return page("decisions.html", "Decisions", values, status=status)
 
 
 def show(uuid: str) -> flask.Response:
-    """Show one decision as it was."""
-    decision = caller().get(_path(uuid))
+    """Show a recorded decision."""
+    decision = caller().get(_api_path(uuid))
     candidates = (decision["funnel"] or {}).get("allocation_candidates", {})
     values = {
-        **_of_one(decision),
+        **_decision_values(decision),
         "one": explanation_shown(as_explanation(decision), caller().aggregate_names()),
         "uncounted": 0 if candidates.get("steps") else candidates.get("hosts", 0),
     }
@@ -95,39 +97,44 @@ def show(uuid: str) -> flask.Response:
 
 
 def report(uuid: str) -> flask.Response:
-    """Send the decision as a file that needs nothing else."""
-    decision = caller().get(_path(uuid))
+    """Send a decision as a file."""
+    decision = caller().get(_api_path(uuid))
     headed = heading(f"Decision {decision['uuid']}")
     html = decision_report(decision, headed, caller().aggregate_names())
     return download(f"decision-{decision['uuid']}.html", html)
 
 
 def replay(uuid: str) -> flask.Response:
-    """Show the request of a decision then and today, and what differs."""
-    path = _path(uuid)
+    """Show a decision, its replay today and the differences."""
+    path = _api_path(uuid)
     decision = caller().get(path)
     settings = request.args.get("settings") or "now"
-    values = {**_of_one(decision), "settings": settings, "choices": _SETTINGS, "refusal": None}
+    values = {
+        **_decision_values(decision),
+        "settings": settings,
+        "choices": _SETTINGS,
+        "refusal": None,
+    }
     try:
         answer = caller().ask(f"{path}/replay", {"settings": settings})
     except ApiRefused as failure:
-        values["refusal"] = refusal = form_error(failure)
-        return page("replay.html", "Ask again", values, status=refusal.status)
+        values["refusal"] = error = form_error(failure)
+        return page("replay.html", "Ask again", values, status=error.status)
     names = caller().aggregate_names()
     values |= {
-        "differences": _rows(with_names(answer["differences"], names)),
+        "differences": _build_rows(with_names(answer["differences"], names)),
         "then": explanation_shown(as_explanation(answer["then"]), names),
         "now": explanation_shown(answer["now"], names),
     }
     return page("replay.html", "Ask again", values)
 
 
-def _path(uuid: str) -> str:
+def _api_path(uuid: str) -> str:
     return path_of("scheduler", "v1", "decisions", uuid)
 
 
-def _of_one(decision: Json) -> dict[str, Any]:
-    """Return what pages about one decision show of it."""
+def _decision_values(decision: Json) -> dict[str, Any]:
+    """Return the template values that the pages of a decision share."""
     conditions = decision["conditions"] or {}
     overridden = conditions.get("overrides", {})
     return {
@@ -139,14 +146,14 @@ def _of_one(decision: Json) -> dict[str, Any]:
     }
 
 
-def _rows(differences: Sequence[Json]) -> list[tuple[str, Any, Any]]:
-    return [(one["what"], one["then"], one["now"]) for one in differences]
+def _build_rows(differences: Sequence[Json]) -> list[tuple[str, Any, Any]]:
+    return [(row["what"], row["then"], row["now"]) for row in differences]
 
 
-def _older(links: Sequence[Mapping[str, str]]) -> str | None:
-    """Return the query string of the page after this one, which the API's own link has."""
-    following = [urlsplit(link["href"]).query for link in links if link["rel"] == "next"]
-    return following[0] if following else None
+def _next_page_query(links: Sequence[Mapping[str, str]]) -> str | None:
+    """Return the query string of the next page, taken from the link of the API."""
+    queries = [urlsplit(link["href"]).query for link in links if link["rel"] == "next"]
+    return queries[0] if queries else None
 
 
 VIEWS: Mapping[str, Callable[..., flask.Response]] = {

@@ -1,4 +1,4 @@
-"""The page Policies: what holds under each scheduling policy, and where each value comes from."""
+"""Policies page: the effective options of each scheduling policy and their sources."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import in_words
 from placement_sched.model.names import suggested
 
-#: What a policy itself sets comes first, and defaults come last, each in words.
+#: Sources of options, in display order, with the texts to show.
 SOURCES = {
     "policy": "the policy's section",
     "options_file": "the file of options",
@@ -21,7 +21,7 @@ SOURCES = {
     "default": "default",
 }
 _ORDER = tuple(SOURCES)
-#: By what of a request its policy is chosen.
+#: The criteria that select a policy, by selector.
 SELECTORS = {
     "hint": "the scheduler hint sched_policy",
     "availability_zone": "the availability zone that the request names",
@@ -31,60 +31,60 @@ SELECTORS = {
 
 
 def index() -> flask.Response:
-    """Show every policy in short, one whole, and beside another what differs."""
-    found = caller().get("/scheduler/v1/policies")
-    policies = {one["name"]: one for one in found["policies"]}
-    chosen = _of(policies, request.args.get("policy") or next(iter(policies)))
-    beside = request.args.get("beside")
-    other = _of(policies, beside) if beside else None
+    """Show the list of policies, a policy in full, and its differences from another."""
+    document = caller().get("/scheduler/v1/policies")
+    policies = {policy["name"]: policy for policy in document["policies"]}
+    chosen = _get_policy(policies, request.args.get("policy") or next(iter(policies)))
+    other_name = request.args.get("beside")
+    other = _get_policy(policies, other_name) if other_name else None
     values = {
         "policies": list(policies.values()),
-        "selectors": [(name, SELECTORS.get(name, "")) for name in found["selectors"]],
+        "selectors": [(name, SELECTORS.get(name, "")) for name in document["selectors"]],
         "chosen": chosen,
-        "options": _options(chosen),
+        "options": _sort_options(chosen),
         "other": other,
-        "differences": None if other is None else _differences(chosen, other),
+        "differences": None if other is None else _compare_policies(chosen, other),
         "sources": SOURCES,
-        "access": found["access"],
+        "access": document["access"],
     }
     return page("policies.html", "Policies", values)
 
 
-def _of(policies: Mapping[str, Json], name: str) -> Json:
+def _get_policy(policies: Mapping[str, Json], name: str) -> Json:
     try:
         return policies[name.lower()]
     except KeyError:
-        instead = suggested("policy", name, policies)
-        raise NotFound(f"there is no policy {name!r}{instead}") from None
+        suggestion = suggested("policy", name, policies)
+        raise NotFound(f"there is no policy {name!r}{suggestion}") from None
 
 
-def _options(policy: Json) -> list[tuple[str, Json]]:
-    """Return the options of a policy, those that are set first."""
+def _sort_options(policy: Json) -> list[tuple[str, Json]]:
+    """Return the options of a policy, sorted by source and name."""
     options: Mapping[str, Json] = policy["options"]
     return sorted(options.items(), key=lambda pair: (_ORDER.index(pair[1]["source"]), pair[0]))
 
 
-def _differences(one: Json, other: Json) -> list[tuple[str, str, str]]:
-    """Return what differs between two policies: what it is, and how either has it."""
+def _compare_policies(policy: Json, other: Json) -> list[tuple[str, str, str]]:
+    """Return the differences between two policies: name, value and other value."""
     rows = [
-        (what.replace("_", " "), _joined(one[what]), _joined(other[what]))
-        for what in ("request_filters", "filters")
+        (key.replace("_", " "), _join_names(policy[key]), _join_names(other[key]))
+        for key in ("request_filters", "filters")
     ]
-    multipliers = [{w["name"]: w["multiplier"] for w in each["weighers"]} for each in (one, other)]
+    multipliers = [{w["name"]: w["multiplier"] for w in p["weighers"]} for p in (policy, other)]
     rows += [
         (name, in_words(multipliers[0].get(name)), in_words(multipliers[1].get(name)))
         for name in dict.fromkeys([*multipliers[0], *multipliers[1]])
     ]
-    names = dict.fromkeys([*one["options"], *other["options"]])
-    rows += [(name, _value(one, name), _value(other, name)) for name in names]
+    names = dict.fromkeys([*policy["options"], *other["options"]])
+    rows += [(name, _format_option(policy, name), _format_option(other, name)) for name in names]
     return [row for row in rows if row[1] != row[2]]
 
 
-def _value(policy: Json, name: str) -> str:
+def _format_option(policy: Json, name: str) -> str:
     return in_words(policy["options"].get(name, {}).get("value"))
 
 
-def _joined(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return ", ".join(names) or "-"
 
 

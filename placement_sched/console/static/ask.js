@@ -1,5 +1,5 @@
-// The page Ask: sliders beside the weights, fields that exclude each other, and the map of hosts,
-// each in the colour and with the letter of the stage that rejects it.
+// Ask page: sliders for weight multipliers, mutually exclusive fields, and the map of hosts with the
+// colour and letter of the stage that rejects each host.
 
 import { show } from "./asking.js";
 import { HostMap } from "./map.js";
@@ -8,7 +8,7 @@ const API = new URL("../api/scheduler/v1/", import.meta.url);
 const WIDE = matchMedia("(min-width: 60rem)");
 let open = null;
 
-/** Put a slider beside the field of a weight; a field that is left empty sends nothing. */
+/** Add a slider to the field of a multiplier. An empty field is not sent. */
 function slide(row) {
   const field = row.querySelector("input");
   const configured = Number(row.dataset.configured);
@@ -45,7 +45,7 @@ function slide(row) {
   follow();
 }
 
-/** A flavor that is chosen has its own sizes: those that are typed are not sent then. */
+/** Disable the fields of sizes while a stored flavor is selected. */
 function choose(select) {
   const typed = select.form.querySelectorAll("[data-sizes], [name=property]");
   const follow = () => typed.forEach((field) => (field.disabled = select.value !== ""));
@@ -63,9 +63,9 @@ async function asked(path, body) {
 }
 
 /**
- * Return by node which of the stages rejects it; ``stages`` are those that hosts came to, ``ranks``
- * has the nodes that passed. Hosts that are cut by a limit are counted in the answer, not listed: if
- * as many are left over of all ``hosts``, these are they.
+ * Return the stage that rejects each node. ``stages`` are the stages that hosts reached, ``ranks``
+ * has the nodes that passed. Hosts removed by a limit are counted in the answer and not listed. If
+ * the number of remaining ``hosts`` is the same, the limit removed them.
  */
 function refusals(funnel, stages, hosts, ranks) {
   const { steps, fallback } = funnel.allocation_candidates;
@@ -81,7 +81,7 @@ function refusals(funnel, stages, hosts, ranks) {
   return refused;
 }
 
-/** Draw all hosts: those that passed, and the others dimmed in the colour of their stage. */
+/** Draw all hosts, with rejected hosts dimmed in the colour of their stage. */
 async function draw(place) {
   const stages = JSON.parse(place.dataset.stages);
   const pointed = place.querySelector(".pointed");
@@ -125,7 +125,7 @@ document.addEventListener("submit", (event) => {
 });
 
 document.addEventListener("shown", () => {
-  // Who changes one value after another keeps the fields in view, where there is room.
+  // Open details stay open on wide screens, for changing several values in a row.
   for (const id of WIDE.matches && open ? open : []) {
     const details = document.getElementById(id);
     if (details) details.open = true;

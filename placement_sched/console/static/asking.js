@@ -1,14 +1,14 @@
-// Forms and links that take long: progress is shown, and the question can be cancelled.
+// Forms and links whose requests take long: shows progress and can be cancelled.
 //
-// A form or link with the attribute data-asks is answered within the page: its address is fetched,
-// the answer's <main> replaces this page's, and the address bar shows where one is. Without scripts
-// the browser does the same with the whole page. Other modules listen to the event "shown" of
-// document, which is sent whenever <main> is new.
+// A form or link with the attribute data-asks is fetched without leaving the page: the <main> of the
+// response replaces the <main> of the page, and the address bar is updated. Without scripts the
+// browser loads the whole page. Other modules listen to the event "shown" of document, which is
+// sent whenever <main> is replaced.
 
 const progress = () => document.getElementById("progress");
 let running = null;
 
-/** Fetch a page of the console and show its <main>; true where it was shown. */
+/** Fetch a page of the console and show its <main>. Return whether it was shown. */
 export async function show(address, { push = true, words = "Asking" } = {}) {
   running?.abort();
   const own = (running = new AbortController());
@@ -42,7 +42,7 @@ export async function show(address, { push = true, words = "Asking" } = {}) {
   }
 }
 
-/** Show that something is under way, with the seconds it takes; return what hides it. */
+/** Show progress with the elapsed seconds. Return the function that hides it. */
 export function showProgress(words, cancel) {
   const place = progress();
   const began = performance.now();
@@ -65,14 +65,14 @@ export function showProgress(words, cancel) {
   return () => {
     clearInterval(timer);
     if (!place.contains(button)) return;
-    // Who cancels goes on where the question was asked.
+    // After Cancel, the focus returns to the form.
     const returns = place.contains(document.activeElement) && before?.isConnected;
     place.hidden = true;
     if (returns) before.focus();
   };
 }
 
-/** Say something in the place of the progress until it is closed. */
+/** Show a message in place of the progress until it is closed. */
 export function say(words) {
   const place = progress();
   const text = document.createElement("span");
@@ -85,7 +85,7 @@ export function say(words) {
   place.hidden = false;
 }
 
-/** Return the address that a form with method GET leads to; fields that are empty are left out. */
+/** Return the address of a form with method GET without its empty fields. */
 export function addressOf(form, submitter) {
   const data = new FormData(form, submitter);
   const pairs = [...data].filter(([, value]) => typeof value === "string" && value !== "");

@@ -1,6 +1,6 @@
-// The page Cloud: the map of all hosts, narrowed and coloured as the form says; what the form says
-// stands in the address, so that a link shows the same again. A host that is opened is shown beside
-// the map by the HTML of its own page.
+// Cloud page: the map of all hosts, filtered and coloured by the form. The address contains the
+// fields of the form, so that a link shows the same map. An opened host is shown in a panel with the
+// HTML of its own page.
 
 import { say } from "./asking.js";
 import { HostMap, swatch } from "./map.js";
@@ -19,7 +19,7 @@ const POLICY_COLOURS = 7;
 const byName = new Intl.Collator("en", { numeric: true }).compare;
 const number = new Intl.NumberFormat("en");
 
-let shown = null; // the place that this module has filled; a new one is there after "shown"
+let shown = null; // the element that this module has filled. "shown" replaces it
 
 async function start() {
   const place = document.querySelector(".cloud");
@@ -32,11 +32,11 @@ async function start() {
     const answer = await response.json();
     if (!response.ok) throw new Error(answer.errors?.[0]?.detail ?? response.statusText);
     if (!answer.hosts.length) {
-      // What to do next stands where the table would be: an empty map would push it out of view.
+      // Hide the empty map, which would push the instructions in place of the table out of view.
       place.querySelector("#map").hidden = true;
       return;
     }
-    await pause(); // ten thousand hosts were just decoded: the page answers to people in between
+    await pause(); // decoding ten thousand hosts blocks the page: handle pending events
     const page = new CloudPage(place, answer);
     await pause();
     await page.draw();
@@ -158,7 +158,7 @@ class CloudPage {
     return names;
   }
 
-  /** Draw what the form says, at once: only what has changed is worked out again. */
+  /** Apply the form to the map. Only changed fields cause work. */
   apply() {
     const said = JSON.stringify(FILTERS.map((name) => this.value(name)));
     const [group, colour] = [this.value("group"), this.value("colour")];
@@ -172,7 +172,7 @@ class CloudPage {
     this.showLegend(legend);
   }
 
-  /** Keep what the form says in the address, and fetch the table that goes with it. */
+  /** Write the form to the address and fetch the matching table. */
   async changed() {
     const query = new URLSearchParams([...new FormData(this.form)].filter(([, value]) => value));
     const opened = new URLSearchParams(location.search).get("open");
@@ -181,7 +181,7 @@ class CloudPage {
     await this.showTable(own);
   }
 
-  /** Show other hosts in the table; those that are selected stay selected. */
+  /** Show another page of the table. The selection remains. */
   async turnTo(address) {
     const table = await this.showTable(address);
     if (!table) return;
@@ -221,7 +221,7 @@ class CloudPage {
 
   count() {
     const all = number.format(this.hosts.length);
-    const words = this.seen.length === this.hosts.length ? `${all} hosts` : `${number.format(this.seen.length)} of ${all} hosts; the others are faint`;
+    const words = this.seen.length === this.hosts.length ? `${all} hosts` : `${number.format(this.seen.length)} of ${all} hosts, the rest is dimmed`;
     this.place.querySelector("#counted").textContent = words;
   }
 
@@ -237,7 +237,7 @@ class CloudPage {
     return (host) => [host.zone, values[host.aggregates.find((at) => values[at] !== undefined)] ?? "none"];
   }
 
-  /** Return how hosts are coloured, and what stands in the legend with how many hosts. */
+  /** Return the colouring of hosts, and the entries of the legend with counts of hosts. */
   coloured(colour) {
     const kinds = colour.startsWith("free:") ? shares(colour.slice(5)) : { state, policy: policies, instances }[colour](this.hosts);
     const numbers = new Map(kinds.legend.map((one) => [one, 0]));
@@ -289,14 +289,14 @@ class CloudPage {
     for (const box of this.place.querySelectorAll("input[name=drain]")) box.checked = kept.has(box.value);
   }
 
-  /** Return the address that asks what if these hosts are drained, or more like each are added. */
+  /** Return the address of the capacity if these hosts are drained or duplicated. */
   whatIf(what, names, more) {
     const count = Math.max(1, Math.floor(Number(more)) || 1);
     const pairs = names.map((name) => [what, what === "add" ? `${name}:${count}` : name]);
     return `${this.place.dataset.capacity}?${new URLSearchParams(pairs)}`;
   }
 
-  /** The table asks about all that are selected, also those on other pages of it. */
+  /** Submit the table with all selected hosts, including hosts on other pages. */
   ask(event) {
     event.preventDefault();
     const names = [...new Set(this.map.selected().map((host) => host.host))].sort(byName);
@@ -305,7 +305,7 @@ class CloudPage {
     else say("Select hosts first, on the map or in the table.");
   }
 
-  /** Show a host beside the map, by the HTML of its page. */
+  /** Show a host in the panel with the HTML of its page. */
   async open(name, { push = true } = {}) {
     const panel = this.place.querySelector("#panel");
     const address = this.place.dataset.host + encodeURIComponent(name);
@@ -340,7 +340,7 @@ class CloudPage {
   }
 }
 
-/** Return a part of another page of the console, or null where the service does not answer. */
+/** Return a part of another page of the console, or null if the service does not answer. */
 async function part(address, selector) {
   try {
     const response = await fetch(address, { headers: { Accept: "text/html" } });

@@ -1,5 +1,5 @@
-// Decisions as they are made: while the page is looked at, it asks every few seconds for what is
-// newer and puts it on top. The rows are those that the page itself would have.
+// Live list of decisions: while the page is visible, newer decisions are fetched every few seconds
+// and inserted at the top, as rows of the same page.
 
 const EVERY = 3000;
 const MOST = 300;
@@ -15,7 +15,7 @@ function say(words) {
   if (place && place.textContent !== words) place.textContent = words;
 }
 
-/** Fetch the list as it is now; null where there is none any more (signed out). */
+/** Fetch the current list, or null if the page has no list any more (signed out). */
 async function fetched(address) {
   asking = new AbortController();
   const answer = await fetch(address, {
@@ -28,7 +28,7 @@ async function fetched(address) {
   return page.querySelector("main [data-live]");
 }
 
-/** Put the rows that are not shown yet on top; return how many decisions they are. */
+/** Insert the new rows at the top. Return the number of new decisions. */
 function added(shown, found) {
   const body = shown.querySelector("tbody");
   const known = new Set([...body.rows].map(idOf));
@@ -36,7 +36,7 @@ function added(shown, found) {
   if (!rows.length) return 0;
   const overlaps = rows.length < found.querySelectorAll("tbody tr").length;
   if (known.size && !overlaps) {
-    // More came than one page has: what lies between is behind its link to older ones.
+    // More decisions are new than fit on a page. The link to older decisions leads to the rest.
     body.replaceChildren();
     shown.querySelector(".pages").replaceWith(document.importNode(found.querySelector(".pages"), true));
   }
@@ -60,7 +60,7 @@ async function look() {
     const found = await fetched(shown.dataset.live);
     if (paused || list() !== shown) return;
     if (!found) {
-      say("The list is not shown any more: load the page again");
+      say("The list is no longer available: reload the page");
       return;
     }
     const number = added(shown, found);
@@ -68,7 +68,7 @@ async function look() {
     if (number) say(number === 1 ? `1 new decision at ${at} UTC` : `${number} new decisions at ${at} UTC`);
     else if (document.getElementById("news").textContent.startsWith("The service")) say("");
   } catch (failure) {
-    if (failure.name !== "AbortError") say("The service does not answer; asking again");
+    if (failure.name !== "AbortError") say("The service does not answer. Retrying.");
   }
   next();
 }

@@ -1,43 +1,43 @@
-// The map of hosts: each host a cell on a canvas, in groups, for any page that has a canvas.
+// Map of hosts on a canvas: a cell for each host, in groups.
 //
 //   import { HostMap } from "./map.js";
 //   const map = new HostMap(canvas, { hosts, live });
-//   map.groupBy((host) => [host.zone, host.rack]);       // one name, or two: group within group
+//   map.groupBy((host) => [host.zone, host.rack]);       // a group, or a group and a subgroup
 //   map.colourBy((host) => ({ colour: "--part0", mark: "hatch" }));
 //   map.onOpen((host) => ...);                            // click, or Enter on the focused cell
 //
-// hosts   what GET /scheduler/v1/hosts lists; only host, node, zone and state are read here, the
-//         rest is for the functions that are handed in. Their order is the order of the cells.
-// live    an element with aria-live, which is told in words which host has the focus (or left out)
-// describe(host)  those words; by default name, zone and state
+// hosts   the list of GET /scheduler/v1/hosts, in the order of the cells. Only host, node, zone and
+//         state are read here, other fields by the functions that are passed.
+// live    an element with aria-live for the description of the focused host (optional)
+// describe(host)  the description, by default name, zone and state
 //
-// setHosts(hosts)     show other hosts; focus and selection stay where the same hosts are there
-// groupBy(fn)         fn(host) returns the names of its group and, if there is one, of that within
+// setHosts(hosts)     show other hosts. Focus and selection remain if the hosts still exist
+// groupBy(fn)         fn(host) returns the name of its group and, if any, of its subgroup
 // colourBy(fn)        fn(host) returns {colour, mark}. A colour is any of CSS, or the name of a
-//                     variable ("--good"). A mark is "", "hatch", "cross", or one or two letters:
-//                     what a colour means must be seen without it as well
-// show(fn)            hosts for which fn(host) is false stay, but faint; null shows all
-// dim(refused)        a Map from the name of a host, or of a node, to {stage, colour, mark}: those
-//                     are drawn dimmed in the colour of the stage, with its mark; null ends that
+//                     variable ("--good"). A mark is "", "hatch", "cross" or up to two letters. It
+//                     conveys the meaning of the colour to people who cannot see colours
+// show(fn)            hosts are drawn faint if fn(host) is false. null shows all hosts
+// dim(refused)        a Map from the name of a host or node to {stage, colour, mark}: these hosts are
+//                     drawn dimmed in the colour of the stage, with its mark. null removes that
 // onOpen(fn)          fn(host, event) when a cell is clicked, or Enter is pressed on it
-// onPoint(fn)         fn(host or null) when the pointer or the focus comes to another cell
-// onSelect(fn)        fn(hosts) when other hosts are selected (shift-drag, shift-click, space)
-// select(names)       select exactly the hosts of these names; selected() returns the hosts
+// onPoint(fn)         fn(host or null) when the pointer or the focus moves to another cell
+// onSelect(fn)        fn(hosts) when the selection changes (shift-drag, shift-click, space)
+// select(names)       select exactly the hosts with these names. selected() returns the hosts
 // focus(name)         move the focus of the map to a host, and bring it into view
-// zoom(factor), fit() larger or smaller; everything in view
+// zoom(factor), fit() zoom, or show everything
 // redraw()            after variables of CSS have changed (the map itself notices dark and light)
 //
-// Keys: arrows walk from cell to cell, Page Up and Page Down from group to group, Home and End to
-// the first and last; with Shift they select. Enter opens, space selects, Escape selects none;
-// + and - zoom, 0 shows everything. All drawing is done in one animation frame, from a picture
-// kept of what is in view and around it, so that panning copies and does not draw.
+// Keys: arrows move between cells, Page Up and Page Down between groups, Home and End to the first
+// and last cell. With Shift they select. Enter opens, space selects, Escape clears the selection,
+// + and - zoom, 0 shows everything. All drawing is done in an animation frame, from a cached picture
+// of the visible area and its surroundings, so that panning only copies.
 
 const CELL = 10;
 const STEP = 12;
 const PAD = 5;
 const INNER_TITLE = 10;
 const OUTER_TITLE = 17;
-const WIDE = [1.6, 4, 9, 20, 45]; // how many times as wide as high groups are, where that makes cells larger
+const WIDE = [1.6, 4, 9, 20, 45]; // aspect ratios of groups to try, for larger cells
 const READABLE = 17; // pixels, for a title
 const LARGEST_FIT = 5;
 const LARGEST = 14;
@@ -82,7 +82,7 @@ export class HostMap {
     this.#live = live;
     this.#describe = describe ?? ((host) => `${host.host}, zone ${host.zone}, ${host.state}`);
     canvas.tabIndex = 0;
-    // Screen readers leave the arrow keys to what has this role.
+    // With this role, screen readers pass the arrow keys on.
     if (!canvas.hasAttribute("role")) canvas.setAttribute("role", "application");
     this.#listen();
     this.setHosts(hosts);
@@ -170,7 +170,7 @@ export class HostMap {
     this.#ask();
   }
 
-  // Where everything is: groups one below another, those within them side by side.
+  // Layout: groups in a column, their subgroups side by side.
 
   #layOut() {
     const outer = new Map();
@@ -195,7 +195,7 @@ export class HostMap {
       if (scaleOf(other) < 1.1 * scaleOf(found)) break;
       [found, shape] = [other, wide];
     }
-    // Names of zones can be read when all is in view, however many hosts there are.
+    // Names of zones must be readable when everything is visible, for any number of hosts.
     const scale = scaleOf(found);
     if (OUTER_TITLE * scale < READABLE) found = arranged(sections, aspect, shape, READABLE / Math.max(scale, 0.05));
     const { blocks, width, height } = found;
@@ -267,7 +267,7 @@ export class HostMap {
     this.#drawMarked(context);
   }
 
-  /** Return the picture of what is in view and as much around it, drawn again where it has to be. */
+  /** Return the picture of the visible area and its surroundings, redrawn if it is stale. */
   #picture(width, height, ratio) {
     const { x, y, scale } = this.#view;
     const kept = this.#kept;
@@ -363,7 +363,7 @@ export class HostMap {
     }
   }
 
-  /** Draw what changes without the picture: who is selected, focused and pointed at. */
+  /** Draw the marks of selected, focused and hovered cells, which are not in the picture. */
   #drawMarked(context) {
     const resolve = colours(this.#canvas);
     const { x, y, scale } = this.#view;
@@ -416,7 +416,7 @@ export class HostMap {
     return { x: event.clientX - box.left, y: event.clientY - box.top };
   }
 
-  /** Return which cell is there, -1 for none: the group first, which has its cells in a grid. */
+  /** Return the cell at a point, -1 for none. The cells of a group are in a grid. */
   #cellAt(point) {
     const { x, y, scale } = this.#view;
     const [wx, wy] = [(point.x - x) / scale, (point.y - y) / scale];
@@ -497,7 +497,7 @@ export class HostMap {
 
   #wheel(event) {
     const factor = Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0015));
-    // At the end of it the page scrolls, as it would without a map.
+    // If everything is visible, the wheel scrolls the page.
     if (factor < 1 && this.#fitted) return;
     event.preventDefault();
     const { x, y } = this.#at(event);
@@ -563,7 +563,7 @@ export class HostMap {
     this.#focusOn(at);
   }
 
-  /** Return the cell that is nearest in a direction; off the line counts three times. */
+  /** Return the nearest cell in a direction. A sideways distance counts three times. */
   #neighbour(dx, dy) {
     const from = this.#focused;
     if (from < 0) return this.#order[0];
@@ -637,7 +637,7 @@ export class HostMap {
   }
 }
 
-/** Return where groups are so that it all has about the shape of the canvas. */
+/** Return the layout of groups with about the aspect ratio of the canvas. */
 function arranged(sections, aspect, wide, outerTitle) {
   let least = STEP * 6;
   let most = STEP * Math.max(12, 2 * sections.reduce((sum, { parts }) => sum + parts.reduce((all, part) => all + part.cells.length, 0), 0));
@@ -649,7 +649,7 @@ function arranged(sections, aspect, wide, outerTitle) {
   return placed(sections, most, wide, outerTitle);
 }
 
-/** Return where groups are, and the size of it all, for a width that may be used. */
+/** Return the layout of groups and its size for a maximum width. */
 function placed(sections, most, wide, outerTitle) {
   const blocks = [];
   let [y, width] = [0, 0];
@@ -682,7 +682,7 @@ function placed(sections, most, wide, outerTitle) {
   return { blocks, width: Math.max(width, 1), height: Math.max(y, 1) };
 }
 
-/** Return what gives the value of a colour, which may be the name of a variable of CSS. */
+/** Return a function that resolves a colour, which may be a CSS variable. */
 function colours(element) {
   const style = getComputedStyle(element);
   const known = new Map();
@@ -692,7 +692,7 @@ function colours(element) {
   };
 }
 
-/** Return black or white, whichever is read better on a colour. */
+/** Return black or white, whichever has more contrast on a colour. */
 function inkOn(colour) {
   const context = (inkOn.context ??= document.createElement("canvas").getContext("2d", { willReadFrequently: true }));
   context.fillStyle = colour;
@@ -702,7 +702,7 @@ function inkOn(colour) {
   return 0.2126 * part(red) + 0.7152 * part(green) + 0.0722 * part(blue) > 0.18 ? "#000" : "#fff";
 }
 
-/** Return as much of a text as fits into a width, an ellipsis where it was cut. */
+/** Return the text, truncated with an ellipsis to a width. */
 function fitted(context, text, width) {
   if (context.measureText(text).width <= width) return text;
   let [least, most] = [0, text.length];
@@ -714,7 +714,7 @@ function fitted(context, text, width) {
   return least ? `${text.slice(0, least)}…` : "";
 }
 
-/** Draw on a small canvas what a colour and a mark look like in a legend. */
+/** Draw the swatch of a colour and mark in a legend. */
 export function swatch(canvas, { colour, mark = "" }) {
   const [size, ratio] = [18, devicePixelRatio || 1];
   canvas.width = canvas.height = size * ratio;
@@ -739,7 +739,7 @@ export function swatch(canvas, { colour, mark = "" }) {
   }
 }
 
-/** Add the lines of a mark to the path: three of a hatch (one, where it is small), two of a cross. */
+/** Add the lines of a mark to the path: a hatch (a single line if small) or a cross. */
 function addStrokes(context, mark, left, top, size) {
   const [near, far] = [size * 0.15, size * 0.85];
   context.moveTo(left + near, top + far);

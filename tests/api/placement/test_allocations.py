@@ -376,7 +376,7 @@ def test_more_amounts_than_a_second_of_work_are_refused_of_one_consumer(
     consumer, amounts = str(uuid4()), {"VCPU": 1, "MEMORY_MB": 64}
     asked = body_of(version, {sqlite_provider: amounts})
     refused = put(sqlite_app, consumer, asked, version, status=400)
-    assert "$.allocations: the consumers hold 2 amounts, and" in refused.text
+    assert "$.allocations: the consumers hold 2 amounts, which" in refused.text
     assert get(sqlite_app, f"/allocations/{consumer}").json == {"allocations": {}}
 
 
@@ -388,5 +388,5 @@ def test_more_amounts_than_a_second_of_work_are_refused_of_several_consumers(
     asked = {one: body_of(LATEST, {sqlite_provider: {"VCPU": 1}}) for one in (first, second)}
     path = "/placement/allocations"
     refused = sqlite_app.post_json(path, asked, headers=headers(LATEST), status=400)
-    assert "$: the consumers hold 2 amounts, and" in refused.text
+    assert "$: the consumers hold 2 amounts, which" in refused.text
     assert get(sqlite_app, f"/allocations/{first}").json == {"allocations": {}}

@@ -114,7 +114,7 @@ def test_more_amounts_than_a_second_of_work_are_refused_and_change_nothing(app, 
     moved = body_of(LATEST, {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}, generation=1)
     inventories = {host: stock(2, VCPU=8), disk: stock(0, DISK_GB=100)}
     refused = send(app, inventories, {instance: moved}, status=400)
-    assert "$.allocations: the consumers hold 2 amounts, and" in refused.text
+    assert "$.allocations: the consumers hold 2 amounts, which" in refused.text
     assert get(app, f"/allocations/{instance}")["allocations"].keys() == {host}
 
 
@@ -124,7 +124,7 @@ def test_more_inventories_than_a_second_of_work_are_refused_and_change_nothing(
     host, disk, _ = tree
     monkeypatch.setattr("placement_sched.api.placement.routes.reshaper.MAX_RESHAPER_INVENTORIES", 2)
     refused = send(app, {host: stock(1, VCPU=9), disk: stock(0, DISK_GB=1, VCPU=1)}, status=400)
-    assert "$.inventories: the providers have 3 inventories, and" in refused.text
+    assert "$.inventories: the providers have 3 inventories, which" in refused.text
     assert get(app, f"/resource_providers/{host}/inventories")["inventories"]["VCPU"]["total"] == 8
 
 

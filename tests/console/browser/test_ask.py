@@ -63,9 +63,9 @@ def test_hosts_that_the_limit_cuts_are_on_the_map_and_not_said_to_be_listed(visi
         seen.add(page.locator(".map .pointed").inner_text().partition(": ")[2])
     assert any(words.startswith(f"rejected at {letter}, limit 5") for words in seen)
     assert "not reached" not in seen
-    expect(page.locator(".funnel")).to_contain_text("the answer does not list them")
+    expect(page.locator(".funnel")).to_contain_text("not listed in the answer")
     page.get_by_role("link", name="limit 5").click()
-    expect(page.locator(".empty")).to_contain_text("counts these hosts and does not list them")
+    expect(page.locator(".empty")).to_contain_text("hosts are counted and not listed")
 
 
 def test_a_click_on_the_map_shows_the_path_of_the_host(visit):
@@ -127,8 +127,8 @@ def test_an_answer_stands_beside_that_of_another_policy(visit):
     page.locator("#option-fields > summary").click()
     page.locator(f"[name='{RAM}']").fill("-5")
     page.locator("#beside-fields > summary").click()
-    page.get_by_label("Beside it, under policy").select_option("default")
-    page.get_by_label("Leave out the options there").check()
+    page.get_by_label("Compare with policy").select_option("default")
+    page.get_by_label("Without the options above").check()
     page.get_by_role("button", name="Ask", exact=True).click()
     expect(page.get_by_role("heading", name="Side by side", exact=True)).to_be_visible()
     expect(page.locator(".beside .conclusion")).to_have_count(2)
@@ -181,7 +181,7 @@ def test_asking_with_nothing_typed_says_what_to_choose(visit):
     page = visit(ASK)
     fill(page, vcpus="", ram="", disk="")
     page.get_by_role("button", name="Ask", exact=True).click()
-    expect(page.locator("#progress")).to_contain_text("Choose a flavor or type its sizes")
+    expect(page.locator("#progress")).to_contain_text("Choose a flavor or enter its sizes")
     assert page.url.endswith(ASK)
 
 
@@ -214,7 +214,7 @@ def test_everything_is_reached_by_keys_alone(visit):
         seen.append(words)
         if words == "ComputeFilter":
             break
-    assert "How many more of this fit" in seen
+    assert "How many more instances fit" in seen
     assert seen[-1] == "ComputeFilter"
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="ComputeFilter")).to_be_visible()

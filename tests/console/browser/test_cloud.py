@@ -110,8 +110,8 @@ def test_map_is_coloured_as_chosen_and_the_address_keeps_it(visit, colour, words
 
 def test_search_narrows_map_and_table_and_the_address_keeps_it(visit):
     page = ready(visit("/console/"))
-    page.get_by_label("Name has").fill("az2-r03")
-    expect(page.locator("#counted")).to_have_text("16 of 300 hosts; the others are faint")
+    page.get_by_label("Name contains").fill("az2-r03")
+    expect(page.locator("#counted")).to_have_text("16 of 300 hosts, the rest is dimmed")
     expect(page.locator(".host-table tbody tr")).to_have_count(16)
     assert query_of(page)["search"] == ["az2-r03"]
     again = ready(visit(f"/console/?{urlsplit(page.url).query}"))

@@ -102,7 +102,7 @@ def test_without_scripts_the_list_is_filtered_and_read_again_by_links(visit, sam
     assert page.locator(ROWS).count() == 1
     page.get_by_label("Outcome").select_option("no valid host")
     page.get_by_role("button", name="Search").click()
-    assert "No decision that is kept" in page.locator(".empty").inner_text()
+    assert "No recorded decision" in page.locator(".empty").inner_text()
 
 
 def test_by_keyboard_alone_a_failed_decision_is_opened_and_asked_again(visit, sample_server):

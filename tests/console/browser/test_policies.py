@@ -31,10 +31,10 @@ def policies_server(tmp_path_factory):
 
 def test_two_policies_are_compared_by_keyboard(visit, policies_server):
     page = visit("/console/policies", server=policies_server)
-    page.get_by_label("Beside").select_option("dense")
+    page.get_by_label("Compare with").select_option("dense")
     page.get_by_role("button", name="Show").press("Enter")
     page.wait_for_url("**beside=dense")
-    assert page.locator("#differences").inner_text() == "default beside dense"
+    assert page.locator("#differences").inner_text() == "default compared with dense"
     assert page.locator(".compared").get_by_text("RAMWeigher").count() == 1
 
 

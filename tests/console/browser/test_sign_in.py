@@ -57,7 +57,7 @@ def test_a_person_signs_in_sees_the_page_asked_for_and_signs_out(visit, guarded_
 def test_a_wrong_password_is_said_to_be_wrong(visit, guarded_server):
     page = visit("/console/sign-in", server=guarded_server, expected_errors=("/sign-in",))
     fill(page, "wrong")
-    expect(page.get_by_role("alert")).to_contain_text("does not know this user")
+    expect(page.get_by_role("alert")).to_contain_text("rejected this user")
     assert page.get_by_label("User", exact=True).input_value() == USER
 
 

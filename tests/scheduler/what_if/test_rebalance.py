@@ -244,8 +244,11 @@ def test_spreading_lowers_the_highest_load(app):
     ("body", "words"),
     [
         ({"goal": "fti"}, "'fti' is not one of"),
-        ({"goal": "fit"}, "the goal fit needs a request_spec (at $.goal)"),
-        ({"goal": "pack", "request_spec": wanted(1)}, "the goal pack takes no request_spec"),
+        ({"goal": "fit"}, "the goal fit requires a request_spec (at $.goal)"),
+        (
+            {"goal": "pack", "request_spec": wanted(1)},
+            "the goal pack does not allow a request_spec",
+        ),
         ({"goal": "pack", "moves": 0}, "(at $.moves)"),
         (
             {"goal": "fit", "request_spec": {**wanted(1), "availability_zone": "nowa"}},

@@ -1,4 +1,4 @@
-"""The Placement API: the routes of its nouns, and how it negotiates versions and reports errors."""
+"""The Placement API: routes, version negotiation and error responses."""
 
 from placement_sched.api.blueprint import Face
 from placement_sched.api.placement.microversions import VERSIONING

@@ -1,4 +1,7 @@
-"""Routes of a provider's aggregates ("Resource provider aggregates" of the API reference)."""
+"""Routes of provider aggregates.
+
+Source: Placement API reference, "Resource provider aggregates".
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,11 +22,11 @@ blueprint = Blueprint("aggregates", __name__, since=mv.PROVIDER_AGGREGATES)
 _PATH = "/resource_providers/<uuid>/aggregates"
 _POLICY = "placement:resource_providers:aggregates"
 
-_GIVEN = {**listing(UUID), "maxItems": MAX_PROVIDER_ITEMS}
+_UUIDS = {**listing(UUID), "maxItems": MAX_PROVIDER_ITEMS}
 
 PUT = Schemas(
-    (mv.PROVIDER_AGGREGATES, _GIVEN),
-    (mv.AGGREGATE_GENERATIONS, record(aggregates=_GIVEN, resource_provider_generation=INTEGER)),
+    (mv.PROVIDER_AGGREGATES, _UUIDS),
+    (mv.AGGREGATE_GENERATIONS, record(aggregates=_UUIDS, resource_provider_generation=INTEGER)),
 )
 
 ANSWER = Schemas(
@@ -37,9 +40,9 @@ ANSWER = Schemas(
 
 @blueprint.get(_PATH, policy=f"{_POLICY}:list", answer=ANSWER)
 def show(call: Call, uuid: str) -> Answer:
-    """Return the aggregates of a provider."""
-    generation, found = call.read(aggregates.by_provider_uuid, uuid)
-    return _answer(call, found, generation)
+    """Show the aggregates of a provider."""
+    generation, uuids = call.read(aggregates.by_provider_uuid, uuid)
+    return _build_response(call, uuids, generation)
 
 
 @blueprint.put(
@@ -53,26 +56,26 @@ def show(call: Call, uuid: str) -> Answer:
 @shared.generation_changed()
 @in_transaction
 def replace(call: Call, connection: Connection, uuid: str) -> Answer:
-    """Make these the only aggregates of a provider; those not known yet come to be.
+    """Replace the aggregates of a provider. Unknown aggregates are created.
 
-    From 1.19 on that needs and bumps the provider's generation; before, it does neither.
+    From 1.19 on the request needs the provider's generation and increments it.
     """
-    counted = call.version.has(mv.AGGREGATE_GENERATIONS)
-    given = call.body["aggregates"] if counted else call.body
-    generation = call.body["resource_provider_generation"] if counted else None
-    uuids = list(dict.fromkeys(map(canonical, given)))
+    has_generation = call.version.has(mv.AGGREGATE_GENERATIONS)
+    body_uuids = call.body["aggregates"] if has_generation else call.body
+    generation = call.body["resource_provider_generation"] if has_generation else None
+    uuids = list(dict.fromkeys(map(canonical, body_uuids)))
     provider = resource_providers.locked_by_uuid(connection, uuid, generation)
     aggregates.replace(connection, provider.id, uuids, call.now())
-    if counted:
+    if has_generation:
         resource_providers.bump_generations(connection, [provider.id], call.now())
     else:
         resource_providers.keep_generation(connection, provider.id)
-    return _answer(call, uuids, provider.generation + 1)
+    return _build_response(call, uuids, provider.generation + 1)
 
 
-def _answer(call: Call, uuids: Iterable[str], generation: int) -> Answer:
+def _build_response(call: Call, uuids: Iterable[str], generation: int) -> Answer:
     body: dict[str, Any] = {"aggregates": list(uuids)}
     if call.version.has(mv.AGGREGATE_GENERATIONS):
         body["resource_provider_generation"] = generation
-    # The end of a membership has no time, so an answer is never older than now.
+    # The removal of a membership leaves no time, so Last-Modified is always the current time.
     return shared.dated(call, body)

@@ -1,4 +1,4 @@
-"""GET /allocation_candidates: who can serve a request."""
+"""Route of allocation candidates: ``GET /allocation_candidates``."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,11 +27,11 @@ from placement_sched.model.request_stats import request_stats
 blueprint = Blueprint("allocation_candidates", __name__)
 
 _TEXTS = {**TEXT, REPEATED: True}
-# Clients look for this pattern in the error: hence the question mark, which says nothing new.
+# Clients expect this pattern in the error, including the question mark, which has no effect.
 _ANY_SUFFIX = "([a-zA-Z0-9_-]{1,64})?"
 
 
-def _queries() -> Iterator[tuple[Version, Json]]:
+def _build_query_schemas() -> Iterator[tuple[Version, Json]]:
     for since, parameters in shared.growing(
         (mv.ALLOCATION_CANDIDATES, {"resources": TEXT}),
         (mv.LIMIT, {"limit": {"type": "string", "pattern": "^[1-9][0-9]*$", "minLength": 1}}),
@@ -48,14 +48,14 @@ def _queries() -> Iterator[tuple[Version, Json]]:
         query = {"type": "object", "properties": parameters, "additionalProperties": False}
         if since.has(mv.GRANULAR_GROUPS):
             suffix = _ANY_SUFFIX if since.has(mv.STRING_SUFFIXES) else "([1-9][0-9]*)"
-            grouped = parameters.keys() & {"resources", "required", "member_of", "in_tree"}
-            query["patternProperties"] = {f"^{name}{suffix}$": TEXT for name in sorted(grouped)}
+            names = parameters.keys() & {"resources", "required", "member_of", "in_tree"}
+            query["patternProperties"] = {f"^{name}{suffix}$": TEXT for name in sorted(names)}
         else:
             query["required"] = ["resources"]
         yield since, query
 
 
-GET = Schemas(*_queries())
+GET = Schemas(*_build_query_schemas())
 
 _BY_PROVIDER = keyed(LIKE_UUID, record(resources=AMOUNTS))
 _REQUEST_1_10 = record(
@@ -74,19 +74,19 @@ _SUMMARY_1_29 = {
 }
 
 
-def _candidates(request: Json, summary: Json) -> Json:
-    # Two ways to place a group may come to the same allocations before mappings distinguish them.
+def _candidates_schema(request: Json, summary: Json) -> Json:
+    # Before 1.34 there are no mappings, so that two candidates may have the same allocations.
     requests = {"type": "array", "items": request}
     summaries = keyed(LIKE_UUID, record(**summary))
     return record(allocation_requests=requests, provider_summaries=summaries)
 
 
 ANSWER = Schemas(
-    (mv.ALLOCATION_CANDIDATES, _candidates(_REQUEST_1_10, _SUMMARY_1_10)),
-    (mv.ALLOCATIONS_BY_PROVIDER_UUID, _candidates(_REQUEST_1_12, _SUMMARY_1_10)),
-    (mv.REQUIRED_ON_CANDIDATES, _candidates(_REQUEST_1_12, _SUMMARY_1_17)),
-    (mv.NESTED_CANDIDATES, _candidates(_REQUEST_1_12, _SUMMARY_1_29)),
-    (mv.MAPPINGS, _candidates(_REQUEST_1_34, _SUMMARY_1_29)),
+    (mv.ALLOCATION_CANDIDATES, _candidates_schema(_REQUEST_1_10, _SUMMARY_1_10)),
+    (mv.ALLOCATIONS_BY_PROVIDER_UUID, _candidates_schema(_REQUEST_1_12, _SUMMARY_1_10)),
+    (mv.REQUIRED_ON_CANDIDATES, _candidates_schema(_REQUEST_1_12, _SUMMARY_1_17)),
+    (mv.NESTED_CANDIDATES, _candidates_schema(_REQUEST_1_12, _SUMMARY_1_29)),
+    (mv.MAPPINGS, _candidates_schema(_REQUEST_1_34, _SUMMARY_1_29)),
 )
 
 
@@ -99,93 +99,97 @@ ANSWER = Schemas(
     answer=ANSWER,
 )
 def list_candidates(call: Call) -> Answer:
-    """Return allocation requests and provider summaries (Placement API reference)."""
+    """List allocation requests and provider summaries (Placement API reference)."""
     query = query_of(call)
-    number, body = _answered(call, query)
-    request_stats().candidates = number
+    count, body = _find_and_render(call, query)
+    request_stats().candidates = count
     return shared.dated(call, body)
 
 
-def _answered(call: Call, query: CandidatesQuery) -> tuple[int, bytes]:
-    """Return how many candidates there are, and the body of the answer."""
+def _find_and_render(call: Call, query: CandidatesQuery) -> tuple[int, bytes]:
+    """Return the number of candidates and the body of the response."""
     services = call.services
-    sees_trees = call.version.has(mv.NESTED_CANDIDATES)
+    shows_trees = call.version.has(mv.NESTED_CANDIDATES)
     with services.database.read() as connection:
         source = services.scheduler.memory.provider_source(connection)
         search = prepare(source, query)
-        found = find(
-            source, search, services.settings, services.random, one_of_a_tree=not sees_trees
+        result = find(
+            source, search, services.settings, services.random, one_of_a_tree=not shows_trees
         )
-        shown = found.providers
-        if sees_trees and search.names.topology.nested:
-            shown = source.whole_trees(shown) if found.trees is None else found.trees
+        providers = result.providers
+        if shows_trees and search.names.topology.nested:
+            providers = source.whole_trees(providers) if result.trees is None else result.trees
         summaries = services.summaries.render(
-            source, shown, search.names.class_names, _shape(call, search)
+            source, providers, search.names.class_names, _get_summary_fields(call, search)
         )
-    requests = render(found.requests, call.version)
+    requests = render(result.requests, call.version)
     body = b"".join(
         (b'{"allocation_requests":', requests, b',"provider_summaries":', *summaries, b"}")
     )
-    return len(found.requests), body
+    return len(result.requests), body
 
 
-def _shape(call: Call, search: Search) -> SummaryFields:
-    """Return what the version shows of each provider: less before 1.17, 1.27 and 1.29."""
-    asked = frozenset(
+def _get_summary_fields(call: Call, search: Search) -> SummaryFields:
+    """Return the fields of provider summaries: fewer before 1.17, 1.27 and 1.29."""
+    requested = frozenset(
         search.names.classes[name] for group in search.query.groups for name, _ in group.resources
     )
-    everything = call.version.has(mv.ALL_CLASSES_IN_SUMMARIES)
+    shows_all_classes = call.version.has(mv.ALL_CLASSES_IN_SUMMARIES)
     return SummaryFields(
-        classes=None if everything else asked,
+        classes=None if shows_all_classes else requested,
         traits=call.version.has(mv.REQUIRED_ON_CANDIDATES),
         tree=call.version.has(mv.NESTED_CANDIDATES),
     )
 
 
 _LAYOUT, _UUIDS = itemgetter(0), itemgetter(1)
-#: Stands in a template for the provider in a place; no name of anything has such signs.
-_MARK = "<{}>"
-_MARKED = re.compile(r"<(\d+)>")
+#: Placeholder of a provider in a template. No name or uuid contains these characters.
+_PLACEHOLDER = "<{}>"
+_PLACEHOLDERS = re.compile(r"<(\d+)>")
 
 
 def render(requests: Sequence[AllocationRequest], version: Version) -> bytes:
-    """Return the JSON list of requests in the form of a microversion.
+    """Return the JSON list of allocation requests in the format of a microversion.
 
-    It is written once for each layout, then filled in with providers.
+    A template is rendered for each layout, then filled in with providers.
     """
-    alike = len(set(map(id, map(_LAYOUT, requests)))) == 1
-    rendered = _all_of_one(requests, version) if alike else _by_layout(requests, version)
-    joined = [",".join(some).encode() for some in batches(rendered, AT_ONCE)]
+    is_same = len(set(map(id, map(_LAYOUT, requests)))) == 1
+    rendered = _render_same(requests, version) if is_same else _render_mixed(requests, version)
+    joined = [",".join(batch).encode() for batch in batches(rendered, AT_ONCE)]
     return b"[%b]" % b",".join(joined)
 
 
-def _by_layout(requests: Sequence[AllocationRequest], version: Version) -> Sequence[str]:
-    """Return the JSON of each request, those of one layout at once."""
+def _render_mixed(requests: Sequence[AllocationRequest], version: Version) -> Sequence[str]:
+    """Return the JSON of each request, rendered layout by layout."""
     layouts = map(id, map(_LAYOUT, requests))
-    alike: dict[int, list[int]] = grouped((layout, at) for at, layout in enumerate(layouts))
+    by_layout: dict[int, list[int]] = grouped(
+        (layout, index) for index, layout in enumerate(layouts)
+    )
     rendered = [""] * len(requests)
-    for some in alike.values():
-        for at, text in zip(some, _all_of_one([requests[at] for at in some], version), strict=True):
-            rendered[at] = text
+    for indices in by_layout.values():
+        for index, text in zip(
+            indices, _render_same([requests[index] for index in indices], version), strict=True
+        ):
+            rendered[index] = text
     return rendered
 
 
-def _all_of_one(requests: Sequence[AllocationRequest], version: Version) -> Iterator[str]:
-    """Return the JSON of requests of one layout."""
-    texts, places = _template(requests[0].layout, version)
+def _render_same(requests: Sequence[AllocationRequest], version: Version) -> Iterator[str]:
+    """Return the JSON of requests of the same layout."""
+    texts, indices = _build_template(requests[0].layout, version)
     columns = list(zip(*map(_UUIDS, requests), strict=True))
     pieces: list[Iterable[str]] = [repeat(texts[0])]
-    for place, text in zip(places, texts[1:], strict=True):
-        pieces += columns[place], repeat(text)
+    for index, text in zip(indices, texts[1:], strict=True):
+        pieces += columns[index], repeat(text)
     return map("".join, zip(*pieces, strict=False))
 
 
-def _template(layout: Layout, version: Version) -> tuple[list[str], list[int]]:
-    """Return the JSON of a request of a layout: the texts around uuids, and the place of each."""
-    marks = tuple(_MARK.format(place) for place in range(len(layout.amounts)))
-    document = _as_json(AllocationRequest(layout, marks, marks[0]), version)
-    pieces = _MARKED.split(orjson.dumps(document).decode())
-    return pieces[::2], [int(place) for place in pieces[1::2]]
+def _build_template(layout: Layout, version: Version) -> tuple[list[str], list[int]]:
+    """Return the JSON of a request as the texts around uuids and the index of each uuid."""
+    placeholders = tuple(_PLACEHOLDER.format(index) for index in range(len(layout.amounts)))
+    document = _as_json(AllocationRequest(layout, placeholders, placeholders[0]), version)
+    pieces = _PLACEHOLDERS.split(orjson.dumps(document).decode())
+    return pieces[::2], [int(index) for index in pieces[1::2]]
 
 
 def _as_json(request: AllocationRequest, version: Version) -> Mapping[str, Any]:

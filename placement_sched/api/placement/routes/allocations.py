@@ -1,4 +1,4 @@
-"""Routes of allocations: what consumers hold, and the claims that change it."""
+"""Routes of allocations."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -27,9 +27,9 @@ _OF_CONSUMER = "/allocations/<consumer_uuid>"
 
 _RESOURCES = keyed(shared.NAME, {"type": "integer", "minimum": 1}, minProperties=1)
 _LIST = a_list(record(resource_provider=record(uuid=UUID), resources=_RESOURCES), minItems=1)
-# The generation is what GET shows; it is taken, and not looked at.
-_ONE_PROVIDER = an_object({"generation": INTEGER, "resources": _RESOURCES}, "resources")
-_BY_PROVIDER = keyed(LIKE_UUID, _ONE_PROVIDER)
+# GET shows the generation. PUT and POST accept and ignore it.
+_PROVIDER = an_object({"generation": INTEGER, "resources": _RESOURCES}, "resources")
+_BY_PROVIDER = keyed(LIKE_UUID, _PROVIDER)
 _MAPPINGS: Json = {
     "type": "object",
     "minProperties": 1,
@@ -37,8 +37,8 @@ _MAPPINGS: Json = {
 }
 _TYPE = {"type": "string", "pattern": shared.NAME, "minLength": 1, "maxLength": 255}
 
-#: What a claim says beside allocations, by version.
-_BESIDE = dict(
+#: Properties of a claim other than its allocations, by version.
+_CLAIM = dict(
     shared.growing(
         (mv.OLDEST, {}),
         (mv.CONSUMER_PROJECT_AND_USER, {"project_id": OWNER, "user_id": OWNER}),
@@ -50,39 +50,41 @@ _BESIDE = dict(
 )
 
 
-def _claim(allocations: Json, since: Version) -> Json:
-    """Return the schema of one consumer's claim; everything but ``mappings`` is required."""
-    properties = {"allocations": allocations, **_BESIDE[since]}
+def _claim_schema(allocations: Json, since: Version) -> Json:
+    """Return the schema of a consumer's claim. All but ``mappings`` is required."""
+    properties = {"allocations": allocations, **_CLAIM[since]}
     return an_object(properties, *(name for name in properties if name != "mappings"))
 
 
-#: Claims of consumers by uuid as ``POST /allocations`` and the reshaper take them, by version.
+#: Schemas of claims by consumer uuid, of ``POST /allocations`` and the reshaper, by version.
 BY_CONSUMER = {
-    since: keyed(LIKE_UUID, _claim(_BY_PROVIDER, since), minProperties=1)
-    for since in _BESIDE
+    since: keyed(LIKE_UUID, _claim_schema(_BY_PROVIDER, since), minProperties=1)
+    for since in _CLAIM
     if since.has(mv.ALLOCATIONS_BY_PROVIDER_UUID)
 }
 
 POST = Schemas(*BY_CONSUMER.items())
 
-#: The allocations of one consumer, where they are not as in POST: later they may be none.
-_OF_ONE = {
+#: Allocations in PUT of the versions that differ from POST. Later versions accept none.
+_PUT_BODY = {
     mv.OLDEST: _LIST,
     mv.CONSUMER_PROJECT_AND_USER: _LIST,
     mv.ALLOCATIONS_BY_PROVIDER_UUID: {**_BY_PROVIDER, "minProperties": 1},
 }
 
-PUT = Schemas(*((since, _claim(_OF_ONE.get(since, _BY_PROVIDER), since)) for since in _BESIDE))
+PUT = Schemas(
+    *((since, _claim_schema(_PUT_BODY.get(since, _BY_PROVIDER), since)) for since in _CLAIM)
+)
 
-_HELD = keyed(LIKE_UUID, record(generation=INTEGER, resources=shared.AMOUNTS))
+_ALLOCATIONS = keyed(LIKE_UUID, record(generation=INTEGER, resources=shared.AMOUNTS))
 
-# Only a consumer that holds something has an owner.
+# Only a consumer with allocations has an owner.
 OF_CONSUMER_ANSWER = Schemas(
     *(
         (
             since,
             {
-                **an_object({"allocations": _HELD, **owner}, "allocations"),
+                **an_object({"allocations": _ALLOCATIONS, **owner}, "allocations"),
                 "dependentRequired": {name: list(owner) for name in owner},
             },
         )
@@ -96,29 +98,29 @@ OF_CONSUMER_ANSWER = Schemas(
 )
 
 
-def _of_provider(**held: Json) -> Json:
-    by_consumer = keyed(LIKE_UUID, record(resources=shared.AMOUNTS, **held))
+def _provider_answer_schema(**properties: Json) -> Json:
+    by_consumer = keyed(LIKE_UUID, record(resources=shared.AMOUNTS, **properties))
     return record(allocations=by_consumer, resource_provider_generation=INTEGER)
 
 
 OF_PROVIDER_ANSWER = Schemas(
-    (mv.OLDEST, _of_provider()),
-    (mv.CONSUMER_GENERATIONS, _of_provider(consumer_generation=INTEGER)),
+    (mv.OLDEST, _provider_answer_schema()),
+    (mv.CONSUMER_GENERATIONS, _provider_answer_schema(consumer_generation=INTEGER)),
 )
 
 
 @blueprint.get(_OF_CONSUMER, policy="placement:allocations:list", answer=OF_CONSUMER_ANSWER)
 def list_of_consumer(call: Call, consumer_uuid: str) -> Answer:
-    """Return what a consumer holds; an unknown consumer holds nothing."""
-    found = call.read(allocations.of_consumer, consumer_uuid)
+    """List the allocations of a consumer, none for an unknown consumer."""
+    rows = call.read(allocations.of_consumer, consumer_uuid)
     by_provider: dict[str, dict[str, Any]] = {}
-    for one in found:
-        shown = by_provider.setdefault(
-            one.provider_uuid, {"resources": {}, "generation": one.provider_generation}
+    for row in rows:
+        entry = by_provider.setdefault(
+            row.provider_uuid, {"resources": {}, "generation": row.provider_generation}
         )
-        shown["resources"][one.resource_class] = one.used
-    owner = _owner(call, found[0]) if found else {}
-    return shared.dated(call, {"allocations": by_provider, **owner}, found)
+        entry["resources"][row.resource_class] = row.used
+    owner = _build_owner(call, rows[0]) if rows else {}
+    return shared.dated(call, {"allocations": by_provider, **owner}, rows)
 
 
 @blueprint.get(
@@ -127,39 +129,39 @@ def list_of_consumer(call: Call, consumer_uuid: str) -> Answer:
     answer=OF_PROVIDER_ANSWER,
 )
 def list_of_provider(call: Call, uuid: str) -> Answer:
-    """Return what is allocated of a provider, by consumer."""
+    """List the allocations of a provider by consumer."""
     try:
-        generation, found = call.read(allocations.of_provider, uuid)
-    except NotFound as missing:
-        missing.detail = f"Resource provider '{uuid}' not found: {missing.detail}"
+        generation, rows = call.read(allocations.of_provider, uuid)
+    except NotFound as error:
+        error.detail = f"Resource provider '{uuid}' not found: {error.detail}"
         raise
     shows_generations = call.version.has(mv.CONSUMER_GENERATIONS)
     by_consumer: dict[str, dict[str, Any]] = {}
-    for one in found:
-        shown = by_consumer.get(one.consumer)
-        if shown is None:
-            shown = by_consumer[one.consumer] = {"resources": {}}
+    for row in rows:
+        entry = by_consumer.get(row.consumer)
+        if entry is None:
+            entry = by_consumer[row.consumer] = {"resources": {}}
             if shows_generations:
-                shown["consumer_generation"] = one.generation
-        shown["resources"][one.resource_class] = one.used
+                entry["consumer_generation"] = row.generation
+        entry["resources"][row.resource_class] = row.used
     body = {"allocations": by_consumer, "resource_provider_generation": generation}
-    return shared.dated(call, body, found)
+    return shared.dated(call, body, rows)
 
 
 @blueprint.put(
     _OF_CONSUMER, policy="placement:allocations:update", body=PUT, success=(204,), refusals=(409,)
 )
 def put(call: Call, consumer_uuid: str) -> Answer:
-    """Make a consumer hold exactly what the body says."""
+    """Replace the allocations of a consumer."""
     if read_uuid(consumer_uuid) is None:
         raise Invalid(f"Malformed consumer_uuid: {consumer_uuid}")
     body = call.body
     if not call.version.has(mv.ALLOCATIONS_BY_PROVIDER_UUID):
-        # As OpenStack placement has it, the last of several entries for a provider counts.
-        by_provider = {one["resource_provider"]["uuid"]: one for one in body["allocations"]}
+        # As in OpenStack placement, the last of several entries for a provider counts.
+        by_provider = {entry["resource_provider"]["uuid"]: entry for entry in body["allocations"]}
         body = {**body, "allocations": by_provider}
     refuse_too_many([body], "$.allocations")
-    return _replace(call, [claim_of(call, consumer_uuid, body)])
+    return _replace_allocations(call, [claim_of(call, consumer_uuid, body)])
 
 
 @blueprint.post(
@@ -171,35 +173,35 @@ def put(call: Call, consumer_uuid: str) -> Answer:
     refusals=(404, 409),
 )
 def post(call: Call) -> Answer:
-    """Make several consumers hold exactly what the body says: all of it or nothing."""
+    """Replace the allocations of several consumers: all or nothing."""
     refuse_too_many(call.body.values(), "$")
-    return _replace(call, claims_of(call, call.body))
+    return _replace_allocations(call, claims_of(call, call.body))
 
 
 @blueprint.delete(_OF_CONSUMER, policy="placement:allocations:delete", success=(204,))
 @in_transaction
 def delete(_call: Call, connection: Connection, consumer_uuid: str) -> Answer:
-    """Free everything that a consumer holds."""
+    """Delete the allocations of a consumer."""
     if not allocations.remove(connection, spellings(consumer_uuid)):
         raise NotFound(f"No allocations for consumer '{consumer_uuid}'")
     return Answer(status=204)
 
 
-def refuse_too_many(claims: Iterable[Mapping[str, Any]], place: str) -> None:
-    """Raise :class:`Invalid` where claims, as of 1.12 or later, name too many amounts."""
-    asked = (one for claim in claims for one in claim["allocations"].values())
-    number = sum(len(one["resources"]) for one in asked)
+def refuse_too_many(claims: Iterable[Mapping[str, Any]], json_path: str) -> None:
+    """Raise :class:`Invalid` if claims in the format of 1.12 name too many amounts."""
+    entries = (entry for claim in claims for entry in claim["allocations"].values())
+    number = sum(len(entry["resources"]) for entry in entries)
     if number > MAX_ALLOCATION_AMOUNTS:
         raise Invalid(
-            f"JSON does not validate: {place}: the consumers hold {number} amounts, and one "
-            f"request may name {MAX_ALLOCATION_AMOUNTS} at most."
+            f"JSON does not validate: {json_path}: the consumers hold {number} amounts, "
+            f"which exceeds the limit of {MAX_ALLOCATION_AMOUNTS} per request."
         )
 
 
 def claims_of(call: Call, body: Mapping[str, Any]) -> list[ConsumerClaim]:
-    """Return the claims of a body that has them by consumer.
+    """Parse the claims of a body that maps consumers to claims.
 
-    Raises :class:`Invalid` where two spellings name one consumer.
+    Raises :class:`Invalid` if two spellings name the same consumer.
     """
     claims = [claim_of(call, uuid, claim) for uuid, claim in body.items()]
     if len({claim.consumer for claim in claims}) != len(claims):
@@ -208,49 +210,49 @@ def claims_of(call: Call, body: Mapping[str, Any]) -> list[ConsumerClaim]:
 
 
 def claim_of(call: Call, consumer_uuid: str, body: Mapping[str, Any]) -> ConsumerClaim:
-    """Return what one consumer shall hold, said as of 1.12 or later.
+    """Parse the claim of a consumer in the format of 1.12.
 
-    Before 1.8 the body names no project and user, before 1.28 no generation, and before 1.38 no
-    type; ``mappings`` (from 1.34) say nothing that the write needs.
+    Before 1.8 the body has no project and user, before 1.28 no generation and before 1.38 no type.
+    ``mappings`` (from 1.34) are ignored.
     """
-    incomplete = call.services.settings.placement
+    defaults = call.services.settings.placement
     return ConsumerClaim(
         consumer=canonical(consumer_uuid),
         allocations={
-            provider: {name: int(amount) for name, amount in asked["resources"].items()}
-            for provider, asked in body["allocations"].items()
+            provider: {name: int(amount) for name, amount in entry["resources"].items()}
+            for provider, entry in body["allocations"].items()
         },
-        project_id=body.get("project_id", incomplete.incomplete_consumer_project_id),
-        user_id=body.get("user_id", incomplete.incomplete_consumer_user_id),
+        project_id=body.get("project_id", defaults.incomplete_consumer_project_id),
+        user_id=body.get("user_id", defaults.incomplete_consumer_user_id),
         consumer_type=body.get("consumer_type"),
         generation=body.get("consumer_generation", UNCHECKED),
     )
 
 
 def spellings(consumer_uuid: str) -> Sequence[str]:
-    """Return under which uuids allocations of a consumer may be kept.
+    """Return the possible spellings of a consumer uuid in stored allocations.
 
-    OpenStack placement keeps what ``POST /allocations`` names in the caller's spelling.
+    OpenStack placement stores the consumers of ``POST /allocations`` in the caller's spelling.
     """
     return sorted({consumer_uuid, canonical(consumer_uuid)})
 
 
-def _replace(call: Call, claims: Sequence[ConsumerClaim]) -> Answer:
+def _replace_allocations(call: Call, claims: Sequence[ConsumerClaim]) -> Answer:
     database = call.services.database
     run = database.claim if any(claim.allocations for claim in claims) else database.write
     run(lambda connection: allocations.replace(connection, claims, call.now(), named_at="$"))
     return Answer(status=204)
 
 
-def _owner(call: Call, held: Allocation) -> dict[str, Any]:
-    """Return the owner of allocations, as far as the version shows it."""
-    consumer, incomplete = held.consumer, call.services.settings.placement
-    shown: dict[str, Any] = {}
+def _build_owner(call: Call, allocation: Allocation) -> dict[str, Any]:
+    """Return the owner of allocations as the version shows it."""
+    consumer, defaults = allocation.consumer, call.services.settings.placement
+    owner: dict[str, Any] = {}
     if call.version.has(mv.ALLOCATIONS_BY_PROVIDER_UUID):
-        shown["project_id"] = consumer.project_id or incomplete.incomplete_consumer_project_id
-        shown["user_id"] = consumer.user_id or incomplete.incomplete_consumer_user_id
+        owner["project_id"] = consumer.project_id or defaults.incomplete_consumer_project_id
+        owner["user_id"] = consumer.user_id or defaults.incomplete_consumer_user_id
     if call.version.has(mv.CONSUMER_GENERATIONS):
-        shown["consumer_generation"] = consumer.generation
+        owner["consumer_generation"] = consumer.generation
     if call.version.has(mv.CONSUMER_TYPES):
-        shown["consumer_type"] = consumer.consumer_type or UNKNOWN_TYPE
-    return shown
+        owner["consumer_type"] = consumer.consumer_type or UNKNOWN_TYPE
+    return owner

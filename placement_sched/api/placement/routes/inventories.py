@@ -1,4 +1,7 @@
-"""Routes of a provider's inventories (Placement API reference, "Resource provider inventories")."""
+"""Routes of provider inventories.
+
+Source: Placement API reference, "Resource provider inventories".
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -29,14 +32,14 @@ _ONE = "/resource_providers/<uuid>/inventories/<resource_class>"
 _POLICY = "placement:resource_providers:inventories"
 
 _PROPERTIES: Json = {
-    # Taken inside an inventory too, where it means nothing.
+    # Accepted and ignored inside an inventory, too.
     "resource_provider_generation": INTEGER,
     **INVENTORY,
     "allocation_ratio": {"type": "number", "minimum": -MAX_FLOAT, "maximum": MAX_FLOAT},
 }
 
-#: Inventories by resource class, as a whole body and inside a reshape. A name that no class
-#: can have is reported as an unknown class.
+#: Inventories by resource class, of the PUT of all inventories and of a reshape. An invalid class
+#: name is reported as an unknown class.
 BY_CLASS: Json = {
     "type": "object",
     "additionalProperties": an_object(_PROPERTIES, "total"),
@@ -63,19 +66,19 @@ ONE_ANSWER = Schemas(record(**_SHOWN, resource_provider_generation=INTEGER))
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", answer=ANSWER)
 def index(call: Call, uuid: str) -> Answer:
-    """Return all inventories of a provider, by class."""
-    generation, found = call.read(inventories.by_provider_uuid, uuid)
-    return _all_answer(found, generation, shared.latest_change(call, found))
+    """List the inventories of a provider by resource class."""
+    generation, stored = call.read(inventories.by_provider_uuid, uuid)
+    return _build_list_response(stored, generation, shared.latest_change(call, stored))
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=ONE_ANSWER)
 def show(call: Call, uuid: str, resource_class: str) -> Answer:
-    """Return one inventory of a provider."""
-    generation, found = call.read(inventories.by_provider_uuid, uuid)
-    inventory = _of_class(found, resource_class)
+    """Show the inventory of a resource class of a provider."""
+    generation, stored = call.read(inventories.by_provider_uuid, uuid)
+    inventory = _find_class(stored, resource_class)
     if inventory is None:
         raise NotFound(f"No inventory of class {resource_class} for {uuid}")
-    return shared.dated(call, _one_shown(inventory, generation), [inventory])
+    return shared.dated(call, _show_document(inventory, generation), [inventory])
 
 
 @blueprint.post(
@@ -90,17 +93,17 @@ def show(call: Call, uuid: str, resource_class: str) -> Answer:
 )
 @in_transaction
 def create(call: Call, connection: Connection, uuid: str) -> Answer:
-    """Add an inventory of a class that the provider has none of; a generation is ignored."""
+    """Add an inventory of a new class to a provider. A generation is ignored."""
     name = call.body["resource_class"]
-    words = f"Unable to create inventory for resource provider {uuid}"
+    prefix = f"Unable to create inventory for resource provider {uuid}"
     provider = resource_providers.locked_by_uuid(connection, uuid)
     inventory = inventory_from(name, call.body)
-    _check_reserved(call, [inventory], uuid, words)
-    refuse_unknown(connection, [name], words)
-    if _of_class(inventories.of_provider(connection, provider.id), name):
+    _check_reserved(call, [inventory], uuid, prefix)
+    refuse_unknown(connection, [name], prefix)
+    if _find_class(inventories.of_provider(connection, provider.id), name):
         raise ConcurrentUpdate(f"Update conflict: {uuid} has an inventory of {name} already.")
     location = f"{call.url}/resource_providers/{provider.uuid}/inventories/{name}"
-    return _put(call, connection, provider, inventory, status=201, headers={"Location": location})
+    return _write(call, connection, provider, inventory, status=201, headers={"Location": location})
 
 
 @blueprint.put(
@@ -113,18 +116,18 @@ def create(call: Call, connection: Connection, uuid: str) -> Answer:
 )
 @in_transaction
 def update(call: Call, connection: Connection, uuid: str, resource_class: str) -> Answer:
-    """Change one inventory that the provider has."""
+    """Change an existing inventory of a provider."""
     generation = call.body["resource_provider_generation"]
     provider = resource_providers.locked_by_uuid(connection, uuid, generation)
     inventory = inventory_from(resource_class, call.body)
-    _check_reserved(call, [inventory], uuid, _unable_to_update(uuid))
+    _check_reserved(call, [inventory], uuid, _update_error(uuid))
     resource_classes.by_name(connection, resource_class)
-    if not _of_class(inventories.of_provider(connection, provider.id), resource_class):
+    if not _find_class(inventories.of_provider(connection, provider.id), resource_class):
         raise Invalid(
             f"No inventory record with resource class for resource provider {uuid}: "
             f"No inventory of class {resource_class} found."
         )
-    return _put(call, connection, provider, inventory)
+    return _write(call, connection, provider, inventory)
 
 
 @blueprint.put(
@@ -138,17 +141,19 @@ def update(call: Call, connection: Connection, uuid: str, resource_class: str) -
 @shared.update_conflict()
 @in_transaction
 def replace(call: Call, connection: Connection, uuid: str) -> Answer:
-    """Make these the only inventories of a provider."""
+    """Replace the inventories of a provider."""
     generation = call.body["resource_provider_generation"]
     provider = resource_providers.locked_by_uuid(connection, uuid, generation)
     documents: Mapping[str, Any] = call.body["inventories"]
-    wanted = [inventory_from(name, document) for name, document in documents.items()]
-    _check_reserved(call, wanted, uuid, _unable_to_update(uuid))
-    words = f"Unknown resource class in inventory for resource provider {uuid}"
-    refuse_unknown(connection, documents, words)
-    inventories.replace(connection, provider, wanted, call.now())
+    new_inventories = [inventory_from(name, document) for name, document in documents.items()]
+    _check_reserved(call, new_inventories, uuid, _update_error(uuid))
+    prefix = f"Unknown resource class in inventory for resource provider {uuid}"
+    refuse_unknown(connection, documents, prefix)
+    inventories.replace(connection, provider, new_inventories, call.now())
     resource_providers.bump_generations(connection, [provider.id], call.now())
-    return _all_answer(wanted, provider.generation + 1, shared.latest_change(call))
+    return _build_list_response(
+        new_inventories, provider.generation + 1, shared.latest_change(call)
+    )
 
 
 @blueprint.delete(
@@ -175,24 +180,24 @@ def clear(call: Call, connection: Connection, uuid: str) -> Answer:
     refusals=(405,),
 )
 def not_yet(_call: Call, uuid: str) -> Answer:
-    """Refuse to delete all inventories at once, which came with 1.5."""
-    what = f"Deleting all inventories of {uuid}"
-    raise MethodNotAllowed(f"{what} requires microversion 1.5 or later.")
+    """Reject deleting all inventories at once before 1.5."""
+    operation = f"Deleting all inventories of {uuid}"
+    raise MethodNotAllowed(f"{operation} requires microversion 1.5 or later.")
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), refusals=(409,))
 @in_transaction
 def remove(call: Call, connection: Connection, uuid: str, resource_class: str) -> Answer:
-    """Delete one inventory of a provider."""
+    """Delete an inventory of a provider."""
     provider = resource_providers.locked_by_uuid(connection, uuid)
-    if not _of_class(inventories.of_provider(connection, provider.id), resource_class):
+    if not _find_class(inventories.of_provider(connection, provider.id), resource_class):
         raise NotFound(f"No inventory of class {resource_class} found for delete")
     try:
         inventories.remove(connection, {provider.id: {resource_class}})
-    except InUse as refusal:
-        # For a single class placement reports this with the code of a concurrent update.
+    except InUse as error:
+        # For a single class placement reports this with the error code of a concurrent update.
         raise InUse(
-            f"Unable to delete inventory of class {resource_class}: {refusal.detail}",
+            f"Unable to delete inventory of class {resource_class}: {error.detail}",
             code=ConcurrentUpdate.code,
         ) from None
     resource_providers.bump_generations(connection, [provider.id], call.now())
@@ -200,67 +205,66 @@ def remove(call: Call, connection: Connection, uuid: str, resource_class: str) -
 
 
 def refuse_unknown(connection: Connection, names: Iterable[str], words: str) -> None:
-    """Raise :class:`Invalid`, opening with ``words``, where there is no class of these names."""
-    known = resource_classes.ids_by_name(connection, names)
-    if missing := sorted(set(names) - set(known)):
+    """Raise :class:`Invalid`, with ``words`` first, if a resource class does not exist."""
+    ids = resource_classes.ids_by_name(connection, names)
+    if missing := sorted(set(names) - set(ids)):
         raise Invalid(f"{words}: No such resource class {', '.join(missing)}.")
 
 
 def inventory_from(name: str, document: Mapping[str, Any]) -> Inventory:
-    """Return the inventory that a document of the schema describes."""
-    given: dict[str, Any] = {key: int(document[key]) for key in _INTEGERS if key in document}
+    """Build the inventory of a document that conforms to the schema."""
+    integers: dict[str, Any] = {key: int(document[key]) for key in _INTEGERS if key in document}
     ratio = float(document.get("allocation_ratio", 1.0))
-    return Inventory(resource_class=name, allocation_ratio=ratio, **given)
+    return Inventory(resource_class=name, allocation_ratio=ratio, **integers)
 
 
-def _unable_to_update(uuid: str) -> str:
+def _update_error(uuid: str) -> str:
     return f"Unable to update inventory for resource provider {uuid}"
 
 
-def _check_reserved(call: Call, wanted: Iterable[Inventory], uuid: str, words: str) -> None:
-    """Raise :class:`Invalid`, opening with ``words``, where nothing could ever be allocated.
-
-    From 1.26 on all of it may be reserved.
-    """
-    may_be_full = call.version.has(mv.RESERVED_EQUALS_TOTAL)
-    for one in wanted:
-        if one.capacity < 0 or (one.capacity == 0 and not may_be_full):
+def _check_reserved(call: Call, updates: Iterable[Inventory], uuid: str, prefix: str) -> None:
+    """Reject an inventory without capacity. From 1.26 on all of it may be reserved."""
+    can_reserve_all = call.version.has(mv.RESERVED_EQUALS_TOTAL)
+    for inventory in updates:
+        if inventory.capacity < 0 or (inventory.capacity == 0 and not can_reserve_all):
             raise Invalid(
-                f"{words}: Invalid inventory for '{one.resource_class}' on resource provider "
-                f"'{uuid}'. The reserved value is greater than "
-                f"{'' if may_be_full else 'or equal to '}total, or the ratio leaves nothing to "
-                f"allocate: {one.reserved} reserved of {one.total}, at a ratio of "
-                f"{one.allocation_ratio}."
+                f"{prefix}: Invalid inventory for '{inventory.resource_class}' on resource "
+                f"provider '{uuid}'. The reserved value is greater than "
+                f"{'' if can_reserve_all else 'or equal to '}total, or the ratio leaves nothing to "
+                f"allocate: {inventory.reserved} reserved of {inventory.total}, at a ratio of "
+                f"{inventory.allocation_ratio}."
             )
 
 
-def _of_class(found: tuple[Inventory, ...], name: str) -> Inventory | None:
-    return next((one for one in found if one.resource_class == name), None)
+def _find_class(stored: tuple[Inventory, ...], name: str) -> Inventory | None:
+    return next((inventory for inventory in stored if inventory.resource_class == name), None)
 
 
-def _put(
+def _write(
     call: Call, connection: Connection, provider: Provider, inventory: Inventory, **more: Any
 ) -> Answer:
-    """Write one inventory, bump its provider, and return the answer."""
+    """Write an inventory, increment the provider's generation and build the response."""
     inventories.put(connection, {provider.id: [inventory]}, call.now())
     resource_providers.bump_generations(connection, [provider.id], call.now())
-    return shared.dated(call, _one_shown(inventory, provider.generation + 1), **more)
+    return shared.dated(call, _show_document(inventory, provider.generation + 1), **more)
 
 
-def _shown(inventory: Inventory) -> dict[str, Any]:
+def _as_document(inventory: Inventory) -> dict[str, Any]:
     return {key: getattr(inventory, key) for key in (*_INTEGERS, "allocation_ratio")}
 
 
-def _one_shown(inventory: Inventory, generation: int) -> dict[str, Any]:
-    return {**_shown(inventory), "resource_provider_generation": generation}
+def _show_document(inventory: Inventory, generation: int) -> dict[str, Any]:
+    return {**_as_document(inventory), "resource_provider_generation": generation}
 
 
-def _all_answer(found: Sequence[Inventory], generation: int, changed: datetime | None) -> Answer:
+def _build_list_response(
+    inventory_list: Sequence[Inventory], generation: int, changed: datetime | None
+) -> Answer:
     body = {
         "resource_provider_generation": generation,
-        "inventories": {one.resource_class: _shown(one) for one in found},
+        "inventories": {item.resource_class: _as_document(item) for item in inventory_list},
     }
-    if found or changed is None:
+    if inventory_list or changed is None:
         return Answer(body=body, last_modified=changed)
-    # Placement sends no time for an empty answer, but forbids caching it all the same.
+    # Placement sends no Last-Modified for an empty list, but forbids caching it.
     return Answer(body=body, headers={"Cache-Control": "no-cache"})

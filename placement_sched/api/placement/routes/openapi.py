@@ -1,4 +1,4 @@
-"""The OpenAPI document of the Placement API, made from its route table."""
+"""OpenAPI document of the Placement API, built from its routes."""
 
 from typing import cast
 
@@ -29,36 +29,39 @@ SHOW_ANSWER = Schemas(
 )
 
 _REQUIRED: Json = dict.fromkeys(("status", "title", "detail", "request_id"), TEXT)
-_SHOWN: Json = {
+_PROPERTIES: Json = {
     **_REQUIRED,
     "status": INTEGER,
-    # The caller's, where it sent one.
+    # Present if the caller sent it.
     "global_request_id": TEXT,
-    # What is served, where a microversion asked for is not.
+    # Present if the requested microversion is not supported.
     "min_version": TEXT,
     "max_version": TEXT,
 }
-# Absent where a request is refused before its microversion is known.
+# Absent if a request is rejected before its microversion is parsed.
 _CODE: Json = {"code": {"type": "string", "pattern": "^placement\\."}}
 
 
-def _errors(properties: Json) -> Json:
+def _errors_schema(properties: Json) -> Json:
     return record(errors=a_list(an_object(properties, *_REQUIRED), minItems=1))
 
 
-ERRORS = Schemas((mv.OLDEST, _errors(_SHOWN)), (mv.ERROR_CODES, _errors({**_SHOWN, **_CODE})))
+ERRORS = Schemas(
+    (mv.OLDEST, _errors_schema(_PROPERTIES)),
+    (mv.ERROR_CODES, _errors_schema({**_PROPERTIES, **_CODE})),
+)
 
 
 @blueprint.get("/openapi.json", public=True, dated=False, answer=SHOW_ANSWER)
 def show(call: Call) -> Answer:
-    """Return the OpenAPI document of the microversion asked for, without one of the newest."""
+    """Show the OpenAPI document of the requested microversion, by default the newest."""
     version = mv.VERSIONING.negotiate(call.headers, legacy="latest")
-    face = cast("Face", current_app.blueprints["placement"])
-    return Answer(body=openapi.document(describe(face.routes), version, call.base or "/"))
+    api = cast("Face", current_app.blueprints["placement"])
+    return Answer(body=openapi.document(describe(api.routes), version, call.base or "/"))
 
 
 def describe(routes: tuple[Route, ...]) -> openapi.Description:
-    """Return what the document describes: the routes of every noun."""
+    """Build the description of the routes for the OpenAPI document."""
     return openapi.Description(
         title="Placement API",
         service=mv.VERSIONING.service,

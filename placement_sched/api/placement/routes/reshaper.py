@@ -1,4 +1,4 @@
-"""The reshaper: inventories and allocations move between providers in one request."""
+"""Route of the reshaper, which moves inventories and allocations between providers."""
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call, in_transaction
@@ -28,7 +28,7 @@ _INVENTORIES = shared.keyed(
     maxProperties=MAX_RESHAPER_INVENTORIES,
 )
 
-# A reshape may move inventories alone.
+# A reshape may have no allocations.
 _CONSUMERS = {"minProperties": 0, "maxProperties": MAX_RESHAPER_CONSUMERS}
 POST = Schemas(
     *(
@@ -50,34 +50,35 @@ POST = Schemas(
 @shared.update_conflict()
 @in_transaction
 def post(call: Call, connection: Connection) -> Answer:
-    """Make providers have, and consumers hold, exactly what the body says: all of it or nothing."""
-    stocks = call.body["inventories"]
-    _refuse_too_many(stocks)
+    """Replace inventories and allocations of several providers: all or nothing."""
+    entries = call.body["inventories"]
+    _check_number(entries)
     allocations.refuse_too_many(call.body["allocations"].values(), "$.allocations")
     claims = allocations.claims_of(call, call.body["allocations"])
-    generations = {uuid: stock["resource_provider_generation"] for uuid, stock in stocks.items()}
-    names = {name for stock in stocks.values() for name in stock["inventories"]}
+    generations = {uuid: entry["resource_provider_generation"] for uuid, entry in entries.items()}
+    names = {name for entry in entries.values() for name in entry["inventories"]}
     allocated = {
         name for claim in claims for amounts in claim.allocations.values() for name in amounts
     }
     providers = reshape.lock(connection, generations, claims)
     refuse_unknown(connection, names | allocated, "malformed reshaper data")
-    # As in OpenStack placement, more may be reserved here than there is: what reports its
-    # inventories so has to get through an upgrade, and nothing can be claimed of them.
-    wanted = {
+    # As in OpenStack placement, the reserved amount may exceed the total, so that the reshape of
+    # an upgrade does not fail on such an inventory. Nothing can be claimed from it.
+    inventories = {
         provider.id: [
-            inventory_from(name, document) for name, document in stocks[uuid]["inventories"].items()
+            inventory_from(name, document)
+            for name, document in entries[uuid]["inventories"].items()
         ]
         for uuid, provider in providers.items()
     }
-    reshape.write(connection, wanted, claims, call.now())
+    reshape.write(connection, inventories, claims, call.now())
     return Answer(status=204)
 
 
-def _refuse_too_many(stocks: Json) -> None:
-    number = sum(len(stock["inventories"]) for stock in stocks.values())
+def _check_number(entries: Json) -> None:
+    number = sum(len(entry["inventories"]) for entry in entries.values())
     if number > MAX_RESHAPER_INVENTORIES:
         raise Invalid(
-            f"JSON does not validate: $.inventories: the providers have {number} inventories, and "
-            f"one request may name {MAX_RESHAPER_INVENTORIES} at most."
+            f"JSON does not validate: $.inventories: the providers have {number} inventories, "
+            f"which exceeds the limit of {MAX_RESHAPER_INVENTORIES} per request."
         )

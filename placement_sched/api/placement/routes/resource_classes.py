@@ -1,4 +1,7 @@
-"""Routes of resource classes (Placement API reference, "Resource classes")."""
+"""Routes of resource classes.
+
+Source: Placement API reference, "Resource classes".
+"""
 
 from contextlib import suppress
 from typing import Any
@@ -25,10 +28,10 @@ _BY_NAME = record(
 
 POST = Schemas(_BY_NAME)
 
-#: A renaming; from 1.7 on PUT takes no body.
+#: The new name of a class. From 1.7 on PUT has no body.
 PUT = Schemas(_BY_NAME)
 
-#: What 1.7 asks of a name that stands in the path.
+#: Schema of the class name in the path, from 1.7 on.
 NAMED = Schema(_BY_NAME)
 
 _SHOWN = record(name=UPPER_CASE, links=links("self"))
@@ -40,26 +43,26 @@ ANSWER = Schemas(_SHOWN)
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", refusals=(404,), answer=LIST_ANSWER)
 def index(call: Call) -> Answer:
-    """Return every resource class."""
-    found = call.read(resource_classes.all_classes)
-    return dated(call, {"resource_classes": [_shown(call, one.name) for one in found]}, found)
+    """List the resource classes."""
+    rows = call.read(resource_classes.all_classes)
+    return dated(call, {"resource_classes": [_as_document(call, row.name) for row in rows]}, rows)
 
 
 @blueprint.post(
     _ALL, policy=f"{_POLICY}:create", body=POST, success=(201,), refusals=(404, 409), located=True
 )
 def create(call: Call) -> Answer:
-    """Create a custom class."""
+    """Create a custom resource class."""
     name = call.body["name"]
     call.write(resource_classes.add, name, call.now())
-    return Answer(status=201, headers=_location(call, name))
+    return Answer(status=201, headers=_location_header(call, name))
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=ANSWER)
 def show(call: Call, name: str) -> Answer:
-    """Return one class."""
-    found = call.read(resource_classes.by_name, name)
-    return dated(call, _shown(call, found.name), [found])
+    """Show a resource class."""
+    row = call.read(resource_classes.by_name, name)
+    return dated(call, _as_document(call, row.name), [row])
 
 
 @blueprint.put(
@@ -72,13 +75,13 @@ def show(call: Call, name: str) -> Answer:
 )
 @in_transaction
 def rename(call: Call, connection: Connection, name: str) -> Answer:
-    """Give a custom class another name (until 1.6)."""
-    wanted = call.body["name"]
-    old = resource_classes.by_name(connection, name)
+    """Rename a custom resource class (until 1.6)."""
+    new_name = call.body["name"]
+    row = resource_classes.by_name(connection, name)
     if not name.startswith(CUSTOM_PREFIX):
         raise Invalid(f"Cannot update standard resource class {name}")
-    resource_classes.rename(connection, old, wanted, call.now())
-    return Answer(body=_shown(call, wanted))
+    resource_classes.rename(connection, row, new_name, call.now())
+    return Answer(body=_as_document(call, new_name))
 
 
 @blueprint.put(
@@ -90,38 +93,38 @@ def rename(call: Call, connection: Connection, name: str) -> Answer:
     located=True,
 )
 def ensure(call: Call, name: str) -> Answer:
-    """Create a custom class, or find it there already (from 1.7)."""
+    """Create a custom resource class if it does not exist (from 1.7)."""
     NAMED.check({"name": name}, "JSON does not validate")
-    return _ensured(call, name)
+    return _create_if_missing(call, name)
 
 
 @in_transaction
-def _ensured(call: Call, connection: Connection, name: str) -> Answer:
+def _create_if_missing(call: Call, connection: Connection, name: str) -> Answer:
     status = 204
     if name not in resource_classes.ids_by_name(connection, [name]):
-        with suppress(Duplicate):  # made meanwhile, which is all that was asked
+        with suppress(Duplicate):  # a concurrent request created it
             resource_classes.add(connection, name, call.now())
             status = 201
-    return Answer(status=status, headers=_location(call, name))
+    return Answer(status=status, headers=_location_header(call, name))
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), refusals=(409,))
 @in_transaction
 def remove(_call: Call, connection: Connection, name: str) -> Answer:
-    """Delete a custom class that no provider has an inventory of."""
-    found = resource_classes.by_name(connection, name)
+    """Delete a custom resource class that has no inventories."""
+    row = resource_classes.by_name(connection, name)
     if not name.startswith(CUSTOM_PREFIX):
         raise Invalid(
             f"Error in delete resource class: Cannot delete standard resource class {name}."
         )
-    resource_classes.remove(connection, found)
+    resource_classes.remove(connection, row)
     return Answer(status=204)
 
 
-def _shown(call: Call, name: str) -> dict[str, Any]:
+def _as_document(call: Call, name: str) -> dict[str, Any]:
     self_link = {"rel": "self", "href": f"{call.base}/resource_classes/{name}"}
     return {"name": name, "links": [self_link]}
 
 
-def _location(call: Call, name: str) -> dict[str, str]:
+def _location_header(call: Call, name: str) -> dict[str, str]:
     return {"Location": f"{call.url}/resource_classes/{name}"}

@@ -1,4 +1,7 @@
-"""Routes of resource providers (Placement API reference, "Resource providers")."""
+"""Routes of resource providers.
+
+Source: Placement API reference, "Resource providers".
+"""
 
 from typing import Any
 from uuid import uuid4
@@ -23,7 +26,7 @@ from placement_sched.schemas.parts import an_object
 from placement_sched.store.placement import provider_search, provider_trees, resource_providers
 from placement_sched.store.placement.provider_search import ProviderQuery
 
-#: What an answer links to, in this order, and since when.
+#: Relations of the links of a provider, in this order, and the version that added each.
 _LINKS = (
     ("inventories", mv.OLDEST),
     ("usages", mv.OLDEST),
@@ -31,7 +34,8 @@ _LINKS = (
     ("traits", mv.TRAITS),
     ("allocations", mv.ALLOCATIONS_LINK),
 )
-_MARK = "{uuid}"
+#: Placeholder of the uuid in the rendered links.
+_PLACEHOLDER = "{uuid}"
 
 blueprint = Blueprint("resource_providers", __name__)
 
@@ -39,7 +43,7 @@ _ALL = "/resource_providers"
 _ONE = "/resource_providers/<uuid>"
 _POLICY = "placement:resource_providers"
 
-# In a query a uuid has to be written with its hyphens. A message shows this text.
+# A uuid in a query must have hyphens. Error messages contain this pattern.
 _HYPHENATED = {
     "type": "string",
     "pattern": "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$",
@@ -48,17 +52,17 @@ _TEXTS = {**TEXT, REPEATED: True}
 _PARENT = {"parent_provider_uuid": UUID_OR_NULL}
 
 
-def _body(**properties: Json) -> Schemas:
+def _body_schemas(**properties: Json) -> Schemas:
     return Schemas(
         (mv.OLDEST, an_object(properties, "name")),
         (mv.NESTED_PROVIDERS, an_object({**properties, **_PARENT}, "name")),
     )
 
 
-# An existing provider may be given an empty name, a new one may not.
-POST = _body(name={**PROVIDER_NAME, "minLength": 1}, uuid=UUID)
+# Only PUT accepts an empty name.
+POST = _body_schemas(name={**PROVIDER_NAME, "minLength": 1}, uuid=UUID)
 
-PUT = _body(name=PROVIDER_NAME)
+PUT = _body_schemas(name=PROVIDER_NAME)
 
 LIST = Schemas(
     *(
@@ -76,39 +80,42 @@ LIST = Schemas(
 )
 
 
-def _answer(since: Version) -> Json:
-    """Return the schema of a provider from a version on."""
-    relations = (rel for rel, known in _LINKS if since.has(known))
+def _provider_schema(since: Version) -> Json:
+    """Return the schema of a provider at a version."""
+    relations = (rel for rel, added in _LINKS if since.has(added))
     tree = {**_PARENT, "root_provider_uuid": UUID} if since.has(mv.NESTED_PROVIDERS) else {}
     links = shared.links("self", *relations)
     return record(uuid=UUID, name=TEXT, generation=INTEGER, links=links, **tree)
 
 
-_CHANGED = {known for _, known in _LINKS} | {mv.NESTED_PROVIDERS}
+_CHANGED_IN = {added for _, added in _LINKS} | {mv.NESTED_PROVIDERS}
 
-ANSWER = Schemas(*((since, _answer(since)) for since in _CHANGED))
+ANSWER = Schemas(*((since, _provider_schema(since)) for since in _CHANGED_IN))
 
 LIST_ANSWER = Schemas(
-    *((since, record(resource_providers=shared.listing(_answer(since)))) for since in _CHANGED)
+    *(
+        (since, record(resource_providers=shared.listing(_provider_schema(since))))
+        for since in _CHANGED_IN
+    )
 )
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, answer=LIST_ANSWER)
 def index(call: Call) -> Answer:
-    """Return the providers that the query asks for."""
+    """List the providers that match the query."""
     resources = call.value("resources")
     query = ProviderQuery(
         name=call.value("name"),
         uuid=call.value("uuid"),
         in_tree=call.value("in_tree"),
-        # Of several faults the one is reported that OpenStack placement reports.
+        # The order of the parsers is OpenStack placement's, so that the same error is reported.
         aggregates=parse_member_of(call.values("member_of"), call.version),
         traits=parse_traits(call.values("required"), call.version),
         resources={} if resources is None else parse_resources(resources),
     )
-    found, links = call.read(provider_search.search, query), _links(call)
-    shown = [_shown(call, provider, links) for provider in found]
-    return shared.dated(call, {"resource_providers": shown}, found)
+    providers, links = call.read(provider_search.search, query), _render_links(call)
+    documents = [_as_document(call, provider, links) for provider in providers]
+    return shared.dated(call, {"resource_providers": documents}, providers)
 
 
 @blueprint.post(
@@ -130,9 +137,9 @@ def index(call: Call) -> Answer:
     answer=ANSWER,
 )
 def create(call: Call) -> Answer:
-    """Create a provider; with a parent it joins that one's tree.
+    """Create a provider, in the tree of its parent if it has a parent.
 
-    The root provider of a compute node joins the aggregates of the node's host.
+    The root provider of a compute node is added to the aggregates of its host.
     """
     provider = call.write(
         reports.create,
@@ -144,13 +151,13 @@ def create(call: Call) -> Answer:
     headers = {"Location": f"{call.url}/resource_providers/{provider.uuid}"}
     if not call.version.has(mv.POST_PROVIDER_BODY):
         return Answer(status=201, headers=headers)
-    return _one(call, provider, headers=headers)
+    return _build_response(call, provider, headers=headers)
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=ANSWER)
 def show(call: Call, uuid: str) -> Answer:
-    """Return one provider."""
-    return _one(call, call.read(resource_providers.by_uuid, uuid))
+    """Show a provider."""
+    return _build_response(call, call.read(resource_providers.by_uuid, uuid))
 
 
 @blueprint.put(
@@ -163,42 +170,42 @@ def show(call: Call, uuid: str) -> Answer:
 )
 @in_transaction
 def update(call: Call, connection: Connection, uuid: str) -> Answer:
-    """Rename a provider and, where the version knows parents, move it to another parent."""
+    """Rename a provider and, from 1.14 on, move it to another parent."""
     if "parent_provider_uuid" in call.body:
-        parent, anywhere = call.body["parent_provider_uuid"], call.version.has(mv.REPARENTING)
-        provider_trees.move(connection, uuid, parent, anywhere=anywhere, now=call.now())
+        parent, can_reparent = call.body["parent_provider_uuid"], call.version.has(mv.REPARENTING)
+        provider_trees.move(connection, uuid, parent, anywhere=can_reparent, now=call.now())
     provider = resource_providers.locked_by_uuid(connection, uuid)
     resource_providers.rename(connection, provider, name=call.body["name"], now=call.now())
-    return _one(call, resource_providers.by_uuid(connection, uuid))
+    return _build_response(call, resource_providers.by_uuid(connection, uuid))
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), refusals=(409,))
 def remove(call: Call, uuid: str) -> Answer:
-    """Delete a provider with its inventories, traits and memberships."""
+    """Delete a provider with its inventories, traits and aggregate memberships."""
     call.write(provider_trees.remove, uuid)
     return Answer(status=204)
 
 
-def _one(call: Call, provider: Provider, **more: Any) -> Answer:
-    return shared.dated(call, _shown(call, provider, _links(call)), [provider], **more)
+def _build_response(call: Call, provider: Provider, **more: Any) -> Answer:
+    return shared.dated(call, _as_document(call, provider, _render_links(call)), [provider], **more)
 
 
-def _links(call: Call) -> str:
-    """Return the links of any provider in JSON, with a mark where its uuid belongs."""
-    path = f"{call.base}/resource_providers/{_MARK}"
-    others = [
+def _render_links(call: Call) -> str:
+    """Return the links of a provider as JSON with a placeholder for its uuid."""
+    path = f"{call.base}/resource_providers/{_PLACEHOLDER}"
+    relations = [
         {"rel": rel, "href": f"{path}/{rel}"} for rel, since in _LINKS if call.version.has(since)
     ]
-    return orjson.dumps([{"rel": "self", "href": path}, *others]).decode()
+    return orjson.dumps([{"rel": "self", "href": path}, *relations]).decode()
 
 
-def _shown(call: Call, provider: Provider, links: str) -> dict[str, Any]:
+def _as_document(call: Call, provider: Provider, links: str) -> dict[str, Any]:
     document: dict[str, Any] = {
         "uuid": provider.uuid,
         "name": provider.name,
         "generation": provider.generation,
-        # Ready-made, since they are most of a long list.
-        "links": orjson.Fragment(links.replace(_MARK, provider.uuid)),
+        # Rendered once, since links are the largest part of a long list.
+        "links": orjson.Fragment(links.replace(_PLACEHOLDER, provider.uuid)),
     }
     if call.version.has(mv.NESTED_PROVIDERS):
         document["parent_provider_uuid"] = provider.parent_uuid

@@ -1,4 +1,4 @@
-"""The version document of the Placement API."""
+"""Version document of the Placement API."""
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
@@ -18,13 +18,13 @@ SHOW_ANSWER = Schemas(record(versions=listing(_VERSION)))
 
 @blueprint.get("/", public=True, answer=SHOW_ANSWER)
 def show(call: Call) -> Answer:
-    """Return the versions served (Placement API reference, "List Versions")."""
+    """List the supported versions (Placement API reference, "List Versions")."""
     document = {
         "id": "v1.0",
         "max_version": str(VERSIONING.newest),
         "min_version": str(VERSIONING.oldest),
         "status": "CURRENT",
-        # Relative, and so right behind a proxy that knows this service by another prefix.
+        # A relative link is also correct if a proxy serves this API under another prefix.
         "links": [{"rel": "self", "href": ""}],
     }
     return dated(call, {"versions": [document]})

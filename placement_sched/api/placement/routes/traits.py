@@ -1,4 +1,7 @@
-"""Routes of traits (Placement API reference, "Traits" and "Resource provider traits")."""
+"""Routes of traits.
+
+Source: Placement API reference, "Traits" and "Resource provider traits".
+"""
 
 import re
 from collections.abc import Iterable
@@ -28,14 +31,14 @@ _ON_PROVIDER = "/resource_providers/<uuid>/traits"
 
 LIST = Schemas(an_object({"name": TEXT, "associated": TEXT}))
 
-# A name that no trait can have is reported as an unknown trait.
-_GIVEN = {
+# An invalid name is reported as an unknown trait.
+_TRAITS = {
     "type": "array",
     "items": {"type": "string", "minLength": 1, "maxLength": _MAX_LENGTH},
     "maxItems": MAX_PROVIDER_ITEMS,
 }
 
-PUT_ON_PROVIDER = Schemas(record(traits=_GIVEN, resource_provider_generation=INTEGER))
+PUT_ON_PROVIDER = Schemas(record(traits=_TRAITS, resource_provider_generation=INTEGER))
 
 _NAMES = shared.listing(shared.UPPER_CASE)
 
@@ -48,16 +51,16 @@ ON_PROVIDER_ANSWER = Schemas(record(traits=_NAMES, resource_provider_generation=
     _ALL, policy="placement:traits:list", query=LIST, refusals=(404,), answer=LIST_ANSWER
 )
 def index(call: Call) -> Answer:
-    """Return the names of traits: all, those of a list, those that begin so, those in use."""
-    named, associated = _named(call), call.value("associated")
+    """List the names of traits, filtered by names, prefix or use."""
+    name_filter, associated = _parse_name_filter(call), call.value("associated")
     if associated is not None and associated.lower() not in {"true", "false"}:
         raise Invalid('The query parameter "associated" only accepts "true" or "false"')
     in_use = None if associated is None else associated.lower() == "true"
-    found = call.read(traits.search, **named, associated=in_use)
-    return shared.dated(call, {"traits": [trait.name for trait in found]}, found)
+    rows = call.read(traits.search, **name_filter, associated=in_use)
+    return shared.dated(call, {"traits": [trait.name for trait in rows]}, rows)
 
 
-def _named(call: Call) -> dict[str, Any]:
+def _parse_name_filter(call: Call) -> dict[str, Any]:
     text = call.value("name")
     if text is None:
         return {}
@@ -73,24 +76,24 @@ def _named(call: Call) -> dict[str, Any]:
 
 @blueprint.get(_ONE, policy="placement:traits:show", success=(204,), dated=True)
 def show(call: Call, name: str) -> Answer:
-    """Return 204 where the trait exists."""
+    """Return 204 if the trait exists."""
     return shared.dated(call, None, [call.read(traits.by_name, name)], status=204)
 
 
 @blueprint.put(_ONE, policy="placement:traits:update", success=(201, 204), located=True, dated=True)
 def ensure(call: Call, name: str) -> Answer:
-    """Create a custom trait, or find it there already."""
+    """Create a custom trait if it does not exist."""
     if not _CUSTOM.fullmatch(name) or len(name) > _MAX_LENGTH:
         raise Invalid(
             "The trait is invalid. A valid trait must be no longer than "
             f'{_MAX_LENGTH} characters, start with the prefix "{CUSTOM_PREFIX}" and use following '
             f'characters: "A"-"Z", "0"-"9" and "_". Got {len(name)} characters: {name}'
         )
-    return _ensured(call, name)
+    return _create_if_missing(call, name)
 
 
 @in_transaction
-def _ensured(call: Call, connection: Connection, name: str) -> Answer:
+def _create_if_missing(call: Call, connection: Connection, name: str) -> Answer:
     status = 201 if traits.ensure(connection, name, call.now()) else 204
     headers = {"Location": f"{call.url}/traits/{name}"}
     trait = traits.by_name(connection, name)
@@ -112,9 +115,9 @@ def remove(_call: Call, connection: Connection, name: str) -> Answer:
     _ON_PROVIDER, policy="placement:resource_providers:traits:list", answer=ON_PROVIDER_ANSWER
 )
 def of_provider(call: Call, uuid: str) -> Answer:
-    """Return the traits of a provider."""
-    found = call.read(traits.carried_by, uuid)
-    return _answer(call, found.traits, found.generation)
+    """List the traits of a provider."""
+    row = call.read(traits.carried_by, uuid)
+    return _build_response(call, row.traits, row.generation)
 
 
 @blueprint.put(
@@ -127,18 +130,18 @@ def of_provider(call: Call, uuid: str) -> Answer:
 @shared.generation_changed()
 @in_transaction
 def replace(call: Call, connection: Connection, uuid: str) -> Answer:
-    """Make these the only traits of a provider."""
-    given: int = call.body["resource_provider_generation"]
-    provider_id, generation, held = traits.carried_by(connection, uuid)
-    resource_providers.refuse_other_generation(uuid, generation, given)
-    wanted = _of_names(connection, call.body["traits"], held)
-    if wanted != held:
+    """Replace the traits of a provider."""
+    expected: int = call.body["resource_provider_generation"]
+    provider_id, generation, current = traits.carried_by(connection, uuid)
+    resource_providers.refuse_other_generation(uuid, generation, expected)
+    new_traits = _resolve_names(connection, call.body["traits"], current)
+    if new_traits != current:
         resource_providers.bump_generation_from(
             connection, provider_id, uuid, generation, call.now()
         )
-        traits.replace(connection, provider_id, _ids(held), _ids(wanted), call.now())
+        traits.replace(connection, provider_id, _ids(current), _ids(new_traits), call.now())
         generation += 1
-    return _answer(call, wanted, generation)
+    return _build_response(call, new_traits, generation)
 
 
 @blueprint.delete(
@@ -149,34 +152,34 @@ def replace(call: Call, connection: Connection, uuid: str) -> Answer:
 )
 @in_transaction
 def clear(call: Call, connection: Connection, uuid: str) -> Answer:
-    """Take all traits from a provider."""
+    """Remove all traits of a provider."""
     provider = resource_providers.locked_by_uuid(connection, uuid)
-    held = traits.of_provider(connection, provider.id)
-    if traits.replace(connection, provider.id, _ids(held), (), call.now()):
+    current = traits.of_provider(connection, provider.id)
+    if traits.replace(connection, provider.id, _ids(current), (), call.now()):
         resource_providers.bump_generations(connection, [provider.id], call.now())
     return Answer(status=204)
 
 
-def _of_names(
-    connection: Connection, names: Iterable[str], held: Iterable[Trait]
+def _resolve_names(
+    connection: Connection, names: Iterable[str], current: Iterable[Trait]
 ) -> tuple[Trait, ...]:
-    """Return the traits of these names, by id; those that are held need no looking up.
+    """Return the traits of these names by id. Traits in ``current`` are not read again.
 
-    Raises :class:`Invalid` where there is none of a name.
+    Raises :class:`Invalid` if a trait does not exist.
     """
     names = set(names)
-    known = [trait for trait in held if trait.name in names]
-    unknown = names.difference(trait.name for trait in known)
-    found = traits.by_names(connection, unknown) if unknown else ()
-    if missing := sorted(unknown.difference(trait.name for trait in found)):
+    retained = [trait for trait in current if trait.name in names]
+    unknown = names.difference(trait.name for trait in retained)
+    rows = traits.by_names(connection, unknown) if unknown else ()
+    if missing := sorted(unknown.difference(trait.name for trait in rows)):
         raise Invalid(f"No such trait {', '.join(missing)}")
-    return tuple(sorted([*known, *found], key=lambda trait: trait.id))
+    return tuple(sorted([*retained, *rows], key=lambda trait: trait.id))
 
 
-def _ids(found: Iterable[Trait]) -> list[int]:
-    return [trait.id for trait in found]
+def _ids(rows: Iterable[Trait]) -> list[int]:
+    return [trait.id for trait in rows]
 
 
-def _answer(call: Call, found: tuple[Trait, ...], generation: int) -> Answer:
-    names = [trait.name for trait in found]
-    return shared.dated(call, {"traits": names, "resource_provider_generation": generation}, found)
+def _build_response(call: Call, rows: tuple[Trait, ...], generation: int) -> Answer:
+    names = [trait.name for trait in rows]
+    return shared.dated(call, {"traits": names, "resource_provider_generation": generation}, rows)

@@ -1,4 +1,4 @@
-"""Routes of usages: of a provider, and of a project or user."""
+"""Routes of usages of a provider and of a project or user."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ from placement_sched.schemas.parts import an_object
 from placement_sched.store.placement import usages
 from placement_sched.store.placement.usages import TypeUsage
 
-#: Asks for the sum over all consumer types.
+#: Value of ``consumer_type`` for the sum over all consumer types.
 _ALL = "all"
-#: A consumer type, or what stands for all or for none.
+#: A consumer type, or the words for all types and for consumers without a type.
 _TYPES = "^([A-Z0-9_]+|all|unknown)$"
 
 blueprint = Blueprint("usages", __name__)
@@ -29,7 +29,7 @@ GET = Schemas(
     (mv.USAGES, an_object(_1_9, "project_id")), (mv.CONSUMER_TYPES, an_object(_1_38, "project_id"))
 )
 
-# Consumers are counted beside what they use.
+# The number of consumers is among the amounts.
 _BY_TYPE: Json = {**record(consumer_count=INTEGER), "patternProperties": {NAME: INTEGER}}
 
 ANSWER = Schemas(
@@ -45,7 +45,7 @@ OF_PROVIDER_ANSWER = Schemas(record(resource_provider_generation=INTEGER, usages
     answer=OF_PROVIDER_ANSWER,
 )
 def of_provider(call: Call, uuid: str) -> Answer:
-    """Return how much of each of a provider's inventories is used."""
+    """Show the used amount of each inventory of a provider."""
     generation, used = call.read(usages.of_provider, uuid)
     return dated(call, {"resource_provider_generation": generation, "usages": used})
 
@@ -54,26 +54,29 @@ def of_provider(call: Call, uuid: str) -> Answer:
     "/usages", policy="placement:usages", since=mv.USAGES, query=GET, refusals=(404,), answer=ANSWER
 )
 def of_project(call: Call) -> Answer:
-    """Return the usage of a project, or of one of its users; by consumer type from 1.38 on."""
+    """Show the usage of a project or user, from 1.38 on by consumer type."""
     project_id, user_id = call.value("project_id") or "", call.value("user_id")
     if not call.version.has(mv.CONSUMER_TYPES):
         amounts = call.read(usages.amounts_of_project, project_id, user_id)
         return dated(call, {"usages": amounts})
-    kind = call.value("consumer_type")
-    found = call.read(
-        usages.of_project, project_id, user_id=user_id, consumer_type=None if kind == _ALL else kind
+    consumer_type = call.value("consumer_type")
+    rows = call.read(
+        usages.of_project,
+        project_id,
+        user_id=user_id,
+        consumer_type=None if consumer_type == _ALL else consumer_type,
     )
-    return dated(call, {"usages": _by_type(kind, found)})
+    return dated(call, {"usages": _group_by_type(consumer_type, rows)})
 
 
-def _by_type(kind: str | None, found: Sequence[TypeUsage]) -> Mapping[str, Any]:
-    if kind != _ALL:
-        return {one.consumer_type: {**one.amounts, **_count([one])} for one in found}
+def _group_by_type(consumer_type: str | None, rows: Sequence[TypeUsage]) -> Mapping[str, Any]:
+    if consumer_type != _ALL:
+        return {row.consumer_type: {**row.amounts, **_count_consumers([row])} for row in rows}
     total: Counter[str] = Counter()
-    for one in found:
-        total.update(one.amounts)
-    return {_ALL: {**total, **_count(found)}} if found else {}
+    for row in rows:
+        total.update(row.amounts)
+    return {_ALL: {**total, **_count_consumers(rows)}} if rows else {}
 
 
-def _count(found: Sequence[TypeUsage]) -> dict[str, int]:
-    return {"consumer_count": sum(one.consumers for one in found)}
+def _count_consumers(rows: Sequence[TypeUsage]) -> dict[str, int]:
+    return {"consumer_count": sum(row.consumers for row in rows)}

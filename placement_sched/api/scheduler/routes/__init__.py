@@ -1,4 +1,4 @@
-"""The scheduler API: the routes of its nouns, and how it negotiates versions and reports errors."""
+"""The scheduler API: routes, version negotiation and error responses."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -19,9 +19,9 @@ from placement_sched.api.scheduler.routes import (
 from placement_sched.api.versions import Version, Versioning
 from placement_sched.errors import Error
 
-_FOREIGN = "placement."
+_PLACEMENT_PREFIX = "placement."
 
-#: The code of an error that has no special one of this API.
+#: Default error codes of this API by status.
 CODES: Mapping[int, str] = {
     HTTPStatus.BAD_REQUEST: "scheduler.bad_value",
     HTTPStatus.UNAUTHORIZED: "scheduler.unauthorized",
@@ -36,7 +36,7 @@ CODES: Mapping[int, str] = {
     HTTPStatus.SERVICE_UNAVAILABLE: "scheduler.unavailable",
 }
 
-#: Codes of the Placement API that are more specific than the status, and their names here.
+#: Codes of the Placement API that are more specific than the status, and this API's codes.
 ALSO_HERE: Mapping[str, str] = {
     "placement.concurrent_update": "scheduler.concurrent_update",
     "placement.duplicate_name": "scheduler.duplicate",
@@ -45,7 +45,7 @@ ALSO_HERE: Mapping[str, str] = {
 
 
 class SchedulerStyle(PlacementStyle):
-    """Placement's shape, one version, and ``scheduler.*`` codes always."""
+    """Conventions of the scheduler API: placement's errors, a single version, own codes."""
 
     checks_every_value = True
 
@@ -53,13 +53,13 @@ class SchedulerStyle(PlacementStyle):
         super().__init__(Versioning("scheduler", Version(1, 0), Version(1, 0)), codes_since=None)
 
     def error(self, error: Error, status: int, title: str, seen: Seen) -> Answer:
-        """Return the error in placement's shape, under a code of this API."""
-        if error.code.startswith(_FOREIGN):
+        """Render an error in placement's JSON format with a code of this API."""
+        if error.code.startswith(_PLACEMENT_PREFIX):
             default = CODES.get(status, CODES[HTTPStatus.INTERNAL_SERVER_ERROR])
             error.code = ALSO_HERE.get(error.code, default)
-        return self.in_json(error, status, title, seen)  # whatever the client accepts
+        return self.in_json(error, status, title, seen)  # even if the client does not accept JSON
 
 
-_NOUNS = (root, capacity, compute_nodes, decisions, hosts, instances, plan, select_destinations)
+_MODULES = (root, capacity, compute_nodes, decisions, hosts, instances, plan, select_destinations)
 
-FACE = Face("scheduler", SchedulerStyle(), [noun.blueprint for noun in _NOUNS])
+FACE = Face("scheduler", SchedulerStyle(), [module.blueprint for module in _MODULES])

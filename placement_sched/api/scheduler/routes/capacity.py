@@ -1,4 +1,4 @@
-"""POST /capacity: how many more instances of a request fit."""
+"""Route of capacity: ``POST /capacity``."""
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
@@ -16,13 +16,13 @@ from placement_sched.schemas.parts import BOOLEAN, NAME, a_list, an_object, or_n
 
 blueprint = Blueprint("capacity", __name__)
 
-#: The flavor may be left out where others are asked about.
-_REQUEST: Json = {key: value for key, value in REQUEST_SPEC.items() if key != "required"}
+#: ``request_spec`` needs no flavor if the body has ``flavors`` or ``all_flavors``.
+_REQUEST_SPEC: Json = {key: value for key, value in REQUEST_SPEC.items() if key != "required"}
 _FLAVORS: Json = a_list(
     REQUEST_SPEC["properties"]["flavor"], minItems=1, maxItems=MAX_CAPACITY_FLAVORS
 )
-_ASKING: Json = {
-    "request_spec": _REQUEST,
+_PROPERTIES: Json = {
+    "request_spec": _REQUEST_SPEC,
     "flavors": _FLAVORS,
     "all_flavors": BOOLEAN,
     "per": or_null({"type": "string", "enum": [per.value for per in Per]}),
@@ -30,21 +30,21 @@ _ASKING: Json = {
     "overrides": OVERRIDES,
     "changes": CHANGES,
 }
-CAPACITY = Schemas(an_object(_ASKING, "request_spec"))
+CAPACITY = Schemas(an_object(_PROPERTIES, "request_spec"))
 
 
 @blueprint.post("/v1/capacity", policy="scheduler:capacity", body=CAPACITY, refusals=(404, 500))
 def count(call: Call) -> Answer:
-    """Return how many more instances of the request fit; nothing is claimed."""
+    """Count how many more instances of a request fit, without claiming."""
     check_policy_hint(call)
     return Answer(body=answer(call.services.scheduler, call.body))
 
 
 def answer(scheduler: Scheduler, body: Json) -> Json:
-    """Return how many more instances of the request fit, or of each flavor."""
+    """Count how many more instances of a request, or of each flavor, fit."""
     body = with_whole_numbers(body)
     per = body.get("per")
-    question = CapacityQuestion(
+    query = CapacityQuestion(
         document=body["request_spec"],
         per=None if per is None else Per(per),
         policy=body.get("policy"),
@@ -52,4 +52,4 @@ def answer(scheduler: Scheduler, body: Json) -> Json:
         flavors=body.get("flavors", ()),
         all_flavors=body.get("all_flavors", False),
     )
-    return capacity(scheduler, question, changes_from(body.get("changes")))
+    return capacity(scheduler, query, changes_from(body.get("changes")))

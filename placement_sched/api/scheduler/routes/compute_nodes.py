@@ -1,4 +1,4 @@
-"""Routes of compute nodes, which hosts report."""
+"""Routes of compute nodes and their reports."""
 
 from dataclasses import fields
 
@@ -21,9 +21,9 @@ from placement_sched.schemas.node_report import parse
 from placement_sched.schemas.parts import NAME, PAGING, a_list, an_object
 from placement_sched.store.compute import compute_nodes
 
-#: Answers omit these, so that they can be sent back as a report.
-_OURS = {"version", "created_at", "updated_at"}
-_SHOWN = tuple(field.name for field in fields(ComputeNode) if field.name not in _OURS)
+#: Fields that responses omit, so that a response is a valid report.
+_OMITTED = {"version", "created_at", "updated_at"}
+_FIELDS = tuple(field.name for field in fields(ComputeNode) if field.name not in _OMITTED)
 _FILTERS = ("host", "hypervisor_hostname")
 
 blueprint = Blueprint("compute_nodes", __name__, changes=NovaNoun.COMPUTE_NODES)
@@ -33,14 +33,14 @@ _ONE = "/v1/compute_nodes/<uuid>"
 _POLICY = "scheduler:compute_nodes"
 
 LIST = Schemas(an_object(dict.fromkeys(_FILTERS, NAME) | PAGING))
-#: ``placement_sched.schemas.node_report`` checks the reports.
+#: ``placement_sched.schemas.node_report`` validates the reports.
 PUT = Schemas({"type": "object"})
 POST = Schemas(a_list({"type": "object"}, maxItems=MAX_REPORTS))
 
 
 @blueprint.post(_ALL, policy=f"{_POLICY}:report", body=POST, takes_many=True, refusals=(409,))
 def report_many(call: Call) -> Answer:
-    """Record all of a list of reports or none, and return how many nodes are new or changed."""
+    """Record a list of reports, all or nothing, and count new and changed nodes."""
     now = call.now()
     parsed = reports.parse_reports(call.body, call.settings, now)
     recorded = call.write(reports.record_reports, parsed, now, call.policies())
@@ -50,46 +50,46 @@ def report_many(call: Call) -> Answer:
 
 @blueprint.put(_ONE, policy=f"{_POLICY}:report", body=PUT, refusals=(409,))
 def report(call: Call, uuid: str) -> Answer:
-    """Record one report and return the node."""
+    """Record the report of a node and return the node."""
     now = call.now()
     uuid = formats.read(formats.uuid, uuid, "uuid")
     if "uuid" in call.body and formats.read(formats.uuid, call.body["uuid"], "$.uuid") != uuid:
         raise Invalid(
-            f"{call.body['uuid']!r} is not the uuid of the path",
+            f"{call.body['uuid']!r} differs from the uuid in the path",
             at="$.uuid",
             code="scheduler.bad_value",
         )
     parsed = parse({**call.body, "uuid": uuid}, reports.defaults(call.settings, now))
 
-    def work(connection: Connection) -> ComputeNode:
+    def write_report(connection: Connection) -> ComputeNode:
         reports.record_reports(connection, [parsed], now, call.policies())
         return compute_nodes.by_uuid(connection, uuid)
 
-    return Answer(body=_shown(call.services.database.write(work)))
+    return Answer(body=_as_document(call.services.database.write(write_report)))
 
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST)
 def index(call: Call) -> Answer:
-    """List nodes by uuid, of one host or hypervisor_hostname if requested."""
+    """List compute nodes by uuid, filtered by host or hypervisor_hostname."""
     limit, marker = limit_and_marker(call)
     filters = {name: call.value(name) for name in _FILTERS}
-    found = call.read(compute_nodes.search, **filters, after=marker, limit=limit)
-    return page(call, "compute_nodes", [_shown(node) for node in found])
+    nodes = call.read(compute_nodes.search, **filters, after=marker, limit=limit)
+    return page(call, "compute_nodes", [_as_document(node) for node in nodes])
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show")
 def show(call: Call, uuid: str) -> Answer:
-    """Return one node."""
-    return Answer(body=_shown(call.read(compute_nodes.by_uuid, usual_uuid(uuid))))
+    """Show a compute node."""
+    return Answer(body=_as_document(call.read(compute_nodes.by_uuid, usual_uuid(uuid))))
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), refusals=(409,))
 def remove(call: Call, uuid: str) -> Answer:
-    """Delete a node and its root provider, and with the last node of a host its service."""
+    """Delete a node, its root provider and, if it is the host's last node, the service."""
     call.write(reports.remove_node, usual_uuid(uuid))
     return Answer(status=204)
 
 
-def _shown(node: ComputeNode) -> Json:
-    shown = {name: getattr(node, name) for name in _SHOWN}
-    return shown | {"cpu_info": orjson.loads(node.cpu_info)}
+def _as_document(node: ComputeNode) -> Json:
+    document = {name: getattr(node, name) for name in _FIELDS}
+    return document | {"cpu_info": orjson.loads(node.cpu_info)}

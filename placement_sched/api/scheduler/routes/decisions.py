@@ -1,4 +1,4 @@
-"""Routes of decisions: requests, their outcomes and the chosen hosts."""
+"""Routes of decisions."""
 
 from urllib.parse import urlencode
 
@@ -16,9 +16,10 @@ _POLICY = "scheduler:decisions"
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=recorded.LIST)
 def index(call: Call) -> Answer:
-    """List decisions, the newest first, page by page.
+    """List decisions, newest first, page by page.
 
-    A page of those that rejected a host may have fewer than the limit, and another after it.
+    A page of decisions that rejected a host may have fewer entries than the limit although
+    another page follows.
     """
     body = recorded.listed(call.services.scheduler, dict(call.query))
     links = []
@@ -30,7 +31,7 @@ def index(call: Call) -> Answer:
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show")
 def show(call: Call, uuid: str) -> Answer:
-    """Return one decision with its request and funnel."""
+    """Show a decision with its request and funnel."""
     return Answer(body=recorded.one_shown(call.services.scheduler, uuid))
 
 
@@ -38,5 +39,5 @@ def show(call: Call, uuid: str) -> Answer:
     f"{_ONE}/replay", policy=f"{_POLICY}:replay", body=recorded.REPLAY, refusals=(404, 500)
 )
 def replay(call: Call, uuid: str) -> Answer:
-    """Run the request of a decision again, dry, and say what differs."""
+    """Evaluate the request of a decision again and return the differences."""
     return Answer(body=recorded.replayed(call.services.scheduler, uuid, call.body))

@@ -1,7 +1,4 @@
-"""Routes of hosts: the whole cloud in one answer, and one host whole.
-
-GET /aggregate_check says what is wrong with the aggregates that reserve hosts by traits.
-"""
+"""Routes of hosts and of the check of host aggregates."""
 
 from collections.abc import Iterable
 
@@ -18,12 +15,12 @@ from placement_sched.schemas.parts import NAME, PAGING, an_object
 blueprint = Blueprint("hosts", __name__)
 
 _POLICY = "scheduler:hosts"
-#: Of what is repeated of these, the last one counts.
-_LAST_COUNTS = ("host", "search", "zone", "aggregate")
+#: If these parameters are repeated, the last value counts.
+_SINGLE_VALUED = ("host", "search", "zone", "aggregate")
 
 LIST = Schemas(
     an_object(
-        dict.fromkeys((*_LAST_COUNTS, "trait"), NAME)
+        dict.fromkeys((*_SINGLE_VALUED, "trait"), NAME)
         | {"state": {"type": "string", "enum": list(STATES)}}
         | PAGING
     )
@@ -32,10 +29,10 @@ LIST = Schemas(
 
 @blueprint.get("/v1/hosts", policy=f"{_POLICY}:list", query=LIST)
 def index(call: Call) -> Answer:
-    """List hosts with state, zone, policy, aggregates, traits and sums of their resources."""
+    """List hosts with state, zone, policy, aggregates, traits and total resources."""
     limit, marker = limit_and_marker(call)
-    found = listed(call.services.scheduler, call.query, limit=limit, marker=marker)
-    return Answer(body=found | page(call, "hosts", found["hosts"]).body)
+    document = listed(call.services.scheduler, call.query, limit=limit, marker=marker)
+    return Answer(body=document | page(call, "hosts", document["hosts"]).body)
 
 
 def listed(
@@ -45,28 +42,28 @@ def listed(
     limit: int | None = None,
     marker: str | None = None,
 ) -> Json:
-    """Return the hosts that the pairs of a query string ask for; a page of them if asked."""
+    """Return the hosts that match the pairs of a query string, or a page of them."""
     pairs = list(query)
-    asked = HostsAsked(
-        **{name: value for name, value in pairs if name in _LAST_COUNTS},
+    filters = HostsAsked(
+        **{name: value for name, value in pairs if name in _SINGLE_VALUED},
         states=[value for name, value in pairs if name == "state"],
         traits=[value for name, value in pairs if name == "trait"],
         marker=marker,
         limit=limit,
     )
-    return all_shown(scheduler, asked)
+    return all_shown(scheduler, filters)
 
 
 @blueprint.get("/v1/hosts/<path:host>", policy=f"{_POLICY}:show")
 def show(call: Call, host: str) -> Answer:
-    """Return one host with all that is known of it."""
+    """Show a host with its nodes, providers and instances."""
     return Answer(body=one_shown(call.services.scheduler, host))
 
 
 @blueprint.get("/v1/aggregate_check", policy="scheduler:aggregate_check")
 def check(call: Call) -> Answer:
-    """Return who may use aggregates that are reserved by traits, and what is wrong."""
+    """Check the aggregates that reserve hosts by traits, and list who may use them."""
     scheduler = call.services.scheduler
     with scheduler.database.read() as connection:
-        found = check_aggregates(connection, scheduler.live.settings())
-    return Answer(body=found.as_json())
+        result = check_aggregates(connection, scheduler.live.settings())
+    return Answer(body=result.as_json())

@@ -16,9 +16,9 @@ from placement_sched.schemas import formats, parts
 from placement_sched.schemas.formats import usual_uuid
 from placement_sched.store.compute import instances
 
-#: What an answer leaves out, so that it can be sent again as a record.
-_OURS = {"created_at", "updated_at", "decision_uuid"}
-_SHOWN = tuple(field.name for field in fields(Instance) if field.name not in _OURS)
+#: Fields that responses omit, so that a response is a valid record.
+_OMITTED = {"created_at", "updated_at", "decision_uuid"}
+_FIELDS = tuple(field.name for field in fields(Instance) if field.name not in _OMITTED)
 _NAMES = ("host", "node", "project_id", "user_id")
 _STATES = ("vm_state", "task_state")
 _FILTERS = ("host", "node", "project_id")
@@ -44,24 +44,24 @@ LIST = Schemas(parts.an_object(dict.fromkeys(_FILTERS, parts.NAME) | parts.PAGIN
 
 @blueprint.put(_ONE, policy=f"{_POLICY}:record", body=PUT)
 def record(call: Call, uuid: str) -> Answer:
-    """Record an instance; fields that are omitted are cleared."""
-    return _recorded(call, _instance(formats.read(formats.uuid, uuid, "uuid"), call.body))
+    """Record an instance. Omitted fields are cleared."""
+    return _write_record(call, _parse_instance(formats.read(formats.uuid, uuid, "uuid"), call.body))
 
 
 @in_transaction
-def _recorded(call: Call, connection: Connection, instance: Instance) -> Answer:
+def _write_record(call: Call, connection: Connection, instance: Instance) -> Answer:
     flavor = request.flavor_for_record(connection, call.body.get("flavor"))
     instance = replace(instance, flavor=flavor)
-    return Answer(body=_shown(operations.record(connection, instance, call.now())))
+    return Answer(body=_as_document(operations.record(connection, instance, call.now())))
 
 
-def _instance(uuid: str, body: Json) -> Instance:
+def _parse_instance(uuid: str, body: Json) -> Instance:
     group, image = body.get("server_group"), body.get("image")
     return Instance(
         uuid=uuid,
         **{name: body.get(name) for name in (*_NAMES, *_STATES)},
         display_name=body.get("display_name") or uuid,
-        flavor=None,  # what a name stands for is looked up in the transaction
+        flavor=None,  # a name is resolved in the transaction
         image={"id": image} if isinstance(image, str) else image,
         server_group=None if group is None else formats.read(formats.uuid, group, "$.server_group"),
         decision_uuid=None,
@@ -70,17 +70,17 @@ def _instance(uuid: str, body: Json) -> Instance:
 
 @blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST)
 def index(call: Call) -> Answer:
-    """List instances by uuid, of one host, node or project if requested."""
+    """List instances by uuid, filtered by host, node or project."""
     limit, marker = limit_and_marker(call)
     filters = {name: call.value(name) for name in _FILTERS}
-    found = call.read(instances.search, **filters, after=marker, limit=limit)
-    return page(call, "instances", [_shown(instance) for instance in found])
+    rows = call.read(instances.search, **filters, after=marker, limit=limit)
+    return page(call, "instances", [_as_document(instance) for instance in rows])
 
 
 @blueprint.get(_ONE, policy=f"{_POLICY}:show")
 def show(call: Call, uuid: str) -> Answer:
-    """Return one instance."""
-    return Answer(body=_shown(call.read(instances.by_uuid, usual_uuid(uuid))))
+    """Show an instance."""
+    return Answer(body=_as_document(call.read(instances.by_uuid, usual_uuid(uuid))))
 
 
 @blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,))
@@ -90,5 +90,5 @@ def remove(call: Call, uuid: str) -> Answer:
     return Answer(status=204)
 
 
-def _shown(instance: Instance) -> Json:
-    return {name: getattr(instance, name) for name in _SHOWN}
+def _as_document(instance: Instance) -> Json:
+    return {name: getattr(instance, name) for name in _FIELDS}

@@ -1,7 +1,7 @@
-"""POST /plan says what changes of the cloud come to; POST /rebalance advises on moves.
+"""Routes of plans and of advice on moves: ``POST /plan`` and ``POST /rebalance``.
 
-Both are dry: what they try is undone before they answer. A request to make room for may name a
-scheduling policy, as one to be placed may.
+Both simulate changes in a transaction that is rolled back. The request of a rebalance may name
+a scheduling policy, as in ``select_destinations``.
 """
 
 from placement_sched.api.blueprint import Blueprint
@@ -14,10 +14,10 @@ blueprint = Blueprint("plan", __name__)
 
 @blueprint.post("/v1/plan", policy="scheduler:plan", body=request_schema.PLAN, refusals=(404, 500))
 def plan(call: Call) -> Answer:
-    """Return the moves that changes of the cloud make necessary; nothing is changed.
+    """Return the moves that changes of the cloud require, without applying them.
 
-    Changes are for those who may see hosts and instances of every project: the rule is one of
-    operators, as for explanations.
+    As for explanations, the API policy rule is for operators: a plan shows hosts and instances
+    of every project.
     """
     return Answer(body=request_schema.plan(call.services.scheduler, call.body))
 
@@ -29,16 +29,16 @@ def plan(call: Call) -> Answer:
     refusals=(404, 500),
 )
 def rebalance(call: Call) -> Answer:
-    """Return moves that make room, empty hosts or even out their load; nothing is moved.
+    """Return moves that make room, empty hosts or even out load, without moving instances.
 
-    It shows instances of every project, as plans do.
+    Like a plan, it shows instances of every project.
     """
     _check_policy_hint(call)
     return Answer(body=request_schema.rebalance(call.services.scheduler, call.body))
 
 
 def _check_policy_hint(call: Call) -> None:
-    """Raise :class:`Forbidden` where the body names a scheduling policy and the caller may not."""
+    """Raise :class:`Forbidden` if the caller may not use the policy hint of the body."""
     spec = call.body.get("request_spec") or {}
     hints = spec.get("scheduler_hints") or {}
     if POLICY_KEY in hints:

@@ -1,11 +1,11 @@
-"""The document of the scheduler API."""
+"""Version document of the scheduler API."""
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import Answer, Call
 
-#: The first parts of the paths below ``/v1/``.
-_READ = ("aggregate_check", "compute_nodes", "decisions", "hosts", "instances", "policies")
-_ASKED = ("select_destinations", "explain", "plan", "rebalance", "capacity")
+#: Resources below ``/v1/``.
+_COLLECTIONS = ("aggregate_check", "compute_nodes", "decisions", "hosts", "instances", "policies")
+_OPERATIONS = ("select_destinations", "explain", "plan", "rebalance", "capacity")
 
 blueprint = Blueprint("root", __name__)
 
@@ -14,6 +14,6 @@ blueprint = Blueprint("root", __name__)
 @blueprint.get("/v1", policy="scheduler:root:show")
 @blueprint.get("/v1/", policy="scheduler:root:show")
 def show(call: Call) -> Answer:
-    """Return the resources and their addresses."""
-    links = {name: f"{call.base}/v1/{name}" for name in (*_READ, *_ASKED)}
+    """List the resources and their addresses."""
+    links = {name: f"{call.base}/v1/{name}" for name in (*_COLLECTIONS, *_OPERATIONS)}
     return Answer(body={"id": "v1", "status": "CURRENT", "resources": links})

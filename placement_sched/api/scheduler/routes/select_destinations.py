@@ -1,6 +1,6 @@
-"""POST /select_destinations places instances; POST /explain shows how it would, and why.
+"""Routes of scheduling: ``POST /select_destinations`` and ``POST /explain``.
 
-A request to either may name a scheduling policy; GET /policies lists them.
+A request may name a scheduling policy. ``GET /policies`` lists the policies.
 """
 
 from placement_sched.api.blueprint import Blueprint
@@ -19,7 +19,7 @@ _POLICIES = "scheduler:policies"
     "/v1/select_destinations", policy=_POLICY, body=request_schema.SELECT, refusals=(404, 409, 500)
 )
 def select(call: Call) -> Answer:
-    """Return the hosts chosen for the request spec, allocated unless ``claim`` is false."""
+    """Select hosts for a request spec and claim them unless ``claim`` is false."""
     check_policy_hint(call)
     return Answer(body=request_schema.select(call.services.scheduler, call.body, call.ids))
 
@@ -28,14 +28,14 @@ def select(call: Call) -> Answer:
     "/v1/explain", policy="scheduler:explain", body=request_schema.EXPLAIN, refusals=(404, 500)
 )
 def explain(call: Call) -> Answer:
-    """Return the funnel of a request and the hosts it would get; nothing is claimed."""
+    """Return the funnel and hosts of a request without claiming."""
     check_policy_hint(call)
     return Answer(body=request_schema.explain(call.services.scheduler, call.body, call.ids))
 
 
 @blueprint.get("/v1/policies", policy=f"{_POLICIES}:list")
 def list_policies(call: Call) -> Answer:
-    """List all policies, the default one first, and by what callers are let in."""
+    """List the policies, the default first, the selectors and the access rules."""
     services = call.services
     access = {"auth_strategy": services.settings.api.auth_strategy, **services.policy.shown()}
     body = {
@@ -48,12 +48,12 @@ def list_policies(call: Call) -> Answer:
 
 @blueprint.get("/v1/policies/<name>", policy=f"{_POLICIES}:show")
 def show_policy(call: Call, name: str) -> Answer:
-    """Return one policy."""
+    """Show a policy."""
     return Answer(body=one_shown(call.services.scheduler, name))
 
 
 def check_policy_hint(call: Call) -> None:
-    """Raise :class:`Forbidden` where the body names a scheduling policy and the caller may not."""
-    given = call.body["request_spec"].get("scheduler_hints") or {}
-    if POLICY_KEY in given or call.body.get("policy"):
+    """Raise :class:`Forbidden` if the caller may not use the policy hint of the body."""
+    hints = call.body["request_spec"].get("scheduler_hints") or {}
+    if POLICY_KEY in hints or call.body.get("policy"):
         call.check(f"{_POLICIES}:hint")
