@@ -242,5 +242,7 @@ def named_ratios(option: str, items: Iterable[str]) -> tuple[tuple[str, float], 
         else:
             ignored.append(item)
     if ignored:
-        LOG.warning("%s: items that are not name=number are ignored: %s", option, ", ".join(ignored))
+        LOG.warning(
+            "%s: items that are not name=number are ignored: %s", option, ", ".join(ignored)
+        )
     return tuple(ratios)
