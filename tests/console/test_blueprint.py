@@ -104,7 +104,7 @@ def test_the_console_passes_on_nothing_that_changes_anything(browser):
     body = '{"request_spec": {}}'
     path = "/console/api/scheduler/v1/select_destinations"
     refused = browser.post(path, body, headers=SAME, status=403)
-    assert "changes nothing" in refused.json["errors"][0]["detail"]
+    assert "is read-only" in refused.json["errors"][0]["detail"]
     browser.put(path, body, headers=SAME, status=405)
     browser.delete("/console/api/scheduler/v1/instances/x", headers=SAME, status=405)
 

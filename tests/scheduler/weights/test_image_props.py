@@ -133,7 +133,10 @@ def test_instances_are_looked_at_only_where_one_could_count(options, properties,
 def test_what_is_ignored_is_logged(caplog):
     with caplog.at_level(logging.WARNING):
         run(ImagePropertiesWeigher, HOSTS, **ON, **{SETTING: ["os_distro=1", "much"]})
-    assert "image_props_weight_setting: ignored, because not name=number: much" in caplog.text
+    assert (
+        "image_props_weight_setting: items that are not name=number are ignored: much"
+        in caplog.text
+    )
 
 
 # From end to end
