@@ -44,11 +44,7 @@ EVERYTHING = View(max_rejected=0)
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A host rejected by a stage, with the reason.
-
-    ``changes`` are alternatives, each of which avoids the rejection. They are set for a single
-    requested host.
-    """
+    """A host rejected by a stage; for a single requested host, ``changes`` are alternatives."""
 
     host: str
     node: str
@@ -274,10 +270,7 @@ class FilterReport:
 
 @dataclass(frozen=True, slots=True)
 class WeigherReport:
-    """A weigher that ran, with its configured multiplier.
-
-    Aggregate metadata may set another multiplier for single hosts.
-    """
+    """A weigher that ran, with its configured multiplier, which aggregates may override."""
 
     name: str
     multiplier: float
@@ -429,10 +422,7 @@ def _cut(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RoomReport:
-    """The number of requested instances, and how many fit at most on the passing hosts.
-
-    The capacity was counted before any instance was placed.
-    """
+    """The number of requested instances, and how many fit at first on the passing hosts."""
 
     instances: int
     at_most: int
@@ -446,10 +436,7 @@ class RoomReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectorReport:
-    """The result of a policy selector, with the aggregates that matched.
-
-    Each of ``matched`` is the name, uuid and policy of an aggregate.
-    """
+    """The result of a policy selector, with name, uuid and policy of each matching aggregate."""
 
     name: str
     asked: str | None = None

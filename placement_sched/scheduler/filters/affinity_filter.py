@@ -27,8 +27,7 @@ _MAX_NAMES = 10
 class DifferentHostFilter(BaseHostFilter):
     """Filter for hosts without the instances of the hint ``different_host``.
 
-    The hint is the uuid of an instance or a list of uuids. Requests without the hint pass
-    everywhere.
+    The hint is a uuid of an instance or a list of uuids. Without the hint all hosts pass.
     """
 
     unlimited_hints = ("different_host",)
@@ -58,8 +57,7 @@ class DifferentHostFilter(BaseHostFilter):
 class SameHostFilter(BaseHostFilter):
     """Filter for hosts with at least one instance of the hint ``same_host``.
 
-    The hint is the uuid of an instance or a list of uuids. Requests without the hint pass
-    everywhere.
+    The hint is a uuid of an instance or a list of uuids. Without the hint all hosts pass.
     """
 
     unlimited_hints = ("same_host",)
@@ -82,8 +80,7 @@ class SameHostFilter(BaseHostFilter):
 class ServerGroupAffinityFilter(BaseHostFilter):
     """Filter for hosts with members of the request's ``affinity`` server group.
 
-    A group that has no hosts yet passes everywhere. A request joins a group by ``instance_group``,
-    or by the hint ``group``.
+    A group without hosts passes everywhere. ``instance_group`` or the hint ``group`` names it.
     """
 
     server_group_policy = AFFINITY
@@ -121,9 +118,8 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
     """Filter for hosts below the maximum of the request's ``anti-affinity`` group.
 
     A host may have ``max_server_per_host`` members (a rule of the group), or 1 if the group has no
-    such rule. The current host of an instance that moves always passes. A request joins a group by
-    ``instance_group``, or by the hint ``group``. A host that a group described in the request names
-    has at least one member.
+    such rule. The current host of an instance that moves always passes. ``instance_group`` or the
+    hint ``group`` names the group. A host that a group in the request names has a member.
     """
 
     server_group_policy = ANTI_AFFINITY

@@ -35,9 +35,8 @@ class JsonFilter(BaseHostFilter):
     attribute. A comparison is true if it is true for the first operand and each of the others.
     ``in`` is true if the first operand equals any of the others. Attributes that the host lacks are
     dropped, and a comparison of fewer than two operands is false. ``not`` negates each of its
-    operands, and a list of several results is true if any of them is. A host whose values cannot be
-    compared, for example text with a number, is an error. The filter works as in nova 18, the last
-    release that had it.
+    operands, and a list of several results is true if any of them is. Values that cannot be
+    compared, such as text with a number, are an error. The filter works as in nova 18.
     """
 
     def check(self, spec_obj: RequestSpec) -> None:
@@ -55,7 +54,7 @@ class JsonFilter(BaseHostFilter):
         if any(result) if isinstance(result, list) else result:
             return None
         values = {
-            name: _get_value(host_state, name) for name in sorted(set(_list_variables(query)))
+            name: _read_attribute(host_state, name) for name in sorted(set(_list_variables(query)))
         }
         texts = ", ".join(f"{name} is {_format_value(value)}" for name, value in values.items())
         text = orjson.dumps(query).decode()
@@ -131,11 +130,11 @@ def _resolve(value: Any, host_state: HostState) -> Any:
     if isinstance(value, list):
         return _evaluate(value, host_state)
     if isinstance(value, str) and value.startswith("$"):
-        return _get_value(host_state, value)
+        return _read_attribute(host_state, value)
     return None if value == "" else value
 
 
-def _get_value(host_state: HostState, variable: str) -> Any:
+def _read_attribute(host_state: HostState, variable: str) -> Any:
     first, *names = variable.removeprefix("$").split(".")
     is_attribute = first in HostState.__slots__ or first == "allocation_candidates"
     value = getattr(host_state, first, None) if is_attribute and not first.startswith("_") else None
