@@ -44,7 +44,7 @@ EVERYTHING = View(max_rejected=0)
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A host rejected by a stage; for a single requested host, ``changes`` are alternatives."""
+    """A host rejected by a stage. A single requested host has alternatives in ``changes``."""
 
     host: str
     node: str
