@@ -28,7 +28,7 @@ FILLED = times(2, 6)
 #: How many times more, where a database ended itself each time before it refused anything.
 MORE = 10
 #: What is refused on a full disk is refused with this, and what it says in part.
-REASON = "its disk is full, or fails"
+REASON = "its disk is full or fails"
 #: Refusals for a full disk that each time has, and writes within which they come.
 REFUSALS, WRITES = 5, 1000
 #: So many aggregates of a provider need room, and are all there or none.

@@ -91,7 +91,7 @@ def test_adopt_tells_what_it_did(train, capsys):
     assert f"indexes created: {hashed}consumers_consumer_type_id_idx\n" in told
     assert "standard resource classes added: VCPU, MEMORY_MB" in told
     assert "found: 0 resource providers (0 roots)" in told
-    assert "note: its schema is at 422ece571366 (Xena) now" in told
+    assert "note: its schema is now at 422ece571366 (Xena)" in told
 
 
 def test_adopt_tells_what_an_earlier_release_of_ours_lacked(train, capsys):
