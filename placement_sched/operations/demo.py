@@ -342,7 +342,7 @@ REQUESTS = (
         name="ten",
         title="Ten database servers at once, all or none",
         asks="16 vCPUs and 64 GiB each, on SSD, in az2, with QEMU 6.2 or newer.",
-        look_at="Each claim changes the free amounts for the next, so they spread over many hosts.",
+        look_at="Each claim leaves less for the next, so they spread over many hosts.",
         spec=_spec(
             "ten",
             ("r.2xlarge", 16, 65_536, 400),

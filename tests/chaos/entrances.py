@@ -16,7 +16,7 @@ REFUSING = {
     "compute.servers.refuse": "instances are made by compute services, which report them here",
     "identity.versions.refuse": "users and projects are keystone's",
     "placement.inventories.not_yet": "the method came with 1.5, and is 405 before that",
-    "console._unknown": "it is what answers where the console has no page",
+    "console._reject_unknown_path": "it is what answers where the console has no page",
 }
 #: Methods that Flask adds to its views.
 _ADDED = frozenset(("HEAD", "OPTIONS"))

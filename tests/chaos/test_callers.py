@@ -192,7 +192,7 @@ def expected(door: Door, entrance: Entrance, caller: str) -> str:
     who = rule[1] if rule else who_may.without_rules()[entrance.name]
     if entrance.endpoint in ALWAYS:
         return ALWAYS[entrance.endpoint]
-    if entrance.endpoint == "console._unknown":
+    if entrance.endpoint == "console._reject_unknown_path":
         return HIDDEN if entrance.method == "GET" else LET_IN  # which is 405
     if who is None or (on_page and not door.guards_pages):
         return LET_IN

@@ -158,7 +158,7 @@ def test_standbys_are_said_to_be_ignored(validate):
         ),
         (
             "[placement_database]\nconnection = oracle://x/y\n",
-            "error: [placement_database] connection: 'oracle' is not served",
+            "error: [placement_database] connection: 'oracle' is not supported",
         ),
         ("[scheduler\n", "error: a.conf:1: Invalid section (must end with ])\n"),
         ("[scheduler]\nnonsense\n", "error: a.conf:2: No ':' or '=' found in assignment\n"),
@@ -338,7 +338,7 @@ _BUS = "[oslo_messaging_notifications]\n"
         (
             "[oslo_messaging_amqp]\nidle_timeout = 3\n",
             0,
-            "a.conf:1: warning: unknown group [oslo_messaging_amqp], nothing in it is",
+            "a.conf:1: warning: unknown group [oslo_messaging_amqp], its options are",
         ),
     ],
 )

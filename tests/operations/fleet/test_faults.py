@@ -70,7 +70,7 @@ UUID = uuid_of("one")
             "f.yaml:2:32: metadata name a different availability zone",
         ),
         ("aggregates:\n- {name: a, metadata: {b: true}}", "f.yaml:2:27: True is not a string"),
-        ("aggregates:\n- {name: a, metadata: {b: 1.5}}", "f.yaml:2:27: 1.5 is not a string; quo"),
+        ("aggregates:\n- {name: a, metadata: {b: 1.5}}", "f.yaml:2:27: 1.5 is not a string; put"),
         ("flavors:\n- {name: a}", "f.yaml:2:3: 'vcpus' is required"),
         (
             (
