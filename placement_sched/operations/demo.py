@@ -355,7 +355,7 @@ REQUESTS = (
         name="impossible",
         title="A request without a valid host: a confidential server",
         asks="32 vCPUs, 256 GiB, on SSD, its memory encrypted by AMD SEV-SNP.",
-        look_at="The last line names the constraint that rejects hosts which fit otherwise.",
+        look_at="The last line names the only constraint that keeps hosts from fitting.",
         spec=_spec(
             "impossible",
             ("c.confidential", 32, 262_144, 500),
