@@ -41,7 +41,7 @@ _MIN_NEXT_BATCH = 128
 _PER_TREE = 4
 #: If fewer than one tree in this many has a provider for each slot, only such trees are selected.
 _SPARSE = 4
-#: Factor by which the batch grows if the trees that may serve do not suffice.
+#: Growth factor of a batch that finds too few candidates.
 _GROWTH = 4
 #: Maximum number of tree shapes that are cached from one batch to the next.
 _MAX_SHAPES = 1000
