@@ -174,7 +174,7 @@ def test_both_commands_are_named():
     assert {"demo", "test"} <= set(re.findall(r"^make ([\w-]+)", README, re.MULTILINE))
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "MAINTAINING.md"])
 def test_links_and_paths_lead_somewhere(document):
     text = (ROOT / document).read_text()
     links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
@@ -193,6 +193,18 @@ def test_modules_that_are_named_exist(document):
     short = set(re.findall(r"`([\w/]+\.py)`", text))  # as `operations/repair.py`
     files = [f"/{path}" for folder in (PACKAGE, ROOT / "tests") for path in folder.rglob("*.py")]
     assert [name for name in short if not any(path.endswith(f"/{name}") for path in files)] == []
+
+
+def test_paths_and_targets_of_the_recipes_for_maintainers_exist():
+    text = (ROOT / "MAINTAINING.md").read_text()
+    folders = "alembic|api-ref|bench|deploy|doc|placement_sched|releasenotes|tests"
+    paths = re.findall(rf"(?<![\w/.-])((?:{folders})/[\w./-]*\w)", text)
+    assert len(paths) > 30
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    targets = re.findall(r"(?:^ *|`)make ([a-z-]+)", text, re.MULTILINE)
+    makefile = (ROOT / "Makefile").read_text()
+    assert targets
+    assert [name for name in targets if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
 
 
 def test_commands_of_the_program_exist():
