@@ -1,7 +1,7 @@
 """The ASGI application of ``placement-sched serve``, around a WSGI application.
 
 The event loop reads each request completely before a thread answers it. A client that sends or
-reads slowly therefore occupies a connection, but no thread. See doc/decisions/0002 for the figures.
+reads slowly therefore occupies a connection, but no thread. See doc/decisions/0003 for the figures.
 
 Requests wait for a thread in their order. A request that waits for longer than
 ``[api] queue_timeout`` is rejected, and a request whose client is gone is dropped. The event loop

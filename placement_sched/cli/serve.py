@@ -49,7 +49,7 @@ from placement_sched.scheduler.plugins import plugins_for, read_settings
 LOG = logging.getLogger(__name__)
 #: Threads per worker. Requests are mostly Python code, so more threads only compete for the
 #: interpreter; several threads keep a worker responsive while some wait for a lock (on SQLite at
-#: most half, see ``db/transaction.py``). Measured in doc/decisions/0002.
+#: most half, see ``db/transaction.py``). Measured in doc/decisions/0003.
 THREADS = 4
 #: Seconds after SIGTERM in which running requests can finish.
 GRACE = 30

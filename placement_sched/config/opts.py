@@ -2,7 +2,7 @@
 
 oslo.config has no public way to read older option names from the environment, nor to give an option
 two names without deprecating either. The code that uses its private parts is here (see
-doc/decisions/0012).
+doc/decisions/0006).
 """
 
 import os

@@ -1,7 +1,7 @@
 """Frequent statements, sent by the driver alone and prepared by PostgreSQL.
 
 For a statement that returns a few rows, SQLAlchemy's result costs more than the driver's call, and
-PostgreSQL's planning costs more than the execution (doc/decisions/0014). Statements are prepared
+PostgreSQL's planning costs more than the execution (doc/decisions/0008). Statements are prepared
 only in a session that belongs to the connection, because a pooler may give each statement another
 session. All other statements, and failures, are left to SQLAlchemy.
 """
@@ -48,7 +48,7 @@ def _driver_options(connection: Connection) -> Mapping[str, bool] | None:
     """Return the options of the driver's ``execute``, or None if SQLAlchemy must be used."""
     driver: Any = connection.connection.driver_connection
     if (
-        connection._has_events  # noqa: SLF001 - decision 12
+        connection._has_events  # noqa: SLF001 - decision 6
         or connection.engine._has_events  # noqa: SLF001
         or _ECHO.isEnabledFor(logging.INFO)
     ):

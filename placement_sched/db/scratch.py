@@ -3,7 +3,7 @@
 On PostgreSQL and MariaDB a scratch transaction is never committed. No other connection sees its
 writes, and other writers wait only for the rows that it has changed, within its time limit. SQLite
 has a single writer at a time, so that the transaction uses a copy of the database in memory, which
-blocks no writer (doc/decisions/0020).
+blocks no writer (doc/decisions/0011).
 """
 
 import sqlite3

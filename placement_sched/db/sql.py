@@ -51,7 +51,7 @@ def certifies(connection: Connection) -> bool:
     """Return whether other servers may write to the same tables without seeing locks.
 
     Of two transactions that changed the same row, the nodes of a Galera cluster, or of MySQL's
-    group replication, commit only the first. There a lock must change a row (doc/decisions/0022).
+    group replication, commit only the first. There a lock must change a row (doc/decisions/0013).
     """
     return connection.dialect.name in {"mysql", "mariadb"}
 

@@ -3,7 +3,7 @@
 oslo.messaging acknowledges a request on arrival: if its process is then killed, the client waits in
 vain. Here a request is acknowledged after its answer is sent. Until then RabbitMQ keeps it, and
 delivers it to another process if this process dies. All uses of private parts of oslo.messaging are
-in this module (see doc/decisions/0012).
+in this module (see doc/decisions/0006).
 """
 
 import logging

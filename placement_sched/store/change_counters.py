@@ -6,7 +6,7 @@ version differs.
 
 A Galera cluster (or MySQL's group replication) does not replicate locks. It commits only one of
 two concurrent transactions that changed the same row, and the other transaction is retried
-(doc/decisions/0022). A bump therefore changes a row. A holder of a subject changes one of its
+(doc/decisions/0013). A bump therefore changes a row. A holder of a subject changes one of its
 *shares*, so that holders do not conflict, and a bump changes all shares.
 """
 

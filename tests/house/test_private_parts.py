@@ -13,7 +13,7 @@ from tests.house.tree import PACKAGE, ROOT, modules, shown
 
 pytestmark = pytest.mark.slow
 
-DECISION = ROOT / "doc/decisions/0012-packages-in-the-words-of-the-field.md"
+DECISION = ROOT / "doc/decisions/0006-private-names.md"
 PRIVATE = re.compile("_[a-z]")
 #: Names that begin with an underscore, and are documented for everybody's use.
 DOCUMENTED = {

@@ -47,7 +47,7 @@ def test_packages_have_few_modules():
 
 
 def test_short_modules_are_shared():
-    """But for plugins, and an API's document of itself (doc/decisions/0012 says why)."""
+    """But for plugins, and an API's document of itself (doc/decisions/0001 says why)."""
     importers = imported_by()
     splinters = [
         shown(path)

@@ -7,7 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "placement_sched"
 PLUGIN_FOLDERS = ("filters", "weights", "request_filters")
-#: An API's document of itself has a module of this name in each API (doc/decisions/0012).
+#: An API's document of itself has a module of this name in each API (doc/decisions/0001).
 DOCUMENTS = ("root", "versions")
 #: Packages of which each module is a plugin: no module names it, it is found by its folder.
 FOUND = (*PLUGIN_FOLDERS, "selectors", "drivers", "extra_specs")
