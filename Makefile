@@ -24,7 +24,7 @@ CHANGES = dist
 ON_DATABASE = $(if $(DATABASE),--database $(DATABASE))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo screenshots nova-cloud test test-fast test-system test-all gabbi peer peer-gabbi nova-functional differential race galera explore lint format bench bench-writes bench-scheduler bench-nova bench-nova-rpc bench-race bench-fleet bench-schedulers chaos soak docs release changelog requirements audit clean
+.PHONY: help demo nova-cloud peer test-fast test test-system test-all test-only lint format bench docs release audit clean
 
 # A target is listed by what follows ## on its line; one that begins with "dev:" is for developers.
 LIST = awk -F ':.*\#\# (dev: )?' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -80,41 +80,37 @@ test-system: $(VENV)/.develop ## dev: run the tests with whole servers, several 
 
 test-all: $(VENV)/.develop $(PEER)/.ready ## dev: run everything, chaos and all of nova's functional tests included (60 minutes)
 	@export PLACEMENT_SCHED_TEST_KEPT_REQUESTS=5000; status=0; \
-	for part in 'test LANE=all WORKERS=4' chaos nova-functional 'soak MINUTES=3'; do \
+	for part in 'test LANE=all WORKERS=4' 'test-only WHAT=chaos' 'test-only WHAT=nova-functional' 'test-only WHAT=soak MINUTES=3'; do \
 		$(MAKE) --no-print-directory $$part || status=1; \
 	done; exit $$status
 
-screenshots: $(VENV)/.develop ## dev: draw the pictures of the console in the guide again (needs chromium)
-	PLACEMENT_SCHED_WRITE_SCREENSHOTS=1 $(BIN)/pytest tests/console/browser/test_screenshots.py
+peer: $(PEER)/.ready ## dev: install OpenStack's placement and nova, so that the tests that compare with them run too
 
-gabbi: $(VENV)/.develop ## dev: run the gabbi tests, in-process or against URL=http://host:port
-	$(BIN)/pytest tests/api/test_gabbits.py $(if $(URL),--url '$(URL)' -k over_http) $(PYTEST_ARGS)
+# The commands of "make test-only".
+LONG_TESTS = chaos differential explore galera gabbi nova-functional peer-gabbi race screenshots soak
+# Kill, cut, fill, overload and attack the service, and print a table (ONLY="kill disk").
+RUN_chaos = $(BIN)/python -m tests.chaos $(if $(ONLY),--only $(ONLY))
+# Send the same random requests to OpenStack's services and ours (COMPARISONS="nova pci" SEEDS="1 2" MANY=2000).
+RUN_differential = $(BIN)/python -m tests.differential $(COMPARISONS) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MANY),--many $(MANY))
+# Search with random examples for MINUTES=30 (SEED=1).
+RUN_explore = $(BIN)/python -m tests.exploring --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(PYTEST_ARGS)
+# Run the tests on a cluster of three nodes of MariaDB, each race RACE_ROUNDS times.
+RUN_galera = PLACEMENT_SCHED_REQUIRE_GALERA=1 PLACEMENT_SCHED_TEST_GALERA_ROUNDS=$(RACE_ROUNDS) PLACEMENT_SCHED_TEST_GALERA_WRITES=2000 $(BIN)/pytest --timeout 0 $(PYTEST_ARGS) tests/galera
+# Run the gabbi files, in-process or against URL=http://host:port.
+RUN_gabbi = $(BIN)/pytest tests/api/test_gabbits.py $(if $(URL),--url '$(URL)' -k over_http) $(PYTEST_ARGS)
+# Run nova's functional tests that exercise placement on ours (ONLY="test_scheduler test_vgpu" BESIDE=1).
+RUN_nova-functional = $(BIN)/python -m tests.nova.functional $(ONLY) $(if $(BESIDE),--beside)
+# Run the gabbi files of OpenStack's placement against placement-sched serve.
+RUN_peer-gabbi = PLACEMENT_SCHED_REQUIRE_PEER=1 $(BIN)/pytest tests/coexistence/test_peer_gabbi.py $(PYTEST_ARGS)
+# Claim whole providers from several processes at once, RACE_ROUNDS times.
+RUN_race = PLACEMENT_SCHED_TEST_RACE_ROUNDS=$(RACE_ROUNDS) $(BIN)/pytest --timeout 0 $(PYTEST_ARGS) tests/store/placement/test_allocations_race.py
+# Draw the pictures of the console in the guide again (needs chromium).
+RUN_screenshots = PLACEMENT_SCHED_WRITE_SCREENSHOTS=1 $(BIN)/pytest tests/console/browser/test_screenshots.py
+# Use a server for MINUTES=30. Its memory, descriptors and latency must stay flat.
+RUN_soak = $(BIN)/python -m tests.chaos.soak --minutes $(MINUTES)
 
-peer: $(PEER)/.ready ## dev: install OpenStack's placement and nova, so that the tests beside them are run as well
-
-peer-gabbi: $(VENV)/.develop $(PEER)/.ready ## dev: run the gabbi files of OpenStack's placement against placement-sched serve
-	PLACEMENT_SCHED_REQUIRE_PEER=1 $(BIN)/pytest tests/coexistence/test_peer_gabbi.py $(PYTEST_ARGS)
-
-nova-functional: $(VENV)/.develop $(PEER)/.ready ## dev: run nova's functional tests that exercise placement on ours (ONLY="test_scheduler test_vgpu" BESIDE=1)
-	$(BIN)/python -m tests.nova.functional $(ONLY) $(if $(BESIDE),--beside)
-
-differential: $(VENV)/.develop $(PEER)/.ready ## dev: send the same random requests to OpenStack's services and ours, and compare (COMPARISONS="nova pci" SEEDS="1 2" MANY=2000)
-	$(BIN)/python -m tests.differential $(COMPARISONS) $(if $(SEEDS),--seeds $(SEEDS)) $(if $(MANY),--many $(MANY))
-
-race: $(VENV)/.develop ## dev: claim whole providers from several processes at once, RACE_ROUNDS times
-	PLACEMENT_SCHED_TEST_RACE_ROUNDS=$(RACE_ROUNDS) $(BIN)/pytest --timeout 0 $(PYTEST_ARGS) tests/store/placement/test_allocations_race.py
-
-galera: $(VENV)/.develop ## dev: run the tests on a cluster of three nodes of MariaDB, each race RACE_ROUNDS times
-	PLACEMENT_SCHED_REQUIRE_GALERA=1 PLACEMENT_SCHED_TEST_GALERA_ROUNDS=$(RACE_ROUNDS) PLACEMENT_SCHED_TEST_GALERA_WRITES=2000 $(BIN)/pytest --timeout 0 $(PYTEST_ARGS) tests/galera
-
-explore: $(VENV)/.develop ## dev: search with random examples for what the suite does not find (MINUTES=30 SEED=1)
-	$(BIN)/python -m tests.exploring --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(PYTEST_ARGS)
-
-chaos: $(VENV)/.develop $(PEER)/.ready ## dev: kill, cut, fill, overload and attack the service; print what was tried (ONLY="kill disk")
-	$(BIN)/python -m tests.chaos $(if $(ONLY),--only $(ONLY))
-
-soak: $(VENV)/.develop ## dev: use a server for MINUTES=30, and hold its memory, descriptors and latency flat
-	$(BIN)/python -m tests.chaos.soak --minutes $(MINUTES)
+test-only: $(VENV)/.develop $(PEER)/.ready ## dev: run a long test, such as WHAT=chaos (without WHAT: list them)
+	$(if $(RUN_$(WHAT)),$(RUN_$(WHAT)),@printf '  %s\n' $(foreach name,$(LONG_TESTS),'WHAT=$(name)'))
 
 lint: $(VENV)/.develop ## dev: check style, types, layers and language
 	$(BIN)/ruff check .
@@ -127,29 +123,8 @@ format: $(VENV)/.develop ## dev: let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.bench ## dev: race openstack-placement (from PyPI) on PostgreSQL and MariaDB (QUICK=1 DATABASE=mariadb BENCH_ARGS="--only flat")
-	$(BIN)/python bench/candidates.py $(if $(QUICK),--quick) $(ON_DATABASE) $(BENCH_ARGS)
-
-bench-writes: $(VENV)/.develop ## dev: compare the speed of writes with openstack-placement
-	$(BIN)/python bench/writes.py $(if $(QUICK),--quick) $(ON_DATABASE)
-
-bench-scheduler: $(VENV)/.bench $(PEER)/.ready ## dev: race the choice of a host against openstack-placement and nova's filters and weighers
-	$(BIN)/python bench/selecting.py $(if $(QUICK),--quick) $(ON_DATABASE)
-
-bench-nova: $(VENV)/.develop $(PEER)/.ready ## dev: measure how long the databases of a nova take to read (QUICK=1)
-	$(BIN)/python -m bench.nova_reading $(if $(QUICK),--quick)
-
-bench-nova-rpc: $(VENV)/.develop $(PEER)/.ready ## dev: race an RPC select of a host against nova-scheduler (QUICK=1)
-	$(BIN)/python -m bench.nova_rpc $(if $(QUICK),--quick)
-
-bench-fleet: $(VENV)/.bench ## dev: race what a fleet of nova-computes sends, beside selections (QUICK=1 DATABASE=mariadb BENCH_ARGS="--hosts 2000")
-	$(BIN)/python bench/fleet.py $(if $(QUICK),--quick) $(ON_DATABASE) $(BENCH_ARGS)
-
-bench-schedulers: $(VENV)/.bench ## dev: let many schedulers fill one cloud (QUICK=1 DATABASE=mariadb BENCH_ARGS="--no-peer")
-	$(BIN)/python bench/schedulers.py $(if $(QUICK),--quick) $(ON_DATABASE) $(BENCH_ARGS)
-
-bench-race: $(VENV)/.develop $(PEER)/.ready ## dev: count over-allocations by concurrent claims of each service
-	$(BIN)/python -m bench.race --rounds $(RACE_ROUNDS)
+bench: $(VENV)/.develop $(VENV)/.bench $(PEER)/.ready ## dev: race OpenStack's services, as bench/README.md says (WHAT=writes DATABASE=mariadb QUICK=1)
+	PYTHONPATH=. $(BIN)/python bench/$(or $(WHAT),candidates).py $(if $(QUICK),--quick) $(ON_DATABASE) $(BENCH_ARGS)
 
 docs: $(VENV)/.develop ## build the API reference and the operator's guide
 	$(BIN)/sphinx-build -W -q -b html doc/source doc/build
@@ -163,22 +138,18 @@ $(VENV)/.release: setup.cfg pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[release]'
 	@touch $@
 
-release: $(VENV)/.release changelog ## dev: make the sdist, the wheel and CHANGELOG.rst of a release in dist/
-	$(BIN)/python -m build
-	@ls dist
-
-# reno takes the versions from git's tags: in a copy, what no tag has yet gets the version of setup.cfg.
-changelog: $(VENV)/.release ## dev: write the committed release notes to dist/CHANGELOG.rst, under their versions
+# reno takes the versions from git's tags: in a copy, notes without a tag get the version of setup.cfg.
+release: $(VENV)/.release ## dev: make the sdist, the wheel and CHANGELOG.rst of a release in dist/
 	@mkdir -p $(CHANGES)
 	rm -rf $(CHANGES)/copy && git clone --quiet . $(CHANGES)/copy
 	git -C $(CHANGES)/copy tag --force $(VERSION)
 	$(BIN)/reno --quiet report $(CHANGES)/copy --no-show-source --title 'Changes of placement_sched' --output $(CHANGES)/CHANGELOG.rst
 	@rm -rf $(CHANGES)/copy
+	$(if $(NOTES_ONLY),,$(BIN)/python -m build)
+	@ls $(CHANGES)
 
-requirements: $(VENV)/.release ## dev: write the newest versions of what is deployed, with hashes, to deploy/requirements.txt
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --custom-compile-command 'make requirements' --output-file deploy/requirements.txt setup.cfg
-
-audit: $(VENV)/.develop ## dev: ask the package index for known vulnerabilities of deploy/requirements.txt
+audit: $(VENV)/.develop $(if $(UPGRADE),$(VENV)/.release) ## dev: look for known vulnerabilities of deploy/requirements.txt (UPGRADE=1: write it again first)
+	$(if $(UPGRADE),$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --custom-compile-command 'make audit UPGRADE=1' --output-file deploy/requirements.txt setup.cfg)
 	@$(BIN)/python -m tests.deploy.audit
 
 clean: ## remove the virtual environment and everything built

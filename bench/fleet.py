@@ -1,9 +1,9 @@
 """Races what a fleet of nova-computes sends each minute, beside selections of hosts.
 
-``make bench-fleet``, or ``python bench/fleet.py --help``. Each nova-compute reads the tree of its
-provider and the provider's inventories, aggregates, traits and allocations; one in a hundred
-writes its inventories. First they ask as fast as they are answered; then at the pace of the
-fleet, while others select hosts. openstack-placement is asked for candidates and claims instead.
+``make bench WHAT=fleet``, or ``python bench/fleet.py --help``. Each nova-compute reads the tree of
+its provider and the provider's inventories, aggregates, traits and allocations; one in a hundred
+writes its inventories. First they ask as fast as they are answered; then at the pace of the fleet,
+while others select hosts. openstack-placement is asked for candidates and claims instead.
 """
 
 import argparse

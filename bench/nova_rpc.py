@@ -1,9 +1,10 @@
 """Races an RPC select of a host: nova-scheduler with OpenStack's placement, by our service.
 
-``make bench-nova-rpc``, or ``python -m bench.nova_rpc --help``. Both schedulers have one worker and
-a bus of their own, and read the same nova's databases; OpenStack's placement 16, under uwsgi with
-one worker, stands before the placement database in which our service looks for itself. Each is
-sent the same RequestSpecs in turns, and claims; what was claimed is deleted between two requests.
+``make bench WHAT=nova_rpc``, or ``python -m bench.nova_rpc --help``. Both schedulers have one
+worker and a bus of their own, and read the same nova's databases; OpenStack's placement 16, under
+uwsgi with one worker, stands before the placement database in which our service looks for itself.
+Each is sent the same RequestSpecs in turns, and claims; what was claimed is deleted between two
+requests.
 """
 
 import argparse

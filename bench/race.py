@@ -1,7 +1,7 @@
 """The barrier test of claims, side by side: ours and openstack-placement on every database.
 
 In each round several processes, released at once, each claim a fresh provider whole. Exactly one
-may win. Run by ``make bench-race``, or ``python -m bench.race --help``.
+may win. Run by ``make bench WHAT=race``, or ``python -m bench.race --help``.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Lets 1, 2, 4 and 8 schedulers select and claim on one database at once, until a cloud is full.
 
-``make bench-schedulers``, or ``python bench/schedulers.py --help``. Each of ours is a server
+``make bench WHAT=schedulers``, or ``python bench/schedulers.py --help``. Each of ours is a server
 process with a client that asks it one selection after the other. openstack-placement, with as many
 workers, is asked for candidates and claims, as nova-schedulers do. Ours may not over-allocate.
 """

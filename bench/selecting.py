@@ -1,8 +1,8 @@
 """Races the choice of a host against openstack-placement and nova's filters and weighers.
 
-``make bench-scheduler``, or ``python bench/selecting.py --help``. OpenStack's way is the sum of
-two: placement's answer to the very candidates query that our request asks, and nova's handlers on
-the hosts of that answer. Both servers stand on one database.
+``make bench WHAT=selecting``, or ``python bench/selecting.py --help``. OpenStack's way is the sum
+of two: placement's answer to the very candidates query that our request asks, and nova's handlers
+on the hosts of that answer. Both servers stand on one database.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Races writes and the reads beside them against openstack-placement on one PostgreSQL database.
 
-``make bench-writes``, or ``python bench/writes.py --help``. Each answer is checked, and after
+``make bench WHAT=writes``, or ``python bench/writes.py --help``. Each answer is checked, and after
 each line what both servers show is held against all that was acknowledged; a difference is shown
 and ends the race with status 1.
 """

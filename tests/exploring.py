@@ -1,8 +1,8 @@
 """The random search: all property tests, again and again, with other examples each time.
 
-``make explore`` runs this module. Other runs of the suite draw few examples, and those of CI are
-always the same ones; here there are many more, drawn from a seed that is printed. The hooks of
-pytest that are here are those of ``conftest.py`` too.
+``make test-only WHAT=explore`` runs this module. Other runs of the suite draw few examples, and
+those of CI are always the same ones; here there are many more, drawn from a seed that is printed.
+The hooks of pytest that are here are those of ``conftest.py`` too.
 """
 
 import argparse
@@ -20,7 +20,8 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test
 from hypothesis import settings as hypothesis_settings
 
-#: Which of the profiles below is in force: ``.ci/run`` sets it, and so does ``make explore``.
+#: Which of the profiles below is in force: ``.ci/run`` sets it, and so does ``make test-only
+#: WHAT=explore``.
 PROFILE = "HYPOTHESIS_PROFILE"
 #: When the search ends, in seconds since the epoch.
 UNTIL = "PLACEMENT_SCHED_EXPLORE_UNTIL"
@@ -137,7 +138,7 @@ def search(minutes: float, seed: int, arguments: Sequence[str]) -> int:
         if status:
             print(f"A test failed with the seed {seed}. Repeat it with")
             print(f"  {PROFILE}=explore {sys.executable} -m pytest --hypothesis-seed={seed} TEST")
-            print(f"or repeat the whole search with: make explore SEED={seed}")
+            print(f"or repeat the whole search with: make test-only WHAT=explore SEED={seed}")
             return status
         if time.time() >= end:
             return 0

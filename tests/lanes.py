@@ -7,14 +7,14 @@ no marker                 ``make test-fast`` and ``make test``
 ``slow``                  ``make test``: starts a process or a server, or takes seconds
 ``system``                ``make test-system``
 ``exhaustive``            ``make test-all``
-``chaos``                 ``make chaos``, which ``make test-all`` includes
+``chaos``                 ``make test-only WHAT=chaos``, which ``make test-all`` includes
 ========================  =========================================================
 
 A test with several of these markers belongs to the last of them. The lane ``all`` leaves out the
-modules that ``make chaos`` or ``make nova-functional`` runs at length. A test that uses
-``settings``, ``database`` or ``app`` runs on SQLite; if it or its module is marked
-``all_databases``, then on PostgreSQL and MariaDB too. ``make test LANE=everywhere`` runs every test
-on all three.
+modules that ``make test-only WHAT=chaos`` or ``make test-only WHAT=nova-functional`` runs at
+length. A test that uses ``settings``, ``database`` or ``app`` runs on SQLite; if it or its module
+is marked ``all_databases``, then on PostgreSQL and MariaDB too. ``make test LANE=everywhere`` runs
+every test on all three.
 
 Without ``--lane``, pytest runs all tests that it is given, as developers expect.
 """
@@ -42,7 +42,7 @@ LANES = {
     "all": {"", "slow", "system", "exhaustive"},
     "everywhere": {"", "slow", "system", "exhaustive", "repeated"},
 }
-#: The module whose tests ``make nova-functional`` runs, with all others of nova.
+#: The module whose tests ``make test-only WHAT=nova-functional`` runs, with all others of nova.
 _NOVA_TESTS = "tests/nova/functional/test_sound_selection.py"
 #: Maximum number of cases of a test function with a database in the fast lane.
 MAX_FAST_CASES = 1
@@ -78,7 +78,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def is_run_elsewhere(path: Path) -> bool:
-    """Return whether ``make chaos`` or ``make nova-functional`` runs all tests of a module."""
+    """Return whether ``make test-only`` runs all tests of a module, as chaos or nova-functional."""
     places = [_NOVA_TESTS]
     places += [place for part in PARTS if "-k" not in part.tests for place in part.tests]
     return any(path.is_relative_to(_ROOT / place) for place in places)

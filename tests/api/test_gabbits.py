@@ -1,8 +1,8 @@
 """Runs the gabbi stories: one file is one test, from an empty database, on each database.
 
 Each is told once more over HTTP: to a server of this test's own or, with ``--url``, to one that
-is running already (``make gabbi URL=http://127.0.0.1:8778``). That one must have no resource
-providers: what a story makes there is removed at its end.
+is running already (``make test-only WHAT=gabbi URL=http://127.0.0.1:8778``). That one must have no
+resource providers: what a story makes there is removed at its end.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""``make chaos``: everything that goes wrong in a cluster, tried at length, as a table.
+"""Chaos tests at full length, with a table of results (``make test-only WHAT=chaos``).
 
 The parts are tests of the suite, which pytest runs in a short form. Here each tries more, and says
 how much it tried; the table has a line for each, and the exit status is 1 if one did not survive. A

@@ -1,4 +1,4 @@
-"""What ``make chaos`` tries, in what order, and for how long at most."""
+"""What ``make test-only WHAT=chaos`` tries, in what order, and for how long at most."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

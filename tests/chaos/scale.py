@@ -1,8 +1,8 @@
-"""How much is tried: a short form with pytest, the whole with ``make chaos``."""
+"""How much is tried: a short form with pytest, the whole with ``make test-only WHAT=chaos``."""
 
 import os
 
-#: Set by ``make chaos``.
+#: Set by ``make test-only WHAT=chaos``.
 SCALE = "PLACEMENT_SCHED_CHAOS"
 WHOLE = os.environ.get(SCALE) == "whole"
 #: The name of the property under which a test says how much it tried.

@@ -1,4 +1,7 @@
-"""``make soak``: a server in use for long; its memory, descriptors and latency stay flat."""
+"""Long use of a server (``make test-only WHAT=soak``).
+
+Its memory, descriptors and latency must stay flat.
+"""
 
 import argparse
 import statistics

@@ -21,7 +21,7 @@ from tests.postgresql import one_server
 from tests.servers import Server
 
 WORKERS = 3
-#: How often each is killed; ``make chaos`` kills 200 times.
+#: How often each is killed; ``make test-only WHAT=chaos`` kills 200 times.
 OF_A_WORKER, OF_A_SERVER = times(4, 35), times(2, 10)
 OF_ONE_PROCESS, OF_A_DATABASE = times(3, 70), times(2, 20)
 #: Workers are killed at any moment, also while they start; at times all that there are serve.

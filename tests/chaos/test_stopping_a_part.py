@@ -1,4 +1,4 @@
-"""A part of ``make chaos`` that does not end in time is stopped, and its line is in the table."""
+"""A part of the chaos tests that does not end in time is stopped and listed in the table."""
 
 import io
 import sys

@@ -32,7 +32,7 @@ LOG = logging.getLogger(__name__)
 
 ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_ROUNDS", "20"))
 CAPACITY = 8
-#: Processes of each service; ``make chaos`` has eight.
+#: Processes of each service; ``make test-only WHAT=chaos`` has eight.
 EACH = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_EACH", "2"))
 #: How often they may all be started before one is to have met another.
 ATTEMPTS = 5

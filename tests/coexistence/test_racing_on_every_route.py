@@ -22,7 +22,7 @@ from tests.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
 
-#: Processes of each service; ``make chaos`` has eight.
+#: Processes of each service; ``make test-only WHAT=chaos`` has eight.
 EACH = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_EACH", "2"))
 #: Requests of each process.
 WRITES = times(60, 80)

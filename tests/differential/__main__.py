@@ -1,7 +1,7 @@
 """``python -m tests.differential``: the same random questions to the peers and to ours.
 
 Each comparison asks as much as its own default, or ``--many``, of each seed, and prints what
-differs without being explained. ``make differential`` runs all of them.
+differs without being explained. ``make test-only WHAT=differential`` runs all of them.
 """
 
 import argparse

@@ -16,7 +16,7 @@ CASES_FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(CASES_FOLDER.glob("*.json"))
 DOCUMENTED = Path(__file__).resolve().parents[2] / "doc" / "source" / "differences.rst"
 
-#: ``make differential`` runs many more.
+#: ``make test-only WHAT=differential`` runs many more.
 SEED, REQUESTS, QUESTIONS = 2026, 500, 100
 
 

@@ -67,15 +67,15 @@ CANNOT = {
         A_SHADOW,
         SHADOW,
     ),
-    ("nova_tests", "make nova-functional"): (
+    ("nova_tests", "make test-only WHAT=nova-functional"): (
         "an hour and more: a selection is run",
         "nova/functional",
     ),
-    ("nova_tests", 'make nova-functional ONLY="test_report_client test_vgpu"'): (
+    ("nova_tests", 'make test-only WHAT=nova-functional ONLY="test_report_client test_vgpu"'): (
         "minutes: a selection of the same tests is run",
         "nova/functional",
     ),
-    ("nova_tests", "make nova-functional ONLY=test_routed_networks BESIDE=1"): (
+    ("nova_tests", "make test-only WHAT=nova-functional ONLY=test_routed_networks BESIDE=1"): (
         "minutes: a selection of the same tests is run",
         "nova/functional",
     ),

@@ -1,4 +1,4 @@
-"""Property tests draw the same examples in CI, and others with each seed in ``make explore``."""
+"""Property tests draw the same examples in CI, and other examples with each seed."""
 
 import os
 import re
@@ -100,7 +100,7 @@ def test_a_fault_that_is_found_ends_the_search_with_how_to_repeat_it(properties)
     *_, first, command, last = found.stdout.splitlines()
     assert first == "A test failed with the seed 7. Repeat it with"
     assert f"HYPOTHESIS_PROFILE=explore {sys.executable} -m pytest --hypothesis-seed=7" in command
-    assert last == "or repeat the whole search with: make explore SEED=7"
+    assert last == "or repeat the whole search with: make test-only WHAT=explore SEED=7"
 
 
 def test_the_search_ends_with_its_minutes(properties):

@@ -52,7 +52,7 @@ def test_help_lists_every_target_in_two_columns_apart_for_users_and_developers()
 
 
 @pytest.mark.parametrize(
-    "target", ["demo", "test", "test-fast", "test-system", "bench", "peer", "nova-functional"]
+    "target", ["demo", "test", "test-fast", "test-system", "bench", "peer", "test-only"]
 )
 def test_installing_is_announced(target, tmp_path):
     """Of what would be done, the line stands before the first use of pip."""
@@ -92,7 +92,7 @@ def test_other_tools_call_make_targets():
 def test_log_of_changes_is_headed_by_the_version_that_is_released(tmp_path):
     """Whether or not the commit is tagged, as the files beside it in ``dist/`` are."""
     version = re.search(r"^version = (.+)", (ROOT / "setup.cfg").read_text(), re.MULTILINE)[1]
-    make("changelog", f"CHANGES={tmp_path}", "-o", ".venv/.release")
+    make("release", "NOTES_ONLY=1", f"CHANGES={tmp_path}", "-o", ".venv/.release")
     (written,) = tmp_path.iterdir()
     lines = written.read_text().splitlines()
     headings = [above for above, line in itertools.pairwise(lines) if line and set(line) == {"="}]

@@ -41,7 +41,7 @@ BODYLESS = {
     ("POST", "/image/v2/images/{}/actions/deactivate"),
     ("POST", "/image/v2/images/{}/actions/reactivate"),
 }
-#: Folders of tests that need another service, or that make chaos runs.
+#: Folders of tests that need another service, or that make test-only WHAT=chaos runs.
 WITH_OTHERS = {"chaos", "client", "coexistence", "differential", "nova"}
 #: Routes that take bytes.
 OF_DATA = {("PUT", "/image/v2/images/{}/file")}

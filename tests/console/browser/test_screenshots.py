@@ -1,4 +1,4 @@
-"""The pictures of the console in README and the guide, which ``make screenshots`` draws.
+"""The pictures of the console in README and guide (``make test-only WHAT=screenshots``).
 
 A picture that is drawn again is never equal to the last bit (times, fonts): it is held by its size.
 """
@@ -20,7 +20,7 @@ PICTURES = {
 SIZE = {"width": 1280, "height": 820}
 #: Bytes, so that the repository stays small.
 LARGEST = 200_000
-#: Set by ``make screenshots``: write the pictures rather than compare them.
+#: Set by ``make test-only WHAT=screenshots``: write the pictures rather than compare them.
 WRITE = bool(os.environ.get("PLACEMENT_SCHED_WRITE_SCREENSHOTS"))
 
 

@@ -23,7 +23,7 @@ CASES_FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(CASES_FOLDER.glob("*.json"))
 DOCUMENTED = Path(__file__).resolve().parents[3] / "doc" / "source" / "differences.rst"
 
-#: ``make differential`` runs many more.
+#: ``make test-only WHAT=differential`` runs many more.
 SEED, MANY = 2026, 150
 #: It refuses nobody.
 NEVER = {"AllHostsFilter"}

@@ -22,7 +22,7 @@ CASES_FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(CASES_FOLDER.glob("*.json"))
 DOCUMENTED = Path(__file__).resolve().parents[3] / "doc" / "source" / "differences.rst"
 
-#: ``make differential`` runs many more.
+#: ``make test-only WHAT=differential`` runs many more.
 SEED, REQUESTS = 2026, 300
 
 PLAIN = Asked(Cloud(), {"flavor": {"vcpus": 1, "memory_mb": 1, "extra_specs": {}}}, {})

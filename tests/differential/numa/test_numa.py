@@ -1,4 +1,4 @@
-"""Random NUMA nodes to nova's filter and to ours; ``make differential`` has many more."""
+"""Random NUMA nodes for nova's filter and ours (more: ``make test-only WHAT=differential``)."""
 
 from random import Random
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.system
 
 DOCUMENTED = Path(__file__).resolve().parents[3] / "doc" / "source" / "differences.rst"
 
-#: ``make differential`` puts many more.
+#: ``make test-only WHAT=differential`` puts many more.
 SEED, QUESTIONS = 2026, 2000
 
 POOL = {"vendor_id": "8086", "product_id": "1", "numa_node": 1, "count": 2}

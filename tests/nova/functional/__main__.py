@@ -1,7 +1,8 @@
 """``python -m tests.nova.functional``: nova's functional tests on our placement.
 
 It prints how many tests of each module pass, and fails where a test fails that is not known to fail
-with openstack-placement too (``failing_with_placement.yaml``). ``make nova-functional`` runs it.
+with openstack-placement too (``failing_with_placement.yaml``). ``make test-only
+WHAT=nova-functional`` runs it.
 """
 
 import argparse

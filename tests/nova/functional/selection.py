@@ -41,7 +41,7 @@ _TOGETHER = ("regressions", "wsgi")
 
 
 def whole() -> list[str]:
-    """Return the names of the modules of ``make nova-functional``, as Python imports them."""
+    """Return the import names of the modules of nova's functional tests."""
     return [f"{BASE}.{module}" for module in MODULES]
 
 

@@ -1,7 +1,7 @@
 """A selection of nova's own functional tests passes on our placement.
 
 Together they send every request that nova's functional tests send (``sound_selection.yaml``).
-``make nova-functional`` runs all of nova's functional tests.
+``make test-only WHAT=nova-functional`` runs all of nova's functional tests.
 """
 
 from collections.abc import Iterator

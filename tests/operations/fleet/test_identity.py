@@ -36,7 +36,8 @@ def assert_kept(cloud, empty):
 @given(document=documents())
 def test_dump_then_load_into_an_empty_database_is_the_identity(empty_cloud, document):
     one, other = empty_cloud(), empty_cloud()
-    # The search of make explore makes more clouds than a process may have files open.
+    # The search of make test-only WHAT=explore makes more clouds than a process may have files
+    # open.
     with closing_connections(one, other):
         one.load(to_yaml(document))
         dumped = one.dump()
