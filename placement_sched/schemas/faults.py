@@ -175,14 +175,20 @@ def _step_into(container: Any, step: str | int) -> Any:
 
 
 def _yield_readings(path: Sequence[str | int], value: Any) -> Iterator[tuple[list[str | int], Any]]:
-    """Yield the keys that a path may stand for, with the value that they lead to."""
-    if not path:
+    """Yield the keys that a path may stand for, with the value that they lead to.
+
+    The validator omits empty keys from its paths.
+    """
+    if path:
+        step, *remaining_path = path
+        for key in _keys_of(value, step):
+            for keys, inner in _yield_readings(remaining_path, value[key]):
+                yield [key, *keys], inner
+    else:
         yield [], value
-        return
-    step, *remaining_path = path
-    for key in _keys_of(value, step):
-        for keys, inner in _yield_readings(remaining_path, value[key]):
-            yield [key, *keys], inner
+    if isinstance(value, dict) and "" in value:
+        for keys, inner in _yield_readings(path, value[""]):
+            yield ["", *keys], inner
 
 
 def _keys_of(container: Any, step: str | int) -> Iterator[str | int]:

@@ -129,6 +129,16 @@ def test_a_key_that_looks_like_an_index_is_named_as_it_is_spelt(key):
     assert refused.value.detail == f"'x' is not an integer (at $[1][{key!r}][{key!r}])"
 
 
+@pytest.mark.parametrize(("first", "second"), [("", "a"), ("a", ""), ("", ""), ("a", "b")])
+def test_an_empty_key_is_part_of_the_path(first, second):
+    document = {"a": {"c": 1}, first: {"c": 2, second: "x"}}
+    any_text = {"type": "string"}
+    with pytest.raises(Invalid) as refused:
+        read(a_mapping(any_text, a_mapping(any_text, INTEGER)), document)
+    path = "".join(f".{key}" if key else "['']" for key in (first, second))
+    assert refused.value.detail == f"'x' is not an integer (at ${path})"
+
+
 def test_of_keys_that_are_the_same_index_the_wrong_one_is_named():
     nested = a_mapping(NAME, a_mapping(NAME, INTEGER))
     document = {"1": {"a": 1}, "01": {"b": 1}, "001": {"a": 2, "1": 3, "+1": "x"}}
